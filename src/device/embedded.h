@@ -1,0 +1,16 @@
+/* The kernels of cl/ as bytes inside the library; tools/embed.c writes the table when Koine is built. */
+#ifndef KN_DEVICE_EMBEDDED_H
+#define KN_DEVICE_EMBEDDED_H
+
+typedef struct kn_embedded_file {
+    const char *name;           /* the path below cl/, such as "matmul/tiled.cl" */
+    const unsigned char *bytes; /* followed by a zero byte, so it is a C string too */
+    unsigned long size;         /* without that zero */
+    unsigned long long hash;    /* FNV-1a, 64 bits, of the bytes */
+} kn_embedded_file;
+
+/* Sorted by name. An entry with a NULL name follows the last. */
+extern const kn_embedded_file kn_embedded_files[];
+extern const unsigned long kn_embedded_file_count;
+
+#endif

@@ -1,0 +1,68 @@
+#include "support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+test_amount test_cases_wanted(void) {
+    const char *word = getenv("KOINE_TEST_CASES");
+    if (!word || !*word || !strcmp(word, "all")) return TEST_ALL;
+    if (!strcmp(word, "one")) return TEST_ONE;
+    if (!strcmp(word, "smallest")) return TEST_SMALLEST;
+    fail_msg("KOINE_TEST_CASES is '%s'; it may be smallest, one or all", word);
+    return TEST_ALL;
+}
+
+char *test_folder_make(void) {
+    const char *parent = getenv("TMPDIR");
+    if (!parent || !*parent) parent = "/tmp";
+    size_t bytes = strlen(parent) + sizeof "/koine-test-XXXXXX";
+    char *folder = malloc(bytes);
+    assert_non_null(folder);
+    snprintf(folder, bytes, "%s/koine-test-XXXXXX", parent);
+    if (!mkdtemp(folder)) fail_msg("cannot make a folder below %s", parent);
+    return folder;
+}
+
+/* Removes what is in `folder`, then the folder; answers whether all went. */
+static int remove_tree(const char *folder) {
+    chmod(folder, 0700); /* a test may have made it read-only */
+    DIR *listing = opendir(folder);
+    if (!listing) return 0;
+    int all = 1;
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        size_t bytes = strlen(folder) + strlen(entry->d_name) + 2;
+        char *path = malloc(bytes);
+        struct stat about;
+        if (!path) {
+            all = 0;
+            break;
+        }
+        snprintf(path, bytes, "%s/%s", folder, entry->d_name);
+        if (!lstat(path, &about) && S_ISDIR(about.st_mode))
+            all &= remove_tree(path);
+        else
+            all &= !unlink(path);
+        free(path);
+    }
+    closedir(listing);
+    return !rmdir(folder) && all;
+}
+
+void test_folder_remove(char *folder) {
+    if (!folder) return;
+    int all = remove_tree(folder);
+    if (!all) print_error("some of %s could not be removed\n", folder);
+    free(folder);
+    assert_true(all);
+}
+
+const char *test_path(char *buffer, size_t bytes, const char *folder, const char *name) {
+    int length = snprintf(buffer, bytes, "%s/%s", folder, name);
+    assert_true(length > 0 && (size_t)length < bytes);
+    return buffer;
+}

@@ -1,0 +1,74 @@
+# Sourced by the scripts beside it: messages, and system packages on Debian and Ubuntu.
+# shellcheck shell=bash
+
+say() { printf '%s: %s\n' "${script_name:-${0##*/}}" "$*"; }
+fail() { say "$*" >&2; exit 1; }
+
+# What the libraries and tools are called elsewhere; shown where there is no apt.
+other_systems() {
+  cat <<'TEXT'
+This system has no apt. Install these with its own package manager, then run this script again:
+  Fedora    sudo dnf install gcc gcc-c++ meson pkgconf-pkg-config ocl-icd-devel opencl-headers zlib-devel libcmocka-devel pocl clinfo
+  Arch      sudo pacman -S --needed gcc meson pkgconf ocl-icd opencl-headers zlib cmocka pocl clinfo
+  Alpine    sudo apk add build-base meson pkgconf opencl-icd-loader-dev opencl-headers zlib-dev cmocka-dev clinfo bash   (PoCL: build it from source)
+  openSUSE  sudo zypper install gcc gcc-c++ meson pkgconf ocl-icd-devel opencl-headers zlib-devel libcmocka-devel pocl clinfo
+  macOS     brew install meson ninja pkgconf cmocka   (OpenCL and zlib are part of the system)
+TEXT
+}
+
+# as_root COMMAND…   runs it as root, through sudo where needed
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null 2>&1; then sudo "$@"
+  else fail "this needs root and there is no sudo; as root, type: $*"
+  fi
+}
+
+# missing_packages PACKAGE…   prints those that are not installed
+missing_packages() {
+  local name
+  for name in "$@"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || printf '%s ' "$name"
+  done
+}
+
+# install_packages PACKAGE…   installs what is missing and says so before; does nothing when all is there
+install_packages() {
+  local missing log
+  if ! command -v apt-get >/dev/null 2>&1; then
+    if command -v meson >/dev/null && command -v cc >/dev/null; then
+      say "no apt here: going on with what is installed"
+      return
+    fi
+    other_systems >&2
+    exit 1
+  fi
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  say "installing with apt: $missing"
+  log=$(mktemp)
+  # DPkg::Lock::Timeout: another apt may be at work, on a fresh machine for instance.
+  # shellcheck disable=SC2086
+  if ! { as_root apt-get -o DPkg::Lock::Timeout=300 update -qq &&
+         as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+           install -y -qq --no-install-recommends $missing; } </dev/null >"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    fail "apt could not install: $missing"
+  fi
+  rm -f "$log"
+}
+
+# use_meson   makes sure that `meson` is 1.0 or newer: older releases get it from PyPI into a folder of ours
+use_meson() {
+  local version folder=${XDG_CACHE_HOME:-$HOME/.cache}/koine-meson
+  version=$(meson --version 2>/dev/null || echo 0)
+  [ "${version%%.*}" -ge 1 ] && return
+  if [ ! -x "$folder/bin/meson" ]; then
+    say "meson $version is older than 1.0: installing a newer one from PyPI into $folder"
+    install_packages python3-venv
+    rm -rf "$folder"
+    python3 -m venv "$folder" && "$folder/bin/pip" install -q 'meson>=1.0,<2' || fail "PyPI did not give meson"
+  fi
+  PATH=$folder/bin:$PATH
+}
