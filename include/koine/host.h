@@ -1,0 +1,41 @@
+/* What a program lends to the library: memory and a place for messages. */
+#ifndef KOINE_HOST_H
+#define KOINE_HOST_H
+
+#include <stddef.h>
+
+#include <koine/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Memory. One function does all: pointer NULL allocates, bytes 0 frees (and
+ * answers NULL), otherwise it resizes as realloc does, answering NULL with the
+ * old block untouched when it cannot. It must be callable from any thread.
+ * resize NULL means the C library's realloc and free. */
+typedef struct kn_allocator {
+    void *user;
+    void *(*resize)(void *user, void *pointer, size_t bytes);
+} kn_allocator;
+
+typedef enum kn_log_level {
+    KN_LOG_ERROR = 0,
+    KN_LOG_WARNING = 1,
+    KN_LOG_INFO = 2,
+    KN_LOG_DEBUG = 3,
+} kn_log_level;
+
+/* Messages. `message` is one line without its newline, valid during the call.
+ * The callback may be called from any thread; it must not call Koine.
+ * Messages above `level` are not made. write NULL drops everything. */
+typedef struct kn_log {
+    void *user;
+    kn_log_level level;
+    void (*write)(void *user, kn_log_level level, const char *message);
+} kn_log;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

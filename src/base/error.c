@@ -1,0 +1,67 @@
+/* Errors as values: a status and one sentence for a person. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text_private.h"
+
+void kn_error_clear(kn_error *error) {
+    if (!error) return;
+    error->status = KN_OK;
+    error->text[0] = '\0';
+}
+
+size_t kn_mark_cut(char *buffer, size_t size) {
+    size_t length = size - 4;
+    /* Continuation bytes are 10xxxxxx: step back to the start of a character. */
+    while (length > 0 && ((unsigned char)buffer[length] & 0xC0) == 0x80)
+        length--;
+    memcpy(buffer + length, "...", 4);
+    return length + 3;
+}
+
+size_t kn_format_cut(char *buffer, size_t size, const char *format, va_list arguments) {
+    int needed = vsnprintf(buffer, size, format, arguments);
+    if (needed < 0) {
+        buffer[0] = '\0';
+        return 0;
+    }
+    if ((size_t)needed < size) return (size_t)needed;
+    return kn_mark_cut(buffer, size);
+}
+
+kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {
+    if (!error) return status;
+    /* Formatted apart, since an argument may be the error's own text. */
+    char text[sizeof error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t length = kn_format_cut(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(error->text, text, length + 1);
+    error->status = status;
+    return status;
+}
+
+kn_status kn_fail_in(kn_error *error, const char *format, ...) {
+    /* Without an error to ask, all that is known is that something failed. */
+    if (!error) return KN_ERROR_INTERNAL;
+    if (error->status == KN_OK) return KN_OK;
+    char text[sizeof error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t length = kn_format_cut(text, sizeof text, format, arguments);
+    va_end(arguments);
+
+    char whole[sizeof error->text];
+    int needed = snprintf(whole, sizeof whole, "%.*s: %s", (int)length, text, error->text);
+    size_t count = needed < 0 ? 0 : (size_t)needed;
+    if (count >= sizeof whole) count = kn_mark_cut(whole, sizeof whole);
+    if (needed >= 0) memcpy(error->text, whole, count + 1);
+    return error->status;
+}
+
+kn_status kn_fail_memory(kn_error *error, size_t bytes) {
+    return kn_fail(error, KN_ERROR_MEMORY, "out of host memory: %zu bytes could not be allocated", bytes);
+}

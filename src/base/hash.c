@@ -1,0 +1,18 @@
+/* FNV-1a, 64 bits. */
+#include "base/base.h"
+
+#include <string.h>
+
+uint64_t kn_hash_bytes(uint64_t seed, const void *bytes, size_t count) {
+    const unsigned char *byte = bytes;
+    uint64_t hash = seed;
+    for (size_t i = 0; i < count; i++) {
+        hash ^= byte[i];
+        hash *= 0x100000001b3ull;
+    }
+    return hash;
+}
+
+uint64_t kn_hash_text(uint64_t seed, const char *text) {
+    return kn_hash_bytes(seed, text, strlen(text));
+}
