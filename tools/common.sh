@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: messages, and system packages on Debian and Ubuntu.
+# Sourced by the scripts beside it: messages, system packages on Debian and Ubuntu, building, testing.
 # shellcheck shell=bash
 
 say() { printf '%s: %s\n' "${script_name:-${0##*/}}" "$*"; }
@@ -71,4 +71,42 @@ use_meson() {
     python3 -m venv "$folder" && "$folder/bin/pip" install -q 'meson>=1.0,<2' || fail "PyPI did not give meson"
   fi
   PATH=$folder/bin:$PATH
+}
+
+# gcc's recommendations are not installed, so the C library's headers are named too.
+build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers zlib1g-dev libcmocka-dev
+  pocl-opencl-icd)
+# g++ compiles the public headers as C++; binutils reads the library's symbols.
+test_packages=(g++ binutils python3)
+
+# build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly
+build_koine() {
+  local folder=$1 target=$2 log=$1/build.log
+  shift 2
+  mkdir -p "$folder"
+  if [ ! -f "$folder/build.ninja" ]; then
+    say "configuring $folder"
+    meson setup "$folder" "$@" >"$log" 2>&1 || { tail -n 25 "$log" >&2; fail "meson setup failed"; }
+  elif [ $# != 0 ]; then
+    meson configure "$folder" "$@" >"$log" 2>&1 || { tail -n 25 "$log" >&2; fail "meson configure failed"; }
+  fi
+  say "building in $folder"
+  ninja -C "$folder" "$target" >"$log" 2>&1 || {
+    grep -vE '^\[[0-9]+/[0-9]+\] (Comp|Link|Gen)' "$log" | tail -n 40 >&2
+    fail "the build failed; all it said is in $log (if $folder comes from elsewhere, remove it first)"
+  }
+}
+
+# run_tests FOLDER NAME [MESON TEST ARGUMENT…]   shows a line for each test, then what failed, then the count
+# NAME names the log. KOINE_SUSPECT: a regular expression; a test whose output matches it has failed.
+run_tests() {
+  local folder=$1 name=$2 log=$1/meson-logs/$2.json
+  shift 2
+  rm -f "$log"
+  # What a developer has set for the command must not steer the tests.
+  env -u KOINE_DEVICE -u KOINE_KERNEL_DIR \
+    meson test -C "$folder" --no-rebuild --logbase "$name" "$@" </dev/null 2>&1 |
+    grep -E --line-buffered '^ *[0-9]+/[0-9]+ |ERROR:' || true
+  [ -s "$log" ] || fail "meson test ran nothing"
+  python3 tools/test_report.py ${KOINE_SUSPECT:+--suspect "$KOINE_SUSPECT"} "$log"
 }

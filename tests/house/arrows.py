@@ -1,0 +1,144 @@
+"""The arrows of the house: which room may include which, and only through its door.
+
+usage: arrows.py SOURCE_ROOT
+"""
+import pathlib
+import re
+import sys
+
+from report import code_only, run
+
+ROOT = pathlib.Path(sys.argv[1])
+SOURCE = ROOT / "src"
+
+# From the top down. A room may include the doors of those named here and nothing else.
+ALLOWED = {
+    "models": {"train", "data", "formats", "plan", "ops", "graph", "base"},
+    "train": {"data", "formats", "plan", "ops", "graph", "device", "base"},
+    "data": {"formats", "base"},
+    "formats": {"base"},
+    "plan": {"ops", "graph", "device", "base"},
+    "ops": {"graph", "base"},
+    "graph": {"base"},
+    "device": {"base"},
+    "base": set(),
+}
+CL_HEADER = re.compile(r"^(CL|OpenCL)/")
+# The one public header with OpenCL types; it comes with the device room.
+CL_PUBLIC = "koine/opencl.h"
+
+# The library exits, aborts, prints, forks and reads the environment nowhere, and follows no locale.
+FORBIDDEN = re.compile(
+    r"(?<![\w.>])(exit|_exit|_Exit|quick_exit|abort|assert|atexit|printf|vprintf|puts|putchar|perror|"
+    r"getenv|secure_getenv|setenv|putenv|setlocale|uselocale|fork|vfork|system|popen|signal|sigaction|"
+    r"rand|srand|random|drand48|strtok|atof)\s*\(|(?<![\w.>])(stdout|stderr|environ)\b")
+
+
+def sources(folder, *endings):
+    return sorted(path for path in folder.rglob("*") if path.suffix in endings) if folder.is_dir() else []
+
+
+def includes(path):
+    """(line number, text between the quotes or angles) of each #include."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*["<]([^">]+)[">]', line)
+        if match:
+            yield number, match.group(1)
+
+
+def room_of(path):
+    return path.relative_to(SOURCE).parts[0]
+
+
+def place(path, number):
+    return f"{path.relative_to(ROOT)}:{number}"
+
+
+def rooms():
+    found = {path.name for path in SOURCE.iterdir() if path.is_dir()}
+    return [f"src/{name} is no room of the house" for name in sorted(found - set(ALLOWED))]
+
+
+def arrows():
+    bad = []
+    for path in sources(SOURCE, ".c", ".h"):
+        room = room_of(path)
+        for number, name in includes(path):
+            target = name.split("/")[0]
+            if target in ALLOWED and "/" in name and target != room:
+                if target not in ALLOWED.get(room, set()):
+                    bad.append(f"{place(path, number)}: {room} may not know {target} (\"{name}\")")
+            elif ".." in name.split("/"):
+                bad.append(f"{place(path, number)}: leaves its folder with .. (\"{name}\")")
+    return bad
+
+
+def doors():
+    bad = []
+    for path in sources(SOURCE, ".c", ".h"):
+        room = room_of(path)
+        for number, name in includes(path):
+            target = name.split("/")[0]
+            if target in ALLOWED and "/" in name and target != room and name != f"{target}/{target}.h":
+                bad.append(f"{place(path, number)}: enters {target} by \"{name}\", not by its door {target}/{target}.h")
+    return bad
+
+
+def furnished():
+    """A room with code has its door and its README."""
+    bad = []
+    for room in ALLOWED:
+        folder = SOURCE / room
+        if sources(folder, ".c"):
+            for name in (f"{room}.h", "README.md"):
+                if not (folder / name).is_file():
+                    bad.append(f"src/{room}/{name} is missing")
+    return bad
+
+
+def opencl():
+    bad = []
+    for folder in (SOURCE, ROOT / "include", ROOT / "tools"):
+        for path in sources(folder, ".c", ".h"):
+            if SOURCE in path.parents and room_of(path) == "device":
+                continue
+            if path == ROOT / "include" / CL_PUBLIC:
+                continue
+            for number, name in includes(path):
+                if CL_HEADER.match(name) or name == CL_PUBLIC:
+                    bad.append(f"{place(path, number)}: only src/device includes OpenCL's headers ({name})")
+    return bad
+
+
+def public():
+    """Tools and public headers see public headers only; koine.h has all but opencl.h."""
+    bad = []
+    for folder in (ROOT / "tools", ROOT / "include"):
+        for path in sources(folder, ".c", ".h"):
+            for number, name in includes(path):
+                target = name.split("/")[0]
+                if "/" in name and target in ALLOWED and (SOURCE / name).is_file():
+                    bad.append(f"{place(path, number)}: \"{name}\" is private to the library")
+    umbrella = ROOT / "include" / "koine" / "koine.h"
+    if umbrella.is_file():
+        named = {name for _, name in includes(umbrella)}
+        for path in sources(ROOT / "include" / "koine", ".h"):
+            name = f"koine/{path.name}"
+            if path != umbrella and (name in named) == (name == CL_PUBLIC):
+                bad.append(f"koine/koine.h {'includes' if name in named else 'lacks'} {name}")
+    return bad
+
+
+def manners():
+    bad = []
+    for path in sources(SOURCE, ".c"):
+        text = code_only(path.read_text(encoding="utf-8"))
+        for number, line in enumerate(text.splitlines(), 1):
+            match = FORBIDDEN.search(line)
+            if match:
+                bad.append(f"{place(path, number)}: a library guest does not use {match.group(1) or match.group(2)}")
+    return bad
+
+
+run([("rooms", rooms), ("arrows", arrows), ("doors", doors), ("furnished", furnished), ("opencl headers", opencl),
+     ("public headers only", public), ("manners", manners)])

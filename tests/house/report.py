@@ -1,0 +1,26 @@
+"""Runs the cases of a house test and prints them the way cmocka does, so that they are counted alike."""
+import re
+import sys
+
+
+def run(cases):
+    """cases: (name, function) pairs; a function returns the list of its complaints. Exits."""
+    failed = 0
+    for name, function in cases:
+        print(f"[ RUN      ] {name}")
+        complaints = function()
+        for complaint in complaints:
+            print(f"  {complaint}")
+        print(f"[  FAILED  ] {name}" if complaints else f"[       OK ] {name}")
+        failed += bool(complaints)
+    sys.exit(1 if failed else 0)
+
+
+def code_only(text):
+    """C text with comments and the insides of strings blanked; line numbers stay."""
+    def blank(match):
+        piece = match.group(0)
+        if piece.startswith(("/*", "//")):
+            return re.sub(r"[^\n]", " ", piece)
+        return piece[0] + piece[-1]
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)

@@ -1,0 +1,56 @@
+"""What stands in the tree: the top level, and every kernel in the list that is built in.
+
+usage: tree.py SOURCE_ROOT KERNEL_NAME...
+"""
+import fnmatch
+import pathlib
+import subprocess
+import sys
+
+from report import run
+
+ROOT = pathlib.Path(sys.argv[1])
+KERNELS = set(sys.argv[2:])
+
+TOP = {"meson.build", "meson_options.txt", "include", "src", "cl", "tests", "tools", "subprojects", "README.md",
+       "LICENSE", ".clang-format", ".editorconfig", ".gitignore", ".ci"}
+# What a working copy collects beside the files of the project.
+STRAY = ["build*", "*.safetensors", ".git", ".cache", ".vscode", ".idea", "compile_commands.json"]
+
+
+def tracked():
+    """Paths that git follows, or None where this is no checkout or there is no git."""
+    if not (ROOT / ".git").exists():
+        return None
+    try:
+        result = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return [name for name in result.stdout.decode().split("\0") if name]
+
+
+def top_level():
+    names = tracked()
+    if names:
+        found = {name.split("/")[0] for name in names}
+    else:
+        found = {path.name for path in ROOT.iterdir()}
+        found = {name for name in found if not any(fnmatch.fnmatch(name, pattern) for pattern in STRAY)}
+    return ([f"{name} does not belong at the top" for name in sorted(found - TOP)] +
+            [f"{name} is missing at the top" for name in sorted(TOP - found)])
+
+
+def kernels_listed():
+    on_disk = {path.relative_to(ROOT / "cl").as_posix() for path in (ROOT / "cl").rglob("*.cl")}
+    return ([f"cl/{name} is not in kernel_names of cl/meson.build" for name in sorted(on_disk - KERNELS)] +
+            [f"cl/{name} is listed and does not exist" for name in sorted(KERNELS - on_disk)])
+
+
+def wraps_only():
+    names = tracked() or []
+    return [f"{name}: subprojects/ holds wraps and packagefiles only" for name in names
+            if name.startswith("subprojects/") and not name.endswith(".wrap")
+            and not name.startswith("subprojects/packagefiles/")]
+
+
+run([("top level", top_level), ("kernels listed", kernels_listed), ("wraps only", wraps_only)])

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Counts the test cases of meson's log files and shows what failed.
+
+usage: test_report.py [--suspect REGEX] TESTLOG.json...
+
+Every cmocka case counts by itself; a test program without cmocka's lines counts as one. A case
+that started and did not end well has failed, whatever stopped it. With --suspect, a test whose
+output matches REGEX has failed too. The last line is `N passed, N failed`, and the exit status 1
+if any failed, or if there was nothing to count.
+"""
+import json
+import re
+import sys
+
+CASE = re.compile(r"\[( RUN      |       OK |  SKIPPED |  FAILED  )\] ([^\n]*)")
+SHOWN_LINES = 15
+
+
+def cases_of(entry):
+    """(passed names, failed names, number skipped) of one meson test."""
+    output = entry.get("stdout", "")
+    started, good, skipped = [], [], []
+    for match in CASE.finditer(output):
+        kind, name = match.group(1).strip(), match.group(2).strip()
+        if kind == "RUN":
+            started.append(name)
+        elif kind == "OK":
+            good.append(name)
+        elif kind == "SKIPPED":
+            skipped.append(name)
+    failed = list(started)
+    for name in good + skipped:
+        if name in failed:
+            failed.remove(name)
+    result = entry["result"]
+    if result in ("OK", "EXPECTEDFAIL") and not started:
+        good = [entry["name"]]
+    elif result == "SKIP" and not started:
+        skipped = [entry["name"]]
+    elif result not in ("OK", "EXPECTEDFAIL", "SKIP") and not failed:
+        failed = [f"{entry['name']} ({result.lower()})"]
+    return good, failed, len(skipped)
+
+
+def why(entry):
+    """The lines that say why, without the cases that went well."""
+    lines = (entry.get("stdout", "") + "\n" + entry.get("stderr", "")).splitlines()
+    lines = [line for line in lines if line.strip() and not re.match(r"\[( RUN|       OK|=====)", line)]
+    return lines[-SHOWN_LINES:]
+
+
+def main(arguments):
+    suspect = None
+    if arguments[:1] == ["--suspect"]:
+        suspect, arguments = re.compile(arguments[1]), arguments[2:]
+    if not arguments:
+        sys.exit(__doc__)
+    passed = failed = skipped = 0
+    for path in arguments:
+        with open(path, encoding="utf-8", errors="replace") as log:
+            entries = [json.loads(line) for line in log if line.strip()]
+        for entry in entries:
+            good, bad, left_out = cases_of(entry)
+            found = suspect and suspect.search(entry.get("stdout", "") + "\n" + entry.get("stderr", ""))
+            if found:
+                bad.append(f"{entry['name']} ({found.group(0)})")
+            passed, failed, skipped = passed + len(good), failed + len(bad), skipped + left_out
+            for name in bad[:10]:
+                print(f"FAILED  {entry['name']}: {name}")
+            if len(bad) > 10:
+                print(f"FAILED  {entry['name']}: and {len(bad) - 10} more")
+            if bad:
+                print("\n".join("    " + line[:300] for line in why(entry)))
+    if skipped:
+        print(f"{skipped} skipped: they need what is not here")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
