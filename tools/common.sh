@@ -1,7 +1,7 @@
 # Sourced by the scripts beside it: messages, system packages on Debian and Ubuntu, building, testing.
 # shellcheck shell=bash
 
-say() { printf '%s: %s\n' "${script_name:-${0##*/}}" "$*"; }
+say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 fail() { say "$*" >&2; exit 1; }
 
 # What the libraries and tools are called elsewhere; shown where there is no apt.
@@ -68,14 +68,17 @@ use_meson() {
     say "meson $version is older than 1.0: installing a newer one from PyPI into $folder"
     install_packages python3-venv
     rm -rf "$folder"
-    python3 -m venv "$folder" && "$folder/bin/pip" install -q 'meson>=1.0,<2' || fail "PyPI did not give meson"
+    { python3 -m venv "$folder" && "$folder/bin/pip" install -q 'meson>=1.0,<2'; } ||
+      fail "PyPI did not give meson"
   fi
   PATH=$folder/bin:$PATH
 }
 
+# shellcheck disable=SC2034  # used by the scripts that source this
 # gcc's recommendations are not installed, so the C library's headers are named too.
 build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers zlib1g-dev libcmocka-dev
   pocl-opencl-icd)
+# shellcheck disable=SC2034
 # g++ compiles the public headers as C++; binutils reads the library's symbols.
 test_packages=(g++ binutils python3)
 

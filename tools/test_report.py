@@ -42,11 +42,12 @@ def cases_of(entry):
     return good, failed, len(skipped)
 
 
-def why(entry):
-    """The lines that say why, without the cases that went well."""
-    lines = (entry.get("stdout", "") + "\n" + entry.get("stderr", "")).splitlines()
-    lines = [line for line in lines if line.strip() and not re.match(r"\[( RUN|       OK|=====)", line)]
-    return lines[-SHOWN_LINES:]
+def why(output, found):
+    """The lines that say why: from what was found on, or the last, without the cases that went well."""
+    if found:
+        output = output[output.rfind("\n", 0, found.start()) + 1:]
+    lines = [line for line in output.splitlines() if line.strip() and not re.match(r"\[( RUN|       OK|=====)", line)]
+    return lines[:SHOWN_LINES] if found else lines[-SHOWN_LINES:]
 
 
 def main(arguments):
@@ -61,7 +62,8 @@ def main(arguments):
             entries = [json.loads(line) for line in log if line.strip()]
         for entry in entries:
             good, bad, left_out = cases_of(entry)
-            found = suspect and suspect.search(entry.get("stdout", "") + "\n" + entry.get("stderr", ""))
+            output = entry.get("stdout", "") + "\n" + entry.get("stderr", "")
+            found = suspect and suspect.search(output)
             if found:
                 bad.append(f"{entry['name']} ({found.group(0)})")
             passed, failed, skipped = passed + len(good), failed + len(bad), skipped + left_out
@@ -70,7 +72,7 @@ def main(arguments):
             if len(bad) > 10:
                 print(f"FAILED  {entry['name']}: and {len(bad) - 10} more")
             if bad:
-                print("\n".join("    " + line[:300] for line in why(entry)))
+                print("\n".join("    " + line[:300] for line in why(output, found)))
     if skipped:
         print(f"{skipped} skipped: they need what is not here")
     print(f"{passed} passed, {failed} failed")
