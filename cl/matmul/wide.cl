@@ -1,0 +1,462 @@
+/* Matrix product for wide-vector devices (CPUs): C(M,N) = A(M,K) · B(K,N), float32, batches, an epilogue.
+ *
+ * Each work-item computes whole tiles of KN_ROWS x KN_COLUMNS numbers that stay in vector registers. It
+ * reads A in place and B from panels of KN_COLUMNS columns, laid out [panel][k][KN_COLUMNS]. Panels are
+ * packed once for constant weights (kn_matmul_pack, KN_PACKED 1) or chunk by chunk on the way, into local
+ * memory (KN_PACKED 0). A number of C is the sum over k = 0, 1, 2 … in chunks of KN_DEPTH: how rows and
+ * panels are dealt to work-items never changes a bit; part_depth does, so the host takes it from the shape
+ * alone.
+ *
+ * Defines, with their defaults:
+ *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
+ *   KN_VECTORS 4    vectors in a row of the tile: 4, 2 or 1; 2 for KN_WIDTH 8, with its 16 registers
+ *   KN_PACKED 1     1: b holds packed panels; 0: b is read in place, by b_row and b_column
+ *   KN_DEPTH 256    k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
+ *                   (64 KiB; choose 128 where the device has only 32 KiB)
+ *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
+ *   KN_OPERANDS 0   extra operands of the epilogue, 0 to 4
+ *   KN_EPILOGUE(value, e0, e1, e2, e3) (value)
+ *                   what is stored; all are vectors, operands that do not exist are zero
+ *
+ * Work-groups are (1,1,1) in every kernel; strides count elements; nothing beyond the shapes is touched.
+ *
+ * kn_matmul(a, b, c, OPERANDS, m, n, k, a_row, a_column, b_row, b_column, c_row, c_part, batch_inner,
+ *           a_outer, a_inner, b_outer, b_inner, c_outer, c_inner,
+ *           item_rows, item_panels, part_depth, accumulate)
+ *   global size (ceil(m / item_rows), ceil(panels / item_panels), batches * parts) with
+ *   panels = ceil(n / KN_COLUMNS), parts = max(1, ceil(k / part_depth)).
+ *   A(i,j) is a[i * a_row + j * a_column]; B(i,j) is b[i * b_row + j * b_column], both ignored when packed;
+ *   C(i,j) is c[i * c_row + j]. Batch t adds (t / batch_inner) * outer + (t % batch_inner) * inner to each
+ *   of a, b, c and the operands; batch_inner is at least 1; a stride of 0 repeats a matrix.
+ *   accumulate: 1 adds the product to C before the epilogue, 0 only writes C.
+ *   part_depth >= k is one part. With less, a multiple of KN_DEPTH, part p stores its bare share of the sum
+ *   at c + p * c_part, and kn_matmul_sum adds the parts and applies the epilogue.
+ *   item_rows should be a multiple of KN_ROWS, or m.
+ * OPERANDS: for each of the KN_OPERANDS (pointer e, e_outer, e_inner, e_row, e_column); e_column is 1, or 0
+ *   where one number serves a row. A bias per column is (bias, 0, 0, 0, 1).
+ * kn_matmul_sum(source, c, OPERANDS, m, n, parts, source_row, source_part, source_batch, c_row, batch_inner,
+ *               c_outer, c_inner, item_rows, item_columns, accumulate)
+ *   global size (ceil(m / item_rows), ceil(n / item_columns), batches); item_columns: a multiple of KN_WIDTH.
+ * kn_matmul_pack(b, panels, n, k, b_row, b_column, batch_inner, b_outer, b_inner, panels_batch, item_panels)
+ *   global size (ceil(panels / item_panels), 1, batches); writes panels * k * KN_COLUMNS floats a batch.
+ * kn_matmul_thin(a, b, c, OPERANDS, m, n, k, a_row, b_column, c_row, batch_inner, a_outer, a_inner, b_outer,
+ *                b_inner, c_outer, c_inner, item_columns, accumulate)
+ *   few rows (up to about 8) times weights kept as (N,K), each read once and in place: a_column and b_row are
+ *   1. Global size (ceil(n / item_columns), 1, batches); item_columns: a multiple of KN_WIDTH.
+ * c never shares memory with an input or an operand; accumulate is the way to add to what is there. */
+
+#ifndef KN_WIDTH
+#define KN_WIDTH 16
+#endif
+#ifndef KN_VECTORS
+#if KN_WIDTH == 8
+#define KN_VECTORS 2
+#else
+#define KN_VECTORS 4
+#endif
+#endif
+#ifndef KN_PACKED
+#define KN_PACKED 1
+#endif
+#ifndef KN_DEPTH
+#define KN_DEPTH 256
+#endif
+#ifndef KN_INDEX
+#define KN_INDEX int
+#endif
+#ifndef KN_OPERANDS
+#define KN_OPERANDS 0
+#endif
+#ifndef KN_EPILOGUE
+#define KN_EPILOGUE(value, e0, e1, e2, e3) (value)
+#endif
+
+#define KN_ROWS 6
+#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
+#define KN_JOIN_(a, b) a##b
+#define KN_JOIN(a, b) KN_JOIN_(a, b)
+#define KN_INLINE static inline __attribute__((always_inline))
+#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1))) kernel void
+
+typedef KN_JOIN(float, KN_WIDTH) vector;
+#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
+#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
+
+/* ---- repetition: X(row) for each row of a tile, X(row, v) for each of its vectors --------------------- */
+
+#define KN_ROWS_1(X) X(0)
+#define KN_ROWS_4(X) X(0) X(1) X(2) X(3)
+#define KN_ROWS_6(X) KN_ROWS_4(X) X(4) X(5)
+#if KN_VECTORS == 4
+#define KN_EACH(X, row) X(row, 0) X(row, 1) X(row, 2) X(row, 3)
+#elif KN_VECTORS == 2
+#define KN_EACH(X, row) X(row, 0) X(row, 1)
+#else
+#define KN_EACH(X, row) X(row, 0)
+#endif
+
+/* ---- the epilogue's operands ------------------------------------------------------------------------- */
+
+#define KN_PARAMETER(i)                                                                                      \
+    global const float *restrict e##i, KN_INDEX e##i##_outer, KN_INDEX e##i##_inner, KN_INDEX e##i##_row,    \
+        KN_INDEX e##i##_column,
+#define KN_OPERAND(i) , e##i + outer *e##i##_outer + inner *e##i##_inner + row *e##i##_row, e##i##_column
+#define KN_FORMAL(i) , global const float *restrict e##i, KN_INDEX e##i##_column
+#define KN_VALUE(i) const vector o##i = operand(e##i, e##i##_column, column, count);
+#define KN_NOTHING(i) const vector o##i = 0.0f;
+#if KN_OPERANDS > 0
+#define KN_OPERANDS_1(X) X(0)
+#define KN_MISSING_1(X)
+#else
+#define KN_OPERANDS_1(X)
+#define KN_MISSING_1(X) X(0)
+#endif
+#if KN_OPERANDS > 1
+#define KN_OPERANDS_2(X) X(1)
+#define KN_MISSING_2(X)
+#else
+#define KN_OPERANDS_2(X)
+#define KN_MISSING_2(X) X(1)
+#endif
+#if KN_OPERANDS > 2
+#define KN_OPERANDS_3(X) X(2)
+#define KN_MISSING_3(X)
+#else
+#define KN_OPERANDS_3(X)
+#define KN_MISSING_3(X) X(2)
+#endif
+#if KN_OPERANDS > 3
+#define KN_OPERANDS_4(X) X(3)
+#define KN_MISSING_4(X)
+#else
+#define KN_OPERANDS_4(X)
+#define KN_MISSING_4(X) X(3)
+#endif
+#define KN_EACH_OPERAND(X) KN_OPERANDS_1(X) KN_OPERANDS_2(X) KN_OPERANDS_3(X) KN_OPERANDS_4(X)
+#define KN_EACH_MISSING(X) KN_MISSING_1(X) KN_MISSING_2(X) KN_MISSING_3(X) KN_MISSING_4(X)
+
+/* The first count lanes from memory, zero in the others. */
+KN_INLINE vector load_part(global const float *source, int count) {
+    float part[KN_WIDTH];
+    for (int i = 0; i < KN_WIDTH; i++)
+        part[i] = i < count ? source[i] : 0.0f;
+    return load(0, part);
+}
+
+KN_INLINE vector operand(global const float *e, KN_INDEX e_column, KN_INDEX column, int count) {
+    if (e_column == 0) return e[0];
+    return count >= KN_WIDTH ? load(0, e + column) : load_part(e + column, count);
+}
+
+/* Stores one vector of a row of C: value goes to columns column to column + count - 1. row points to the row.
+ */
+KN_INLINE void finish(vector value, global float *restrict row, KN_INDEX column, int count, int add,
+                      int last KN_EACH_OPERAND(KN_FORMAL)) {
+    global float *out = row + column;
+    if (add) value += count >= KN_WIDTH ? load(0, out) : load_part(out, count);
+    if (last) {
+        KN_EACH_OPERAND(KN_VALUE);
+        KN_EACH_MISSING(KN_NOTHING);
+        value = KN_EPILOGUE(value, o0, o1, o2, o3);
+    }
+    if (count >= KN_WIDTH) {
+        store(value, 0, out);
+    } else {
+        float part[KN_WIDTH];
+        store(value, 0, part);
+        for (int i = 0; i < count; i++)
+            out[i] = part[i];
+    }
+}
+
+/* ---- panels -------------------------------------------------------------------------------------------- */
+
+/* W vectors transposed in registers: log2 W rounds, each weaving vector i with vector i + W/2. */
+KN_INLINE vector weave_low(vector a, vector b) {
+    vector c;
+    c.even = a.lo;
+    c.odd = b.lo;
+    return c;
+}
+KN_INLINE vector weave_high(vector a, vector b) {
+    vector c;
+    c.even = a.hi;
+    c.odd = b.hi;
+    return c;
+}
+#define KN_WEAVE(from, to, i, j, low, high)                                                                  \
+    const vector to##low = weave_low(from##i, from##j), to##high = weave_high(from##i, from##j);
+#define KN_LANES_4(X) X(0) X(1) X(2) X(3)
+#define KN_LANES_8(X) KN_LANES_4(X) X(4) X(5) X(6) X(7)
+#define KN_LANES_16(X) KN_LANES_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define KN_EACH_LANE(X) KN_JOIN(KN_LANES_, KN_WIDTH)(X)
+#if KN_WIDTH == 16
+#define KN_ROUND(from, to)                                                                                   \
+    KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \
+    KN_WEAVE(from, to, 1, 9, 2, 3) KN_WEAVE(from, to, 2, 10, 4, 5) KN_WEAVE(from, to, 3, 11, 6, 7)           \
+        KN_WEAVE(from, to, 4, 12, 8, 9) KN_WEAVE(from, to, 5, 13, 10, 11) KN_WEAVE(from, to, 6, 14, 12, 13)  \
+            KN_WEAVE(from, to, 7, 15, 14, 15)
+#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, r) KN_ROUND(r, t)
+#elif KN_WIDTH == 8
+#define KN_ROUND(from, to)                                                                                   \
+    KN_WEAVE(from, to, 0, 4, 0, 1)                                                                           \
+    KN_WEAVE(from, to, 1, 5, 2, 3) KN_WEAVE(from, to, 2, 6, 4, 5) KN_WEAVE(from, to, 3, 7, 6, 7)
+#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, t)
+#else
+#define KN_ROUND(from, to) KN_WEAVE(from, to, 0, 2, 0, 1) KN_WEAVE(from, to, 1, 3, 2, 3)
+#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, t)
+#endif
+#define KN_TRANSPOSED_LOAD(i)                                                                                \
+    const vector x##i = load(0, b + (KN_INDEX)min(column + i, columns - 1) * b_column + k);
+#define KN_TRANSPOSED_STORE(i) store(t##i, 0, to + i * KN_COLUMNS);
+
+/* panel (depth,KN_COLUMNS) from B(depth,columns) at b; columns beyond the last repeat it or are zero. */
+#define KN_DEFINE_PACK(name, space)                                                                          \
+    KN_INLINE void name(global const float *restrict b, KN_INDEX b_row, KN_INDEX b_column, int columns,      \
+                        int depth, space float *restrict panel) {                                            \
+        if (b_column == 1 && columns >= KN_COLUMNS) {                                                        \
+            for (int k = 0; k < depth; k++)                                                                  \
+                for (int v = 0; v < KN_VECTORS; v++)                                                         \
+                    store(load(v, b + (KN_INDEX)k * b_row), v, panel + k * KN_COLUMNS);                      \
+            return;                                                                                          \
+        }                                                                                                    \
+        int k = 0;                                                                                           \
+        if (b_row == 1 && b_column != 1)                                                                     \
+            for (; k + KN_WIDTH <= depth; k += KN_WIDTH)                                                     \
+                for (int column = 0; column < KN_COLUMNS; column += KN_WIDTH) {                              \
+                    space float *to = panel + k * KN_COLUMNS + column;                                       \
+                    KN_EACH_LANE(KN_TRANSPOSED_LOAD)                                                         \
+                    KN_TRANSPOSE(x)                                                                          \
+                    KN_EACH_LANE(KN_TRANSPOSED_STORE)                                                        \
+                }                                                                                            \
+        for (; k < depth; k++)                                                                               \
+            for (int j = 0; j < KN_COLUMNS; j++)                                                             \
+                panel[k * KN_COLUMNS + j] =                                                                  \
+                    j < columns ? b[(KN_INDEX)k * b_row + (KN_INDEX)j * b_column] : 0.0f;                    \
+    }
+KN_DEFINE_PACK(pack_global, global)
+
+KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict panels, int n, int k,
+                       KN_INDEX b_row, KN_INDEX b_column, int batch_inner, KN_INDEX b_outer, KN_INDEX b_inner,
+                       KN_INDEX panels_batch, int item_panels) {
+    const int batch = get_global_id(2);
+    b += batch / batch_inner * b_outer + batch % batch_inner * b_inner;
+    panels += batch * panels_batch;
+    const int first = get_global_id(0) * item_panels;
+    const int end = min(first + item_panels, (n + KN_COLUMNS - 1) / KN_COLUMNS);
+    for (int p = first; p < end; p++)
+        pack_global(b + (KN_INDEX)p * KN_COLUMNS * b_column, b_row, b_column, n - p * KN_COLUMNS, k,
+                    panels + (KN_INDEX)p * k * KN_COLUMNS);
+}
+
+/* ---- the product --------------------------------------------------------------------------------------- */
+
+#if KN_PACKED
+#define KN_PANEL global
+#else
+#define KN_PANEL local
+KN_DEFINE_PACK(pack_local, local)
+#endif
+
+#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
+#define KN_START(row)                                                                                        \
+    global const float *restrict a##row = a + row * a_row;                                                   \
+    KN_EACH(KN_ZERO, row)
+#define KN_RIGHT(row, v) const vector right##v = load(v, b);
+#define KN_ADD(row, v) sum##row##_##v += left * right##v;
+#define KN_STEP(row)                                                                                         \
+    {                                                                                                        \
+        const vector left = a##row[at];                                                                      \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, result);
+#define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
+
+/* result (rows,KN_COLUMNS) = A(rows,depth) · panel(depth,KN_COLUMNS): everything in registers until the end.
+ */
+#define KN_TILE(name, each_row)                                                                              \
+    KN_INLINE void name(global const float *restrict a, KN_INDEX a_row, KN_INDEX a_column,                   \
+                        KN_PANEL const float *restrict b, int depth, float *restrict result) {               \
+        KN_INDEX at = 0;                                                                                     \
+        each_row(KN_START);                                                                                  \
+        for (int k = 0; k < depth; k++, at += a_column, b += KN_COLUMNS) {                                   \
+            KN_EACH(KN_RIGHT, 0);                                                                            \
+            each_row(KN_STEP);                                                                               \
+        }                                                                                                    \
+        each_row(KN_KEEP);                                                                                   \
+    }
+KN_TILE(tile_6, KN_ROWS_6)
+KN_TILE(tile_4, KN_ROWS_4)
+KN_TILE(tile_1, KN_ROWS_1)
+
+KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b, global float *restrict c,
+                  KN_EACH_OPERAND(KN_PARAMETER) int m, int n, int k, KN_INDEX a_row, KN_INDEX a_column,
+                  KN_INDEX b_row, KN_INDEX b_column, KN_INDEX c_row, KN_INDEX c_part, int batch_inner,
+                  KN_INDEX a_outer, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer,
+                  KN_INDEX c_inner, int item_rows, int item_panels, int part_depth, int accumulate) {
+#if !KN_PACKED
+    local float chunk[KN_DEPTH * KN_COLUMNS];
+#endif
+    float result[KN_ROWS * KN_COLUMNS];
+    const int parts = part_depth < k ? (k + part_depth - 1) / part_depth : 1;
+    const int batch = get_global_id(2) / parts, part = get_global_id(2) % parts;
+    const int outer = batch / batch_inner, inner = batch % batch_inner;
+    a += outer * a_outer + inner * a_inner;
+    b += outer * b_outer + inner * b_inner;
+    c += outer * c_outer + inner * c_inner + part * c_part;
+    const int row0 = get_global_id(0) * item_rows, row_end = min(row0 + item_rows, m);
+    const int panel0 = get_global_id(1) * item_panels;
+    const int panel_end = min(panel0 + item_panels, (n + KN_COLUMNS - 1) / KN_COLUMNS);
+    const int k_first = parts > 1 ? part * part_depth : 0,
+              k_end = parts > 1 ? min(k_first + part_depth, k) : k;
+
+    for (int k0 = k_first; k0 == k_first || k0 < k_end; k0 += KN_DEPTH) {
+        const int depth = min(KN_DEPTH, k_end - k0);
+        const int add = k0 > k_first || (accumulate && parts == 1), last = parts == 1 && k0 + depth == k_end;
+        for (int p = panel0; p < panel_end; p++) {
+            const int columns = n - p * KN_COLUMNS;
+#if KN_PACKED
+            global const float *panel = b + ((KN_INDEX)p * k + k0) * KN_COLUMNS;
+#else
+            local float *panel = chunk;
+            pack_local(b + (KN_INDEX)k0 * b_row + (KN_INDEX)p * KN_COLUMNS * b_column, b_row, b_column,
+                       columns, depth, panel);
+#endif
+            for (int i = row0; i < row_end;) {
+                global const float *left = a + (KN_INDEX)i * a_row + (KN_INDEX)k0 * a_column;
+                const int remaining = row_end - i;
+                int rows;
+                if (remaining >= KN_ROWS && remaining != 8) {
+                    tile_6(left, a_row, a_column, panel, depth, result);
+                    rows = 6;
+                } else if (remaining >= 4) {
+                    tile_4(left, a_row, a_column, panel, depth, result);
+                    rows = 4;
+                } else {
+                    tile_1(left, a_row, a_column, panel, depth, result);
+                    rows = 1;
+                }
+                for (int r = 0; r < rows; r++, i++) {
+                    const KN_INDEX row = i;
+                    for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++)
+                        finish(load(r * KN_VECTORS + v, result), c + row * c_row,
+                               (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH, columns - v * KN_WIDTH, add,
+                               last KN_EACH_OPERAND(KN_OPERAND));
+                }
+            }
+        }
+    }
+}
+
+/* C(M,N) = epilogue of the sum of `parts` matrices, added in order. */
+KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restrict c,
+                      KN_EACH_OPERAND(KN_PARAMETER) int m, int n, int parts, KN_INDEX source_row,
+                      KN_INDEX source_part, KN_INDEX source_batch, KN_INDEX c_row, int batch_inner,
+                      KN_INDEX c_outer, KN_INDEX c_inner, int item_rows, int item_columns, int accumulate) {
+    const int batch = get_global_id(2), outer = batch / batch_inner, inner = batch % batch_inner;
+    source += batch * source_batch;
+    c += outer * c_outer + inner * c_inner;
+    const int row0 = get_global_id(0) * item_rows, row_end = min(row0 + item_rows, m);
+    const int column0 = get_global_id(1) * item_columns, column_end = min(column0 + item_columns, n);
+    for (KN_INDEX row = row0; row < row_end; row++)
+        for (KN_INDEX column = column0; column < column_end; column += KN_WIDTH) {
+            const int count = n - column;
+            global const float *from = source + row * source_row + column;
+            vector sum = 0.0f;
+            for (int part = 0; part < parts; part++, from += source_part)
+                sum += count >= KN_WIDTH ? load(0, from) : load_part(from, count);
+            finish(sum, c + row * c_row, column, count, accumulate, 1 KN_EACH_OPERAND(KN_OPERAND));
+        }
+}
+
+/* ---- few rows, weights (N,K) ----------------------------------------------------------------------------
+ */
+
+KN_INLINE float sum_4(float4 x) {
+    return (x.s0 + x.s2) + (x.s1 + x.s3);
+}
+KN_INLINE float sum_8(float8 x) {
+    return sum_4(x.lo + x.hi);
+}
+KN_INLINE float sum_16(float16 x) {
+    return sum_8(x.lo + x.hi);
+}
+
+#define KN_THIN_ROW(row, v) vector sum##row##_##v = 0.0f;
+#define KN_THIN_START(row)                                                                                   \
+    global const float *restrict a##row = a + row * a_row;                                                   \
+    KN_THIN_EACH(KN_THIN_ROW, row)
+#define KN_THIN_EACH(X, row) X(row, 0) X(row, 1) X(row, 2) X(row, 3)
+#define KN_THIN_POINTER(row, v)                                                                              \
+    global const float *restrict b##v = b + (KN_INDEX)min(v, columns - 1) * b_column;
+#define KN_THIN_LOAD(row, v) const vector right##v = load(0, b##v + k);
+#define KN_THIN_LOAD_PART(row, v) const vector right##v = load_part(b##v + k, depth - k);
+#define KN_THIN_STEP(row)                                                                                    \
+    {                                                                                                        \
+        const vector left = load(0, a##row + k);                                                             \
+        KN_THIN_EACH(KN_ADD, row)                                                                            \
+    }
+#define KN_THIN_STEP_PART(row)                                                                               \
+    {                                                                                                        \
+        const vector left = load_part(a##row + k, depth - k);                                                \
+        KN_THIN_EACH(KN_ADD, row)                                                                            \
+    }
+#define KN_THIN_KEEP_ONE(row, v) result[row * KN_WIDTH + v] = KN_JOIN(sum_, KN_WIDTH)(sum##row##_##v);
+#define KN_THIN_KEEP(row) KN_THIN_EACH(KN_THIN_KEEP_ONE, row)
+
+/* result (rows,4) = A(rows,depth) · B(depth,4), vectors along depth; columns beyond the last repeat it. */
+#define KN_THIN(name, each_row)                                                                              \
+    KN_INLINE void name(global const float *restrict a, KN_INDEX a_row, global const float *restrict b,      \
+                        KN_INDEX b_column, int columns, int depth, float *restrict result) {                 \
+        int k = 0;                                                                                           \
+        each_row(KN_THIN_START);                                                                             \
+        KN_THIN_EACH(KN_THIN_POINTER, 0);                                                                    \
+        for (; k + KN_WIDTH <= depth; k += KN_WIDTH) {                                                       \
+            KN_THIN_EACH(KN_THIN_LOAD, 0);                                                                   \
+            each_row(KN_THIN_STEP);                                                                          \
+        }                                                                                                    \
+        if (k < depth) {                                                                                     \
+            KN_THIN_EACH(KN_THIN_LOAD_PART, 0);                                                              \
+            each_row(KN_THIN_STEP_PART);                                                                     \
+        }                                                                                                    \
+        each_row(KN_THIN_KEEP);                                                                              \
+    }
+#if KN_WIDTH == 8
+#define KN_THIN_ROWS 2 /* 16 registers */
+#define KN_ROWS_2(X) X(0) X(1)
+#else
+#define KN_THIN_ROWS 4
+#endif
+KN_THIN(thin_rows, KN_JOIN(KN_ROWS_, KN_THIN_ROWS))
+KN_THIN(thin_1, KN_ROWS_1)
+
+KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restrict b,
+                       global float *restrict c, KN_EACH_OPERAND(KN_PARAMETER) int m, int n, int k,
+                       KN_INDEX a_row, KN_INDEX b_column, KN_INDEX c_row, int batch_inner, KN_INDEX a_outer,
+                       KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer,
+                       KN_INDEX c_inner, int item_columns, int accumulate) {
+    float result[KN_THIN_ROWS * KN_WIDTH] = {0.0f};
+    const int batch = get_global_id(2), outer = batch / batch_inner, inner = batch % batch_inner;
+    a += outer * a_outer + inner * a_inner;
+    b += outer * b_outer + inner * b_inner;
+    c += outer * c_outer + inner * c_inner;
+    const int column0 = get_global_id(0) * item_columns, column_end = min(column0 + item_columns, n);
+    for (KN_INDEX column = column0; column < column_end; column += KN_WIDTH) {
+        const int count = min(n - (int)column, KN_WIDTH);
+        for (int i = 0; i < m;) {
+            const int rows = m - i >= KN_THIN_ROWS ? KN_THIN_ROWS : 1;
+            for (int j = 0; j < count; j += 4) {
+                global const float *left = a + (KN_INDEX)i * a_row, *right = b + (column + j) * b_column;
+                if (rows == KN_THIN_ROWS)
+                    thin_rows(left, a_row, right, b_column, count - j, k, result + j);
+                else
+                    thin_1(left, a_row, right, b_column, count - j, k, result + j);
+            }
+            for (int r = 0; r < rows; r++, i++) {
+                const KN_INDEX row = i;
+                finish(load(r, result), c + row * c_row, column, count, accumulate,
+                       1 KN_EACH_OPERAND(KN_OPERAND));
+            }
+        }
+    }
+}
