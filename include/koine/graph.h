@@ -1,0 +1,98 @@
+/* A graph says what to compute. Building one touches no device and computes nothing.
+ *
+ * Values know their graph, and a builder call given a failed value answers a failed value: build
+ * first, check once with kn_graph_status, or let the session or trainer made from it say what
+ * was wrong. Shapes are texts: "batch,1,28,28"; a word is a symbol that gets its number when the
+ * graph is used, "" is a scalar; sums, differences, products and quotients of symbols are allowed.
+ *
+ * Lifetime: values and nodes live as long as their graph. A graph may be destroyed once sessions
+ * and trainers have been made from it: they keep what they need.
+ * Thread-safety: a graph belongs to one thread at a time. */
+#ifndef KOINE_GRAPH_H
+#define KOINE_GRAPH_H
+
+#include <koine/host.h>
+#include <koine/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kn_graph kn_graph;
+typedef struct kn_value kn_value;
+
+typedef struct kn_graph_params {
+    size_t size;
+    kn_allocator allocator;
+    kn_log log;
+} kn_graph_params;
+KN_API void kn_graph_params_init(kn_graph_params *params);
+#define KN_GRAPH_DEFAULTS {sizeof(kn_graph_params)}
+
+/* NULL params means defaults. NULL only when out of memory. */
+KN_API kn_graph *kn_graph_create(const kn_graph_params *params);
+KN_API void kn_graph_destroy(kn_graph **graph);
+/* KN_OK, or the first thing that went wrong while building, and its text ("" if none). */
+KN_API kn_status kn_graph_status(const kn_graph *graph);
+KN_API const char *kn_graph_error(const kn_graph *graph);
+
+/* How a parameter begins. Random ones are drawn from a stream keyed by the seed and the parameter's name. */
+typedef enum kn_initializer_kind {
+    KN_INITIALIZE_FILL = 0,    /* value */
+    KN_INITIALIZE_UNIFORM = 1, /* in [-value, value) */
+    KN_INITIALIZE_NORMAL = 2,  /* mean 0, standard deviation value */
+} kn_initializer_kind;
+typedef struct kn_initializer {
+    kn_initializer_kind kind;
+    double value;
+} kn_initializer;
+
+/* Something fed at each run. Names are unique in a graph; letters, digits, '_', '.', '/' and '-'. */
+KN_API kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape);
+/* Something learnt. NULL initializer: uniform within 1 / sqrt(elements of one row). */
+KN_API kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
+                              const kn_initializer *initializer);
+/* Something that stays; the data (row-major) is copied. */
+KN_API kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data, size_t bytes);
+/* A float32 scalar. */
+KN_API kn_value *kn_number(kn_graph *graph, double number);
+/* A parameter that is not trained. Affects later gradients only. */
+KN_API void kn_freeze(kn_value *parameter);
+
+/* Names made from here on begin with "name."; scopes nest. */
+KN_API void kn_scope_begin(kn_graph *graph, const char *name);
+KN_API void kn_scope_end(kn_graph *graph);
+/* Gives a value a name of its own (in the current scope), by which it can be fetched. Returns the value. */
+KN_API kn_value *kn_name(kn_value *value, const char *name);
+/* Marks a value as one of the graph's outputs. Returns the value. */
+KN_API kn_value *kn_output(kn_value *value, const char *name);
+
+/* Any operator by its name, attributes as text ("stride=2 padding=1"); NULL text for defaults. */
+KN_API kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
+                          const char *attributes);
+/* Result `index` of the operator that made `value`, for operators with several. */
+KN_API kn_value *kn_result(kn_value *value, int index);
+
+/* Looking at a graph. Values are found by name; NULL if there is none. */
+KN_API kn_value *kn_graph_find(const kn_graph *graph, const char *name);
+KN_API int kn_graph_input_count(const kn_graph *graph);
+KN_API kn_value *kn_graph_input(const kn_graph *graph, int position);
+KN_API int kn_graph_output_count(const kn_graph *graph);
+KN_API kn_value *kn_graph_output(const kn_graph *graph, int position);
+KN_API int kn_graph_parameter_count(const kn_graph *graph);
+KN_API kn_value *kn_graph_parameter(const kn_graph *graph, int position);
+KN_API kn_graph *kn_value_graph(const kn_value *value);
+KN_API const char *kn_value_name(const kn_value *value);
+KN_API kn_dtype kn_value_dtype(const kn_value *value);
+KN_API int kn_value_rank(const kn_value *value);
+/* The dimension if it is a number, -1 if it depends on symbols or is out of range. */
+KN_API int64_t kn_value_dimension(const kn_value *value, int axis);
+/* Writes "batch,1,28,28", cut off at `bytes` and terminated; returns the length it needs. */
+KN_API size_t kn_value_shape_text(const kn_value *value, char *text, size_t bytes);
+/* True for values that failed and for NULL. */
+KN_API bool kn_value_failed(const kn_value *value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

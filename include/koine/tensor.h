@@ -1,0 +1,72 @@
+/* Element types and shapes, as every other header uses them. */
+#ifndef KOINE_TENSOR_H
+#define KOINE_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <koine/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, number, text, bytes). Numbers never change once released. */
+#define KN_DTYPE_LIST(X)                                                                                     \
+    X(KN_FLOAT32, 0, "float32", 4)                                                                           \
+    X(KN_FLOAT64, 1, "float64", 8)                                                                           \
+    X(KN_FLOAT16, 2, "float16", 2)                                                                           \
+    X(KN_BFLOAT16, 3, "bfloat16", 2)                                                                         \
+    X(KN_INT8, 4, "int8", 1)                                                                                 \
+    X(KN_INT16, 5, "int16", 2)                                                                               \
+    X(KN_INT32, 6, "int32", 4)                                                                               \
+    X(KN_INT64, 7, "int64", 8)                                                                               \
+    X(KN_UINT8, 8, "uint8", 1)                                                                               \
+    X(KN_UINT16, 9, "uint16", 2)                                                                             \
+    X(KN_UINT32, 10, "uint32", 4)                                                                            \
+    X(KN_UINT64, 11, "uint64", 8)                                                                            \
+    X(KN_BOOL, 12, "bool", 1)
+
+typedef enum kn_dtype {
+#define KN_DTYPE_ENUM(name, number, text, bytes) name = number,
+    KN_DTYPE_LIST(KN_DTYPE_ENUM)
+#undef KN_DTYPE_ENUM
+} kn_dtype;
+
+enum { KN_MAX_RANK = 8 };
+
+/* "float32" and so on; "unknown" for other numbers. Thread-safety: any thread. */
+KN_API const char *kn_dtype_name(kn_dtype dtype);
+/* Bytes of one element; 0 for other numbers. */
+KN_API size_t kn_dtype_bytes(kn_dtype dtype);
+/* Reads a name; returns false and leaves *dtype when there is no such type. */
+KN_API bool kn_dtype_parse(const char *name, kn_dtype *dtype);
+
+/* The type and the size of an array whose dimensions are known. */
+typedef struct kn_tensor_info {
+    kn_dtype dtype;
+    int rank;
+    int64_t shape[KN_MAX_RANK];
+} kn_tensor_info;
+
+/* Elements and bytes; false when the product overflows or a dimension is negative. */
+KN_API bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements);
+KN_API bool kn_tensor_bytes(const kn_tensor_info *info, uint64_t *bytes);
+
+/* An array of the caller's, by the name of an input or an output: plain row-major order. */
+typedef struct kn_feed {
+    const char *name;
+    const void *data;
+    size_t bytes;
+} kn_feed;
+typedef struct kn_fetch {
+    const char *name;
+    void *data;
+    size_t bytes; /* room at data; what is fetched must fit exactly */
+} kn_fetch;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

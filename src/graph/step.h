@@ -1,0 +1,109 @@
+/* What a step is: a launch, a copy or a fill, in terms of values. Included by graph.h.
+ * Operators emit steps; the plan orders them, places their values in memory and runs them. */
+#ifndef KN_GRAPH_STEP_H
+#define KN_GRAPH_STEP_H
+
+typedef enum kn_step_kind {
+    KN_STEP_KERNEL,
+    KN_STEP_COPY, /* all bytes of the value read to the value written */
+    KN_STEP_FILL, /* zero bytes */
+} kn_step_kind;
+
+typedef enum kn_argument_kind {
+    KN_ARGUMENT_VALUE,
+    KN_ARGUMENT_SCRATCH, /* memory that lives during the node's steps: `integer` is its number */
+    KN_ARGUMENT_INT,     /* a 32-bit int */
+    KN_ARGUMENT_INDEX,   /* KN_INDEX in the kernel: int, or long with wide indices */
+    KN_ARGUMENT_FLOAT,
+    KN_ARGUMENT_UINT,
+    KN_ARGUMENT_LOCAL,   /* `integer` bytes of local memory */
+} kn_argument_kind;
+
+typedef struct kn_argument {
+    kn_argument_kind kind;
+    kn_value *value; /* NULL with KN_ARGUMENT_VALUE: a null pointer */
+    bool reads, writes;
+    int64_t integer;
+    double number;
+} kn_argument;
+
+typedef struct kn_step {
+    kn_step_kind kind;
+    const char *label;   /* operator and node: "conv2d conv1" */
+    const char *file;    /* of cl/ */
+    const char *kernel;
+    const char *prelude; /* complete after kn_step_end */
+    kn_argument *arguments;
+    int argument_count, argument_capacity;
+    int dimensions;
+    size_t global[3], local[3];
+    kn_cost cost;
+    const kn_node *node;
+    kn_status failed; /* the first failure, told by kn_step_end */
+    const char *problem;
+    struct kn_step_define *defines, *last_define; /* while being written */
+} kn_step;
+
+/* Collects steps. Made by the plan; memory comes from its arena. */
+struct kn_emitter {
+    kn_arena *arena;
+    const kn_host *host;
+    const kn_target *target;
+    kn_step **steps;
+    int step_count, step_capacity;
+    uint64_t *scratch_bytes;
+    int scratch_count, scratch_capacity;
+    kn_error *error;
+};
+void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, const kn_target *target, kn_error *error);
+void kn_emitter_finish(kn_emitter *emitter); /* the arrays; steps stay in the arena */
+
+/* A step is written from begin to end; arguments in the kernel's order. A failure (memory, a value too
+ * large for 32-bit indices) is carried to kn_step_end; NULL is a step that found no memory. Every prelude
+ * starts with KN_INDEX. A step whose global size has a 0 launches nothing and is dropped at its end. */
+kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel);
+void kn_step_define(kn_step *step, const char *name, const char *format, ...) KN_PRINTF(3, 4);
+/* A number as a float literal, whatever the locale. */
+void kn_step_define_number(kn_step *step, const char *name, double number);
+/* KN_T and so on: the OpenCL name of a type ("float", "int", "uchar" for bool). */
+void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
+void kn_step_read(kn_step *step, kn_value *value);
+void kn_step_write(kn_step *step, kn_value *value);
+void kn_step_update(kn_step *step, kn_value *value); /* reads and writes */
+void kn_step_scratch(kn_step *step, int scratch);
+void kn_step_int(kn_step *step, int64_t number);
+void kn_step_index(kn_step *step, int64_t number);
+void kn_step_float(kn_step *step, double number);
+void kn_step_uint(kn_step *step, uint32_t number);
+void kn_step_local(kn_step *step, size_t bytes);
+/* Global sizes are rounded up to multiples of the local ones; a local size of 0 leaves it to the driver. */
+void kn_step_size1(kn_step *step, size_t global, size_t local);
+void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1);
+void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3]);
+kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
+/* Memory for the steps of this node alone; answers its number. */
+int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);
+kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to);
+kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value);
+const char *kn_opencl_type(kn_dtype dtype);
+
+/* Pointwise work done on each result before it is stored. A kernel that takes an epilogue ends its
+ * parameters with KN_EPILOGUE_PARAMETERS (empty by default) and stores KN_EPILOGUE(v, outer, middle,
+ * inner) (v by default), with the result seen as three axes:
+ *   matrix product (.., M, N): the leading dimensions as one, M, N;   others (N,C,H,W): N, C, H * W.
+ * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results
+ * along the inner axis (matrix product) or the middle one (blocked layout), from that position on. */
+enum { KN_EPILOGUE_OPERANDS = 6 };
+struct kn_epilogue {
+    const char *prelude; /* the macros */
+    int operand_count;
+    struct {
+        kn_value *value;
+        int64_t strides[3]; /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
+    } operands[KN_EPILOGUE_OPERANDS];
+};
+/* Adds the epilogue's macros and, as the last arguments, its operands, each followed by its three strides
+ * (KN_INDEX). Does nothing without one. */
+void kn_step_epilogue(kn_step *step, const kn_lowering *lowering);
+
+#endif
