@@ -4,6 +4,14 @@
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 fail() { say "$*" >&2; exit 1; }
 
+# PoCL learns the processors and the memory from sysfs and aborts the program without it, as in a
+# bare chroot. There, say it what it looks for.
+if [ "$(uname)" = Linux ] && [ ! -d /sys/devices/system/cpu ] && [ -z "${HWLOC_SYNTHETIC:-}" ]; then
+  HWLOC_SYNTHETIC="NUMANode:1(memory=$(($(getconf _PHYS_PAGES) * $(getconf PAGESIZE)))) PU:$(nproc)"
+  export HWLOC_SYNTHETIC
+  no_sysfs=yes
+fi
+
 # What the libraries and tools are called elsewhere; shown where there is no apt.
 other_systems() {
   cat <<'TEXT'
@@ -68,7 +76,7 @@ use_meson() {
     say "meson $version is older than 1.0: installing a newer one from PyPI into $folder"
     install_packages python3-venv
     rm -rf "$folder"
-    { python3 -m venv "$folder" && "$folder/bin/pip" install -q 'meson>=1.0,<2'; } ||
+    { python3 -m venv "$folder" && "$folder/bin/pip" install -qq 'meson>=1.0,<2'; } ||
       fail "PyPI did not give meson"
   fi
   PATH=$folder/bin:$PATH
