@@ -1,0 +1,475 @@
+/* Numbers to text and back, in the C locale and in one with a decimal comma. */
+#include "base_tests.h"
+
+#include <errno.h>
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is written -------------------------------------------------------- */
+
+static void check_number(double value, const char *expected) {
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    kn_text_number(&text, value);
+    assert_string_equal(text.data, expected);
+    kn_text_finish(&text);
+}
+
+static void check_float(float value, const char *expected) {
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    kn_text_number_float(&text, value);
+    assert_string_equal(text.data, expected);
+    kn_text_finish(&text);
+}
+
+static void check_fixed(double value, int decimals, const char *expected) {
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    kn_text_fixed(&text, value, decimals);
+    assert_string_equal(text.data, expected);
+    kn_text_finish(&text);
+}
+
+static void known_numbers_are_written_shortest(void **state) {
+    check_number(0, "0");
+    check_number(-0.0, "-0");
+    check_number((double)NAN, "nan");
+    check_number(-(double)NAN, "nan");
+    check_number(HUGE_VAL, "inf");
+    check_number(-HUGE_VAL, "-inf");
+    check_number(1, "1");
+    check_number(-1.5, "-1.5");
+    check_number(10, "10");
+    check_number(0.1, "0.1");
+    check_number(0.1 + 0.2, "0.30000000000000004");
+    check_number(1.0 / 3, "0.3333333333333333");
+    check_number(100000, "100000");
+    check_number(123456.789, "123456.789");
+    check_number(9007199254740991, "9007199254740991");
+    check_number(9007199254740992, "9007199254740992");
+    check_number(1e16, "1e16");
+    check_number(1.25e30, "1.25e30");
+    check_number(1e23, "1e23");
+    check_number(0.00001, "0.00001");
+    check_number(0.000012, "0.000012");
+    check_number(0.000001, "1e-6");
+    check_number(-1.25e-7, "-1.25e-7");
+    check_number(DBL_MAX, "1.7976931348623157e308");
+    check_number(DBL_MIN, "2.2250738585072014e-308");
+    check_number(4.9406564584124654e-324, "5e-324");
+    check_number(0x0.fffffffffffffp-1022, "2.225073858507201e-308");
+    /* Below a power of two numbers lie closer: the nearest 16 digits, ...801, do not
+     * read back, but the ones above do. */
+    check_number(0x1p-44, "5.684341886080802e-14");
+    check_number(0x1p+89, "6.189700196426902e26");
+
+    check_float(0.1f, "0.1");
+    check_float(1.0f / 3, "0.33333334");
+    check_float(16777216.0f, "16777216");
+    check_float(FLT_MAX, "3.4028235e38");
+    check_float(FLT_MIN, "1.1754944e-38");
+    check_float(0x1p-149f, "1e-45");
+    check_float(-HUGE_VALF, "-inf");
+    check_float(NAN, "nan");
+    check_float(-0.0f, "-0");
+    check_float(8589973504.0f, "8589974000"); /* ...73000 reads back too, but lies further off */
+}
+
+/* A double with all its bits drawn, so that each exponent comes as often. */
+static double any_double(uint64_t *seed) {
+    double value;
+    do {
+        uint64_t bits = next_number(seed);
+        memcpy(&value, &bits, sizeof value);
+    } while (!isfinite(value));
+    return value;
+}
+
+static float any_float(uint64_t *seed) {
+    float value;
+    do {
+        uint32_t bits = (uint32_t)(next_number(seed) >> 32);
+        memcpy(&value, &bits, sizeof value);
+    } while (!isfinite(value));
+    return value;
+}
+
+static size_t count_digits(const char *text) {
+    size_t count = 0, zeros = 0;
+    for (; *text != '\0' && *text != 'e'; text++) {
+        if (*text < '0' || *text > '9') continue;
+        if (*text == '0' && count == 0) continue;
+        zeros = *text == '0' ? zeros + 1 : 0;
+        count++;
+    }
+    return count - zeros;
+}
+
+static bool fewer_digits_would_do(double value, size_t count, bool as_float) {
+    char shorter[64];
+    if (count < 2) return false;
+    snprintf(shorter, sizeof shorter, "%.*e", (int)count - 2, value);
+    if (!as_float) return strtod(shorter, NULL) == value;
+    return strtof(shorter, NULL) == (float)value && (float)strtod(shorter, NULL) == (float)value;
+}
+
+static void doubles_survive_writing_and_reading(void **state) {
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    uint64_t seed = 3;
+    for (int i = 0; i < 40000; i++) {
+        double value = any_double(&seed);
+        if (i % 4 == 1) value = (double)(int64_t)next_number(&seed) / 1000; /* few digits */
+        if (i % 4 == 2) value = ldexp(1, (int)(next_number(&seed) % 2000) - 1000);
+        if (i % 4 == 3) value = fmod(value, 1) * DBL_MIN; /* subnormal */
+        kn_text_clear(&text);
+        kn_text_number(&text, value);
+        double read = -1, own = strtod(text.data, NULL);
+        const char *end = NULL;
+        assert_true(kn_parse_double(text.data, &end, &read));
+        if (*end != '\0' || memcmp(&read, &value, sizeof value) || memcmp(&own, &value, sizeof value))
+            fail_msg("%a was written as %s and read as %a", value, text.data, read);
+        if (fewer_digits_would_do(value, count_digits(text.data), false))
+            fail_msg("%a was written as %s, which is too long", value, text.data);
+        if (strlen(text.data) > 25) fail_msg("%s is too long", text.data);
+    }
+    kn_text_finish(&text);
+}
+
+static void floats_survive_writing_and_reading(void **state) {
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    uint64_t seed = 4;
+    for (int i = 0; i < 40000; i++) {
+        float value = any_float(&seed);
+        if (i % 4 == 2) value = ldexpf(1, (int)(next_number(&seed) % 277) - 149);
+        if (i % 4 == 3) value = fmodf(value, 1) * FLT_MIN;
+        kn_text_clear(&text);
+        kn_text_number_float(&text, value);
+        double read = -1;
+        float own = strtof(text.data, NULL);
+        assert_true(kn_parse_double(text.data, NULL, &read));
+        float narrowed = (float)read;
+        if (memcmp(&narrowed, &value, sizeof value) || memcmp(&own, &value, sizeof value))
+            fail_msg("%a was written as %s and read as %a", (double)value, text.data, read);
+        if (fewer_digits_would_do((double)value, count_digits(text.data), true))
+            fail_msg("%a was written as %s, which is too long", (double)value, text.data);
+    }
+    kn_text_finish(&text);
+}
+
+static void fixed_numbers_have_their_decimals(void **state) {
+    check_fixed(3.14159, 2, "3.14");
+    check_fixed(-3.14159, 4, "-3.1416");
+    check_fixed(2.5, 0, "2");
+    check_fixed(-0.25, 1, "-0.2");
+    check_fixed(0, 3, "0.000");
+    check_fixed(1e15, 1, "1000000000000000.0");
+    check_fixed(99.999, 2, "100.00");
+    check_fixed(1.5, -3, "2");
+    check_fixed((double)NAN, 2, "nan");
+    check_fixed(-HUGE_VAL, 2, "-inf");
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    kn_text_fixed(&text, -DBL_MAX, 1000); /* 60 decimals at most */
+    assert_int_equal(text.length, 1 + 309 + 1 + 60);
+    assert_false(kn_text_failed(&text));
+    kn_text_finish(&text);
+}
+
+/* ---- what is read -------------------------------------------------------------- */
+
+static void check_read(const char *text, double expected, const char *rest) {
+    double value = 42;
+    const char *end = NULL;
+    if (!kn_parse_double(text, &end, &value)) fail_msg("'%s' was not read", text);
+    if (isnan(expected) ? !isnan(value) : memcmp(&value, &expected, sizeof value) != 0)
+        fail_msg("'%.60s' was read as %a, expected %a", text, value, expected);
+    assert_string_equal(end, rest);
+}
+
+static void check_refused(const char *text) {
+    double value = 42;
+    const char *end = "untouched";
+    if (kn_parse_double(text, &end, &value)) fail_msg("'%.60s' was read as %g", text, value);
+    assert_true(value == 42);
+    assert_string_equal(end, "untouched");
+}
+
+static void doubles_are_read_to_their_end(void **state) {
+    check_read("1", 1, "");
+    check_read("-2.5 and more", -2.5, " and more");
+    check_read("+.5", 0.5, "");
+    check_read("5.", 5, "");
+    check_read("1.2.3", 1.2, ".3");
+    check_read("1,5", 1, ",5");
+    check_read("007", 7, "");
+    check_read("-0", -0.0, "");
+    check_read("0e5", 0, "");
+    check_read("0.000e99999999999999999999", 0, "");
+    check_read("1e3", 1000, "");
+    check_read("1E+3x", 1000, "x");
+    check_read("25e-1", 2.5, "");
+    check_read("1e", 1, "e");
+    check_read("1e+", 1, "e+");
+    check_read("1ex", 1, "ex");
+    check_read("1 e5", 1, " e5");
+    check_read("1p5", 1, "p5");
+    check_read("nan", (double)NAN, "");
+    check_read("-NaN(7)", (double)NAN, "(7)");
+    check_read("inf", HUGE_VAL, "");
+    check_read("-INFINITY", -HUGE_VAL, "");
+    check_read("infinit", HUGE_VAL, "init");
+    check_read("0x10", 16, "");
+    check_read("-0X1.8P+3!", -12, "!");
+    check_read("0x.8", 0.5, "");
+    check_read("0xA.p-1", 5, "");
+    check_read("0x1p", 1, "p");
+    check_read("0x1e5", 0x1e5, "");
+    check_read("0x", 0, "x");
+    check_read("0xg", 0, "xg");
+    check_read("0x.", 0, "x.");
+    double value;
+    assert_true(kn_parse_double("3", NULL, &value));
+
+    const char *const none[] = {
+        "",        " 1",  "x",   "-",  "+",  ".",     "-.",     "e5",
+        ".e5",     "--1", "+-1", "in", "na", "1e309", "-1e309", "1e99999999999999999999",
+        "0x1p1024"};
+    for (size_t i = 0; i < KN_COUNT_OF(none); i++)
+        check_refused(none[i]);
+}
+
+static void doubles_are_rounded_correctly(void **state) {
+    check_read("9007199254740993", 9007199254740992.0, ""); /* a tie goes to the even one */
+    check_read("9007199254740995", 9007199254740996.0, "");
+    check_read("9007199254740993.00000000000000000000000000000001", 9007199254740994.0, "");
+    check_read("2.2250738585072011e-308", 0x0.fffffffffffffp-1022, "");
+    check_read("2.2250738585072012e-308", DBL_MIN, "");
+    check_read("1.7976931348623158e308", DBL_MAX, "");
+    check_refused("1.7976931348623159e308");
+    check_read("2.4703282292062327e-324", 0, "");
+    check_read("2.4703282292062328e-324", 0x1p-1074, "");
+    check_read("-1e-400", -0.0, "");
+    check_read("1e-99999999999999999999", 0, "");
+    check_read("0x1.00000000000008p0", 1, ""); /* a tie, and a little more */
+    check_read("0x1.000000000000080000000000001p0", 0x1.0000000000001p0, "");
+    check_read("0x1p-1075", 0, "");
+    check_read("0x1.0000000000001p-1075", 0x1p-1074, "");
+    check_read("0x0.0000000001p1063", 0x1p1023, "");
+}
+
+/* `count` times `c` at the end of `text`. */
+static void repeat(kn_text *text, char c, size_t count) {
+    while (count-- > 0)
+        kn_text_add_bytes(text, &c, 1);
+}
+
+static void long_numbers_are_rounded_correctly(void **state) {
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    /* A tie that a digit far behind the ones kept decides. */
+    for (size_t zeros = 700; zeros < 5000; zeros += zeros < 900 ? 1 : 500) {
+        kn_text_clear(&text);
+        kn_text_add(&text, "9007199254740993.");
+        repeat(&text, '0', zeros);
+        check_read(text.data, 9007199254740992.0, "");
+        kn_text_add(&text, "1");
+        check_read(text.data, 9007199254740994.0, "");
+        kn_text_add(&text, "e-2 ");
+        check_read(text.data, 90071992547409.93, " ");
+    }
+    /* Zeros before and behind, made up for by the exponent. */
+    kn_text_clear(&text);
+    kn_text_add(&text, "0.");
+    repeat(&text, '0', 5000);
+    kn_text_add(&text, "125e5002");
+    check_read(text.data, 12.5, "");
+    kn_text_clear(&text);
+    kn_text_add(&text, "125");
+    repeat(&text, '0', 5000);
+    kn_text_add(&text, "e-5001.");
+    check_read(text.data, 12.5, ".");
+    kn_text_clear(&text);
+    repeat(&text, '9', 3000);
+    check_refused(text.data);
+    kn_text_add(&text, "e-3000");
+    check_read(text.data, 1, "");
+    kn_text_clear(&text);
+    kn_text_add(&text, "0x1");
+    repeat(&text, '0', 2000);
+    kn_text_add(&text, "p-8000");
+    check_read(text.data, 1, "");
+    kn_text_clear(&text);
+    kn_text_add(&text, "0x1.00000000000008");
+    repeat(&text, '0', 2000);
+    check_read(text.data, 1, "");
+    kn_text_add(&text, "1");
+    check_read(text.data, 0x1.0000000000001p0, "");
+    /* The smallest numbers have the longest expansions: halfway between 0 and the first. */
+    kn_text_clear(&text);
+    kn_text_format(&text, "%.1075f", 0x1p-1074);
+    check_read(text.data, 0x1p-1074, "");
+    kn_text_finish(&text);
+}
+
+/* In the C locale strtod itself is the reference. */
+static void doubles_read_as_strtod_does(void **state) {
+    uint64_t seed = 5;
+    for (int i = 0; i < 40000; i++) {
+        char text[128], *own;
+        double value = any_double(&seed);
+        const char *const formats[] = {"%.*e", "%.*g", "%.*a", "%.*f"};
+        size_t kind = next_number(&seed) % 4;
+        if (kind == 3) value = fmod(value, 1e10);
+        snprintf(text, sizeof text, formats[kind], (int)(next_number(&seed) % 40), value);
+        double expected = strtod(text, &own);
+        if (isinf(expected))
+            check_refused(text);
+        else
+            check_read(text, expected, own);
+    }
+}
+
+static void reading_leaves_errno_alone(void **state) {
+    double value;
+    errno = 77;
+    assert_true(kn_parse_double("1e-400", NULL, &value));
+    assert_false(kn_parse_double("1e400", NULL, &value));
+    assert_int_equal(errno, 77);
+}
+
+static void integers_are_read_or_refused(void **state) {
+    const struct {
+        const char *text;
+        int64_t value;
+        const char *rest;
+    } list[] = {
+        {"0", 0, ""},
+        {"-17 left", -17, " left"},
+        {"+5", 5, ""},
+        {"0042", 42, ""},
+        {"28x28", 28, "x28"},
+        {"1.5", 1, ".5"},
+        {"9223372036854775807", INT64_MAX, ""},
+        {"-9223372036854775808", INT64_MIN, ""},
+        {"0000000000000000000000000000001", 1, ""},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(list); i++) {
+        int64_t value = 42;
+        const char *end = NULL;
+        assert_true(kn_parse_int64(list[i].text, &end, &value));
+        assert_true(value == list[i].value);
+        assert_string_equal(end, list[i].rest);
+        assert_true(kn_parse_int64(list[i].text, NULL, &value));
+    }
+    const char *const none[] = {"",
+                                "-",
+                                "+",
+                                " 1",
+                                "x",
+                                ".5",
+                                "--1",
+                                "9223372036854775808",
+                                "-9223372036854775809",
+                                "99999999999999999999",
+                                "10000000000000000000000000000000"};
+    for (size_t i = 0; i < KN_COUNT_OF(none); i++) {
+        int64_t value = 42;
+        const char *end = "untouched";
+        assert_false(kn_parse_int64(none[i], &end, &value));
+        assert_true(value == 42);
+        assert_string_equal(end, "untouched");
+    }
+}
+
+/* ---- the locale ------------------------------------------------------------------ */
+
+static bool comma_locale(void) {
+    const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE", "fr_FR"};
+    for (size_t i = 0; i < KN_COUNT_OF(names); i++)
+        if (setlocale(LC_ALL, names[i]) && localeconv()->decimal_point[0] == ',') return true;
+    return false;
+}
+
+static void no_locale_changes_numbers(void **state) {
+    if (!comma_locale()) {
+        /* Make one where the system has the sources of its locales. */
+        char *folder = test_folder_make();
+        *state = folder;
+        char command[1024];
+        snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1",
+                 folder);
+        if (system(command) == 0) setenv("LOCPATH", folder, 1);
+        if (!comma_locale()) {
+            print_message(
+                "skipped no_locale_changes_numbers: no locale with a decimal comma can be had here\n");
+            skip();
+        }
+    }
+    char comma[16];
+    snprintf(comma, sizeof comma, "%.1f", 2.5);
+    assert_string_equal(comma, "2,5"); /* or this test would show nothing */
+
+    check_number(2.5, "2.5");
+    check_number(1.25e-30, "1.25e-30");
+    check_number(0.1 + 0.2, "0.30000000000000004");
+    check_float(1.0f / 3, "0.33333334");
+    check_fixed(-1234567.891, 2, "-1234567.89");
+    check_fixed(2.5, 0, "2");
+    check_read("2.5", 2.5, "");
+    check_read("2,5", 2, ",5");
+    check_read("1.25e-3;", 1.25e-3, ";");
+    check_read("0x1.8p1", 3, "");
+    kn_host host = kn_host_defaults();
+    kn_text text;
+    kn_text_init(&text, &host);
+    kn_text_json_number(&text, 0.5);
+    assert_string_equal(text.data, "0.5");
+    uint64_t seed = 6;
+    for (int i = 0; i < 2000; i++) {
+        double value = any_double(&seed), read;
+        kn_text_clear(&text);
+        kn_text_number(&text, value);
+        assert_null(strchr(text.data, ','));
+        assert_true(kn_parse_double(text.data, NULL, &read));
+        assert_true(read == value);
+    }
+    kn_text_finish(&text);
+}
+
+static int restore_locale(void **state) {
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    test_folder_remove(*state);
+    return 0;
+}
+
+int test_numbers(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_numbers_are_written_shortest),
+        cmocka_unit_test(doubles_survive_writing_and_reading),
+        cmocka_unit_test(floats_survive_writing_and_reading),
+        cmocka_unit_test(fixed_numbers_have_their_decimals),
+        cmocka_unit_test(doubles_are_read_to_their_end),
+        cmocka_unit_test(doubles_are_rounded_correctly),
+        cmocka_unit_test(long_numbers_are_rounded_correctly),
+        cmocka_unit_test(doubles_read_as_strtod_does),
+        cmocka_unit_test(reading_leaves_errno_alone),
+        cmocka_unit_test(integers_are_read_or_refused),
+        cmocka_unit_test_teardown(no_locale_changes_numbers, restore_locale),
+    };
+    return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* Threads, locks, conditions and the clock. */
+#include "base_tests.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "wrapped.h"
+
+typedef struct counter {
+    kn_mutex *mutex;
+    long value;
+} counter;
+
+static void count_up(void *argument) {
+    counter *shared = argument;
+    for (int i = 0; i < 20000; i++) {
+        kn_mutex_lock(shared->mutex);
+        shared->value++;
+        kn_mutex_unlock(shared->mutex);
+    }
+}
+
+static void a_mutex_excludes(void **state) {
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
+    counter shared = {.mutex = kn_mutex_create(&host)};
+    assert_non_null(shared.mutex);
+    kn_thread *threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_non_null(threads[i] = kn_thread_start(&host, count_up, &shared));
+    for (int i = 0; i < 4; i++) {
+        kn_thread_join(&host, &threads[i]);
+        assert_null(threads[i]);
+    }
+    assert_int_equal(shared.value, 80000);
+    kn_mutex_destroy(&host, &shared.mutex);
+    assert_null(shared.mutex);
+    assert_int_equal(memory.live, 0);
+}
+
+/* A belt of four places: producers wait where it is full, consumers where it is empty. */
+typedef struct belt {
+    kn_mutex *mutex;
+    kn_condition *filled, *emptied;
+    long places[4];
+    size_t count;
+    bool closed;
+    long taken, sum;
+} belt;
+
+enum { PIECES = 5000 };
+
+static void produce(void *argument) {
+    belt *shared = argument;
+    for (long i = 1; i <= PIECES; i++) {
+        kn_mutex_lock(shared->mutex);
+        while (shared->count == KN_COUNT_OF(shared->places))
+            kn_condition_wait(shared->emptied, shared->mutex);
+        shared->places[shared->count++] = i;
+        kn_condition_signal(shared->filled);
+        kn_mutex_unlock(shared->mutex);
+    }
+}
+
+static void consume(void *argument) {
+    belt *shared = argument;
+    kn_mutex_lock(shared->mutex);
+    for (;;) {
+        while (shared->count == 0 && !shared->closed)
+            kn_condition_wait(shared->filled, shared->mutex);
+        if (shared->count == 0) break;
+        shared->sum += shared->places[--shared->count];
+        shared->taken++;
+        kn_condition_signal(shared->emptied);
+    }
+    kn_mutex_unlock(shared->mutex);
+}
+
+static void conditions_wake_who_waits(void **state) {
+    kn_host host = kn_host_defaults();
+    belt shared = {.mutex = kn_mutex_create(&host),
+                   .filled = kn_condition_create(&host),
+                   .emptied = kn_condition_create(&host)};
+    assert_true(shared.mutex && shared.filled && shared.emptied);
+    kn_thread *producers[2], *consumers[3];
+    for (int i = 0; i < 3; i++)
+        assert_non_null(consumers[i] = kn_thread_start(&host, consume, &shared));
+    for (int i = 0; i < 2; i++)
+        assert_non_null(producers[i] = kn_thread_start(&host, produce, &shared));
+    for (int i = 0; i < 2; i++)
+        kn_thread_join(&host, &producers[i]);
+    kn_mutex_lock(shared.mutex);
+    shared.closed = true;
+    kn_condition_broadcast(shared.filled); /* all three must leave, or the joins hang */
+    kn_mutex_unlock(shared.mutex);
+    for (int i = 0; i < 3; i++)
+        kn_thread_join(&host, &consumers[i]);
+    assert_int_equal(shared.taken, 2 * PIECES);
+    assert_int_equal(shared.sum, (long)PIECES * (PIECES + 1));
+    kn_condition_destroy(&host, &shared.filled);
+    kn_condition_destroy(&host, &shared.emptied);
+    kn_mutex_destroy(&host, &shared.mutex);
+    assert_null(shared.filled);
+}
+
+static void look_at_signals(void *argument) {
+    pthread_sigmask(SIG_SETMASK, NULL, argument);
+}
+
+static void threads_leave_signals_to_the_program(void **state) {
+    kn_host host = kn_host_defaults();
+    sigset_t before, after, inside;
+    sigemptyset(&inside);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    kn_thread *thread = kn_thread_start(&host, look_at_signals, &inside);
+    assert_non_null(thread);
+    kn_thread_join(&host, &thread);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_true(sigismember(&inside, SIGINT));
+    assert_true(sigismember(&inside, SIGTERM));
+    assert_false(sigismember(&inside, SIGSEGV));
+    assert_int_equal(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
+}
+
+static void do_nothing(void *argument) {}
+
+static void threads_survive_failing_calls(void **state) {
+    failing memory = {0};
+    kn_host host = failing_host(&memory);
+    wrapped_calls = (wrapped){.fail_thread = EAGAIN, .fail_mutex = ENOMEM, .fail_condition = ENOMEM};
+    kn_mutex *mutex = kn_mutex_create(&host);
+    kn_condition *condition = kn_condition_create(&host);
+    kn_thread *thread = kn_thread_start(&host, do_nothing, NULL);
+    wrapped_calls = (wrapped){0};
+    assert_null(mutex);
+    assert_null(condition);
+    assert_null(thread);
+    assert_int_equal(memory.calls, 3);
+    assert_int_equal(memory.live, 0);
+    memory = (failing){.fail_at = 1, .fail_after = true};
+    assert_null(kn_mutex_create(&host));
+    assert_null(kn_condition_create(&host));
+    assert_null(kn_thread_start(&host, do_nothing, NULL));
+    /* Destroying nothing is fine. */
+    kn_mutex_destroy(&host, &mutex);
+    kn_mutex_destroy(&host, NULL);
+    kn_condition_destroy(&host, &condition);
+    kn_condition_destroy(&host, NULL);
+    kn_thread_join(&host, &thread);
+    kn_thread_join(&host, NULL);
+}
+
+static void the_clock_counts_seconds(void **state) {
+    double start = kn_clock(), last = start;
+    const struct timespec pause = {.tv_nsec = 30000000};
+    nanosleep(&pause, NULL);
+    assert_true(kn_clock() - start >= 0.029);
+    assert_true(kn_clock() - start < 30);
+    for (int i = 0; i < 10000; i++) {
+        double now = kn_clock();
+        assert_true(now >= last);
+        last = now;
+    }
+}
+
+static void there_is_a_processor(void **state) {
+    int count = kn_processor_count();
+    assert_true(count >= 1 && count < 100000);
+}
+
+int test_threads(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mutex_excludes),
+        cmocka_unit_test(conditions_wake_who_waits),
+        cmocka_unit_test(threads_leave_signals_to_the_program),
+        cmocka_unit_test(threads_survive_failing_calls),
+        cmocka_unit_test(the_clock_counts_seconds),
+        cmocka_unit_test(there_is_a_processor),
+    };
+    return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
+}

@@ -1,0 +1,22 @@
+/* Calls of the system that a test can make fail; see meson.build. */
+#ifndef KN_BASE_TESTS_WRAPPED_H
+#define KN_BASE_TESTS_WRAPPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* All zero: each call goes to the system as it is. */
+typedef struct wrapped {
+    int fail_fsync_file, fail_fsync_folder; /* an errno to fail with */
+    int fail_read, fail_write;
+    bool tedious;       /* read and write at most 3 bytes, and are interrupted every other time */
+    bool write_nothing; /* write answers 0 */
+    int fail_thread, fail_mutex, fail_condition;
+    void (*on_fsync)(bool folder); /* sees each fsync before it happens */
+    size_t reads, writes;
+} wrapped;
+
+extern wrapped wrapped_calls;
+
+#endif
