@@ -9,6 +9,7 @@ fail() { say "$*" >&2; exit 1; }
 if [ "$(uname)" = Linux ] && [ ! -d /sys/devices/system/cpu ] && [ -z "${HWLOC_SYNTHETIC:-}" ]; then
   HWLOC_SYNTHETIC="NUMANode:1(memory=$(($(getconf _PHYS_PAGES) * $(getconf PAGESIZE)))) PU:$(nproc)"
   export HWLOC_SYNTHETIC
+  # shellcheck disable=SC2034
   no_sysfs=yes
 fi
 
