@@ -1,0 +1,110 @@
+/* A context: one opened device, its compiled kernels and its queues.
+ * It is the first thing a program makes and the last that it destroys.
+ *
+ * Thread-safety: contexts are independent of one another. The functions here may be
+ * called on one context from several threads; graphs, sessions and trainers that use
+ * it belong to one thread at a time each. */
+#ifndef KOINE_CONTEXT_H
+#define KOINE_CONTEXT_H
+
+#include <koine/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kn_context kn_context;
+
+/* How far a long job is: done of total (total 0: unknown); label is valid during the call. */
+typedef struct kn_progress {
+    void *user;
+    void (*report)(void *user, const char *label, uint64_t done, uint64_t total);
+} kn_progress;
+
+typedef struct kn_context_params {
+    size_t size; /* of this struct, as the program knows it */
+    kn_allocator allocator;
+    kn_log log;
+    kn_progress compile_progress; /* called while kernels are compiled; must not call Koine */
+    /* Which device: an index ("1"), platform and device ("0:1"), a type ("gpu", "cpu"), or a
+     * part of its name, platform or vendor, whatever the case. NULL or "": the fastest by a
+     * short matrix product, whose result is remembered in the cache folder. */
+    const char *device;
+    /* Where compiled programs and what was learnt of a device are kept between runs; made
+     * when missing. NULL or "": nothing is kept. kn_default_cache_folder suggests one. */
+    const char *cache_folder;
+    /* A folder with the kernel sources, read instead of those in the library; for kernel authors. */
+    const char *kernel_folder;
+    bool timeline;               /* record when each step ran (costs a little) */
+    bool trust_claims;           /* believe what the driver claims, without probing */
+    uint64_t largest_block_bytes; /* lower limit of one allocation, for tests; 0: the device's */
+    bool wide_indices;           /* 64-bit indices in kernels whatever the sizes, for tests */
+    int vector_width;            /* force 4, 8 or 16 lanes on wide-vector devices; 0: the device's */
+    int kind;                    /* force a set of kernels: 0 as probed, 1 wide-vector, 2 many-thread */
+} kn_context_params;
+
+/* Sets every field to its default. */
+KN_API void kn_context_params_init(kn_context_params *params);
+#define KN_CONTEXT_DEFAULTS {sizeof(kn_context_params)}
+
+/* Opens a device. NULL params means defaults. Returns NULL only when out of memory; otherwise
+ * a handle that may carry an error: kn_context_status tells, and whatever is made from a
+ * failed context carries its error on. The caller destroys it, after all that was made from it. */
+KN_API kn_context *kn_context_create(const kn_context_params *params);
+KN_API void kn_context_destroy(kn_context **context);
+/* KN_OK if the context can be used. NULL gives KN_ERROR_MEMORY. */
+KN_API kn_status kn_context_status(const kn_context *context);
+/* What went wrong when the context was made, in a sentence or a few; "" if nothing. Valid as long as the context. */
+KN_API const char *kn_context_error(const kn_context *context);
+
+/* What is known of the opened device, probing included. */
+typedef struct kn_capabilities {
+    size_t size;
+    bool wide_vector;    /* few work-items with explicit vectors suit it; otherwise many threads */
+    int vector_width;    /* float lanes of a native vector */
+    int vector_registers;
+    int compute_units;
+    size_t work_group_items; /* the device's maximum; a kernel may allow less */
+    uint64_t local_bytes;
+    uint64_t memory_bytes;
+    uint64_t largest_block_bytes;
+    uint32_t alignment_bytes; /* at which a value may begin inside a block */
+    bool shares_memory;
+    bool half, double_precision, subgroups; /* claimed, compiled and computed right */
+    bool half_claimed, double_claimed, subgroups_claimed;
+} kn_capabilities;
+
+KN_API const kn_device_info *kn_context_device(const kn_context *context);
+KN_API const kn_capabilities *kn_context_capabilities(const kn_context *context);
+
+/* Counters since the context was made. */
+typedef struct kn_context_counts {
+    size_t size;
+    uint64_t programs_built;   /* from source */
+    uint64_t programs_loaded;  /* from the disk cache */
+    uint64_t variants_refused; /* kernels that computed wrongly on this device and were replaced */
+    uint64_t device_bytes, device_bytes_peak;
+    double compile_seconds;
+} kn_context_counts;
+KN_API kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *counts);
+
+/* One stretch of work on a queue; times in seconds since the context was made. */
+typedef struct kn_timeline_entry {
+    const char *label;
+    int queue; /* 0 compute, 1 transfer */
+    double start, end;
+} kn_timeline_entry;
+/* The recorded entries (params.timeline), oldest first; *count is set. They stay valid until the
+ * next call of this function or of kn_context_timeline_clear. Waits for the queues. */
+KN_API const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count);
+KN_API void kn_context_timeline_clear(kn_context *context);
+
+/* Writes the folder that suits this user, from values of the environment that the caller
+ * passes (each may be NULL): xdg_cache_home + "/koine", or home + "/.cache/koine". The text is
+ * cut off at `bytes` and always terminated. Returns false if there is none. */
+KN_API bool kn_default_cache_folder(const char *xdg_cache_home, const char *home, char *folder, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

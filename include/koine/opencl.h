@@ -1,0 +1,41 @@
+/* For programs that have an OpenCL context, queue and buffers of their own.
+ * The only Koine header with OpenCL types; koine.h does not include it. */
+#ifndef KOINE_OPENCL_H
+#define KOINE_OPENCL_H
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#ifdef __APPLE__
+#include <OpenCL/opencl.h>
+#else
+#include <CL/cl.h>
+#endif
+
+#include <koine/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As kn_context_create, on the caller's context, device and in-order queue. Koine retains what it
+ * uses and releases it when destroyed; it runs everything on that queue, which needs no profiling.
+ * params->device is ignored. */
+KN_API kn_context *kn_context_create_opencl(const kn_context_params *params, cl_context context,
+                                            cl_device_id device, cl_command_queue queue);
+/* Work enqueued by Koine after this call starts when the events are complete. */
+KN_API kn_status kn_context_wait_for(kn_context *context, const cl_event *events, cl_uint count);
+/* An event, owned by the caller, that is complete when all of Koine's work so far is. */
+KN_API kn_status kn_context_marker(kn_context *context, cl_event *event);
+
+/* A buffer of the caller's, or a part of it from `offset` on, to feed to a session or to fetch into
+ * (kn_session_feed_buffer, kn_session_fetch_buffer): plain layout, at any offset. Retains the
+ * memory object. NULL on failure (kn_context_error does not change). */
+typedef struct kn_buffer kn_buffer;
+KN_API kn_buffer *kn_buffer_from_opencl(kn_context *context, cl_mem memory, size_t offset, size_t bytes);
+KN_API void kn_buffer_destroy(kn_buffer **buffer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,263 @@
+/* A context: its parameters, the opened device and its queues, counts, and what was learnt. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+/* Values may begin at multiples of this whatever the driver allows: a line of cache, and the widest vector.
+ */
+enum { LEAST_ALIGNMENT = 64 };
+
+void kn_context_params_init(kn_context_params *params) {
+    memset(params, 0, sizeof *params);
+    params->size = sizeof *params;
+}
+
+bool kn_default_cache_folder(const char *xdg_cache_home, const char *home, char *folder, size_t bytes) {
+    if (bytes == 0) return false;
+    folder[0] = '\0';
+    /* The convention ignores relative paths. */
+    if (xdg_cache_home && xdg_cache_home[0] == '/')
+        snprintf(folder, bytes, "%s/koine", xdg_cache_home);
+    else if (home && home[0])
+        snprintf(folder, bytes, "%s/.cache/koine", home);
+    return folder[0] != '\0';
+}
+
+static bool copy_folder(const kn_host *host, const char *from, char **to) {
+    *to = NULL;
+    if (!from || !from[0]) return true;
+    *to = kn_copy_text(host, from);
+    return *to != NULL;
+}
+
+kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *params) {
+    kn_context *context = kn_allocate(host, 1, sizeof *context);
+    if (!context) return NULL;
+    context->host = *host;
+    context->made = kn_clock();
+    context->progress = params->compile_progress;
+    context->wide_indices = params->wide_indices;
+    context->trust_claims = params->trust_claims;
+    context->records = params->timeline;
+    context->largest_block_bytes = params->largest_block_bytes;
+    context->vector_width = params->vector_width;
+    context->kind = params->kind;
+    context->counts.size = sizeof context->counts;
+    context->capabilities.size = sizeof context->capabilities;
+    kn_map_init(&context->programs, &context->host);
+    context->mutex = kn_mutex_create(host);
+    context->built = kn_condition_create(host);
+    bool complete = context->mutex && context->built &&
+                    copy_folder(host, params->cache_folder, &context->cache_folder) &&
+                    copy_folder(host, params->kernel_folder, &context->kernel_folder);
+    if (!complete) kn_context_destroy(&context);
+    return context;
+}
+
+static kn_status check_params(const kn_context_params *params, kn_error *error) {
+    int width = params->vector_width;
+    if (width != 0 && width != 4 && width != 8 && width != 16)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "vector_width is %d; it is 4, 8 or 16, or 0 for the device's", width);
+    if (params->kind < 0 || params->kind > 2)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "kind is %d; it is 0 (as probed), 1 (wide-vector) or 2 (many-thread)", params->kind);
+    return KN_OK;
+}
+
+static kn_status open_queues(kn_context *context, cl_command_queue queue, kn_error *error) {
+    cl_int code = CL_SUCCESS;
+    cl_command_queue_properties properties = context->records ? CL_QUEUE_PROFILING_ENABLE : 0;
+    for (int i = 0; i < 2; i++) {
+        if (queue) {
+            code = clRetainCommandQueue(queue);
+            if (code == CL_SUCCESS) context->queues[i] = queue;
+        } else {
+            context->queues[i] =
+                clCreateCommandQueue(context->context, context->found.device, properties, &code);
+        }
+        if (code != CL_SUCCESS)
+            return kn_fail_cl(error, code, "%s gave no command queue", context->found.info.name);
+    }
+    return KN_OK;
+}
+
+/* What is asked of the driver; probing adds what must be tried. */
+static void read_limits(kn_context *context) {
+    kn_capabilities *capabilities = &context->capabilities;
+    const kn_device_info *info = &context->found.info;
+    cl_device_id device = context->found.device;
+    capabilities->compute_units = info->compute_units;
+    capabilities->local_bytes = info->local_bytes;
+    capabilities->memory_bytes = info->memory_bytes;
+    capabilities->shares_memory = info->shares_memory;
+    size_t items = 0;
+    if (clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof items, &items, NULL) != CL_SUCCESS)
+        items = 1;
+    capabilities->work_group_items = items;
+    uint64_t largest = info->largest_block_bytes;
+    if (context->largest_block_bytes && (context->largest_block_bytes < largest || largest == 0))
+        largest = context->largest_block_bytes;
+    capabilities->largest_block_bytes = largest;
+    cl_uint bits = 0;
+    if (clGetDeviceInfo(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL) != CL_SUCCESS)
+        bits = 0;
+    uint32_t alignment = LEAST_ALIGNMENT;
+    while (alignment < bits / 8 && alignment < (1u << 30))
+        alignment *= 2;
+    capabilities->alignment_bytes = alignment;
+}
+
+kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_context shared,
+                          cl_command_queue queue) {
+    kn_error *error = &context->failure;
+    char identity[1024];
+    cl_int code = CL_SUCCESS;
+    context->found = *found;
+    if (shared) {
+        code = clRetainContext(shared);
+        if (code == CL_SUCCESS) context->context = shared;
+    } else {
+        cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)found->platform, 0};
+        context->context = clCreateContext(properties, 1, &found->device, NULL, NULL, &code);
+    }
+    if (code != CL_SUCCESS) return kn_fail_cl(error, code, "%s could not be opened", found->info.name);
+    kn_status status = open_queues(context, queue, error);
+    if (status) return status;
+    read_limits(context);
+    kn_found_identity(found, identity, sizeof identity);
+    if (!kn_verdicts_open(&context->verdicts, &context->host, context->cache_folder, identity))
+        return kn_fail_memory(error, sizeof identity);
+    kn_timeline_open(context);
+    return KN_OK;
+}
+
+/* The parameters as this library knows them, whatever the program was built against. */
+static kn_context_params known_params(const kn_context_params *params) {
+    kn_context_params known;
+    kn_context_params_init(&known);
+    if (params) {
+        size_t size = params->size < sizeof known ? params->size : sizeof known;
+        memcpy(&known, params, size);
+        known.size = sizeof known;
+    }
+    return known;
+}
+
+kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known) {
+    *known = known_params(params);
+    kn_host host = kn_host_defaults();
+    if (known->allocator.resize) host.allocator = known->allocator;
+    host.log = known->log;
+    kn_context *context = kn_context_prepare(&host, known);
+    if (!context) return NULL;
+    if (params && params->size == 0)
+        kn_fail(&context->failure, KN_ERROR_ARGUMENT,
+                "the context's parameters have no size; begin with kn_context_params_init or "
+                "KN_CONTEXT_DEFAULTS");
+    else
+        check_params(known, &context->failure);
+    return context;
+}
+
+kn_context *kn_context_create(const kn_context_params *params) {
+    kn_context_params known;
+    kn_context *context = kn_context_begin(params, &known);
+    if (!context || context->failure.status) return context;
+    kn_device_list *list = kn_device_list_create(&context->host.allocator, &context->host.log);
+    if (!list) {
+        kn_fail_memory(&context->failure, sizeof *list);
+        return context;
+    }
+    int chosen = kn_device_select(list, known.device, &known, &context->failure);
+    if (chosen >= 0 && kn_context_open(context, &list->entries[chosen], NULL, NULL) == KN_OK)
+        kn_context_probe(context, &context->failure);
+    kn_device_list_destroy(&list);
+    return context;
+}
+
+void kn_context_destroy(kn_context **context) {
+    if (!context || !*context) return;
+    kn_context *old = *context;
+    kn_host host = old->host;
+    for (int i = 0; i < 2; i++)
+        if (old->queues[i]) clFinish(old->queues[i]);
+    if (old->mutex) kn_programs_release(old);
+    kn_timeline_close(old);
+    kn_verdicts_close(&old->verdicts);
+    for (int i = 0; i < 2; i++)
+        if (old->queues[i]) clReleaseCommandQueue(old->queues[i]);
+    if (old->context) clReleaseContext(old->context);
+    kn_condition_destroy(&host, &old->built);
+    kn_mutex_destroy(&host, &old->mutex);
+    kn_release(&host, old->cache_folder);
+    kn_release(&host, old->kernel_folder);
+    kn_release(&host, old);
+    *context = NULL;
+}
+
+/* ---- what a context tells ----------------------------------------------------------- */
+
+static const kn_error no_context = {KN_ERROR_MEMORY,
+                                    "there is no context: out of host memory when it was made"};
+
+const kn_error *kn_context_failure(const kn_context *context) {
+    return context ? &context->failure : &no_context;
+}
+
+kn_status kn_context_status(const kn_context *context) {
+    return kn_context_failure(context)->status;
+}
+
+const char *kn_context_error(const kn_context *context) {
+    return kn_context_failure(context)->text;
+}
+
+const kn_host *kn_context_host(const kn_context *context) {
+    return &context->host;
+}
+
+bool kn_context_wide_indices(const kn_context *context) {
+    return context->wide_indices;
+}
+
+const kn_device_info *kn_context_device(const kn_context *context) {
+    return context ? &context->found.info : NULL;
+}
+
+const kn_capabilities *kn_context_capabilities(const kn_context *context) {
+    return context ? &context->capabilities : NULL;
+}
+
+kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *counts) {
+    if (!context || !counts || counts->size < sizeof counts->size) return KN_ERROR_ARGUMENT;
+    size_t size = counts->size < sizeof *counts ? counts->size : sizeof *counts;
+    kn_mutex_lock(context->mutex);
+    kn_context_counts now = context->counts;
+    kn_mutex_unlock(context->mutex);
+    now.size = counts->size;
+    memcpy(counts, &now, size);
+    return KN_OK;
+}
+
+bool kn_verdict_get(kn_context *context, const char *key, double *value) {
+    kn_mutex_lock(context->mutex);
+    bool known = context->verdicts.values.host && kn_verdicts_get(&context->verdicts, key, value);
+    kn_mutex_unlock(context->mutex);
+    return known;
+}
+
+void kn_verdict_put(kn_context *context, const char *key, double value) {
+    kn_mutex_lock(context->mutex);
+    if (context->verdicts.values.host) kn_verdicts_put(&context->verdicts, key, value);
+    kn_mutex_unlock(context->mutex);
+}
+
+void kn_variant_refused(kn_context *context, const char *variant, const char *reason) {
+    kn_mutex_lock(context->mutex);
+    context->counts.variants_refused++;
+    kn_mutex_unlock(context->mutex);
+    kn_log_write(&context->host, KN_LOG_WARNING, "the kernel variant %s is not used on %s: %s", variant,
+                 context->found.info.name, reason);
+}

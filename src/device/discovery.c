@@ -1,0 +1,245 @@
+/* What OpenCL shows: every platform and device, and for what cannot be used, why. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { LOWEST_VERSION = 120 };
+
+/* Cuts blanks at both ends: some drivers pad names. */
+static void trim(char *text) {
+    size_t first = 0, end = strlen(text);
+    while (isspace((unsigned char)text[first]))
+        first++;
+    while (end > first && isspace((unsigned char)text[end - 1]))
+        end--;
+    memmove(text, text + first, end - first);
+    text[end - first] = '\0';
+}
+
+/* Texts of any length are asked for whole: a driver answers nothing at all when the place is too small. */
+static void take_text(char *target, size_t bytes, const char *whole, size_t length) {
+    size_t count = length < bytes ? length : bytes - 1;
+    memcpy(target, whole, count);
+    target[count] = '\0';
+    trim(target);
+}
+
+static void platform_text(cl_platform_id platform, cl_platform_info what, char *target, size_t bytes) {
+    char whole[4096];
+    size_t length = 0;
+    target[0] = '\0';
+    if (clGetPlatformInfo(platform, what, sizeof whole, whole, &length) == CL_SUCCESS &&
+        length <= sizeof whole)
+        take_text(target, bytes, whole, strnlen(whole, length));
+}
+
+static void device_text(cl_device_id device, cl_device_info what, char *target, size_t bytes) {
+    char whole[4096];
+    size_t length = 0;
+    target[0] = '\0';
+    if (clGetDeviceInfo(device, what, sizeof whole, whole, &length) == CL_SUCCESS && length <= sizeof whole)
+        take_text(target, bytes, whole, strnlen(whole, length));
+}
+
+static cl_uint device_uint(cl_device_id device, cl_device_info what) {
+    cl_uint value = 0;
+    return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+static cl_ulong device_ulong(cl_device_id device, cl_device_info what) {
+    cl_ulong value = 0;
+    return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+int kn_version_number(const char *text) {
+    const char *digits = text + strcspn(text, "0123456789");
+    if (!isdigit((unsigned char)digits[0]) || digits[1] != '.' || !isdigit((unsigned char)digits[2]))
+        return 0;
+    return (digits[0] - '0') * 100 + (digits[2] - '0') * 10;
+}
+
+bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension) {
+    size_t bytes = 0, length = strlen(extension);
+    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
+        return false;
+    char *list = kn_allocate(host, bytes + 1, 1);
+    if (!list) return false;
+    bool claimed = false;
+    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL) == CL_SUCCESS)
+        for (const char *word = list; (word = strstr(word, extension)) != NULL; word += length) {
+            bool starts = word == list || word[-1] == ' ';
+            if (starts && (word[length] == ' ' || word[length] == '\0')) claimed = true;
+        }
+    kn_release(host, list);
+    return claimed;
+}
+
+void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_device_id device) {
+    kn_device_info *info = &found->info;
+    found->platform = platform;
+    found->device = device;
+    platform_text(platform, CL_PLATFORM_NAME, info->platform, sizeof info->platform);
+    platform_text(platform, CL_PLATFORM_VERSION, found->platform_version, sizeof found->platform_version);
+    if (!device) {
+        platform_text(platform, CL_PLATFORM_VENDOR, info->vendor, sizeof info->vendor);
+        return;
+    }
+    device_text(device, CL_DEVICE_NAME, info->name, sizeof info->name);
+    device_text(device, CL_DEVICE_VENDOR, info->vendor, sizeof info->vendor);
+    device_text(device, CL_DEVICE_VERSION, info->version, sizeof info->version);
+    device_text(device, CL_DRIVER_VERSION, info->driver, sizeof info->driver);
+    device_text(device, CL_DEVICE_OPENCL_C_VERSION, found->language, sizeof found->language);
+    cl_device_type type = device_ulong(device, CL_DEVICE_TYPE);
+    info->type = type & CL_DEVICE_TYPE_GPU   ? KN_DEVICE_GPU
+                 : type & CL_DEVICE_TYPE_CPU ? KN_DEVICE_CPU
+                                             : KN_DEVICE_ACCELERATOR;
+    found->vendor_id = device_uint(device, CL_DEVICE_VENDOR_ID);
+    info->compute_units = (int)device_uint(device, CL_DEVICE_MAX_COMPUTE_UNITS);
+    info->clock_mhz = (int)device_uint(device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    info->memory_bytes = device_ulong(device, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->largest_block_bytes = device_ulong(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    info->local_bytes = device_ulong(device, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->shares_memory = device_uint(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
+
+    const char *problem = NULL;
+    char text[sizeof info->problem];
+    if (kn_version_number(found->platform_version) < LOWEST_VERSION ||
+        kn_version_number(info->version) < LOWEST_VERSION ||
+        kn_version_number(found->language) < LOWEST_VERSION) {
+        snprintf(
+            text, sizeof text,
+            "below OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer driver may help",
+            found->platform_version, info->version, found->language);
+        problem = text;
+    } else if (!device_uint(device, CL_DEVICE_AVAILABLE)) {
+        problem = "its driver says that it is not available now; another program may hold it";
+    } else if (!device_uint(device, CL_DEVICE_COMPILER_AVAILABLE)) {
+        problem = "its driver has no compiler, and Koine's kernels are compiled for the device at hand; "
+                  "install the "
+                  "driver's compiler package";
+    }
+    info->usable = problem == NULL;
+    if (problem) snprintf(info->problem, sizeof info->problem, "%s", problem);
+}
+
+void kn_found_identity(const kn_found_device *found, char *text, size_t bytes) {
+    snprintf(text, bytes, "%s | %s | %s | %s | %s | %s", found->info.platform, found->platform_version,
+             found->info.name, found->info.version, found->language, found->info.driver);
+}
+
+kn_found_device *kn_device_list_add(kn_device_list *list) {
+    void *entries = list->entries;
+    if (!kn_reserve(&list->host, &entries, &list->capacity, (size_t)list->count + 1, sizeof *list->entries))
+        return NULL;
+    list->entries = entries;
+    kn_found_device *found = &list->entries[list->count++];
+    memset(found, 0, sizeof *found);
+    found->info.index = found->info.platform_index = found->info.device_index = -1;
+    return found;
+}
+
+/* Why a platform may show no device: known habits of drivers, for advice only. */
+static const char *empty_platform_advice(const char *platform) {
+    if (strcmp(platform, "rusticl") == 0)
+        return "; it shows devices once the environment variable RUSTICL_ENABLE names a driver, such as "
+               "llvmpipe, "
+               "radeonsi or iris";
+    return "; nothing to do unless this driver should serve a device here (is the user in the groups video "
+           "and "
+           "render?)";
+}
+
+static bool add_platform(kn_device_list *list, int platform_index, cl_platform_id platform, int *index) {
+    cl_uint count = 0;
+    cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+    cl_device_id *devices = NULL;
+    if (code == CL_SUCCESS && count > 0) {
+        devices = kn_allocate(&list->host, count, sizeof *devices);
+        if (!devices) return false;
+        code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices, NULL);
+    }
+    bool complete = true;
+    if (code == CL_SUCCESS && count > 0) {
+        for (cl_uint i = 0; i < count && complete; i++) {
+            kn_found_device *found = kn_device_list_add(list);
+            complete = found != NULL;
+            if (!found) break;
+            kn_found_describe(found, platform, devices[i]);
+            found->info.index = (*index)++;
+            found->info.platform_index = platform_index;
+            found->info.device_index = (int)i;
+        }
+    } else {
+        kn_found_device *found = kn_device_list_add(list);
+        complete = found != NULL;
+        if (found) {
+            kn_found_describe(found, platform, NULL);
+            found->info.platform_index = platform_index;
+            if (code == CL_SUCCESS || code == CL_DEVICE_NOT_FOUND)
+                snprintf(found->info.problem, sizeof found->info.problem, "the platform shows no device%s",
+                         empty_platform_advice(found->info.platform));
+            else
+                snprintf(found->info.problem, sizeof found->info.problem,
+                         "the platform failed to list its devices (%s)", kn_cl_name(code));
+        }
+    }
+    kn_release(&list->host, devices);
+    return complete;
+}
+
+static bool add_platforms(kn_device_list *list) {
+    cl_uint count = 0;
+    cl_int code = clGetPlatformIDs(0, NULL, &count);
+    if (code != CL_SUCCESS || count == 0) {
+        kn_found_device *found = kn_device_list_add(list);
+        if (!found) return false;
+        snprintf(found->info.problem, sizeof found->info.problem,
+                 "no OpenCL platform is installed (%s); the package pocl-opencl-icd brings one for every "
+                 "processor",
+                 kn_cl_name(code));
+        return true;
+    }
+    cl_platform_id *platforms = kn_allocate(&list->host, count, sizeof *platforms);
+    if (!platforms) return false;
+    bool complete = clGetPlatformIDs(count, platforms, NULL) == CL_SUCCESS;
+    int index = 0;
+    for (cl_uint i = 0; i < count && complete; i++)
+        complete = add_platform(list, (int)i, platforms[i], &index);
+    kn_release(&list->host, platforms);
+    return complete;
+}
+
+kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_log *log) {
+    kn_host host = kn_host_defaults();
+    if (allocator && allocator->resize) host.allocator = *allocator;
+    if (log) host.log = *log;
+    kn_device_list *list = kn_allocate(&host, 1, sizeof *list);
+    if (!list) return NULL;
+    list->host = host;
+    bool complete = add_platforms(list);
+#if defined(__linux__)
+    complete = complete && kn_hidden_gpus_add(list, "/sys");
+#endif
+    if (!complete) kn_device_list_destroy(&list);
+    return list;
+}
+
+void kn_device_list_destroy(kn_device_list **list) {
+    if (!list || !*list) return;
+    kn_host host = (*list)->host;
+    kn_release(&host, (*list)->entries);
+    kn_release(&host, *list);
+    *list = NULL;
+}
+
+int kn_device_list_count(const kn_device_list *list) {
+    return list ? list->count : 0;
+}
+
+const kn_device_info *kn_device_list_entry(const kn_device_list *list, int position) {
+    if (!list || position < 0 || position >= list->count) return NULL;
+    return &list->entries[position].info;
+}

@@ -1,0 +1,115 @@
+/* Kernels with their arguments, and launching them. */
+#include "device/device_private.h"
+
+struct kn_kernel {
+    kn_context *context;
+    const kn_program *program;
+    cl_kernel kernel;
+    char *name;
+    size_t work_group_items;
+};
+
+kn_status kn_kernel_create(kn_context *context, kn_program *program, const char *name, kn_kernel **kernel,
+                           kn_error *error) {
+    *kernel = NULL;
+    kn_kernel *result = kn_allocate(&context->host, 1, sizeof *result);
+    if (!result) return kn_fail_memory(error, sizeof *result);
+    result->context = context;
+    result->program = program;
+    result->name = kn_copy_text(&context->host, name);
+    if (!result->name) {
+        kn_release(&context->host, result);
+        return kn_fail_memory(error, sizeof *result);
+    }
+    cl_int code;
+    result->kernel = clCreateKernel(program->program, name, &code);
+    if (result->kernel) {
+        code = clGetKernelWorkGroupInfo(result->kernel, context->found.device, CL_KERNEL_WORK_GROUP_SIZE,
+                                        sizeof result->work_group_items, &result->work_group_items, NULL);
+    }
+    if (code != CL_SUCCESS) {
+        kn_kernel_destroy(&result);
+        return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be made on %s", name,
+                          program->name, context->found.info.name);
+    }
+    *kernel = result;
+    return KN_OK;
+}
+
+void kn_kernel_destroy(kn_kernel **kernel) {
+    if (!kernel || !*kernel) return;
+    const kn_host *host = &(*kernel)->context->host;
+    if ((*kernel)->kernel) clReleaseKernel((*kernel)->kernel);
+    kn_release(host, (*kernel)->name);
+    kn_release(host, *kernel);
+    *kernel = NULL;
+}
+
+static kn_status argument_result(const kn_kernel *kernel, int argument, cl_int code, const char *what,
+                                 kn_error *error) {
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "argument %d (%s) of the kernel \"%s\" of \"%s\" could not be set",
+                      argument, what, kernel->name, kernel->program->name);
+}
+
+kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error) {
+    if (buffer && !buffer->view)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "argument %d of the kernel \"%s\" begins at byte %llu of a memory object, which is no multiple "
+            "of %u bytes; copy it first",
+            argument, kernel->name, (unsigned long long)buffer->base,
+            (unsigned)kernel->context->capabilities.alignment_bytes);
+    cl_mem memory = buffer ? buffer->view : NULL;
+    cl_int code = clSetKernelArg(kernel->kernel, (cl_uint)argument, sizeof memory, &memory);
+    return argument_result(kernel, argument, code, "a buffer", error);
+}
+
+kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes, size_t count,
+                              kn_error *error) {
+    return argument_result(kernel, argument, clSetKernelArg(kernel->kernel, (cl_uint)argument, count, bytes),
+                           "a value", error);
+}
+
+kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_error *error) {
+    return argument_result(kernel, argument, clSetKernelArg(kernel->kernel, (cl_uint)argument, bytes, NULL),
+                           "local memory", error);
+}
+
+size_t kn_kernel_work_group_items(const kn_kernel *kernel) {
+    return kernel->work_group_items;
+}
+
+kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
+                           kn_error *error) {
+    size_t items = 1;
+    if (launch->dimensions < 1 || launch->dimensions > 3)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the kernel \"%s\" was launched in %d dimensions",
+                       kernel->name, launch->dimensions);
+    for (int i = 0; i < launch->dimensions; i++) {
+        if (launch->global[i] == 0) return KN_OK;
+        if (launch->local[i] == 0 || launch->global[i] % launch->local[i] != 0)
+            return kn_fail(
+                error, KN_ERROR_ARGUMENT,
+                "the kernel \"%s\" was launched with %zu work-items in work-groups of %zu (dimension %d): "
+                "the first must be a multiple of the second",
+                kernel->name, launch->global[i], launch->local[i], i);
+        items *= launch->local[i];
+    }
+    if (items > kernel->work_group_items)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "the kernel \"%s\" was launched in work-groups of %zu; on %s it allows %zu",
+                       kernel->name, items, context->found.info.name, kernel->work_group_items);
+    cl_event event = NULL;
+    cl_int code = clEnqueueNDRangeKernel(context->queues[KN_QUEUE_COMPUTE], kernel->kernel,
+                                         (cl_uint)launch->dimensions, NULL, launch->global, launch->local, 0,
+                                         NULL, context->records ? &event : NULL);
+    if (code != CL_SUCCESS)
+        return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be launched on %s",
+                          kernel->name, kernel->program->name, context->found.info.name);
+    if (event) {
+        kn_timeline_note(context, KN_QUEUE_COMPUTE, label, event);
+        clReleaseEvent(event);
+    }
+    return KN_OK;
+}

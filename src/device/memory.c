@@ -1,0 +1,136 @@
+/* Blocks of device memory, and slices of them. */
+#include "device/device_private.h"
+
+/* Some drivers refuse tiny and zero sizes, so a block holds at least one unit of alignment. */
+static uint64_t round_up(uint64_t bytes, uint64_t unit) {
+    if (bytes == 0) return unit;
+    return bytes > UINT64_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
+}
+
+static kn_buffer *buffer_new(kn_context *context, cl_mem root, uint64_t base, uint64_t bytes,
+                             kn_error *error) {
+    kn_buffer *buffer = kn_allocate(&context->host, 1, sizeof *buffer);
+    if (!buffer) {
+        kn_fail_memory(error, sizeof *buffer);
+        return NULL;
+    }
+    buffer->context = context;
+    buffer->root = root;
+    buffer->base = base;
+    buffer->bytes = bytes;
+    return buffer;
+}
+
+/* Takes the bytes from what is left of the device's memory: many drivers would only fail later, in a launch.
+ */
+static bool charge(kn_context *context, uint64_t bytes, uint64_t *taken) {
+    kn_mutex_lock(context->mutex);
+    kn_context_counts *counts = &context->counts;
+    *taken = counts->device_bytes;
+    uint64_t memory = context->capabilities.memory_bytes;
+    bool fits = memory == 0 || (bytes <= memory && counts->device_bytes <= memory - bytes);
+    if (fits) {
+        counts->device_bytes += bytes;
+        if (counts->device_bytes > counts->device_bytes_peak)
+            counts->device_bytes_peak = counts->device_bytes;
+    }
+    kn_mutex_unlock(context->mutex);
+    return fits;
+}
+
+static void discharge(kn_context *context, uint64_t bytes) {
+    if (bytes == 0) return;
+    kn_mutex_lock(context->mutex);
+    context->counts.device_bytes -= bytes;
+    kn_mutex_unlock(context->mutex);
+}
+
+kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buffer, kn_error *error) {
+    *buffer = NULL;
+    const kn_capabilities *capabilities = &context->capabilities;
+    uint64_t rounded = round_up(bytes, capabilities->alignment_bytes);
+    if (bytes > capabilities->largest_block_bytes || bytes > SIZE_MAX)
+        return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
+                       "a block of %llu bytes is larger than %s allows in one piece (%llu bytes)",
+                       (unsigned long long)bytes, context->found.info.name,
+                       (unsigned long long)capabilities->largest_block_bytes);
+    if (rounded > capabilities->largest_block_bytes) rounded = bytes ? bytes : 1;
+    uint64_t taken = 0;
+    if (!charge(context, rounded, &taken))
+        return kn_fail(
+            error, KN_ERROR_DEVICE_MEMORY,
+            "out of memory on %s: a block of %llu bytes was asked for, %llu of %llu bytes are taken; a "
+            "smaller batch needs less",
+            context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
+            (unsigned long long)capabilities->memory_bytes);
+    kn_buffer *result = buffer_new(context, NULL, 0, bytes, error);
+    if (!result) {
+        discharge(context, rounded);
+        return KN_ERROR_MEMORY;
+    }
+    /* Where memory is shared, such a block is mapped without a copy. */
+    cl_mem_flags flags = CL_MEM_READ_WRITE | (capabilities->shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
+    cl_int code;
+    result->root = clCreateBuffer(context->context, flags, (size_t)rounded, NULL, &code);
+    if (!result->root) {
+        discharge(context, rounded);
+        kn_release(&context->host, result);
+        if (code == CL_OUT_OF_RESOURCES) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        return kn_fail_cl(error, code, "%s gave no block of %llu bytes, with %llu of %llu bytes taken",
+                          context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
+                          (unsigned long long)capabilities->memory_bytes);
+    }
+    result->view = result->root;
+    result->charged = rounded;
+    *buffer = result;
+    return KN_OK;
+}
+
+kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_buffer **slice,
+                          kn_error *error) {
+    kn_context *context = block->context;
+    *slice = NULL;
+    if (offset > block->bytes || bytes > block->bytes - offset)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT, "a slice of %llu bytes at %llu does not lie in its block of %llu",
+            (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)block->bytes);
+    if (offset % context->capabilities.alignment_bytes != 0)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a slice at %llu does not begin at a multiple of %u bytes",
+                       (unsigned long long)offset, (unsigned)context->capabilities.alignment_bytes);
+    kn_buffer *result = buffer_new(context, block->root, block->base + offset, bytes, error);
+    if (!result) return KN_ERROR_MEMORY;
+    cl_int code = clRetainMemObject(block->root);
+    if (code != CL_SUCCESS) {
+        kn_release(&context->host, result);
+        return kn_fail_cl(error, code, "a block could not be retained");
+    }
+    if (bytes == 0) {
+        result->view = result->root; /* nothing is read or written through it */
+    } else {
+        /* Always of the root: OpenCL has no sub-buffers of sub-buffers. */
+        cl_buffer_region region = {(size_t)result->base, (size_t)bytes};
+        result->view =
+            clCreateSubBuffer(result->root, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+        if (!result->view) {
+            kn_buffer_destroy(&result);
+            return kn_fail_cl(error, code, "a slice of %llu bytes at %llu could not be made",
+                              (unsigned long long)bytes, (unsigned long long)offset);
+        }
+    }
+    *slice = result;
+    return KN_OK;
+}
+
+void kn_buffer_destroy(kn_buffer **buffer) {
+    if (!buffer || !*buffer) return;
+    kn_buffer *old = *buffer;
+    if (old->view && old->view != old->root) clReleaseMemObject(old->view);
+    if (old->root) clReleaseMemObject(old->root);
+    discharge(old->context, old->charged);
+    kn_release(&old->context->host, old);
+    *buffer = NULL;
+}
+
+uint64_t kn_buffer_bytes(const kn_buffer *buffer) {
+    return buffer ? buffer->bytes : 0;
+}

@@ -1,0 +1,288 @@
+/* What the device can really do. A feature that a driver claims is believed after a tiny kernel using it has
+ * compiled and given the right answers; the verdict is kept with the device and driver, under the kernel's
+ * hash. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { ITEMS = 64, MATRIX = 512, MATRIX_RUNS = 3 };
+
+/* One small kernel with one input and up to two outputs, of which the last is read back. */
+typedef struct probe {
+    const char *name; /* in verdicts and messages */
+    const char *file, *kernel;
+    const char *prelude;
+    const void *input;
+    size_t input_bytes;
+    size_t kept_bytes; /* of a buffer between input and output; 0 for none */
+    void *output;
+    size_t output_bytes;
+    size_t local;
+} probe;
+
+static kn_status run_probe(kn_context *context, const probe *task, kn_error *error) {
+    kn_program *program = NULL;
+    kn_kernel *kernel = NULL;
+    kn_buffer *input = NULL, *kept = NULL, *output = NULL;
+    kn_event none = {NULL};
+    int argument = 0;
+    kn_program_request request = {task->file, task->prelude};
+    kn_status status = kn_program_get(context, &request, &program, error);
+    if (!status) status = kn_kernel_create(context, program, task->kernel, &kernel, error);
+    if (!status) status = kn_buffer_create(context, task->input_bytes, &input, error);
+    if (!status && task->kept_bytes) status = kn_buffer_create(context, task->kept_bytes, &kept, error);
+    if (!status) status = kn_buffer_create(context, task->output_bytes, &output, error);
+    if (!status)
+        status = kn_queue_write(context, KN_QUEUE_COMPUTE, input, 0, task->input, task->input_bytes, true,
+                                none, NULL, error);
+    if (!status) status = kn_kernel_set_buffer(kernel, argument++, input, error);
+    if (!status && kept) status = kn_kernel_set_buffer(kernel, argument++, kept, error);
+    if (!status) status = kn_kernel_set_buffer(kernel, argument++, output, error);
+    if (!status) {
+        size_t most = kn_kernel_work_group_items(kernel), local = task->local;
+        while (local > most && local > 1)
+            local /= 2;
+        kn_launch launch = {1, {ITEMS, 1, 1}, {local, 1, 1}};
+        status = kn_kernel_launch(context, kernel, &launch, task->name, error);
+    }
+    if (!status)
+        status = kn_queue_read(context, KN_QUEUE_COMPUTE, output, 0, task->output, task->output_bytes, true,
+                               none, NULL, error);
+    kn_buffer_destroy(&input);
+    kn_buffer_destroy(&kept);
+    kn_buffer_destroy(&output);
+    kn_kernel_destroy(&kernel);
+    return status;
+}
+
+/* Halves hold 11 bits: the products below fit, and 2048 + 1 and 2048 + 3 round to even. */
+static bool try_half(kn_context *context, kn_error *error) {
+    float input[2 * ITEMS], output[4 * ITEMS];
+    probe task = {"half",    "probe/half.cl", "kn_probe_half", "", input, sizeof input,
+                  2 * ITEMS, output,          sizeof output,   8};
+    for (int i = 0; i < ITEMS; i++) {
+        input[2 * i] = (float)(i % 32) * 0.25f - 3.0f;
+        input[2 * i + 1] = (float)(i % 19) - 9.5f;
+    }
+    input[0] = input[2] = 2048.0f;
+    input[1] = 1.0f;
+    input[3] = 3.0f;
+    if (run_probe(context, &task, error)) return false;
+    for (int i = 0; i < ITEMS; i++) {
+        float a = input[2 * i], b = input[2 * i + 1];
+        float sum = i == 0 ? 2048.0f : i == 1 ? 2052.0f : a + b;
+        if (output[4 * i] != sum || output[4 * i + 1] != a * b || output[4 * i + 2] != a * b ||
+            output[4 * i + 3] != a * b)
+            return false;
+    }
+    return true;
+}
+
+static bool try_double(kn_context *context, kn_error *error) {
+    float input[ITEMS], output[2 * ITEMS];
+    probe task = {"double",
+                  "probe/double.cl",
+                  "kn_probe_double",
+                  "",
+                  input,
+                  sizeof input,
+                  8 * ITEMS,
+                  output,
+                  sizeof output,
+                  8};
+    for (int i = 0; i < ITEMS; i++)
+        input[i] = (float)(i - 20);
+    if (run_probe(context, &task, error)) return false;
+    for (int i = 0; i < ITEMS; i++)
+        if (output[2 * i] != input[i] || output[2 * i + 1] != input[i] * input[i]) return false;
+    return true;
+}
+
+/* Sub-groups are part of the language from 2.0 on. */
+static const char *subgroups_prelude(const kn_context *context) {
+    return kn_version_number(context->found.language) >= 300 ||
+                   kn_version_number(context->found.info.version) >= 300
+               ? "// language: CL3.0\n"
+               : "// language: CL2.0\n";
+}
+
+static bool try_subgroups(kn_context *context, kn_error *error) {
+    int input[ITEMS], output[4 * ITEMS];
+    probe task = {"subgroups",
+                  "probe/subgroups.cl",
+                  "kn_probe_subgroups",
+                  subgroups_prelude(context),
+                  input,
+                  sizeof input,
+                  0,
+                  output,
+                  sizeof output,
+                  ITEMS};
+    for (int i = 0; i < ITEMS; i++)
+        input[i] = i * i + 1;
+    if (run_probe(context, &task, error)) return false;
+    /* One work-group: the members of a sub-group are the items that name it. */
+    for (int i = 0; i < ITEMS; i++) {
+        int sum = 0, first = 0, members = 0;
+        for (int j = 0; j < ITEMS; j++) {
+            if (output[4 * j] != output[4 * i]) continue;
+            sum += input[j];
+            members++;
+            if (output[4 * j + 1] == 0) first = input[j];
+            if (j != i && output[4 * j + 1] == output[4 * i + 1]) return false;
+        }
+        if (output[4 * i + 1] < 0 || output[4 * i + 1] >= members) return false;
+        if (output[4 * i + 2] != sum || output[4 * i + 3] != first) return false;
+    }
+    return true;
+}
+
+/* The kept verdict, or a new one. Out of host memory is no verdict. */
+static kn_status decide(kn_context *context, const char *name, const char *file, const char *prelude,
+                        bool (*try_it)(kn_context *, kn_error *), bool claimed, bool *believed,
+                        kn_error *error) {
+    *believed = claimed;
+    if (!claimed || context->trust_claims) return KN_OK;
+    kn_source source;
+    kn_status status = kn_source_file(context, file, prelude, &source, error);
+    if (status) return status;
+    char key[64];
+    snprintf(key, sizeof key, "probe_%s_%016llx", name,
+             (unsigned long long)kn_hash_bytes(KN_HASH_START, source.text.data, source.text.length));
+    kn_source_finish(&source);
+    double verdict;
+    if (!kn_verdict_get(context, key, &verdict)) {
+        kn_error problem = {0};
+        verdict = try_it(context, &problem) ? 1 : 0;
+        if (problem.status == KN_ERROR_MEMORY) return kn_fail(error, problem.status, "%s", problem.text);
+        kn_verdict_put(context, key, verdict);
+        if (verdict == 0)
+            kn_log_write(&context->host, KN_LOG_WARNING, "%s claims %s; it is not used: %s",
+                         context->found.info.name, name,
+                         problem.status ? problem.text : "a test kernel gave wrong answers");
+    }
+    *believed = verdict != 0;
+    return KN_OK;
+}
+
+/* A processor with vectors is served by few work-items with explicit vector code, everything else by many
+ * threads. */
+static void decide_kind(kn_context *context) {
+    kn_capabilities *capabilities = &context->capabilities;
+    cl_uint native = 0;
+    if (clGetDeviceInfo(context->found.device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof native, &native,
+                        NULL) != CL_SUCCESS)
+        native = 0;
+    capabilities->wide_vector = context->found.info.type == KN_DEVICE_CPU && native >= 4;
+    if (context->kind) capabilities->wide_vector = context->kind == 1;
+    int width = native >= 16 ? 16 : native >= 8 ? 8 : native >= 4 ? 4 : 1;
+    if (capabilities->wide_vector && width == 1) width = 4;
+    if (context->vector_width) width = context->vector_width;
+    capabilities->vector_width = width;
+    /* Of the instruction sets in use: 16 lanes come with 32 registers, and so does every 64-bit ARM. */
+#if defined(__aarch64__)
+    capabilities->vector_registers = 32;
+#else
+    capabilities->vector_registers = native >= 16 ? 32 : 16;
+#endif
+}
+
+kn_status kn_context_probe(kn_context *context, kn_error *error) {
+    kn_capabilities *capabilities = &context->capabilities;
+    const kn_host *host = &context->host;
+    cl_device_id device = context->found.device;
+    decide_kind(context);
+    capabilities->half_claimed = kn_device_claims(host, device, "cl_khr_fp16");
+    capabilities->double_claimed = kn_device_claims(host, device, "cl_khr_fp64");
+    capabilities->subgroups_claimed = kn_device_claims(host, device, "cl_khr_subgroups") &&
+                                      kn_version_number(context->found.info.version) >= 200;
+    kn_status status = decide(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,
+                              &capabilities->half, error);
+    if (!status)
+        status = decide(context, "double", "probe/double.cl", "", try_double, capabilities->double_claimed,
+                        &capabilities->double_precision, error);
+    if (!status)
+        status = decide(context, "subgroups", "probe/subgroups.cl", subgroups_prelude(context), try_subgroups,
+                        capabilities->subgroups_claimed, &capabilities->subgroups, error);
+    return status;
+}
+
+/* ---- how fast -------------------------------------------------------------------------- */
+
+/* Small whole numbers, so that every sum is exact. */
+static float left_value(int row, int k) {
+    return (float)((row * 7 + k * 3) % 5 - 2);
+}
+static float right_value(int k, int column) {
+    return (float)((k * 5 + column * 11) % 7 - 3);
+}
+
+/* 64 elements spread over the product are compared. */
+static bool product_right(const float *c) {
+    for (int i = 0; i < 64; i++) {
+        int row = (i * 37 + 5) % MATRIX, column = (i * 101 + 3) % MATRIX;
+        float sum = 0;
+        for (int k = 0; k < MATRIX; k++)
+            sum += left_value(row, k) * right_value(k, column);
+        if (!(c[row * MATRIX + column] == sum)) return false;
+    }
+    return true;
+}
+
+/* The shortest of a few runs after one that is not counted, in seconds. */
+static kn_status time_product(kn_context *context, kn_kernel *kernel, double *seconds, kn_error *error) {
+    size_t side = MATRIX / 4, local = kn_kernel_work_group_items(kernel) >= 64 ? 8 : 1;
+    kn_launch launch = {2, {side, side, 1}, {local, local, 1}};
+    *seconds = 1e9;
+    for (int run = 0; run <= MATRIX_RUNS; run++) {
+        double start = kn_clock();
+        kn_status status = kn_kernel_launch(context, kernel, &launch, "measure", error);
+        if (!status) status = kn_queue_finish(context, KN_QUEUE_COMPUTE, error);
+        if (status) return status;
+        double taken = kn_clock() - start;
+        if (run > 0 && taken < *seconds) *seconds = taken;
+        if (run > 0 && taken > 0.5) break; /* slow is slow */
+    }
+    return KN_OK;
+}
+
+double kn_context_measure(kn_context *context) {
+    size_t bytes = (size_t)MATRIX * MATRIX * sizeof(float);
+    kn_program *program = NULL;
+    kn_kernel *kernel = NULL;
+    kn_buffer *buffers[3] = {NULL, NULL, NULL};
+    kn_event none = {NULL};
+    kn_error error = {0};
+    kn_program_request request = {"probe/matmul.cl", ""};
+    float *values = kn_allocate(&context->host, bytes, 1);
+    kn_status status = values ? KN_OK : kn_fail_memory(&error, bytes);
+    if (!status) status = kn_program_get(context, &request, &program, &error);
+    if (!status) status = kn_kernel_create(context, program, "kn_probe_matmul", &kernel, &error);
+    for (int i = 0; i < 3 && !status; i++) {
+        status = kn_buffer_create(context, bytes, &buffers[i], &error);
+        if (!status) status = kn_kernel_set_buffer(kernel, i, buffers[i], &error);
+        for (int row = 0; row < MATRIX && i < 2; row++)
+            for (int column = 0; column < MATRIX && !status; column++)
+                values[row * MATRIX + column] = i == 0 ? left_value(row, column) : right_value(row, column);
+        if (!status && i < 2)
+            status = kn_queue_write(context, KN_QUEUE_COMPUTE, buffers[i], 0, values, bytes, true, none, NULL,
+                                    &error);
+    }
+    cl_int n = MATRIX;
+    double seconds = 0;
+    if (!status) status = kn_kernel_set_bytes(kernel, 3, &n, sizeof n, &error);
+    if (!status) status = time_product(context, kernel, &seconds, &error);
+    if (!status)
+        status =
+            kn_queue_read(context, KN_QUEUE_COMPUTE, buffers[2], 0, values, bytes, true, none, NULL, &error);
+    bool right = !status && product_right(values);
+    for (int i = 0; i < 3; i++)
+        kn_buffer_destroy(&buffers[i]);
+    kn_kernel_destroy(&kernel);
+    kn_release(&context->host, values);
+    if (!right)
+        kn_log_write(&context->host, KN_LOG_WARNING, "%s did not pass the test product: %s",
+                     context->found.info.name, status ? error.text : "wrong numbers");
+    return right && seconds > 0 ? 2.0 * MATRIX * MATRIX * MATRIX / seconds * 1e-9 : 0;
+}

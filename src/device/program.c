@@ -1,0 +1,288 @@
+/* Programs: each source is compiled once per context, taken from the disk cache where it is known. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "device/device_private.h"
+
+enum { COMPILE_THREADS_MOST = 16, MEASURE_FROM = 4 };
+/* Side by side pays when compiling keeps this many processors busy; some drivers hold one lock for all. */
+static const double worth_threads = 1.2;
+
+/* Copies the log's first line that speaks of an error (or its first line), with the line after it. */
+static void first_error(const char *log, char *target, size_t bytes) {
+    const char *found = strstr(log, "error");
+    if (!found) found = log;
+    while (found > log && found[-1] != '\n')
+        found--;
+    while (*found == '\n')
+        found++;
+    const char *end = strchr(found, '\n');
+    if (end) {
+        const char *second = strchr(end + 1, '\n');
+        end = second ? second : end + strlen(end);
+    } else {
+        end = found + strlen(found);
+    }
+    size_t length = (size_t)(end - found);
+    if (length >= bytes) length = bytes - 1;
+    memcpy(target, found, length);
+    target[length] = '\0';
+    for (char *place = target; *place; place++)
+        if (*place == '\n') *place = ' ';
+}
+
+static kn_status fail_build(kn_context *context, const char *name, cl_program program, cl_int code,
+                            kn_error *error) {
+    char shown[600] = "the driver gave no message";
+    size_t bytes = 0;
+    char *log = NULL;
+    if (clGetProgramBuildInfo(program, context->found.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) ==
+            CL_SUCCESS &&
+        bytes > 1 && (log = kn_allocate(&context->host, bytes + 1, 1)) != NULL &&
+        clGetProgramBuildInfo(program, context->found.device, CL_PROGRAM_BUILD_LOG, bytes, log, NULL) ==
+            CL_SUCCESS &&
+        log[0]) {
+        first_error(log, shown, sizeof shown);
+        kn_log_write(&context->host, KN_LOG_DEBUG, "build log of %s: %s", name, log);
+    }
+    kn_release(&context->host, log);
+    return kn_fail(error, KN_ERROR_COMPILE, "the kernels of \"%s\" did not compile on %s (%s): %s", name,
+                   context->found.info.name, kn_cl_name(code), shown);
+}
+
+static kn_status build_source(kn_context *context, const char *name, const kn_source *source,
+                              cl_program *result, kn_error *error) {
+    const char *text = source->text.data;
+    cl_int code;
+    cl_program program = clCreateProgramWithSource(context->context, 1, &text, &source->text.length, &code);
+    if (!program) return kn_fail_cl(error, code, "the source of \"%s\" was not taken", name);
+    double start = kn_clock();
+    code = clBuildProgram(program, 1, &context->found.device, source->options, NULL, NULL);
+    double seconds = kn_clock() - start;
+    if (code != CL_SUCCESS) {
+        kn_status status = fail_build(context, name, program, code, error);
+        clReleaseProgram(program);
+        return status;
+    }
+    kn_mutex_lock(context->mutex);
+    context->counts.programs_built++;
+    context->counts.compile_seconds += seconds;
+    kn_mutex_unlock(context->mutex);
+    kn_log_write(&context->host, KN_LOG_DEBUG, "compiled %s in %d ms", name, (int)(seconds * 1000));
+    *result = program;
+    return KN_OK;
+}
+
+static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
+                               cl_program *program, kn_error *error) {
+    *program = kn_program_cache_load(context, source);
+    if (*program) {
+        kn_mutex_lock(context->mutex);
+        context->counts.programs_loaded++;
+        kn_mutex_unlock(context->mutex);
+        return KN_OK;
+    }
+    kn_status status = build_source(context, name, source, program, error);
+    if (!status) kn_program_cache_store(context, source, *program);
+    return status;
+}
+
+/* What a program is made from: a file with its prelude, or a text. */
+typedef struct recipe {
+    const char *name; /* the file, or what a text is called */
+    const char *body; /* the prelude, or the text */
+    bool is_text;
+} recipe;
+
+static kn_status make(kn_context *context, const recipe *from, cl_program *program, kn_error *error) {
+    kn_source source;
+    kn_status status = from->is_text ? kn_source_text(context, from->name, from->body, &source, error)
+                                     : kn_source_file(context, from->name, from->body, &source, error);
+    if (status) return status;
+    status = load_or_build(context, from->name, &source, program, error);
+    kn_source_finish(&source);
+    return status;
+}
+
+/* Finds or adds the program's place. The mutex is held. */
+static kn_program *place_of(kn_context *context, const recipe *from, kn_error *error) {
+    kn_text key;
+    kn_text_init(&key, &context->host);
+    kn_text_add(&key, from->is_text ? "text " : "file ");
+    kn_text_add(&key, from->name);
+    kn_text_add(&key, "\n");
+    kn_text_add(&key, from->body);
+    kn_program *program = NULL;
+    if (!kn_text_failed(&key)) {
+        program = kn_map_get(&context->programs, key.data, key.length);
+        if (!program && (program = kn_allocate(&context->host, 1, sizeof *program)) != NULL) {
+            program->name = kn_copy_text(&context->host, from->name);
+            if (!program->name || !kn_map_put(&context->programs, key.data, key.length, program)) {
+                kn_release(&context->host, program->name);
+                kn_release(&context->host, program);
+                program = NULL;
+            }
+        }
+    }
+    if (!program) kn_fail_memory(error, key.length + sizeof *program);
+    kn_text_finish(&key);
+    return program;
+}
+
+/* Notes how an attempt ended, for those who wait. The mutex is held. */
+static void settle(kn_context *context, kn_program *program, kn_status status, const kn_error *error) {
+    program->state = status ? KN_PROGRAM_EMPTY : KN_PROGRAM_READY;
+    if (status && !program->failure)
+        program->failure = kn_allocate(&context->host, 1, sizeof *program->failure);
+    if (status && program->failure) *program->failure = *error;
+    if (!status) {
+        kn_release(&context->host, program->failure);
+        program->failure = NULL;
+    }
+    kn_condition_broadcast(context->built);
+}
+
+static kn_status get(kn_context *context, const recipe *from, kn_program **program, kn_error *error) {
+    *program = NULL;
+    if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
+    kn_mutex_lock(context->mutex);
+    kn_program *place = place_of(context, from, error);
+    if (!place) {
+        kn_mutex_unlock(context->mutex);
+        return KN_ERROR_MEMORY;
+    }
+    kn_status status = KN_OK;
+    if (place->state == KN_PROGRAM_BUILDING) {
+        /* Someone else is at it: their result is ours. */
+        while (place->state == KN_PROGRAM_BUILDING)
+            kn_condition_wait(context->built, context->mutex);
+        if (place->state == KN_PROGRAM_EMPTY)
+            status = place->failure ? kn_fail(error, place->failure->status, "%s", place->failure->text)
+                                    : kn_fail_memory(error, sizeof(kn_error));
+    } else if (place->state == KN_PROGRAM_EMPTY) {
+        place->state = KN_PROGRAM_BUILDING;
+        kn_mutex_unlock(context->mutex);
+        kn_error own = {0};
+        cl_program made = NULL;
+        status = make(context, from, &made, &own);
+        kn_mutex_lock(context->mutex);
+        place->program = made;
+        settle(context, place, status, &own);
+        if (status) kn_fail(error, own.status, "%s", own.text);
+    }
+    kn_mutex_unlock(context->mutex);
+    if (!status) *program = place;
+    return status;
+}
+
+kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
+                         kn_error *error) {
+    recipe from = {request->file, request->prelude ? request->prelude : "", false};
+    return get(context, &from, program, error);
+}
+
+kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
+                                kn_program **program, kn_error *error) {
+    recipe from = {name, source, true};
+    return get(context, &from, program, error);
+}
+
+void kn_programs_release(kn_context *context) {
+    size_t position = 0;
+    for (const kn_map_entry *entry; (entry = kn_map_next(&context->programs, &position)) != NULL;) {
+        kn_program *program = entry->value;
+        if (program->program) clReleaseProgram(program->program);
+        kn_release(&context->host, program->failure);
+        kn_release(&context->host, program->name);
+        kn_release(&context->host, program);
+    }
+    if (context->programs.host) kn_map_finish(&context->programs);
+    memset(&context->programs, 0, sizeof context->programs);
+}
+
+/* ---- many at once ------------------------------------------------------------------- */
+
+typedef struct batch {
+    kn_context *context;
+    const kn_program_request *requests;
+    kn_program **programs;
+    size_t next, end, total, done;
+    kn_status status;
+    kn_error *error; /* the first failure's */
+    kn_mutex *mutex; /* guards next, done, status and error, and the progress callback */
+} batch;
+
+static void work_through(void *argument) {
+    batch *job = argument;
+    kn_mutex_lock(job->mutex);
+    while (!job->status && job->next < job->end) {
+        size_t i = job->next++;
+        kn_mutex_unlock(job->mutex);
+        kn_error error = {0};
+        kn_status status = kn_program_get(job->context, &job->requests[i], &job->programs[i], &error);
+        kn_mutex_lock(job->mutex);
+        job->done++;
+        if (status && !job->status) {
+            job->status = status;
+            if (job->error) *job->error = error;
+        }
+        const kn_progress *progress = &job->context->progress;
+        if (progress->report) progress->report(progress->user, job->requests[i].file, job->done, job->total);
+    }
+    kn_mutex_unlock(job->mutex);
+}
+
+/* Works through requests[next, end) with this many threads, this one included. */
+static void run_threads(batch *job, size_t end, int threads) {
+    kn_thread *helpers[COMPILE_THREADS_MOST] = {0};
+    const kn_host *host = &job->context->host;
+    job->end = end;
+    int started = 0;
+    while (started < threads - 1 && started < COMPILE_THREADS_MOST - 1) {
+        helpers[started] = kn_thread_start(host, work_through, job);
+        if (!helpers[started]) break; /* fewer hands, same work */
+        started++;
+    }
+    work_through(job);
+    for (int i = 0; i < started; i++)
+        kn_thread_join(host, &helpers[i]);
+}
+
+static uint64_t built_so_far(kn_context *context) {
+    kn_context_counts counts = {.size = sizeof counts};
+    kn_context_get_counts(context, &counts);
+    return counts.programs_built;
+}
+
+kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
+                             kn_program **programs, kn_error *error) {
+    for (size_t i = 0; i < count; i++)
+        programs[i] = NULL;
+    if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
+    batch job = {
+        .context = context, .requests = requests, .programs = programs, .total = count, .error = error};
+    job.mutex = kn_mutex_create(&context->host);
+    if (!job.mutex) return kn_fail_memory(error, sizeof job);
+
+    static const char key[] = "compile_threads_gain";
+    int threads = kn_processor_count();
+    if (threads > COMPILE_THREADS_MOST) threads = COMPILE_THREADS_MOST;
+    double gain = 0;
+    if (threads < 2 || count < 2) {
+        run_threads(&job, count, 1);
+    } else if (kn_verdict_get(context, key, &gain)) {
+        run_threads(&job, count, gain >= worth_threads ? threads : 1);
+    } else {
+        /* Learn it: compilers that hold one lock keep no more than one processor busy. */
+        uint64_t built = built_so_far(context);
+        double start = kn_clock();
+        clock_t busy = clock();
+        run_threads(&job, count, threads);
+        double seconds = kn_clock() - start, work = (double)(clock() - busy) / CLOCKS_PER_SEC;
+        if (!job.status && built_so_far(context) - built >= MEASURE_FROM && seconds > 0 && work > 0)
+            kn_verdict_put(context, key, work / seconds);
+    }
+    kn_mutex_destroy(&context->host, &job.mutex);
+    return job.status;
+}

@@ -1,0 +1,128 @@
+/* Compiled programs between runs: one file each in cache_folder/programs.
+ *
+ *     8 bytes    "koineprg"
+ *     4 bytes    format version
+ *     4 bytes    zero
+ *     8 bytes    length of the key
+ *     8 bytes    length of the payload
+ *     8 bytes    FNV-1a of the key, then of the payload
+ *     key        device, driver, options and the whole source
+ *     payload    the driver's binary
+ *
+ * Numbers are little endian. The file's name is the key's hash; the key inside decides. An entry that is not
+ * exactly this is as good as none: the program is compiled and the entry replaced, in silence. Files are
+ * written apart and renamed, so that a reader never sees half of one. */
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { FORMAT_VERSION = 1, HEADER_BYTES = 40 };
+static const char magic[8] = {'k', 'o', 'i', 'n', 'e', 'p', 'r', 'g'};
+static const uint64_t largest_entry = 1u << 30;
+
+static void put_number(uint8_t *place, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        place[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get_number(const uint8_t *place, int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++)
+        value |= (uint64_t)place[i] << (8 * i);
+    return value;
+}
+
+/* All that the binary depends on, and the path of its file. False without a cache folder or memory. */
+static bool entry_of(const kn_context *context, const kn_source *source, kn_text *key, kn_text *path) {
+    kn_text_init(key, &context->host);
+    kn_text_init(path, &context->host);
+    if (!context->cache_folder) return false;
+    char identity[1024];
+    kn_found_identity(&context->found, identity, sizeof identity);
+    kn_text_format(key, "koine program %d\n%s\n%s\n", (int)FORMAT_VERSION, identity, source->options);
+    kn_text_add_bytes(key, source->text.data, source->text.length);
+    kn_text_format(path, "%s/programs/%016llx.bin", context->cache_folder,
+                   (unsigned long long)kn_hash_bytes(KN_HASH_START, key->data, key->length));
+    return !kn_text_failed(key) && !kn_text_failed(path);
+}
+
+static uint64_t checksum(const void *key, size_t key_bytes, const void *payload, size_t payload_bytes) {
+    return kn_hash_bytes(kn_hash_bytes(KN_HASH_START, key, key_bytes), payload, payload_bytes);
+}
+
+/* Where the payload lies in a file that is whole and ours; NULL otherwise. */
+static const uint8_t *payload_of(const uint8_t *file, uint64_t count, const kn_text *key,
+                                 size_t *payload_bytes) {
+    if (count < HEADER_BYTES || memcmp(file, magic, sizeof magic) != 0) return NULL;
+    if (get_number(file + 8, 4) != FORMAT_VERSION || get_number(file + 12, 4) != 0) return NULL;
+    uint64_t key_bytes = get_number(file + 16, 8), bytes = get_number(file + 24, 8),
+             rest = count - HEADER_BYTES;
+    if (key_bytes != key->length || key_bytes > rest || bytes != rest - key_bytes || bytes == 0) return NULL;
+    const uint8_t *payload = file + HEADER_BYTES + key_bytes;
+    if (memcmp(file + HEADER_BYTES, key->data, key->length) != 0) return NULL;
+    if (get_number(file + 32, 8) != checksum(key->data, key->length, payload, (size_t)bytes)) return NULL;
+    *payload_bytes = (size_t)bytes;
+    return payload;
+}
+
+cl_program kn_program_cache_load(kn_context *context, const kn_source *source) {
+    kn_text key, path;
+    uint8_t *file = NULL;
+    uint64_t count = 0;
+    cl_program program = NULL;
+    if (entry_of(context, source, &key, &path) && kn_path_exists(path.data) &&
+        kn_file_read(&context->host, path.data, largest_entry, &file, &count, NULL) == KN_OK) {
+        size_t bytes = 0;
+        const uint8_t *payload = payload_of(file, count, &key, &bytes);
+        if (payload) {
+            cl_int taken = CL_SUCCESS, code;
+            program = clCreateProgramWithBinary(context->context, 1, &context->found.device, &bytes, &payload,
+                                                &taken, &code);
+            bool good =
+                program && code == CL_SUCCESS && taken == CL_SUCCESS &&
+                clBuildProgram(program, 1, &context->found.device, source->options, NULL, NULL) == CL_SUCCESS;
+            if (program && !good) {
+                clReleaseProgram(program);
+                program = NULL;
+            }
+        }
+        if (!program)
+            kn_log_write(&context->host, KN_LOG_DEBUG, "%s is not good any more: compiled anew", path.data);
+    }
+    kn_release(&context->host, file);
+    kn_text_finish(&key);
+    kn_text_finish(&path);
+    return program;
+}
+
+void kn_program_cache_store(kn_context *context, const kn_source *source, cl_program program) {
+    kn_text key, path;
+    uint8_t *file = NULL;
+    size_t bytes = 0;
+    /* The context has one device, so there is one binary. */
+    if (entry_of(context, source, &key, &path) &&
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) == CL_SUCCESS &&
+        bytes > 0 && bytes < largest_entry && key.length < largest_entry &&
+        (file = kn_allocate(&context->host, HEADER_BYTES + key.length + bytes, 1)) != NULL) {
+        unsigned char *payload = file + HEADER_BYTES + key.length;
+        if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof payload, &payload, NULL) == CL_SUCCESS) {
+            memcpy(file, magic, sizeof magic);
+            put_number(file + 8, FORMAT_VERSION, 4);
+            put_number(file + 16, key.length, 8);
+            put_number(file + 24, bytes, 8);
+            put_number(file + 32, checksum(key.data, key.length, payload, bytes), 8);
+            memcpy(file + HEADER_BYTES, key.data, key.length);
+            char *slash = strrchr(path.data, '/');
+            *slash = '\0';
+            kn_status status = kn_folder_make(&context->host, path.data, NULL);
+            *slash = '/';
+            if (!status)
+                status =
+                    kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, NULL);
+            if (status) kn_log_write(&context->host, KN_LOG_DEBUG, "%s could not be written", path.data);
+        }
+    }
+    kn_release(&context->host, file);
+    kn_text_finish(&key);
+    kn_text_finish(&path);
+}

@@ -1,0 +1,185 @@
+/* From a file of cl/ and its prelude to the text that the compiler gets.
+ *
+ * A line `#include "common/x.cl"` names a file by its path below cl/, as a compiler called with `-I cl`
+ * would find it; each file is taken in once. `#line` directives keep the compiler's messages true.
+ *
+ * Kernels are compiled as OpenCL C 1.2, without fast-math: what the compiler may fuse (a * b + c) it fuses,
+ * which is exact to half a unit and the same on every run, and nothing else is relaxed. A prelude or file
+ * whose first line is `// language: CL3.0` is compiled as that language instead. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+#include "device/embedded.h"
+
+enum { INCLUDE_DEPTH = 16 };
+static const uint64_t file_limit = 16u << 20;
+
+typedef struct reader {
+    const kn_context *context;
+    kn_text *text;
+    kn_map taken; /* files taken in already */
+    int depth;
+} reader;
+
+static const kn_embedded_file *embedded_find(const char *name) {
+    unsigned long first = 0, end = kn_embedded_file_count;
+    while (first < end) {
+        unsigned long middle = first + (end - first) / 2;
+        int order = strcmp(kn_embedded_files[middle].name, name);
+        if (order == 0) return &kn_embedded_files[middle];
+        if (order < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return NULL;
+}
+
+/* Kernel names come from this library or from kernel files: plain paths that stay below the folder. */
+static bool plain_path(const char *name) {
+    return name[0] != '\0' && name[0] != '/' && !strstr(name, "..") && !strpbrk(name, "\\:\"\n");
+}
+
+static kn_status missing(const kn_context *context, const char *name, kn_error *error) {
+    const char *names[512];
+    size_t count = 0;
+    for (unsigned long i = 0; i < kn_embedded_file_count && count < KN_COUNT_OF(names); i++)
+        names[count++] = kn_embedded_files[i].name;
+    const char *near = kn_nearest_word(name, names, count);
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "no kernel file is called \"%s\"%s%s%s", name,
+                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+static kn_status add_file(reader *state, const char *name, kn_error *error);
+
+/* The file's name in `#include "name"`; false for other lines. Comments before or after are not looked at. */
+static bool include_name(const char *line, size_t length, char *name, size_t bytes) {
+    const char *end = line + length, *place = line;
+    while (place < end && (*place == ' ' || *place == '\t'))
+        place++;
+    if (place == end || *place++ != '#') return false;
+    while (place < end && (*place == ' ' || *place == '\t'))
+        place++;
+    if ((size_t)(end - place) < 7 || memcmp(place, "include", 7) != 0) return false;
+    place += 7;
+    while (place < end && (*place == ' ' || *place == '\t'))
+        place++;
+    if (place == end || *place++ != '"') return false;
+    const char *close = memchr(place, '"', (size_t)(end - place));
+    if (!close || (size_t)(close - place) >= bytes) return false;
+    memcpy(name, place, (size_t)(close - place));
+    name[close - place] = '\0';
+    return true;
+}
+
+static kn_status add_lines(reader *state, const char *name, const char *bytes, size_t count,
+                           kn_error *error) {
+    size_t number = 0;
+    kn_text_format(state->text, "#line 1 \"%s\"\n", name);
+    for (size_t start = 0; start < count;) {
+        const char *newline = memchr(bytes + start, '\n', count - start);
+        size_t length = newline ? (size_t)(newline - bytes) - start : count - start;
+        char included[256];
+        number++;
+        if (include_name(bytes + start, length, included, sizeof included)) {
+            kn_status status = add_file(state, included, error);
+            if (status) {
+                kn_fail_in(error, "%s line %zu", name, number);
+                return status;
+            }
+            kn_text_format(state->text, "#line %zu \"%s\"\n", number + 1, name);
+        } else {
+            kn_text_add_bytes(state->text, bytes + start, length);
+            kn_text_add(state->text, "\n");
+        }
+        start += length + 1;
+    }
+    return KN_OK;
+}
+
+static kn_status add_file(reader *state, const char *name, kn_error *error) {
+    if (!plain_path(name))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "\"%s\" is no path below the kernels' folder", name);
+    if (kn_map_has(&state->taken, name, strlen(name))) return KN_OK;
+    if (!kn_map_put_text(&state->taken, name, state)) return kn_fail_memory(error, strlen(name));
+    if (state->depth >= INCLUDE_DEPTH)
+        return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" is included %d files deep; at most %d are allowed",
+                       name, state->depth, (int)INCLUDE_DEPTH);
+    const kn_host *host = &state->context->host;
+    kn_status status;
+    state->depth++;
+    if (state->context->kernel_folder) {
+        kn_text path;
+        kn_text_init(&path, host);
+        kn_text_format(&path, "%s/%s", state->context->kernel_folder, name);
+        uint8_t *bytes = NULL;
+        uint64_t count = 0;
+        status = kn_text_failed(&path) ? kn_fail_memory(error, strlen(name))
+                                       : kn_file_read(host, path.data, file_limit, &bytes, &count, error);
+        if (!status) status = add_lines(state, name, (const char *)bytes, (size_t)count, error);
+        kn_release(host, bytes);
+        kn_text_finish(&path);
+    } else {
+        const kn_embedded_file *file = embedded_find(name);
+        status = file ? add_lines(state, name, (const char *)file->bytes, file->size, error)
+                      : missing(state->context, name, error);
+    }
+    state->depth--;
+    return status;
+}
+
+/* The language that a text asks for in its first line, into options. */
+static bool take_language(const char *text, char *options, size_t bytes) {
+    static const char mark[] = "// language: CL";
+    if (strncmp(text, mark, sizeof mark - 1) != 0) return false;
+    const char *number = text + sizeof mark - 1;
+    if (!isdigit((unsigned char)number[0]) || number[1] != '.' || !isdigit((unsigned char)number[2]))
+        return false;
+    snprintf(options, bytes, "-cl-std=CL%c.%c", number[0], number[2]);
+    return true;
+}
+
+static void source_begin(const kn_context *context, const char *prelude, kn_source *source) {
+    memset(source, 0, sizeof *source);
+    kn_text_init(&source->text, &context->host);
+    if (!take_language(prelude, source->options, sizeof source->options))
+        snprintf(source->options, sizeof source->options, "-cl-std=CL1.2");
+    kn_text_add(&source->text, prelude);
+    size_t length = strlen(prelude);
+    if (length > 0 && prelude[length - 1] != '\n') kn_text_add(&source->text, "\n");
+}
+
+void kn_source_finish(kn_source *source) {
+    kn_text_finish(&source->text);
+}
+
+kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, kn_source *source,
+                         kn_error *error) {
+    source_begin(context, prelude ? prelude : "", source);
+    reader state = {.context = context, .text = &source->text};
+    kn_map_init(&state.taken, &context->host);
+    kn_status status = add_file(&state, file, error);
+    kn_map_finish(&state.taken);
+    if (!status && kn_text_failed(&source->text)) status = kn_fail_memory(error, source->text.capacity);
+    if (status) kn_source_finish(source);
+    return status;
+}
+
+kn_status kn_source_text(const kn_context *context, const char *name, const char *text, kn_source *source,
+                         kn_error *error) {
+    source_begin(context, "", source);
+    take_language(text, source->options, sizeof source->options);
+    char plain[128];
+    size_t count = 0;
+    for (; name[count] && count + 1 < sizeof plain; count++)
+        plain[count] = strchr("\"\\\n", name[count]) ? '_' : name[count];
+    plain[count] = '\0';
+    kn_text_format(&source->text, "#line 1 \"%s\"\n", plain);
+    kn_text_add(&source->text, text);
+    kn_text_add(&source->text, "\n");
+    if (!kn_text_failed(&source->text)) return KN_OK;
+    kn_source_finish(source);
+    return kn_fail_memory(error, strlen(text));
+}

@@ -1,0 +1,198 @@
+/* Transfers and the order of work on the two queues.
+ *
+ * Both queues are in order. Work on one that must follow work on the other waits for its event;
+ * OpenCL asks that the queue of such an event be flushed, which is done here. */
+#include <stdio.h>
+
+#include "device/device_private.h"
+
+/* One piece of work on its way into a queue. */
+typedef struct submission {
+    kn_context *context;
+    kn_queue number;
+    cl_command_queue queue;
+    cl_event wait; /* one event to wait for, or NULL */
+    cl_event event;
+    bool records; /* an event is wanted */
+} submission;
+
+static cl_uint waits(const submission *work) {
+    return work->wait ? 1 : 0;
+}
+static const cl_event *wait_list(const submission *work) {
+    return work->wait ? &work->wait : NULL;
+}
+static cl_event *event_place(submission *work) {
+    return work->records ? &work->event : NULL;
+}
+
+static submission submission_begin(kn_context *context, kn_queue number, kn_event after, kn_event *done) {
+    submission work = {.context = context, .number = number, .queue = context->queues[number]};
+    if (done) done->handle = NULL;
+    work.records = done != NULL || context->records;
+    if (after.handle) {
+        cl_event event = after.handle;
+        cl_command_queue other = NULL;
+        clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof other, &other, NULL);
+        if (other != work.queue) {
+            if (other) clFlush(other);
+            work.wait = event;
+        } /* an earlier event of the same queue is over by then anyway */
+    }
+    return work;
+}
+
+static kn_status submission_end(submission *work, cl_int code, const char *label, const char *what,
+                                uint64_t bytes, kn_event *done, kn_error *error) {
+    if (code != CL_SUCCESS)
+        return kn_fail_cl(error, code, "%s of %llu bytes failed on %s", what, (unsigned long long)bytes,
+                          work->context->found.info.name);
+    if (!work->event) return KN_OK;
+    if (work->context->records) kn_timeline_note(work->context, work->number, label, work->event);
+    if (done)
+        done->handle = work->event;
+    else
+        clReleaseEvent(work->event);
+    return KN_OK;
+}
+
+static kn_status check_range(const kn_buffer *buffer, uint64_t offset, uint64_t bytes, const char *what,
+                             kn_error *error) {
+    if (!buffer) return kn_fail(error, KN_ERROR_ARGUMENT, "%s without a buffer", what);
+    if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return KN_OK;
+    return kn_fail(error, KN_ERROR_ARGUMENT,
+                   "%s of %llu bytes at %llu does not lie in a buffer of %llu bytes", what,
+                   (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->bytes);
+}
+
+/* Transfers of no bytes only keep the order. */
+static kn_status nothing_to_do(kn_context *context, kn_queue queue, bool wait, kn_event after, kn_event *done,
+                               kn_error *error) {
+    if (done) done->handle = NULL;
+    kn_status status = kn_queue_after(context, queue, after, error);
+    if (!status && done) status = kn_queue_mark(context, queue, done, error);
+    if (!status && wait) status = kn_queue_finish(context, queue, error);
+    return status;
+}
+
+kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
+                         const void *source, uint64_t bytes, bool wait, kn_event after, kn_event *done,
+                         kn_error *error) {
+    kn_status status = check_range(buffer, offset, bytes, "a write", error);
+    if (status) return status;
+    if (bytes == 0) return nothing_to_do(context, queue, wait, after, done, error);
+    submission work = submission_begin(context, queue, after, done);
+    cl_int code = clEnqueueWriteBuffer(work.queue, buffer->root, wait ? CL_TRUE : CL_FALSE,
+                                       (size_t)(buffer->base + offset), (size_t)bytes, source, waits(&work),
+                                       wait_list(&work), event_place(&work));
+    return submission_end(&work, code, "upload", "a write", bytes, done, error);
+}
+
+kn_status kn_queue_read(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, void *target,
+                        uint64_t bytes, bool wait, kn_event after, kn_event *done, kn_error *error) {
+    kn_status status = check_range(buffer, offset, bytes, "a read", error);
+    if (status) return status;
+    if (bytes == 0) return nothing_to_do(context, queue, wait, after, done, error);
+    submission work = submission_begin(context, queue, after, done);
+    cl_int code = clEnqueueReadBuffer(work.queue, buffer->root, wait ? CL_TRUE : CL_FALSE,
+                                      (size_t)(buffer->base + offset), (size_t)bytes, target, waits(&work),
+                                      wait_list(&work), event_place(&work));
+    return submission_end(&work, code, "download", "a read", bytes, done, error);
+}
+
+kn_status kn_queue_copy(kn_context *context, kn_queue queue, kn_buffer *source, uint64_t source_offset,
+                        kn_buffer *target, uint64_t target_offset, uint64_t bytes, kn_event after,
+                        kn_event *done, kn_error *error) {
+    kn_status status = check_range(source, source_offset, bytes, "a copy's source", error);
+    if (!status) status = check_range(target, target_offset, bytes, "a copy's target", error);
+    if (status) return status;
+    if (bytes == 0) return nothing_to_do(context, queue, false, after, done, error);
+    submission work = submission_begin(context, queue, after, done);
+    cl_int code =
+        clEnqueueCopyBuffer(work.queue, source->root, target->root, (size_t)(source->base + source_offset),
+                            (size_t)(target->base + target_offset), (size_t)bytes, waits(&work),
+                            wait_list(&work), event_place(&work));
+    return submission_end(&work, code, "copy", "a copy", bytes, done, error);
+}
+
+kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
+                        uint64_t bytes, const void *pattern, size_t pattern_bytes, kn_event *done,
+                        kn_error *error) {
+    kn_status status = check_range(buffer, offset, bytes, "a fill", error);
+    if (status) return status;
+    kn_event none = {NULL};
+    if (pattern_bytes == 0 || pattern_bytes > 16 || (pattern_bytes & (pattern_bytes - 1)) != 0 ||
+        (buffer->base + offset) % pattern_bytes != 0 || bytes % pattern_bytes != 0)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "a fill of %llu bytes at %llu with a pattern of %zu: the pattern has 1, 2, 4, 8 or 16 bytes, "
+            "and begin and length are multiples of it",
+            (unsigned long long)bytes, (unsigned long long)offset, pattern_bytes);
+    if (bytes == 0) return nothing_to_do(context, queue, false, none, done, error);
+    submission work = submission_begin(context, queue, none, done);
+    cl_int code =
+        clEnqueueFillBuffer(work.queue, buffer->root, pattern, pattern_bytes, (size_t)(buffer->base + offset),
+                            (size_t)bytes, 0, NULL, event_place(&work));
+    return submission_end(&work, code, "fill", "a fill", bytes, done, error);
+}
+
+kn_status kn_buffer_map(kn_context *context, kn_buffer *buffer, bool write, void **bytes, kn_error *error) {
+    *bytes = NULL;
+    if (buffer->bytes == 0) return KN_OK;
+    cl_int code;
+    *bytes = clEnqueueMapBuffer(context->queues[KN_QUEUE_COMPUTE], buffer->root, CL_TRUE,
+                                CL_MAP_READ | (write ? CL_MAP_WRITE : 0), (size_t)buffer->base,
+                                (size_t)buffer->bytes, 0, NULL, NULL, &code);
+    if (*bytes) return KN_OK;
+    return kn_fail_cl(error, code, "a block of %llu bytes could not be mapped",
+                      (unsigned long long)buffer->bytes);
+}
+
+kn_status kn_buffer_unmap(kn_context *context, kn_buffer *buffer, void *bytes, kn_error *error) {
+    if (!bytes) return KN_OK;
+    cl_int code =
+        clEnqueueUnmapMemObject(context->queues[KN_QUEUE_COMPUTE], buffer->root, bytes, 0, NULL, NULL);
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "a mapped block could not be given back");
+}
+
+void kn_event_release(kn_event *event) {
+    if (event->handle) clReleaseEvent(event->handle);
+    event->handle = NULL;
+}
+
+kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error) {
+    if (!event.handle) return KN_OK;
+    cl_event waited = event.handle;
+    cl_int code = clWaitForEvents(1, &waited);
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "work on %s did not complete", context->found.info.name);
+}
+
+kn_status kn_queue_after(kn_context *context, kn_queue queue, kn_event event, kn_error *error) {
+    submission work = submission_begin(context, queue, event, NULL);
+    if (!work.wait) return KN_OK;
+    cl_int code = clEnqueueBarrierWithWaitList(work.queue, 1, &work.wait, NULL);
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "one queue of %s could not wait for the other", context->found.info.name);
+}
+
+kn_status kn_queue_mark(kn_context *context, kn_queue queue, kn_event *event, kn_error *error) {
+    cl_event marker = NULL;
+    cl_int code = clEnqueueMarkerWithWaitList(context->queues[queue], 0, NULL, &marker);
+    event->handle = marker;
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "a queue of %s took no marker", context->found.info.name);
+}
+
+kn_status kn_queue_flush(kn_context *context, kn_queue queue, kn_error *error) {
+    cl_int code = clFlush(context->queues[queue]);
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "a queue of %s could not be flushed", context->found.info.name);
+}
+
+kn_status kn_queue_finish(kn_context *context, kn_queue queue, kn_error *error) {
+    cl_int code = clFinish(context->queues[queue]);
+    if (code == CL_SUCCESS) return KN_OK;
+    return kn_fail_cl(error, code, "work on %s failed", context->found.info.name);
+}

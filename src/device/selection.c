@@ -1,0 +1,141 @@
+/* Which device: by index, platform and index, type or name; otherwise the fastest. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+static const char speed_key[] = "matmul_gflops";
+
+static bool same_word(const char *left, const char *right) {
+    for (; *left && *right; left++, right++)
+        if (tolower((unsigned char)*left) != tolower((unsigned char)*right)) return false;
+    return *left == *right;
+}
+
+static bool contains(const char *text, const char *part) {
+    for (; *text; text++) {
+        size_t i = 0;
+        while (part[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (!part[i]) return true;
+    }
+    return false;
+}
+
+static const char *type_name(kn_device_type type) {
+    return type == KN_DEVICE_CPU ? "cpu" : type == KN_DEVICE_GPU ? "gpu" : "accelerator";
+}
+
+/* "3" gives index 3, "1:0" platform 1 and device 0; -1 for parts that are not there. */
+static bool parse_numbers(const char *wanted, int64_t *platform, int64_t *index) {
+    const char *end;
+    *platform = -1;
+    if (!isdigit((unsigned char)wanted[0]) || !kn_parse_int64(wanted, &end, index)) return false;
+    if (*end == ':') {
+        *platform = *index;
+        if (!isdigit((unsigned char)end[1]) || !kn_parse_int64(end + 1, &end, index)) return false;
+    }
+    return *end == '\0';
+}
+
+static bool matches(const kn_device_info *info, const char *wanted) {
+    int64_t platform, index;
+    if (!wanted[0]) return true;
+    if (parse_numbers(wanted, &platform, &index))
+        return platform < 0 ? info->index == index
+                            : info->platform_index == platform && info->device_index == index;
+    for (int type = KN_DEVICE_CPU; type <= KN_DEVICE_ACCELERATOR; type++)
+        if (same_word(wanted, type_name((kn_device_type)type)))
+            return (int)info->type == type && (info->index >= 0 || info->name[0]);
+    return contains(info->name, wanted) || contains(info->vendor, wanted) || contains(info->platform, wanted);
+}
+
+/* How a person would call an entry. */
+static const char *shown_name(const kn_device_info *info) {
+    return info->name[0] ? info->name : info->platform[0] ? info->platform : "OpenCL";
+}
+
+static void fail_none(const kn_device_list *list, const char *wanted, kn_error *error) {
+    kn_text text;
+    kn_text_init(&text, &list->host);
+    const char *separator = "";
+    for (int i = 0; i < list->count; i++) {
+        const kn_device_info *info = &list->entries[i].info;
+        if (wanted[0] && !info->usable) continue;
+        if (info->usable)
+            kn_text_format(&text, "%s%d: %s (%s, %s)", separator, info->index, info->name,
+                           type_name(info->type), info->platform);
+        else
+            kn_text_format(&text, "%s%s: %s", separator, shown_name(info), info->problem);
+        separator = "; ";
+    }
+    const char *others = kn_text_failed(&text) || !text.data[0] ? "nothing" : text.data;
+    if (wanted[0])
+        kn_fail(error, KN_ERROR_NO_DEVICE,
+                "no OpenCL device is meant by \"%s\"; expected an index, platform:device, a type (cpu, gpu, "
+                "accelerator) or a part of a name; usable here: %s",
+                wanted, others);
+    else
+        kn_fail(error, KN_ERROR_NO_DEVICE, "no usable OpenCL device; found: %s", others);
+    kn_text_finish(&text);
+}
+
+/* GFLOP/s of an entry: remembered, or measured now on a context of its own. */
+static double speed_of(const kn_device_list *list, int position, const kn_context_params *params) {
+    const kn_found_device *found = &list->entries[position];
+    const kn_host *host = &list->host;
+    char identity[1024];
+    kn_verdicts known;
+    double speed = 0;
+    kn_found_identity(found, identity, sizeof identity);
+    if (!kn_verdicts_open(&known, host, params->cache_folder, identity)) return 0;
+    bool remembered = kn_verdicts_get(&known, speed_key, &speed);
+    kn_verdicts_close(&known);
+    if (remembered) return speed;
+    kn_context *context = kn_context_prepare(host, params);
+    if (context && kn_context_open(context, found, NULL, NULL) == KN_OK) {
+        speed = kn_context_measure(context);
+        kn_verdict_put(context, speed_key, speed);
+        kn_log_write(host, KN_LOG_INFO, "%s: about %d GFLOP/s in a short matrix product", found->info.name,
+                     (int)(speed + 0.5));
+    }
+    kn_context_destroy(&context);
+    return speed;
+}
+
+int kn_device_select(const kn_device_list *list, const char *wanted, const kn_context_params *params,
+                     kn_error *error) {
+    int usable = 0, only = -1, unusable = -1;
+    if (!wanted) wanted = "";
+    for (int i = 0; i < list->count; i++) {
+        if (!matches(&list->entries[i].info, wanted)) continue;
+        if (list->entries[i].info.usable) {
+            only = i;
+            usable++;
+        } else if (unusable < 0) {
+            unusable = i;
+        }
+    }
+    if (usable == 1) return only;
+    if (usable == 0) {
+        if (wanted[0] && unusable >= 0)
+            kn_fail(error, KN_ERROR_NO_DEVICE, "\"%s\" means %s, which cannot be used: %s", wanted,
+                    shown_name(&list->entries[unusable].info), list->entries[unusable].info.problem);
+        else
+            fail_none(list, wanted, error);
+        return -1;
+    }
+    int best = -1;
+    double best_speed = -1;
+    for (int i = 0; i < list->count; i++) {
+        const kn_device_info *info = &list->entries[i].info;
+        if (!info->usable || !matches(info, wanted)) continue;
+        double speed = speed_of(list, i, params);
+        if (speed > best_speed) {
+            best = i;
+            best_speed = speed;
+        }
+    }
+    return best;
+}

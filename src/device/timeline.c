@@ -1,0 +1,120 @@
+/* The timeline: when each piece of work ran, from the events' profiling times.
+ *
+ * The device's clock is tied to the host's once, when the context is made. Events are read when they are
+ * complete, at the latest when someone asks; until then they wait here, a thousand at most. */
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { PENDING_MOST = 1024 };
+
+/* When the event ended, in seconds of the device's clock; false where the queue does not say. */
+static bool event_times(cl_event event, double *start, double *end) {
+    cl_ulong first, last;
+    if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof first, &first, NULL) !=
+            CL_SUCCESS ||
+        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof last, &last, NULL) != CL_SUCCESS)
+        return false;
+    *start = (double)first * 1e-9;
+    *end = (double)last * 1e-9;
+    return true;
+}
+
+bool kn_timeline_open(kn_context *context) {
+    kn_timeline *timeline = &context->timeline;
+    kn_map_init(&timeline->labels, &context->host);
+    if (!context->records) return true;
+    /* A caller's queue may be without profiling; then there is nothing to record. */
+    cl_event event = NULL;
+    cl_int value = 0, code;
+    cl_mem memory = clCreateBuffer(context->context, CL_MEM_READ_WRITE, 64, NULL, &code);
+    double start, end = 0;
+    bool works = memory && clEnqueueWriteBuffer(context->queues[0], memory, CL_FALSE, 0, sizeof value, &value,
+                                                0, NULL, &event) == CL_SUCCESS;
+    works = works && clWaitForEvents(1, &event) == CL_SUCCESS;
+    double now = kn_clock();
+    works = works && event_times(event, &start, &end);
+    if (event) clReleaseEvent(event);
+    if (memory) clReleaseMemObject(memory);
+    timeline->offset = now - end - context->made;
+    context->records = works;
+    if (!works)
+        kn_log_write(&context->host, KN_LOG_WARNING,
+                     "the queue of %s does no profiling: the timeline stays empty", context->found.info.name);
+    return works;
+}
+
+void kn_timeline_close(kn_context *context) {
+    kn_timeline *timeline = &context->timeline;
+    for (size_t i = 0; i < timeline->pending_count; i++)
+        clReleaseEvent(timeline->pending[i].event);
+    kn_release(&context->host, timeline->pending);
+    kn_release(&context->host, timeline->entries);
+    size_t position = 0;
+    for (const kn_map_entry *entry; (entry = kn_map_next(&timeline->labels, &position)) != NULL;)
+        kn_release(&context->host, entry->value);
+    if (timeline->labels.host) kn_map_finish(&timeline->labels);
+    memset(timeline, 0, sizeof *timeline);
+}
+
+/* Moves finished work from pending to the entries. The mutex is held. */
+static void drain(kn_context *context) {
+    kn_timeline *timeline = &context->timeline;
+    for (size_t i = 0; i < timeline->pending_count; i++) {
+        struct kn_timeline_pending *work = &timeline->pending[i];
+        double start, end;
+        void *entries = timeline->entries;
+        if (clWaitForEvents(1, &work->event) == CL_SUCCESS && event_times(work->event, &start, &end) &&
+            kn_reserve(&context->host, &entries, &timeline->capacity, timeline->count + 1,
+                       sizeof *timeline->entries)) {
+            timeline->entries = entries;
+            timeline->entries[timeline->count++] = (kn_timeline_entry){.label = work->label,
+                                                                       .queue = work->queue,
+                                                                       .start = start + timeline->offset,
+                                                                       .end = end + timeline->offset};
+        }
+        clReleaseEvent(work->event);
+    }
+    timeline->pending_count = 0;
+}
+
+void kn_timeline_note(kn_context *context, kn_queue queue, const char *label, cl_event event) {
+    kn_timeline *timeline = &context->timeline;
+    kn_mutex_lock(context->mutex);
+    if (!label) label = "";
+    char *kept = kn_map_get_text(&timeline->labels, label);
+    if (!kept && (kept = kn_copy_text(&context->host, label)) != NULL &&
+        !kn_map_put_text(&timeline->labels, label, kept)) {
+        kn_release(&context->host, kept);
+        kept = NULL;
+    }
+    if (timeline->pending_count >= PENDING_MOST) drain(context);
+    void *pending = timeline->pending;
+    if (kept && kn_reserve(&context->host, &pending, &timeline->pending_capacity, timeline->pending_count + 1,
+                           sizeof *timeline->pending)) {
+        timeline->pending = pending;
+        if (clRetainEvent(event) == CL_SUCCESS)
+            timeline->pending[timeline->pending_count++] =
+                (struct kn_timeline_pending){.event = event, .label = kept, .queue = (int)queue};
+    }
+    kn_mutex_unlock(context->mutex);
+}
+
+const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count) {
+    *count = 0;
+    if (!context || context->failure.status || !context->records) return NULL;
+    kn_mutex_lock(context->mutex);
+    drain(context);
+    *count = context->timeline.count;
+    const kn_timeline_entry *entries = context->timeline.entries;
+    kn_mutex_unlock(context->mutex);
+    return entries;
+}
+
+void kn_context_timeline_clear(kn_context *context) {
+    if (!context || context->failure.status || !context->records) return;
+    kn_mutex_lock(context->mutex);
+    drain(context);
+    context->timeline.count = 0;
+    kn_mutex_unlock(context->mutex);
+}
