@@ -46,6 +46,13 @@ static void keys_are_bytes(void **state) {
     assert_true(kn_map_put_text(&map, "null", NULL));
     assert_null(kn_map_get_text(&map, "null"));
     assert_true(kn_map_has(&map, "null", 4));
+    /* The empty key comes and goes as the others do. */
+    assert_true(kn_map_remove(&map, "", 0));
+    assert_false(kn_map_has(&map, "", 0));
+    assert_false(kn_map_remove(&map, "", 0));
+    assert_true(kn_map_put(&map, "", 0, &a));
+    assert_ptr_equal(kn_map_get_text(&map, ""), &a);
+    assert_int_equal(map.count, 5);
     kn_map_finish(&map);
 }
 
