@@ -24,7 +24,7 @@ typedef struct kn_progress {
 typedef struct kn_context_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
-    kn_log log;
+    kn_logger log;
     kn_progress compile_progress; /* called while kernels are compiled; must not call Koine */
     /* Which device: an index ("1"), platform and device ("0:1"), a type ("gpu", "cpu"), or a
      * part of its name, platform or vendor, whatever the case. NULL or "": the fastest by a

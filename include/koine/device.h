@@ -49,7 +49,7 @@ typedef struct kn_device_list kn_device_list;
  * without devices, devices without a compiler or below OpenCL 1.2, GPUs that the
  * operating system shows and OpenCL does not. Never NULL except out of memory.
  * Owned by the caller: kn_device_list_destroy. */
-KN_API kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_log *log);
+KN_API kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log);
 KN_API void kn_device_list_destroy(kn_device_list **list);
 KN_API int kn_device_list_count(const kn_device_list *list);
 /* Entry `position` (0 to count - 1), or NULL; it lives as long as the list. */

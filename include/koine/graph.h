@@ -24,7 +24,7 @@ typedef struct kn_value kn_value;
 typedef struct kn_graph_params {
     size_t size;
     kn_allocator allocator;
-    kn_log log;
+    kn_logger log;
 } kn_graph_params;
 KN_API void kn_graph_params_init(kn_graph_params *params);
 #define KN_GRAPH_DEFAULTS {sizeof(kn_graph_params)}

@@ -29,11 +29,11 @@ typedef enum kn_log_level {
 /* Messages. `message` is one line without its newline, valid during the call.
  * The callback may be called from any thread; it must not call Koine.
  * Messages above `level` are not made. write NULL drops everything. */
-typedef struct kn_log {
+typedef struct kn_logger {
     void *user;
     kn_log_level level;
     void (*write)(void *user, kn_log_level level, const char *message);
-} kn_log;
+} kn_logger;
 
 #ifdef __cplusplus
 }

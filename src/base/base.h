@@ -43,7 +43,7 @@ kn_status kn_fail_memory(kn_error *error, size_t bytes);
  * kn_host_defaults fills in realloc/free and a log that drops everything. */
 typedef struct kn_host {
     kn_allocator allocator;
-    kn_log log;
+    kn_logger log;
 } kn_host;
 
 kn_host kn_host_defaults(void);

@@ -1,5 +1,4 @@
 /* What OpenCL shows: every platform and device, and for what cannot be used, why. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,9 @@ enum { LOWEST_VERSION = 120 };
 /* Cuts blanks at both ends: some drivers pad names. */
 static void trim(char *text) {
     size_t first = 0, end = strlen(text);
-    while (isspace((unsigned char)text[first]))
+    while (kn_is_blank(text[first]))
         first++;
-    while (end > first && isspace((unsigned char)text[end - 1]))
+    while (end > first && kn_is_blank(text[end - 1]))
         end--;
     memmove(text, text + first, end - first);
     text[end - first] = '\0';
@@ -56,7 +55,7 @@ static cl_ulong device_ulong(cl_device_id device, cl_device_info what) {
 
 int kn_version_number(const char *text) {
     const char *digits = text + strcspn(text, "0123456789");
-    if (!isdigit((unsigned char)digits[0]) || digits[1] != '.' || !isdigit((unsigned char)digits[2]))
+    if (!kn_is_digit(digits[0]) || digits[1] != '.' || !kn_is_digit(digits[2]))
         return 0;
     return (digits[0] - '0') * 100 + (digits[2] - '0') * 10;
 }
@@ -212,7 +211,7 @@ static bool add_platforms(kn_device_list *list) {
     return complete;
 }
 
-kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_log *log) {
+kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log) {
     kn_host host = kn_host_defaults();
     if (allocator && allocator->resize) host.allocator = *allocator;
     if (log) host.log = *log;

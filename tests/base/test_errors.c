@@ -137,7 +137,7 @@ static void log_keeps_to_its_level(void **state) {
     kn_host host = kn_host_defaults();
     kn_log_write(&host, KN_LOG_ERROR, "dropped"); /* the default drops everything */
     kn_log_write(NULL, KN_LOG_ERROR, "dropped");
-    host.log = (kn_log){.user = &log, .level = KN_LOG_INFO, .write = hear};
+    host.log = (kn_logger){.user = &log, .level = KN_LOG_INFO, .write = hear};
     kn_log_write(&host, KN_LOG_INFO, "%d of %s", 3, "ten");
     assert_int_equal(log.count, 1);
     assert_int_equal(log.level, KN_LOG_INFO);
@@ -152,7 +152,7 @@ static void log_keeps_to_its_level(void **state) {
 static void log_messages_are_one_line(void **state) {
     heard log = {0};
     kn_host host = kn_host_defaults();
-    host.log = (kn_log){.user = &log, .level = KN_LOG_DEBUG, .write = hear};
+    host.log = (kn_logger){.user = &log, .level = KN_LOG_DEBUG, .write = hear};
     kn_log_write(&host, KN_LOG_DEBUG, "one\ntwo\r\nthree\n\n");
     assert_string_equal(log.message, "one two  three");
     kn_log_write(&host, KN_LOG_DEBUG, "%s", "");

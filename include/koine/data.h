@@ -1,0 +1,162 @@
+/* Datasets: samples to train on and to judge by, and loaders, which hand them
+ * out in batches.
+ *
+ * A dataset is a number of samples; each sample has fields, by convention "x"
+ * (what goes in) and "y" (what should come out). Samples never change.
+ *
+ *     kn_dataset *all = kn_dataset_open(NULL, "digits");
+ *     kn_dataset *test = kn_dataset_test(all);
+ *     kn_loader_params how = KN_LOADER_DEFAULTS;
+ *     kn_loader *loader = kn_loader_create(all, &how);
+ *     kn_batch batch = KN_BATCH_DEFAULTS;
+ *     while (kn_loader_next(loader, &batch) == KN_OK && batch.count > 0)
+ *         kn_trainer_step(trainer, batch.count, batch.feeds, batch.feed_count, NULL);
+ *
+ * Ownership: what a function here creates is the caller's to destroy, in any
+ * order: handles made from one another share the samples and keep them as long
+ * as needed. Functions that create answer NULL only when out of memory;
+ * otherwise a handle that may carry an error, and what is made from a failed
+ * handle carries its error on. Every function accepts NULL handles. */
+#ifndef KOINE_DATA_H
+#define KOINE_DATA_H
+
+#include <koine/host.h>
+#include <koine/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- datasets ---------------------------------------------------------------
+ * Thread-safety: any thread may use a dataset, several at a time, except that
+ * nothing may use it while it is destroyed. */
+
+typedef struct kn_dataset kn_dataset;
+
+typedef struct kn_dataset_params {
+    size_t size; /* of this struct, as the program knows it */
+    kn_allocator allocator;
+    kn_logger log;
+    uint64_t most_samples; /* take the first so many of each part; 0: all of them */
+} kn_dataset_params;
+#define KN_DATASET_DEFAULTS                                                                                  \
+    { sizeof(kn_dataset_params) }
+KN_API void kn_dataset_params_init(kn_dataset_params *params);
+
+/* Opens what one word names:
+ *   digits            50,000 training and 10,000 test samples of ten classes of
+ *                     28x28 grey glyphs, drawn by the library itself
+ *   digits:train      one part alone; also digits:test
+ *   idx:FOLDER        the files train-images-idx3-ubyte, train-labels-idx1-ubyte,
+ *                     t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, each plain
+ *                     or with .gz; one of the two parts is enough
+ *   npy:X.npy,Y.npy   arrays whose first dimension counts the samples
+ * Bytes become float32 from 0 to 1; other "x" become float32 as they are. "y" is
+ * int32 class indices where there is one integer per sample and none negative,
+ * otherwise float32. params NULL means defaults. */
+KN_API kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec);
+
+/* A field of arrays in the caller's memory. */
+typedef struct kn_dataset_array {
+    const char *name;    /* copied */
+    kn_tensor_info info; /* of one sample, as it is stored */
+    const void *data;    /* all samples, one after the other */
+    size_t bytes;        /* there */
+    kn_dtype as;         /* how it is read: KN_FLOAT32 or KN_INT32 */
+    double scale;        /* multiplies what is read as float32; 0 means 1 */
+} kn_dataset_array;
+/* Samples from arrays, which stay the caller's and must outlive every handle made
+ * from them. classes > 0 says that "y" holds class indices below that number. */
+KN_API kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t samples,
+                                          const kn_dataset_array *arrays, size_t count, int classes);
+
+KN_API void kn_dataset_destroy(kn_dataset **dataset);
+/* KN_OK if the dataset can be used. NULL gives KN_ERROR_MEMORY. */
+KN_API kn_status kn_dataset_status(const kn_dataset *dataset);
+/* What went wrong when it was made; "" if nothing. Valid as long as the dataset. */
+KN_API const char *kn_dataset_error(const kn_dataset *dataset);
+
+/* Number of samples; 0 for a failed one. */
+KN_API uint64_t kn_dataset_count(const kn_dataset *dataset);
+/* Number of classes where "y" holds class indices, otherwise 0. */
+KN_API int kn_dataset_classes(const kn_dataset *dataset);
+
+typedef struct kn_field {
+    const char *name;    /* valid as long as the dataset */
+    kn_tensor_info info; /* of one sample, as it is read */
+    size_t bytes;        /* of one sample, as it is read */
+} kn_field;
+KN_API size_t kn_dataset_field_count(const kn_dataset *dataset);
+/* False, and nothing is written, when there is no such field. */
+KN_API bool kn_dataset_field(const kn_dataset *dataset, size_t index, kn_field *field);
+KN_API bool kn_dataset_find_field(const kn_dataset *dataset, const char *name, size_t *index);
+
+/* Gathers one field of the samples at `indices`, one after the other; `bytes` must
+ * be count times the field's. indices NULL means the first `count` samples. What
+ * is wrong with a failing call goes to the log; nothing is written then. */
+KN_API kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count,
+                                 size_t field, void *destination, size_t bytes);
+
+/* Whether the source came with a test part of its own. */
+KN_API bool kn_dataset_has_test(const kn_dataset *dataset);
+/* That part; a handle with KN_ERROR_NOT_FOUND if there is none. */
+KN_API kn_dataset *kn_dataset_test(const kn_dataset *dataset);
+/* Two datasets: about `fraction` (between 0 and 1) of the samples for validation,
+ * drawn at random from the seed and from each class alike, and the others. Both
+ * are always set; both carry the error, which is also answered, if there is one. */
+KN_API kn_status kn_dataset_split(const kn_dataset *dataset, double fraction, uint64_t seed,
+                                  kn_dataset **training, kn_dataset **validation);
+
+/* ---- loaders -----------------------------------------------------------------
+ * A loader walks over the samples, epoch after epoch, in an order that the seed
+ * and the number of the epoch decide. A thread of its own prepares the next batch
+ * while the caller works on the present one; after the loader is made it
+ * allocates nothing.
+ * Thread-safety: a loader belongs to one thread at a time. */
+
+typedef struct kn_loader kn_loader;
+
+typedef struct kn_loader_params {
+    size_t size;
+    uint64_t batch;  /* samples in a batch; 0 means 64 */
+    uint64_t seed;   /* of the order */
+    bool no_shuffle; /* take the samples in their own order */
+    bool drop_last;  /* leave out the last batch of an epoch if it is not full */
+} kn_loader_params;
+#define KN_LOADER_DEFAULTS                                                                                   \
+    { sizeof(kn_loader_params) }
+KN_API void kn_loader_params_init(kn_loader_params *params);
+
+/* Starts at batch 0 of epoch 0. Uses the dataset's allocator and log. */
+KN_API kn_loader *kn_loader_create(const kn_dataset *dataset, const kn_loader_params *params);
+KN_API void kn_loader_destroy(kn_loader **loader);
+KN_API kn_status kn_loader_status(const kn_loader *loader);
+KN_API const char *kn_loader_error(const kn_loader *loader);
+/* Batches in an epoch; 0 for a failed loader. */
+KN_API uint64_t kn_loader_batches(const kn_loader *loader);
+
+/* Everything here stays the loader's, and is valid until its next call. */
+typedef struct kn_batch {
+    size_t size;
+    uint64_t count; /* samples in it; 0 at the end of an epoch */
+    uint64_t epoch, index;
+    const uint64_t *samples; /* their indices in the dataset */
+    const kn_feed *feeds;    /* one for each field of the dataset, in its order */
+    size_t feed_count;
+} kn_batch;
+#define KN_BATCH_DEFAULTS                                                                                    \
+    { sizeof(kn_batch) }
+
+/* The next batch; it waits until one is ready. At the end of an epoch it answers
+ * KN_OK with count 0 once; the call after that goes on with the next epoch. */
+KN_API kn_status kn_loader_next(kn_loader *loader, kn_batch *batch);
+/* Goes on from another place, as a continued training does. `batch` may be
+ * kn_loader_batches(), the end of the epoch. */
+KN_API kn_status kn_loader_seek(kn_loader *loader, uint64_t epoch, uint64_t batch);
+/* Seconds that kn_loader_next has waited for batches that were not ready. */
+KN_API double kn_loader_waited(const kn_loader *loader);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

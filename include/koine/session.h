@@ -1,0 +1,94 @@
+/* Running graphs on a device: states hold what outlives a run, sessions compile and run.
+ *
+ * Thread-safety: a session, and the states it uses, belong to one thread at a time. Inference
+ * sessions with states of their own may run beside one another on one context. */
+#ifndef KOINE_SESSION_H
+#define KOINE_SESSION_H
+
+#include <koine/context.h>
+#include <koine/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- states: parameters, running statistics, optimizer moments ------------------------------- */
+
+typedef struct kn_states kn_states;
+
+/* An empty set on a device; sessions that use it add what they need, initialised from `seed` and
+ * the name of each. NULL only when out of memory. Reference counted: sessions keep it alive. */
+KN_API kn_states *kn_states_create(kn_context *context, uint64_t seed);
+KN_API void kn_states_destroy(kn_states **states);
+KN_API int kn_states_count(const kn_states *states);
+/* Name, type and size of the state at `position`, or NULL; the text lives as long as the states. */
+KN_API const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info);
+/* Copies a state to or from plain row-major memory of exactly its size. Waits for the device. set may
+ * name a state that no session has asked for yet: it is kept for it. */
+KN_API kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes);
+KN_API kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
+                               size_t bytes);
+KN_API const char *kn_states_error(const kn_states *states);
+
+/* ---- sessions --------------------------------------------------------------------------------------- */
+
+typedef struct kn_session kn_session;
+
+typedef struct kn_session_params {
+    size_t size;
+    kn_states *states; /* shared with other sessions; NULL: states of its own, from seed */
+    uint64_t seed;
+    bool training;     /* dropout drops, batch norm uses and updates its statistics */
+    bool fast_math;    /* algorithms whose error is slightly larger are allowed */
+    uint64_t memory_bytes; /* refuse plans that need more device memory; 0: the device's */
+    const char *variants;  /* force kernels: "matmul=tiled,conv2d=direct"; for tests and tuning */
+    kn_progress progress;  /* of compiling */
+} kn_session_params;
+KN_API void kn_session_params_init(kn_session_params *params);
+#define KN_SESSION_DEFAULTS {sizeof(kn_session_params)}
+
+/* Prepares to compute `values`, which are of one graph. Reports mistakes of the graph. NULL only when
+ * out of memory; kn_session_status tells. The caller destroys it, before the context. */
+KN_API kn_session *kn_session_create(kn_context *context, kn_value *const *values, size_t count,
+                                     const kn_session_params *params);
+KN_API void kn_session_destroy(kn_session **session);
+KN_API kn_status kn_session_status(const kn_session *session);
+KN_API const char *kn_session_error(const kn_session *session);
+KN_API kn_states *kn_session_states(kn_session *session);
+/* Gives a symbol its number for the runs that follow. Needed only where feeds leave a doubt. */
+KN_API kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t number);
+/* Compiles for the numbers bound so far and for feeds of these sizes (data may be NULL), without running. */
+KN_API kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t feed_count);
+/* One run: feeds name inputs, fetches name values given at creation. A fetch waits; a run without
+ * fetches returns when its work is queued. Symbols take their numbers from the sizes of the feeds. Feed
+ * data may be changed when this returns. */
+KN_API kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
+                                size_t fetch_count);
+KN_API kn_status kn_session_wait(kn_session *session);
+/* The type and size of a value given at creation, as of the last compile or run. */
+KN_API kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info *info);
+/* Device buffers of the caller's (koine/opencl.h) in place of host memory, for the next run only. */
+struct kn_buffer;
+KN_API kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct kn_buffer *buffer);
+KN_API kn_status kn_session_fetch_buffer(kn_session *session, const char *name, struct kn_buffer *buffer);
+
+/* What the current plan is. */
+typedef struct kn_plan_info {
+    size_t size;
+    uint64_t peak_bytes;        /* device memory of the plan: states, inputs and scratch */
+    uint64_t state_bytes;
+    uint64_t scratch_bytes;     /* as placed */
+    uint64_t scratch_bound_bytes; /* the most that is alive at once: no placement can do with less */
+    int steps, kernels;         /* kernels: different programs */
+    int conversions;            /* of layout */
+    double flops;               /* of one run, by the direct methods */
+} kn_plan_info;
+KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
+/* The plan as text, for people; the caller frees it with kn_session_free_text. NULL on failure. */
+KN_API char *kn_session_plan_text(kn_session *session);
+KN_API void kn_session_free_text(kn_session *session, char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
