@@ -1,0 +1,95 @@
+/* A pointwise kernel: reads operands, computes, writes results, element by element of a space. The plan fills
+ * in the holes; left alone this file copies p0 to p1.
+ *
+ *   KN_INDEX       the type of indices (int; long for values beyond 31 bits)
+ *   KN_WIDE        1: few work-items, each walking its share; 0: many, striding
+ *   KN_RANK        axes of the space; more than 1 where an operand repeats in some of them
+ *   KN_PARAMETERS  sizes of the axes but the first, then pointers, each with its strides
+ *   KN_ARGUMENTS   their names
+ *   KN_ROW         where row `row` begins in each operand (rank above 1)
+ *   KN_BODY        what happens to element j of a row
+ *   KN_RANDOM      1: the body draws random numbers
+ *   KN_BUCKET_PARAMETERS, KN_BUCKET_CALLS   several sets of operands in one launch */
+#ifndef KN_INDEX
+#define KN_INDEX int
+#endif
+#ifndef KN_WIDE
+#define KN_WIDE 0
+#endif
+#ifndef KN_RANDOM
+#define KN_RANDOM 0
+#endif
+#ifndef KN_BODY
+#define KN_RANK 1
+#define KN_PARAMETERS , global const float *restrict p0, global float *restrict p1
+#define KN_ARGUMENTS , p0, p1
+#define KN_ROW
+#define KN_BODY p1[j] = p0[j];
+#endif
+#if KN_RANDOM
+#include "random.cl"
+#endif
+
+#if KN_RANK == 1
+#define KN_INNER count
+#elif KN_RANK == 2
+#define KN_INNER size1
+#elif KN_RANK == 3
+#define KN_INNER size2
+#elif KN_RANK == 4
+#define KN_INNER size3
+#elif KN_RANK == 5
+#define KN_INNER size4
+#elif KN_RANK == 6
+#define KN_INNER size5
+#elif KN_RANK == 7
+#define KN_INNER size6
+#elif KN_RANK == 8
+#define KN_INNER size7
+#else
+#define KN_INNER size8
+#endif
+
+static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
+#if KN_WIDE
+    /* Shares begin at multiples of 64, so that vectors stay whole. */
+    const KN_INDEX items = (KN_INDEX)get_global_size(0);
+    const KN_INDEX share = ((count + items - 1) / items + 63) / 64 * 64;
+    const KN_INDEX begin = min(count, share * (KN_INDEX)get_global_id(0));
+    const KN_INDEX end = min(count, begin + share);
+#if KN_RANK == 1
+    for (KN_INDEX j = begin; j < end; j++) {
+        KN_BODY
+    }
+#else
+    KN_INDEX i = begin;
+    while (i < end) {
+        const KN_INDEX row = i / KN_INNER;
+        const KN_INDEX first = i - row * KN_INNER;
+        const KN_INDEX last = min((KN_INDEX)KN_INNER, first + (end - i));
+        KN_ROW
+        for (KN_INDEX j = first; j < last; j++) {
+            KN_BODY
+        }
+        i += last - first;
+    }
+#endif
+#else
+    for (KN_INDEX i = (KN_INDEX)get_global_id(0); i < count; i += (KN_INDEX)get_global_size(0)) {
+#if KN_RANK == 1
+        const KN_INDEX j = i;
+#else
+        const KN_INDEX row = i / KN_INNER;
+        const KN_INDEX j = i - row * KN_INNER;
+        KN_ROW
+#endif
+        KN_BODY
+    }
+#endif
+}
+
+#ifdef KN_BUCKET_CALLS
+kernel void pointwise_bucket(KN_BUCKET_PARAMETERS) { KN_BUCKET_CALLS }
+#else
+kernel void pointwise(const KN_INDEX count KN_PARAMETERS) { kn_walk(count KN_ARGUMENTS); }
+#endif

@@ -1,0 +1,56 @@
+/* The choose pass: a variant for each node that has kernels of its own. */
+#include <string.h>
+
+#include "plan/plan_private.h"
+
+/* Whether `list`, "matmul=tiled,conv2d=direct", forces a variant for the row; its name's length is set. */
+static const char *forced_variant(const char *list, const char *row, size_t *length) {
+    size_t row_length = strlen(row);
+    while (list && *list) {
+        const char *end = strchr(list, ',');
+        size_t item = end ? (size_t)(end - list) : strlen(list);
+        if (item > row_length + 1 && !strncmp(list, row, row_length) && list[row_length] == '=') {
+            *length = item - row_length - 1;
+            return list + row_length + 1;
+        }
+        list = end ? end + 1 : NULL;
+    }
+    return NULL;
+}
+
+static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
+    const kn_operator *row = node->operator;
+    size_t length = 0;
+    const char *forced = forced_variant(making->variants, row->name, &length);
+    for (int i = 0; i < row->variant_count; i++) {
+        const kn_variant *variant = &row->variants[i];
+        if (forced && (strlen(variant->name) != length || strncmp(variant->name, forced, length))) continue;
+        if (variant->accepts && !variant->accepts(&making->target, node)) continue;
+        if (variant->doubtful && !forced && !kn_variant_believed(making->context, row, variant)) continue;
+        *chosen = variant;
+        return KN_OK;
+    }
+    if (forced)
+        return kn_fail(making->error, KN_ERROR_NOT_FOUND,
+                       "%s '%s': there is no kernel '%.*s' that takes these shapes on this device", row->name,
+                       node->name, (int)length, forced);
+    return kn_fail(making->error, KN_ERROR_UNSUPPORTED,
+                   "%s '%s': no kernel takes these shapes and types on this device", row->name, node->name);
+}
+
+kn_status kn_pass_choose(kn_making *making) {
+    kn_graph *graph = making->graph;
+    making->chosen_count = graph->node_count;
+    making->chosen = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->chosen);
+    if (!making->chosen) return kn_fail_memory(making->error, graph->node_count * sizeof *making->chosen);
+    for (size_t i = 0; i < graph->node_count; i++) {
+        kn_node *node = graph->nodes[i];
+        /* One precision exists so far: what is stored is what is computed with. */
+        node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
+        node->accumulate = node->compute;
+        if (node->operator->class != KN_CLASS_KERNEL) continue;
+        kn_status status = choose(making, node, &making->chosen[i]);
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}

@@ -1,0 +1,156 @@
+/* Epilogues: the pointwise members behind a product or a convolution as macros for its kernel (step.h
+ * tells what the kernel does with them). */
+#include <string.h>
+
+#include "plan/plan_private.h"
+
+typedef struct epilogue_names {
+    const kn_group *group;
+    const kn_epilogue *epilogue;
+} epilogue_names;
+
+static void name_of(const void *user, const kn_value *value, kn_text *text) {
+    const epilogue_names *naming = user;
+    if (value == naming->group->anchor->outputs[0]) {
+        kn_text_add(text, "v");
+        return;
+    }
+    for (int m = 0; m < naming->group->member_count; m++)
+        if (naming->group->members[m]->outputs[0] == value) {
+            kn_text_format(text, "v%d", m);
+            return;
+        }
+    for (int i = 0; i < naming->epilogue->operand_count; i++)
+        if (naming->epilogue->operands[i].value == value) {
+            kn_text_format(text, "x%d", i);
+            return;
+        }
+}
+
+static bool is_inside(const kn_group *group, const kn_value *value) {
+    if (value == group->anchor->outputs[0]) return true;
+    for (int m = 0; m < group->member_count; m++)
+        if (group->members[m]->outputs[0] == value) return true;
+    return false;
+}
+
+static bool find_operands(const kn_group *group, kn_epilogue *epilogue) {
+    for (int m = 0; m < group->member_count; m++)
+        for (int i = 0; i < group->members[m]->input_count; i++) {
+            kn_value *value = group->members[m]->inputs[i];
+            if (!value || is_inside(group, value)) continue;
+            bool known = false;
+            for (int k = 0; k < epilogue->operand_count; k++)
+                known = known || epilogue->operands[k].value == value;
+            if (known) continue;
+            if (epilogue->operand_count == KN_EPILOGUE_OPERANDS) return false;
+            epilogue->operands[epilogue->operand_count++].value = value;
+        }
+    return true;
+}
+
+/* The three strides of an operand; space is the result's shape, by matrix or by image. */
+static void find_strides(const kn_making *making, const kn_group *group, kn_value *value,
+                         int64_t strides[3]) {
+    const kn_value *result = group->anchor->outputs[0];
+    int64_t sizes[KN_MAX_RANK + 1], own[KN_MAX_RANK + 1];
+    int axes = kn_value_strides(&making->target, value, &result->shape, result->layout, sizes, own);
+    if (result->layout == KN_LAYOUT_BLOCKED) {
+        strides[0] = own[0];
+        /* Between blocks; a lone block has no neighbour, yet its channels must be seen to differ. */
+        strides[1] = own[1] ? own[1] : own[4] ? sizes[4] : 0;
+        strides[2] = own[3] ? own[3] : own[2];
+        return;
+    }
+    bool image = axes == 4 && strcmp(group->anchor->operator->name, "matmul");
+    int middle = image ? 1 : axes - 2, inner = image ? 2 : axes - 1;
+    int starts[4] = {0, middle > 0 ? middle : 0, inner > 0 ? inner : 0, axes};
+    for (int axis = 0; axis < 3; axis++) {
+        strides[axis] = 0;
+        /* The last dimension of the three that has more than one element counts them all. */
+        for (int d = starts[axis]; d < starts[axis + 1]; d++)
+            if (own[d]) strides[axis] = own[d];
+    }
+}
+
+static kn_status write_function(kn_making *making, const kn_group *group, const kn_epilogue *epilogue,
+                                const char *type, const char *name, kn_text *text) {
+    epilogue_names naming = {.group = group, .epilogue = epilogue};
+    kn_text_format(text, "static %s %s(const %s v", type, name, type);
+    for (int i = 0; i < epilogue->operand_count; i++)
+        kn_text_format(text, ", const %s x%d", type, i);
+    kn_text_add(text, ") {");
+    for (int m = 0; m < group->member_count; m++) {
+        kn_text_format(text, " const %s v%d = ", type, m);
+        kn_status status = kn_pointwise_write(making, group->members[m], type, name_of, &naming, NULL, text);
+        if (status != KN_OK) return status;
+        kn_text_add(text, ";");
+    }
+    kn_text_format(text, " return v%d; }\n", group->member_count - 1);
+    return KN_OK;
+}
+
+static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
+    kn_text_add(text, "#define KN_EPILOGUE(v, outer, middle, inner) kn_epilogue(v");
+    for (int i = 0; i < epilogue->operand_count; i++) {
+        kn_text_format(text, ", e%d[", i);
+        kn_text_format(text, "(outer) * e%d_outer + (middle) * e%d_middle + (inner) * e%d_inner]", i, i, i);
+    }
+    kn_text_add(text, ")\n");
+}
+
+static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
+    kn_text_add(text, "#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) kn_epilogue_vector(v");
+    for (int i = 0; i < epilogue->operand_count; i++) {
+        bool varies = epilogue->operands[i].strides[blocked ? 1 : 2] != 0;
+        if (varies)
+            kn_text_format(text, ", vload%d(0, e%d + (", width, i);
+        else
+            kn_text_format(text, ", (float%d)(e%d[", width, i);
+        kn_text_format(text, "(outer) * e%d_outer + ", i);
+        if (blocked)
+            kn_text_format(text, "(middle) / %d * e%d_middle", width, i);
+        else
+            kn_text_format(text, "(middle) * e%d_middle", i);
+        kn_text_format(text, " + (inner) * e%d_inner%s", i, varies ? "))" : "])");
+    }
+    kn_text_add(text, ")\n");
+}
+
+kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue) {
+    *epilogue = (kn_epilogue){.prelude = ""};
+    if (!find_operands(group, epilogue))
+        return kn_fail(making->error, KN_ERROR_INTERNAL, "an epilogue has more than %d operands",
+                       KN_EPILOGUE_OPERANDS);
+    bool blocked = group->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
+    kn_text text;
+    kn_text_init(&text, making->host);
+    kn_text_add(&text, "#define KN_EPILOGUE_PARAMETERS ");
+    for (int i = 0; i < epilogue->operand_count; i++) {
+        find_strides(making, group, epilogue->operands[i].value, epilogue->operands[i].strides);
+        kn_text_format(&text, ", global const float *restrict e%d, const KN_INDEX e%d_outer", i, i);
+        kn_text_format(&text, ", const KN_INDEX e%d_middle, const KN_INDEX e%d_inner", i, i);
+    }
+    kn_text_add(&text, "\n#define KN_EPILOGUE_ARGUMENTS ");
+    for (int i = 0; i < epilogue->operand_count; i++)
+        kn_text_format(&text, ", e%d, e%d_outer, e%d_middle, e%d_inner", i, i, i, i);
+    kn_text_add(&text, "\n");
+    kn_status status = KN_OK;
+    if (!blocked) {
+        status = write_function(making, group, epilogue, "float", "kn_epilogue", &text);
+        write_scalar_macro(epilogue, &text);
+    }
+    int width = making->target.vector_width;
+    if (status == KN_OK && making->target.wide_vector && width > 1) {
+        const char *type = width == 16 ? "float16" : width == 8 ? "float8" : "float4";
+        status = write_function(making, group, epilogue, type, "kn_epilogue_vector", &text);
+        write_vector_macro(epilogue, blocked, width, &text);
+    }
+    if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(making->error, text.length);
+    if (status == KN_OK) {
+        epilogue->prelude = kn_arena_text(making->arena, text.data);
+        if (!epilogue->prelude) status = kn_fail_memory(making->error, text.length);
+    }
+    kn_text_finish(&text);
+    return status;
+}

@@ -1,0 +1,249 @@
+/* The fuse pass: pointwise nodes that walk the same space become one kernel, and those behind a product
+ * or a convolution become its epilogue, so that values in between never reach memory.
+ *
+ * Nodes come in the order of the graph, each joining the groups of what it reads where that makes no
+ * circle. For each group the set of groups that it depends on is kept, so that circles are seen. */
+#include <string.h>
+
+#include "plan/plan_private.h"
+
+enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48 };
+
+typedef struct fuse_pass {
+    kn_making *making;
+    kn_consumers consumers;
+    uint64_t *depends; /* one row of bits per group */
+    size_t words;
+} fuse_pass;
+
+static uint64_t *depends_of(fuse_pass *fusing, int group) {
+    return fusing->depends + (size_t)group * fusing->words;
+}
+static bool has_bit(const uint64_t *bits, int bit) {
+    return bits[bit / 64] >> (bit % 64) & 1;
+}
+static void set_bit(uint64_t *bits, int bit) {
+    bits[bit / 64] |= (uint64_t)1 << (bit % 64);
+}
+
+static kn_group *group_of_value(fuse_pass *fusing, kn_value *value) {
+    value = kn_value_root(value);
+    return value->producer ? fusing->making->group_of[value->producer->id] : NULL;
+}
+
+/* Group `id` now depends on `other` and all that it depends on; so does what depends on `id`. */
+static void add_dependence(fuse_pass *fusing, int id, int other) {
+    uint64_t *mine = depends_of(fusing, id);
+    const uint64_t *theirs = depends_of(fusing, other);
+    set_bit(mine, other);
+    for (size_t i = 0; i < fusing->words; i++)
+        mine[i] |= theirs[i];
+    for (int i = 0; i < fusing->making->group_count; i++) {
+        uint64_t *later = depends_of(fusing, i);
+        if (i == id || !has_bit(later, id)) continue;
+        for (size_t j = 0; j < fusing->words; j++)
+            later[j] |= mine[j];
+    }
+}
+
+static void add_node_dependences(fuse_pass *fusing, const kn_group *group, const kn_node *node) {
+    for (int i = 0; i < node->input_count; i++) {
+        kn_group *other = node->inputs[i] ? group_of_value(fusing, node->inputs[i]) : NULL;
+        if (other && other != group) add_dependence(fusing, group->id, other->id);
+    }
+}
+
+/* What joins `group` must not read, through other groups or through a view, what comes after it. */
+static bool makes_circle(fuse_pass *fusing, const kn_group *group, const kn_node *node) {
+    for (int i = 0; i < node->input_count; i++) {
+        kn_value *value = node->inputs[i];
+        kn_group *other = value ? group_of_value(fusing, value) : NULL;
+        if (!other) continue;
+        if (other == group && kn_value_root(value) != value) return true;
+        if (other != group && has_bit(depends_of(fusing, other->id), group->id)) return true;
+    }
+    return false;
+}
+
+typedef struct operand_count {
+    int count;
+} operand_count;
+static void count_operand(void *user, kn_value *value) {
+    (void)value;
+    ((operand_count *)user)->count++;
+}
+
+static bool within_limits(fuse_pass *fusing, kn_group *group) {
+    operand_count reads = {0}, writes = {0};
+    kn_group_reads(fusing->making, group, count_operand, &reads);
+    kn_group_writes(fusing->making, &fusing->consumers, group, count_operand, &writes);
+    return reads.count <= MAX_OPERANDS && writes.count <= MAX_RESULTS && group->member_count <= MAX_MEMBERS;
+}
+
+/* Joins `node` to a pointwise group if that fits. */
+static bool join_pointwise(fuse_pass *fusing, kn_group *group, kn_node *node) {
+    if (group->anchor || !kn_shape_same(&group->space, &node->outputs[0]->shape)) return false;
+    if (makes_circle(fusing, group, node)) return false;
+    kn_group trial = *group;
+    if (!kn_group_add_member(fusing->making, &trial, node)) return false;
+    if (!within_limits(fusing, &trial)) return false;
+    *group = trial;
+    fusing->making->group_of[node->id] = group;
+    add_node_dependences(fusing, group, node);
+    return true;
+}
+
+/* Puts all members of `from` into `into` if nothing between them depends on one and is needed by the other.
+ */
+static void merge(fuse_pass *fusing, kn_group *into, kn_group *from) {
+    kn_making *making = fusing->making;
+    if (into == from || into->anchor || from->anchor || !kn_shape_same(&into->space, &from->space)) return;
+    for (int i = 0; i < making->group_count; i++) {
+        if (i == into->id || i == from->id) continue;
+        const uint64_t *between = depends_of(fusing, i);
+        if (has_bit(between, into->id) && has_bit(depends_of(fusing, from->id), i)) return;
+        if (has_bit(between, from->id) && has_bit(depends_of(fusing, into->id), i)) return;
+    }
+    /* A member that reads another's result through a view needs it finished. */
+    for (int pass = 0; pass < 2; pass++) {
+        const kn_group *reader = pass ? into : from, *other = pass ? from : into;
+        for (int i = 0; i < reader->member_count; i++)
+            for (int j = 0; j < reader->members[i]->input_count; j++) {
+                kn_value *value = reader->members[i]->inputs[j];
+                if (value && kn_value_root(value) != value && group_of_value(fusing, value) == other) return;
+            }
+    }
+    kn_group trial = *into;
+    for (int i = 0; i < from->member_count; i++)
+        if (!kn_group_add_member(making, &trial, from->members[i])) return;
+    if (!within_limits(fusing, &trial)) return;
+    *into = trial;
+    for (int i = 0; i < from->member_count; i++)
+        making->group_of[from->members[i]->id] = into;
+    from->member_count = 0;
+    for (int i = 0; i < making->group_count; i++)
+        if (i != into->id && has_bit(depends_of(fusing, i), from->id)) add_dependence(fusing, i, into->id);
+    for (int i = 0; i < making->group_count; i++)
+        if (i != from->id && i != into->id && has_bit(depends_of(fusing, from->id), i))
+            add_dependence(fusing, into->id, i);
+}
+
+/* ---- epilogues -------------------------------------------------------------------------------- */
+
+/* The three axes of an epilogue as ranges of dimensions: outer [0,a), middle [a,b), inner [b,rank). */
+static void epilogue_axes(const kn_node *anchor, int *middle, int *inner) {
+    int rank = anchor->outputs[0]->shape.rank;
+    bool image = rank == 4 && strcmp(anchor->operator->name, "matmul");
+    *middle = image ? 1 : rank >= 2 ? rank - 2 : 0;
+    *inner = image ? 2 : rank >= 1 ? rank - 1 : 0;
+}
+
+/* Whether an operand repeats or follows each of the three axes as a whole. */
+static bool operand_fits_axes(const kn_shape *space, const kn_shape *operand, int middle, int inner) {
+    int starts[4] = {0, middle, inner, space->rank};
+    for (int axis = 0; axis < 3; axis++) {
+        bool full = true, single = true;
+        for (int d = starts[axis]; d < starts[axis + 1]; d++) {
+            int own = d - (space->rank - operand->rank);
+            kn_dim size = own < 0 ? 1 : operand->dims[own];
+            full = full && size == space->dims[d];
+            single = single && size == 1;
+        }
+        if (!full && !single) return false;
+    }
+    return true;
+}
+
+static bool joins_epilogue(fuse_pass *fusing, kn_group *group, kn_node *node, kn_value *through) {
+    if (!group->anchor || !group->variant || !group->variant->takes_epilogue) return false;
+    kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
+    if (through != last->outputs[0] || through->wanted || fusing->consumers.counts[through->id] != 1)
+        return false;
+    const kn_shape *space = &group->anchor->outputs[0]->shape;
+    if (!kn_shape_same(space, &node->outputs[0]->shape) || node->operator->random) return false;
+    if (node->outputs[0]->shape.dtype != KN_FLOAT32 || space->dtype != KN_FLOAT32) return false;
+    if (makes_circle(fusing, group, node)) return false;
+    int middle, inner, operands = 0;
+    epilogue_axes(group->anchor, &middle, &inner);
+    kn_group trial = *group;
+    if (!kn_group_add_member(fusing->making, &trial, node)) return false;
+    for (int m = 0; m < trial.member_count; m++)
+        for (int i = 0; i < trial.members[m]->input_count; i++) {
+            kn_value *value = trial.members[m]->inputs[i];
+            if (!value || (value->producer && (value->producer == group->anchor ||
+                                               fusing->making->group_of[value->producer->id] == group)))
+                continue;
+            if (value->shape.dtype != KN_FLOAT32 || !operand_fits_axes(space, &value->shape, middle, inner))
+                return false;
+            operands++;
+        }
+    if (operands > KN_EPILOGUE_OPERANDS) return false;
+    *group = trial;
+    fusing->making->group_of[node->id] = group;
+    add_node_dependences(fusing, group, node);
+    return true;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------ */
+
+static kn_status place_node(fuse_pass *fusing, kn_node *node) {
+    kn_making *making = fusing->making;
+    kn_group *group = NULL;
+    if (node->operator->class == KN_CLASS_VIEW) return KN_OK;
+    if (node->operator->class == KN_CLASS_POINTWISE) {
+        for (int i = 0; i < node->input_count && !group; i++) {
+            kn_value *value = node->inputs[i];
+            if (!value || !value->producer) continue;
+            kn_group *near = making->group_of[value->producer->id];
+            if (near && joins_epilogue(fusing, near, node, value)) return KN_OK;
+        }
+        for (int i = 0; i < node->input_count; i++) {
+            kn_value *value = node->inputs[i];
+            kn_group *near = value && value->producer ? making->group_of[value->producer->id] : NULL;
+            if (!near || near == group) continue;
+            if (!group && join_pointwise(fusing, near, node))
+                group = near;
+            else if (group)
+                merge(fusing, group, near);
+        }
+        if (group) return KN_OK;
+    }
+    group = kn_group_add(making);
+    if (!group) return kn_fail_memory(making->error, sizeof *group);
+    if (node->operator->class == KN_CLASS_POINTWISE) {
+        group->space = node->outputs[0]->shape;
+        if (!kn_group_add_member(making, group, node)) return kn_fail_memory(making->error, sizeof node);
+    } else {
+        group->anchor = node;
+        group->variant = making->chosen[node->id];
+    }
+    making->group_of[node->id] = group;
+    add_node_dependences(fusing, group, node);
+    return KN_OK;
+}
+
+kn_status kn_pass_fuse(kn_making *making) {
+    kn_graph *graph = making->graph;
+    fuse_pass fusing = {.making = making, .words = graph->node_count / 64 + 1};
+    making->group_of_count = graph->node_count;
+    making->group_of = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->group_of);
+    fusing.depends = kn_allocate(making->host, graph->node_count + 1, fusing.words * sizeof *fusing.depends);
+    kn_status status = KN_OK;
+    if (!making->group_of || !fusing.depends)
+        status = kn_fail_memory(making->error, graph->node_count * fusing.words * 8);
+    if (status == KN_OK) status = kn_consumers_make(making, &fusing.consumers);
+    for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
+        status = place_node(&fusing, graph->nodes[i]);
+    kn_release(making->host, fusing.depends);
+    if (status != KN_OK) return status;
+    /* Groups whose members went elsewhere leave. */
+    int kept = 0;
+    for (int i = 0; i < making->group_count; i++)
+        if (making->groups[i]->anchor || making->groups[i]->member_count) {
+            making->groups[kept] = making->groups[i];
+            making->groups[kept]->id = kept;
+            kept++;
+        }
+    making->group_count = kept;
+    return KN_OK;
+}

@@ -1,0 +1,135 @@
+/* Groups of nodes, and what they read and write. */
+#include "plan/plan_private.h"
+
+kn_group *kn_group_add(kn_making *making) {
+    size_t capacity = (size_t)making->group_capacity;
+    if (!kn_reserve(making->host, (void **)&making->groups, &capacity, (size_t)making->group_count + 1,
+                    sizeof *making->groups))
+        return NULL;
+    making->group_capacity = (int)capacity;
+    kn_group *group = kn_arena_take(making->arena, 1, sizeof *group);
+    if (!group) return NULL;
+    group->id = making->group_count;
+    making->groups[making->group_count++] = group;
+    return group;
+}
+
+bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node) {
+    if (group->member_count == group->member_capacity) {
+        int capacity = group->member_capacity ? 2 * group->member_capacity : 4;
+        kn_node **members = kn_arena_take(making->arena, (size_t)capacity, sizeof *members);
+        if (!members) return false;
+        for (int i = 0; i < group->member_count; i++)
+            members[i] = group->members[i];
+        group->members = members;
+        group->member_capacity = capacity;
+    }
+    /* Kept in the order of the graph, so that each member stands after those it reads. */
+    int at = group->member_count++;
+    while (at > 0 && group->members[at - 1]->id > node->id) {
+        group->members[at] = group->members[at - 1];
+        at--;
+    }
+    group->members[at] = node;
+    return true;
+}
+
+kn_value *kn_value_root(kn_value *value) {
+    while (value->kind == KN_VALUE_RESULT && value->producer->operator->class == KN_CLASS_VIEW)
+        value = value->producer->inputs[0];
+    return value;
+}
+
+static bool in_group(const kn_group *group, const kn_node *node) {
+    if (node == group->anchor) return true;
+    for (int i = 0; i < group->member_count; i++)
+        if (group->members[i] == node) return true;
+    return false;
+}
+
+typedef struct seen_values {
+    kn_value *values[256];
+    int count;
+} seen_values;
+
+static bool seen_before(seen_values *seen, kn_value *value) {
+    for (int i = 0; i < seen->count; i++)
+        if (seen->values[i] == value) return true;
+    if (seen->count < (int)KN_COUNT_OF(seen->values)) seen->values[seen->count++] = value;
+    return false;
+}
+
+static void visit_reads(const kn_group *group, const kn_node *node, seen_values *seen, kn_visit_value *visit,
+                        void *user) {
+    for (int i = 0; i < node->input_count; i++) {
+        kn_value *value = node->inputs[i];
+        if (!value || (value->producer && in_group(group, value->producer)) || seen_before(seen, value))
+            continue;
+        visit(user, value);
+    }
+}
+
+void kn_group_reads(const kn_making *making, const kn_group *group, kn_visit_value *visit, void *user) {
+    (void)making;
+    seen_values seen = {.count = 0};
+    if (group->anchor) visit_reads(group, group->anchor, &seen, visit, user);
+    for (int i = 0; i < group->member_count; i++)
+        visit_reads(group, group->members[i], &seen, visit, user);
+}
+
+/* A value leaves its group when the caller wants it or some node outside reads it. */
+static bool leaves(const kn_consumers *consumers, const kn_group *group, const kn_value *value) {
+    if (value->wanted) return true;
+    for (int i = 0; i < consumers->counts[value->id]; i++)
+        if (!in_group(group, consumers->nodes[value->id][i])) return true;
+    return false;
+}
+
+void kn_group_writes(const kn_making *making, const kn_consumers *consumers, const kn_group *group,
+                     kn_visit_value *visit, void *user) {
+    (void)making;
+    if (group->anchor) {
+        bool epilogue = group->member_count > 0;
+        for (int i = epilogue ? 1 : 0; i < group->anchor->output_count; i++)
+            visit(user, group->anchor->outputs[i]);
+        if (epilogue) visit(user, group->members[group->member_count - 1]->outputs[0]);
+        return;
+    }
+    for (int i = 0; i < group->member_count; i++)
+        if (leaves(consumers, group, group->members[i]->outputs[0]))
+            visit(user, group->members[i]->outputs[0]);
+}
+
+kn_status kn_consumers_make(kn_making *making, kn_consumers *consumers) {
+    kn_graph *graph = making->graph;
+    consumers->value_count = graph->value_count;
+    consumers->counts = kn_arena_take(making->arena, graph->value_count + 1, sizeof *consumers->counts);
+    consumers->nodes = kn_arena_take(making->arena, graph->value_count + 1, sizeof *consumers->nodes);
+    if (!consumers->counts || !consumers->nodes) return kn_fail_memory(making->error, graph->value_count);
+    size_t total = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < graph->node_count; i++) {
+            kn_node *node = graph->nodes[i];
+            for (int j = 0; j < node->input_count; j++) {
+                kn_value *value = node->inputs[j];
+                if (!value) continue;
+                bool again = false;
+                for (int k = 0; k < j; k++)
+                    again = again || node->inputs[k] == value;
+                if (again) continue;
+                if (pass) consumers->nodes[value->id][consumers->counts[value->id]] = node;
+                consumers->counts[value->id]++;
+                total++;
+            }
+        }
+        if (pass) break;
+        kn_node **all = kn_arena_take(making->arena, total + 1, sizeof *all);
+        if (!all) return kn_fail_memory(making->error, total);
+        for (size_t i = 0; i < graph->value_count; i++) {
+            consumers->nodes[i] = all;
+            all += consumers->counts[i];
+            consumers->counts[i] = 0;
+        }
+    }
+    return KN_OK;
+}

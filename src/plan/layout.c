@@ -1,0 +1,179 @@
+/* The layout pass: how each value lies in memory. Variants say what they read and write; pointwise
+ * groups follow what they read, and read the other layout through its strides; a conversion is inserted
+ * where a variant needs a layout that the value does not have, once per value. */
+#include "plan/plan_private.h"
+
+typedef struct layout_pass {
+    kn_making *making;
+    kn_group **ordered; /* the groups with the conversions between them */
+    int count, capacity;
+    kn_value **converted; /* by value id: its copy in the other layout */
+    size_t converted_count;
+} layout_pass;
+
+/* x is (N,C,H,W) with C a multiple of the vector width: the only values that may be blocked. */
+static bool can_block(const kn_making *making, const kn_shape *shape) {
+    int width = making->target.vector_width;
+    return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
+}
+
+static kn_status push(layout_pass *layouting, kn_group *group) {
+    size_t capacity = (size_t)layouting->capacity;
+    if (!kn_reserve(layouting->making->host, (void **)&layouting->ordered, &capacity,
+                    (size_t)layouting->count + 1, sizeof *layouting->ordered))
+        return kn_fail_memory(layouting->making->error, capacity * sizeof *layouting->ordered);
+    layouting->capacity = (int)capacity;
+    layouting->ordered[layouting->count++] = group;
+    return KN_OK;
+}
+
+/* The value in the other layout, by a conversion put in front of the current group. */
+static kn_status convert(layout_pass *layouting, kn_value *value, kn_value **result) {
+    kn_making *making = layouting->making;
+    if ((size_t)value->id < layouting->converted_count && layouting->converted[value->id]) {
+        *result = layouting->converted[value->id];
+        return KN_OK;
+    }
+    const kn_operator *row = kn_operator_find("layout");
+    if (!row || !row->variant_count)
+        return kn_fail(making->error, KN_ERROR_INTERNAL, "the operator table has no 'layout'");
+    kn_value *copy = kn_node_add(making->graph, row, NULL, &value, 1, NULL);
+    if (kn_value_failed(copy))
+        return kn_fail(making->error, making->graph->error.status, "%s", making->graph->error.text);
+    copy->layout = value->layout == KN_LAYOUT_PLAIN ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
+    copy->producer->compute = copy->producer->accumulate = copy->shape.dtype;
+    kn_group *group = kn_arena_take(making->arena, 1, sizeof *group);
+    if (!group) return kn_fail_memory(making->error, sizeof *group);
+    group->anchor = copy->producer;
+    group->variant = &row->variants[0];
+    making->conversions++;
+    if ((size_t)value->id < layouting->converted_count) layouting->converted[value->id] = copy;
+    *result = copy;
+    return push(layouting, group);
+}
+
+/* Makes input `position` of a node have a layout. Views need plain memory under them. */
+static kn_status need(layout_pass *layouting, kn_node *node, int position, kn_layout layout) {
+    kn_value *value = node->inputs[position];
+    if (!value) return KN_OK;
+    if (value->kind == KN_VALUE_RESULT && value->producer->operator->class == KN_CLASS_VIEW) {
+        kn_status status = need(layouting, value->producer, 0, KN_LAYOUT_PLAIN);
+        if (status != KN_OK || layout == KN_LAYOUT_PLAIN) return status;
+    }
+    if (value->layout == layout) return KN_OK;
+    kn_value *copy = NULL;
+    kn_status status = convert(layouting, value, &copy);
+    if (status != KN_OK) return status;
+    node->inputs[position] = copy;
+    return KN_OK;
+}
+
+static bool is_whole_image(const kn_shape *space, const kn_value *value) {
+    return value->shape.rank == 4 && kn_shape_same(space, &value->shape);
+}
+
+static kn_status settle_epilogue(layout_pass *layouting, kn_group *group, kn_layout layout) {
+    kn_making *making = layouting->making;
+    const kn_shape *space = &group->anchor->outputs[0]->shape;
+    for (int m = 0; m < group->member_count; m++) {
+        kn_node *member = group->members[m];
+        member->outputs[0]->layout = layout;
+        for (int i = 0; i < member->input_count; i++) {
+            kn_value *value = member->inputs[i];
+            if (!value || (value->producer && (size_t)value->producer->id < making->group_of_count &&
+                           making->group_of[value->producer->id] == group))
+                continue;
+            kn_layout wanted = is_whole_image(space, value) ? layout : KN_LAYOUT_PLAIN;
+            kn_status status = need(layouting, member, i, wanted);
+            if (status != KN_OK) return status;
+        }
+    }
+    return KN_OK;
+}
+
+static kn_status settle_anchor(layout_pass *layouting, kn_group *group) {
+    kn_node *node = group->anchor;
+    const kn_variant *variant = group->variant;
+    if (!variant) { /* an assign: states are plain */
+        kn_status status = KN_OK;
+        for (int i = 0; i < node->input_count && status == KN_OK; i++)
+            status = need(layouting, node, i, KN_LAYOUT_PLAIN);
+        return status;
+    }
+    kn_layout common = KN_LAYOUT_PLAIN;
+    if (variant->any) {
+        bool possible = true;
+        for (int i = 0; i < node->input_count; i++)
+            if (node->inputs[i] && node->inputs[i]->shape.rank == 4) {
+                possible = possible && can_block(layouting->making, &node->inputs[i]->shape);
+                if (node->inputs[i]->layout == KN_LAYOUT_BLOCKED) common = KN_LAYOUT_BLOCKED;
+            }
+        if (!possible) common = KN_LAYOUT_PLAIN;
+    }
+    for (int i = 0; i < node->input_count; i++) {
+        kn_layout layout = i < (int)KN_COUNT_OF(variant->inputs) ? variant->inputs[i] : KN_LAYOUT_PLAIN;
+        if (variant->any && node->inputs[i] && node->inputs[i]->shape.rank == 4) layout = common;
+        kn_status status = need(layouting, node, i, layout);
+        if (status != KN_OK) return status;
+    }
+    for (int i = 0; i < node->output_count; i++) {
+        kn_layout layout = i < (int)KN_COUNT_OF(variant->outputs) ? variant->outputs[i] : KN_LAYOUT_PLAIN;
+        if (variant->any && node->outputs[i]->shape.rank == 4) layout = common;
+        node->outputs[i]->layout = layout;
+    }
+    return settle_epilogue(layouting, group, node->outputs[0]->layout);
+}
+
+static kn_status settle_pointwise(layout_pass *layouting, kn_group *group) {
+    bool blocked = false;
+    for (int m = 0; m < group->member_count; m++)
+        for (int i = 0; i < group->members[m]->input_count; i++) {
+            kn_value *value = group->members[m]->inputs[i];
+            if (value && value->layout == KN_LAYOUT_BLOCKED && is_whole_image(&group->space, value))
+                blocked = true;
+        }
+    group->layout = blocked ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
+    for (int m = 0; m < group->member_count; m++) {
+        kn_node *member = group->members[m];
+        member->outputs[0]->layout = group->layout;
+        for (int i = 0; i < member->input_count; i++) {
+            kn_value *value = member->inputs[i];
+            /* Only whole images are read through strides; what hides behind a view must be plain. */
+            bool view =
+                value && value->kind == KN_VALUE_RESULT && value->producer->operator->class == KN_CLASS_VIEW;
+            if (!value || (!view && (value->layout == KN_LAYOUT_PLAIN || group->space.rank == 4))) continue;
+            kn_status status = need(layouting, member, i, KN_LAYOUT_PLAIN);
+            if (status != KN_OK) return status;
+        }
+    }
+    return KN_OK;
+}
+
+kn_status kn_pass_layout(kn_making *making) {
+    layout_pass layouting = {.making = making, .converted_count = making->graph->value_count};
+    layouting.converted =
+        kn_arena_take(making->arena, layouting.converted_count + 1, sizeof *layouting.converted);
+    if (!layouting.converted) return kn_fail_memory(making->error, layouting.converted_count * 8);
+    kn_status status = KN_OK;
+    for (int i = 0; i < making->group_count && status == KN_OK; i++) {
+        kn_group *group = making->groups[i];
+        status = group->anchor ? settle_anchor(&layouting, group) : settle_pointwise(&layouting, group);
+        if (status == KN_OK) status = push(&layouting, group);
+    }
+    for (size_t i = 0; i < making->wanted_count && status == KN_OK; i++) {
+        kn_node reader = {.inputs = &making->wanted[i], .input_count = 1};
+        status = need(&layouting, &reader, 0, KN_LAYOUT_PLAIN);
+        if (status == KN_OK) making->wanted[i]->wanted = true;
+    }
+    if (status != KN_OK) {
+        kn_release(making->host, layouting.ordered);
+        return status;
+    }
+    kn_release(making->host, making->groups);
+    making->groups = layouting.ordered;
+    making->group_count = layouting.count;
+    making->group_capacity = layouting.capacity;
+    for (int i = 0; i < making->group_count; i++)
+        making->groups[i]->id = i;
+    return KN_OK;
+}

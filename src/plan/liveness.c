@@ -1,0 +1,123 @@
+/* Which values share memory: views, states updated in place, and results that take over what they read
+ * last. Lifetimes are counted in positions of groups. */
+#include "plan/plan_private.h"
+
+kn_value *kn_memory_root(const kn_making *making, kn_value *value) {
+    for (;;) {
+        value = kn_value_root(value);
+        kn_value *next = (size_t)value->id < making->share_count ? making->shares[value->id] : NULL;
+        if (!next) return value;
+        value = next;
+    }
+}
+
+typedef struct read_note {
+    kn_making *making;
+    int position;
+} read_note;
+
+static void note_read(void *user, kn_value *value) {
+    read_note *reading = user;
+    kn_value *root = kn_memory_root(reading->making, value);
+    int *last = &reading->making->last_read[root->id];
+    if (*last < reading->position) *last = reading->position;
+}
+
+/* The position of the group that makes a value; -1 for others. */
+static int position_of(const kn_making *making, const kn_value *value) {
+    if (!value->producer) return -1;
+    for (int i = 0; i < making->group_count; i++) {
+        const kn_group *group = making->groups[i];
+        if (group->anchor == value->producer) return i;
+        for (int m = 0; m < group->member_count; m++)
+            if (group->members[m] == value->producer) return i;
+    }
+    return -1;
+}
+
+static bool reads(const kn_node *node, const kn_value *value) {
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && kn_value_root(node->inputs[i]) == value) return true;
+    return false;
+}
+
+/* Whether the group that makes `value` may write it straight into the state: nobody reads the old state
+ * later, and the group itself reads it, if at all, element by element at the same place. */
+static bool may_update(const kn_making *making, kn_value *state, kn_value *value) {
+    if (value->kind != KN_VALUE_RESULT || value->producer->operator->class == KN_CLASS_VIEW) return false;
+    if (value->layout != KN_LAYOUT_PLAIN || value->shape.dtype != state->shape.dtype ||
+        making->shares[value->id])
+        return false;
+    int position = position_of(making, value);
+    if (position < 0 || making->last_read[state->id] > position) return false;
+    const kn_group *group = making->groups[position];
+    if (group->anchor) {
+        if (reads(group->anchor, state)) return false;
+        for (int m = 0; m < group->member_count; m++)
+            if (reads(group->members[m], state)) return false;
+        return true;
+    }
+    for (int m = 0; m < group->member_count; m++)
+        for (int i = 0; i < group->members[m]->input_count; i++) {
+            kn_value *input = group->members[m]->inputs[i];
+            if (input && kn_value_root(input) == state &&
+                (input != state || !kn_shape_same(&input->shape, &group->space)))
+                return false;
+        }
+    return true;
+}
+
+kn_status kn_liveness_make(kn_making *making) {
+    size_t count = making->graph->value_count;
+    making->share_count = count;
+    making->shares = kn_arena_take(making->arena, count + 1, sizeof *making->shares);
+    making->last_read = kn_arena_take(making->arena, count + 1, sizeof *making->last_read);
+    if (!making->shares || !making->last_read) return kn_fail_memory(making->error, count * 16);
+    for (size_t i = 0; i < count; i++)
+        making->last_read[i] = -1;
+    for (int i = 0; i < making->group_count; i++) {
+        const kn_group *group = making->groups[i];
+        if (group->anchor && group->anchor->operator->class == KN_CLASS_ASSIGN) continue;
+        read_note reading = {making, i};
+        kn_group_reads(making, group, note_read, &reading);
+    }
+    for (int i = 0; i < making->group_count; i++) {
+        const kn_group *group = making->groups[i];
+        if (!group->anchor || group->anchor->operator->class != KN_CLASS_ASSIGN) continue;
+        kn_value *state = group->anchor->inputs[0], *value = group->anchor->inputs[1];
+        if (may_update(making, state, value)) {
+            making->shares[value->id] = state;
+            if (making->last_read[state->id] < making->last_read[value->id])
+                making->last_read[state->id] = making->last_read[value->id];
+        } else { /* copied at the end: the assign itself reads the value */
+            read_note reading = {making, i};
+            note_read(&reading, value);
+        }
+    }
+    for (size_t i = 0; i < making->wanted_count; i++) {
+        read_note reading = {making, making->group_count};
+        note_read(&reading, making->wanted[i]);
+    }
+    return KN_OK;
+}
+
+bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_value *written) {
+    kn_value *root = kn_memory_root(making, read);
+    if (making->shares[written->id]) {
+        /* It updates a state in place: only that state is what it takes over. */
+        return making->shares[written->id] == read;
+    }
+    if (root->kind != KN_VALUE_RESULT || read->layout != written->layout) return false;
+    if (read->shape.dtype != written->shape.dtype || root->shape.dtype != written->shape.dtype) return false;
+    if (making->last_read[root->id] > group->id) return false;
+    if (kn_shape_elements(&root->shape) != kn_shape_elements(&written->shape)) return false;
+    /* Someone in the group may read the same memory elsewhere than element by element. */
+    for (int m = 0; m < group->member_count; m++)
+        for (int i = 0; i < group->members[m]->input_count; i++) {
+            kn_value *input = group->members[m]->inputs[i];
+            if (input && input != read && kn_memory_root(making, input) == root) return false;
+        }
+    making->shares[written->id] = root;
+    making->last_read[root->id] = making->last_read[written->id];
+    return true;
+}

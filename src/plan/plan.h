@@ -1,0 +1,35 @@
+/* The door of the plan room: how to compute. A session binds a graph, lets its owner extend it
+ * (gradients, updates), plans it, and runs the plan. The public side is koine/session.h and koine/verify.h. */
+#ifndef KN_PLAN_DOOR_H
+#define KN_PLAN_DOOR_H
+
+#include <koine/session.h>
+#include <koine/verify.h>
+
+#include "device/device.h"
+#include "graph/graph.h"
+
+/* What a session is made of; the public kn_session_create fills one in. */
+typedef struct kn_session_request {
+    kn_context *context;
+    kn_value *const *values; /* to be fetched, all of one graph */
+    size_t count;
+    kn_session_params params;
+    /* Called on each newly bound graph with the bound values, in order: adds nodes and assigns. May be NULL. */
+    kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+    void *user;
+} kn_session_request;
+kn_session *kn_session_open(const kn_session_request *request);
+/* A state that the session's plans read each run, such as the learning rate: changes its value in the
+ * order of the runs, without waiting. The state must be a float32 or uint32 scalar known to the states. */
+kn_status kn_session_set_scalar(kn_session *session, const char *state, double value);
+/* The value of a named scalar output without waiting for it now: starts the copy, and answers by
+ * kn_session_late_get on a later call. At most a few are under way. */
+kn_context *kn_session_context(kn_session *session);
+const kn_host *kn_session_host(const kn_session *session);
+const kn_error *kn_session_failure(const kn_session *session);
+
+/* Used by verify and by tests: refuse a variant on this context from now on. */
+kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error);
+
+#endif

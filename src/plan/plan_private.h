@@ -1,0 +1,165 @@
+/* What the files of the plan room share: a plan while it is made, and a plan that runs.
+ *
+ * kn_plan_make runs the passes in this order; each has a file of its name:
+ *   simplify   equal nodes become one, nodes that change nothing go
+ *   choose     a variant for each node that has its own kernels
+ *   fuse       pointwise nodes form groups, or become epilogues
+ *   order      groups in a good order; states are written after their last read
+ *   layout     how each value lies in memory; conversions where a variant needs another
+ *   lower      groups become steps
+ *   bucket     equal small pointwise steps, such as updates, become one
+ *   place      values get memory
+ *   compile    programs, kernels, arguments                                             */
+#ifndef KN_PLAN_PRIVATE_H
+#define KN_PLAN_PRIVATE_H
+
+#include "plan/plan.h"
+
+/* One unit of scheduling: a node with kernels of its own and its epilogue, or a set of pointwise nodes. */
+typedef struct kn_group {
+    int id;
+    kn_node *anchor;            /* NULL: pointwise nodes only */
+    const kn_variant *variant;  /* of the anchor */
+    kn_node **members;          /* pointwise nodes in order; of an anchor: its epilogue */
+    int member_count, member_capacity;
+    kn_shape space;             /* of a pointwise group: the shape that it walks */
+    kn_layout layout;           /* of a pointwise group: how its results lie */
+    bool updates;               /* feeds an assign: runs as soon as it can */
+} kn_group;
+
+/* Where a value lives. */
+typedef enum kn_home {
+    KN_HOME_NONE,
+    KN_HOME_SCRATCH, /* in the session's scratch blocks, shared over time */
+    KN_HOME_STATE,   /* in a state's memory */
+    KN_HOME_INPUT,
+    KN_HOME_CONSTANT,
+} kn_home;
+
+typedef struct kn_placement {
+    kn_home home;
+    kn_value *root;   /* the value whose memory this one shares (itself, mostly): views, updates in place */
+    uint64_t bytes;   /* of a root */
+    int first, last;  /* positions of the groups between which a root is alive */
+    int block;        /* of scratch */
+    uint64_t offset;
+    int slot;         /* of an input or a constant: its position in the plan's list */
+} kn_placement;
+
+/* The nodes that read a value. */
+typedef struct kn_consumers {
+    kn_node ***nodes; /* by value id */
+    int *counts;
+    size_t value_count;
+} kn_consumers;
+
+/* A plan while it is made. */
+typedef struct kn_making {
+    kn_context *context;
+    const kn_host *host;
+    kn_arena *arena;      /* the plan's: lives as long as it */
+    kn_graph *graph;      /* bound, extended */
+    kn_value **wanted;    /* what the caller fetches; the layout pass may put a converted value in */
+    size_t wanted_count;
+    kn_target target;
+    const char *variants; /* forced: "matmul=tiled,…" */
+    const kn_variant **chosen; /* by node id: the variant of each node with kernels of its own */
+    size_t chosen_count;
+    kn_group **groups;    /* in order, after the order pass */
+    int group_count, group_capacity;
+    kn_group **group_of;  /* by node id: NULL for views */
+    size_t group_of_count;
+    kn_consumers consumers; /* from the lower pass on */
+    kn_emitter emitter;
+    size_t step_group_count, step_group_capacity;
+    int *step_group;      /* by step: the position of its group */
+    int conversions;
+    kn_value **shares;    /* by value id: the value whose memory this one takes over, or NULL */
+    int *last_read;       /* by value id, of roots: the position of the last group that reads it; -1: none */
+    size_t share_count;
+    kn_placement *placements; /* by value id */
+    size_t placement_count;
+    kn_placement *scratches;  /* by the emitter's scratch number */
+    uint64_t *block_bytes;    /* of scratch memory */
+    int block_count, block_capacity;
+    uint64_t bound_bytes;     /* the most that is alive at once */
+    kn_error *error;
+} kn_making;
+
+/* Device memory that plans of one session share: the largest need counts. */
+typedef struct kn_scratch {
+    kn_buffer **blocks;
+    uint64_t *bytes;
+    int count;
+} kn_scratch;
+
+/* A step that is ready to go. */
+typedef struct kn_ready_step {
+    const kn_step *step;
+    kn_kernel *kernel; /* of KN_STEP_KERNEL */
+    kn_launch launch;
+    kn_buffer *source, *target; /* of copies and fills; slices owned by the plan */
+    uint64_t bytes;
+} kn_ready_step;
+
+/* ---- the passes ------------------------------------------------------------------------- */
+
+kn_status kn_pass_simplify(kn_making *making);
+kn_status kn_pass_choose(kn_making *making);
+kn_status kn_pass_fuse(kn_making *making);
+kn_status kn_pass_layout(kn_making *making);
+kn_status kn_pass_order(kn_making *making);
+kn_status kn_pass_lower(kn_making *making);
+kn_status kn_pass_bucket(kn_making *making);
+kn_status kn_pass_place(kn_making *making);
+
+/* ---- what passes share (group.c) ------------------------------------------------------------ */
+
+/* Calls visit for each value that a group reads from outside itself (each once), and for each that it
+ * leaves for others. */
+typedef void kn_visit_value(void *user, kn_value *value);
+void kn_group_reads(const kn_making *making, const kn_group *group, kn_visit_value *visit, void *user);
+
+/* From the graph as it stands. */
+kn_status kn_consumers_make(kn_making *making, kn_consumers *consumers);
+void kn_group_writes(const kn_making *making, const kn_consumers *consumers, const kn_group *group,
+                     kn_visit_value *visit, void *user);
+kn_group *kn_group_add(kn_making *making);
+bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node);
+/* The value that views lead back to. */
+kn_value *kn_value_root(kn_value *value);
+
+/* ---- pointwise kernels (pointwise.c, epilogue.c, strides.c) -------------------------------------- */
+
+kn_status kn_lower_pointwise(kn_making *making, kn_group *group);
+/* The members of an anchored group as macros for its kernel. */
+kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue);
+/* Writes a node's expression for a compute type; `name` writes the variable that holds a value. */
+kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char *type,
+                             void (*name)(const void *user, const kn_value *value, kn_text *text), const void *user,
+                             const char *uniform, kn_text *body);
+kn_status kn_pointwise_expression(kn_making *making, const kn_node *node, kn_expression **expression);
+/* The input that an expression's name x, y, z, r or g stands for, or NULL. */
+kn_value *kn_pointwise_named_input(const kn_node *node, const char *name);
+void kn_pointwise_literal(kn_text *text, double number, const char *type);
+const char *kn_pointwise_type(kn_dtype dtype);
+/* The strides, in elements, of a value's memory along the axes of a space, by the broadcasting rule; axes
+ * in which it has size 1 get 0. Answers the number of axes (five in a blocked space). */
+int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space, kn_layout space_layout,
+                     int64_t sizes[KN_MAX_RANK + 1], int64_t strides[KN_MAX_RANK + 1]);
+
+/* ---- memory (liveness.c, place.c) ------------------------------------------------------------------ */
+
+/* Where values begin and end, by the positions of groups; lets states be updated in place. */
+kn_status kn_liveness_make(kn_making *making);
+/* Whether `written`, of `group`, may take over the memory of `read`, and if so makes it. */
+bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_value *written);
+/* The value whose memory a value uses, through views and takeovers. */
+kn_value *kn_memory_root(const kn_making *making, kn_value *value);
+
+/* ---- variants that must be seen to be right (believe.c) ---------------------------------------------- */
+
+/* Whether a doubtful variant gave the right answer on this device; tried once and remembered. */
+bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant);
+
+#endif

@@ -1,0 +1,403 @@
+/* Lowering of a pointwise group: one generated kernel that walks a space once, reads each operand once,
+ * and writes what is needed outside. The text is made of the rows' expressions and stands in the holes of
+ * cl/pointwise.cl. It depends on the expressions and on which operands repeat, not on sizes, so that few
+ * programs are compiled. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/plan_private.h"
+
+enum { MAX_OPERANDS = 32, MAX_AXES = KN_MAX_RANK + 1 };
+
+typedef struct kernel_operand {
+    kn_value *value;   /* read, or read and written where it takes over what it reads */
+    kn_value *written; /* NULL: only read */
+    int64_t strides[MAX_AXES];
+} kernel_operand;
+
+typedef struct kernel_text {
+    kn_making *making;
+    kn_group *group;
+    kernel_operand operands[MAX_OPERANDS];
+    int count;
+    bool overflow;
+    bool random;
+    int64_t random_strides[MAX_AXES]; /* to the logical index of an element */
+    int64_t sizes[MAX_AXES];
+    int axes;
+    kn_text parameters, arguments, row, body;
+} kernel_text;
+
+const char *kn_pointwise_type(kn_dtype dtype) {
+    switch (dtype) {
+    case KN_BOOL:
+    case KN_INT8:
+    case KN_INT16:
+    case KN_UINT8:
+    case KN_UINT16:
+        return "int";
+    default:
+        return kn_opencl_type(dtype);
+    }
+}
+
+/* What an expression is computed in: the type of the first input that is no truth value. */
+static kn_dtype compute_dtype(const kn_node *node) {
+    int count = node->operator->random ? node->input_count - 1 : node->input_count;
+    for (int i = 0; i < count; i++)
+        if (node->inputs[i] && node->inputs[i]->shape.dtype != KN_BOOL) return node->inputs[i]->shape.dtype;
+    return KN_INT32;
+}
+
+void kn_pointwise_literal(kn_text *text, double number, const char *type) {
+    if (isnan(number))
+        kn_text_add(text, "NAN");
+    else if (isinf(number))
+        kn_text_add(text, number > 0 ? "INFINITY" : "(-INFINITY)");
+    else {
+        bool single = !strncmp(type, "float", 5);
+        kn_text_format(text, "((%s)(", type);
+        if (single)
+            kn_text_number_float(text, (float)number);
+        else
+            kn_text_number(text, number);
+        if (single) {
+            /* A literal without point or exponent would be an int, and "1f" is none. */
+            bool pointed = false;
+            for (size_t i = text->length; i > 0 && text->data[i - 1] != '('; i--)
+                pointed = pointed || strchr(".e", text->data[i - 1]);
+            kn_text_add(text, pointed ? "f" : ".0f");
+        }
+        kn_text_add(text, "))");
+    }
+}
+
+static void add_operand(void *user, kn_value *value) {
+    kernel_text *writing = user;
+    if (writing->count == MAX_OPERANDS)
+        writing->overflow = true;
+    else
+        writing->operands[writing->count++] = (kernel_operand){.value = value};
+}
+
+/* A written value takes over the memory of a read one where that is allowed; otherwise it is an operand. */
+static void add_written(void *user, kn_value *value) {
+    kernel_text *writing = user;
+    for (int i = 0; i < writing->count; i++) {
+        kernel_operand *operand = &writing->operands[i];
+        if (operand->written || !kn_shape_same(&operand->value->shape, &writing->group->space)) continue;
+        if (!kn_take_over(writing->making, writing->group, operand->value, value)) continue;
+        operand->written = value;
+        return;
+    }
+    if (writing->count == MAX_OPERANDS)
+        writing->overflow = true;
+    else
+        writing->operands[writing->count++] = (kernel_operand){.value = value, .written = value};
+}
+
+static bool always_one(const int64_t *strides, int axis, int64_t size) {
+    return strides[axis] == strides[axis + 1] * size;
+}
+
+/* Takes axis `axis` out of a list of `count`. */
+static void drop_axis(int64_t *list, int axis, int count) {
+    for (int a = axis; a < count - 1; a++)
+        list[a] = list[a + 1];
+}
+
+/* Neighbouring axes that every operand walks as if they were one become one. */
+static void collapse_axes(kernel_text *writing) {
+    for (int a = writing->axes - 2; a >= 0; a--) {
+        int64_t outer = writing->sizes[a], inner = writing->sizes[a + 1];
+        bool joins = !writing->random || always_one(writing->random_strides, a, inner);
+        for (int i = 0; i < writing->count && joins; i++)
+            joins = always_one(writing->operands[i].strides, a, inner);
+        if (!joins && outer != 1 && inner != 1) continue;
+        int gone = inner == 1 ? a + 1 : a; /* whose stride no longer matters */
+        drop_axis(writing->random_strides, gone, writing->axes);
+        for (int i = 0; i < writing->count; i++)
+            drop_axis(writing->operands[i].strides, gone, writing->axes);
+        drop_axis(writing->sizes, a, writing->axes);
+        writing->sizes[a] = outer * inner;
+        writing->axes--;
+    }
+}
+
+static void find_axes(kernel_text *writing) {
+    const kn_group *group = writing->group;
+    const kn_target *target = &writing->making->target;
+    /* The walk itself as an operand: full in every axis, in the plain order. */
+    kn_value plain = {.shape = group->space};
+    writing->axes = kn_value_strides(target, &plain, &group->space, group->layout, writing->sizes,
+                                     writing->random_strides);
+    for (int i = 0; i < writing->count; i++) {
+        int64_t sizes[MAX_AXES];
+        kn_value_strides(target, writing->operands[i].value, &group->space, group->layout, sizes,
+                         writing->operands[i].strides);
+    }
+    if (!writing->axes) {
+        writing->axes = 1;
+        writing->sizes[0] = 1;
+        writing->random_strides[0] = 0;
+        for (int i = 0; i < writing->count; i++)
+            writing->operands[i].strides[0] = 0;
+    }
+    collapse_axes(writing);
+}
+
+/* "o3 + j * p3_i": where element j of the current row lies. */
+static void write_place(const kernel_text *writing, const char *prefix, int number, int64_t stride,
+                        kn_text *text) {
+    if (writing->axes > 1) kn_text_format(text, "%s%d_o + ", prefix, number);
+    if (stride == 0)
+        kn_text_add(text, "0");
+    else if (stride == 1)
+        kn_text_add(text, "j");
+    else
+        kn_text_format(text, "j * %s%d_i", prefix, number);
+}
+
+static void write_strides(kernel_text *writing, const char *prefix, int number, const int64_t *strides) {
+    int inner = writing->axes - 1;
+    for (int a = 0; a < inner; a++) {
+        kn_text_format(&writing->parameters, ", const KN_INDEX %s%d_%d", prefix, number, a);
+        kn_text_format(&writing->arguments, ", %s%d_%d", prefix, number, a);
+    }
+    if (strides[inner] > 1) {
+        kn_text_format(&writing->parameters, ", const KN_INDEX %s%d_i", prefix, number);
+        kn_text_format(&writing->arguments, ", %s%d_i", prefix, number);
+    }
+    if (inner == 0) return;
+    kn_text_format(&writing->row, " const KN_INDEX %s%d_o = ", prefix, number);
+    for (int a = 0; a < inner; a++)
+        kn_text_format(&writing->row, "%sa%d * %s%d_%d", a ? " + " : "", a, prefix, number, a);
+    kn_text_add(&writing->row, ";");
+}
+
+static void write_head(kernel_text *writing) {
+    for (int a = 1; a < writing->axes; a++) {
+        kn_text_format(&writing->parameters, ", const KN_INDEX size%d", a);
+        kn_text_format(&writing->arguments, ", size%d", a);
+    }
+    int inner = writing->axes - 1;
+    if (inner) {
+        kn_text_add(&writing->row, "KN_INDEX rest = row;");
+        for (int a = inner - 1; a > 0; a--)
+            kn_text_format(&writing->row, " const KN_INDEX a%d = rest %% size%d; rest /= size%d;", a, a, a);
+        kn_text_add(&writing->row, " const KN_INDEX a0 = rest;");
+    }
+    if (writing->random) write_strides(writing, "u", 0, writing->random_strides);
+    for (int i = 0; i < writing->count; i++) {
+        const kernel_operand *operand = &writing->operands[i];
+        const char *type = kn_opencl_type(operand->value->shape.dtype);
+        kn_text_format(&writing->parameters, ", global %s%s *%s p%d", operand->written ? "" : "const ", type,
+                       "restrict", i);
+        kn_text_format(&writing->arguments, ", p%d", i);
+        write_strides(writing, "p", i, operand->strides);
+    }
+}
+
+static void write_loads(kernel_text *writing) {
+    for (int i = 0; i < writing->count; i++) {
+        const kernel_operand *operand = &writing->operands[i];
+        if (operand->written == operand->value) continue;
+        kn_text_format(&writing->body, "const %s x%d = p%d[", kn_pointwise_type(operand->value->shape.dtype),
+                       i, i);
+        write_place(writing, "p", i, operand->strides[writing->axes - 1], &writing->body);
+        kn_text_add(&writing->body, "]; ");
+    }
+}
+
+/* The variable that holds a value: an operand's, or a member's. */
+static void name_of(const kernel_text *writing, const kn_value *value, kn_text *text) {
+    for (int m = 0; m < writing->group->member_count; m++)
+        if (writing->group->members[m]->outputs[0] == value) {
+            kn_text_format(text, "v%d", m);
+            return;
+        }
+    for (int i = 0; i < writing->count; i++)
+        if (writing->operands[i].value == value) {
+            kn_text_format(text, "x%d", i);
+            return;
+        }
+}
+
+kn_value *kn_pointwise_named_input(const kn_node *node, const char *name) {
+    int forward = node->derivative ? node->input_count - 2 : node->input_count;
+    if (!strcmp(name, "x")) return forward > 0 ? node->inputs[0] : NULL;
+    if (!strcmp(name, "y")) return forward > 1 ? node->inputs[1] : NULL;
+    if (!strcmp(name, "z")) return forward > 2 ? node->inputs[2] : NULL;
+    if (!strcmp(name, "r") && node->derivative) return node->inputs[forward];
+    if (!strcmp(name, "g") && node->derivative) return node->inputs[forward + 1];
+    return NULL;
+}
+
+kn_status kn_pointwise_expression(kn_making *making, const kn_node *node, kn_expression **expression) {
+    const kn_operator *row = node->operator;
+    const char *text = node->derivative ? row->by[node->derivative - 1] : row->value;
+    if (!text)
+        return kn_fail(making->error, KN_ERROR_INTERNAL, "%s '%s' has no expression", row->name, node->name);
+    return kn_expression_parse(making->arena, text, expression, making->error);
+}
+
+kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char *type,
+                             void (*name)(const void *user, const kn_value *value, kn_text *text),
+                             const void *user, const char *uniform, kn_text *body) {
+    kn_expression *expression = NULL;
+    kn_status status = kn_pointwise_expression(making, node, &expression);
+    if (status != KN_OK) return status;
+    const char *replacements[32] = {NULL};
+    kn_text names[32];
+    int count = kn_expression_name_count(expression);
+    if (count > 32)
+        return kn_fail(making->error, KN_ERROR_INTERNAL, "%s reads too many names", node->operator->name);
+    for (int i = 0; i < count; i++) {
+        const char *word = kn_expression_name(expression, i);
+        kn_text_init(&names[i], making->host);
+        kn_value *value = kn_pointwise_named_input(node, word);
+        if (value)
+            name(user, value, &names[i]);
+        else if (!strcmp(word, "uniform") && uniform)
+            kn_text_add(&names[i], uniform);
+        else {
+            const kn_operator *row = node->operator;
+            for (int a = 0; a < row->attribute_count; a++)
+                if (!strcmp(row->attributes[a].name, word)) {
+                    bool real = row->attributes[a].kind == KN_ATTRIBUTE_FLOAT;
+                    double number = real ? node->attributes[a].number : (double)node->attributes[a].integer;
+                    kn_pointwise_literal(&names[i], number, type);
+                }
+        }
+        if (!names[i].length)
+            status = kn_fail(making->error, KN_ERROR_INTERNAL,
+                             "%s '%s': the expression reads '%s', which it does not have",
+                             node->operator->name, node->name, word);
+        if (kn_text_failed(&names[i])) status = kn_fail_memory(making->error, 64);
+        replacements[i] = names[i].data;
+    }
+    if (status == KN_OK) kn_expression_print(expression, type, replacements, body);
+    for (int i = 0; i < count; i++)
+        kn_text_finish(&names[i]);
+    return status;
+}
+
+static void writing_name(const void *user, const kn_value *value, kn_text *text) {
+    name_of(user, value, text);
+}
+
+static kn_status write_member(kernel_text *writing, int position) {
+    kn_making *making = writing->making;
+    const kn_node *node = writing->group->members[position];
+    kn_text *body = &writing->body;
+    char uniform[64] = "";
+    if (node->operator->random) {
+        /* The step counter is the last input of the value node. */
+        const kn_value *step =
+            node->inputs[(node->derivative ? node->input_count - 2 : node->input_count) - 1];
+        kn_text_format(body, "const float u%d = kn_uniform(0x%llxul, ", position,
+                       (unsigned long long)node->random_key);
+        name_of(writing, step, body);
+        kn_text_add(body, ", ");
+        write_place(writing, "u", 0, writing->random_strides[writing->axes - 1], body);
+        kn_text_add(body, "); ");
+        snprintf(uniform, sizeof uniform, "u%d", position);
+    }
+    const kn_value *result = node->outputs[0];
+    kn_text_format(body, "const %s v%d = ", kn_pointwise_type(result->shape.dtype), position);
+    kn_status status = kn_pointwise_write(making, node, kn_pointwise_type(compute_dtype(node)), writing_name,
+                                          writing, uniform[0] ? uniform : NULL, body);
+    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : "; ");
+    for (int i = 0; i < writing->count; i++) {
+        const kernel_operand *operand = &writing->operands[i];
+        if (operand->written != result) continue;
+        kn_text_format(body, "p%d[", i);
+        write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
+        kn_text_format(body, "] = v%d; ", position);
+    }
+    return status;
+}
+
+static void pass_strides(kn_step *step, const kernel_text *writing, const int64_t *strides) {
+    for (int a = 0; a < writing->axes - 1; a++)
+        kn_step_index(step, strides[a]);
+    if (strides[writing->axes - 1] > 1) kn_step_index(step, strides[writing->axes - 1]);
+}
+
+static kn_status emit(kernel_text *writing) {
+    kn_making *making = writing->making;
+    const kn_target *target = &making->target;
+    kn_group *group = writing->group;
+    kn_node *last = group->members[group->member_count - 1];
+    kn_lowering lowering = {.target = target,
+                            .node = last,
+                            .emitter = &making->emitter,
+                            .result = last->outputs[0],
+                            .error = making->error};
+    kn_step *step = kn_step_begin(&lowering, "pointwise.cl", "pointwise");
+    if (!step) return kn_fail_memory(making->error, sizeof *step);
+    kn_step_define(step, "KN_WIDE", "%d", target->wide_vector);
+    kn_step_define(step, "KN_RANK", "%d", writing->axes);
+    kn_step_define(step, "KN_RANDOM", "%d", writing->random);
+    kn_step_define(step, "KN_PARAMETERS", "%s", writing->parameters.data);
+    kn_step_define(step, "KN_ARGUMENTS", "%s", writing->arguments.data);
+    kn_step_define(step, "KN_ROW", "%s", writing->row.data);
+    kn_step_define(step, "KN_BODY", "%s", writing->body.data);
+    int64_t count = kn_shape_elements(&group->space);
+    kn_step_index(step, count);
+    for (int a = 1; a < writing->axes; a++)
+        kn_step_index(step, writing->sizes[a]);
+    if (writing->random) pass_strides(step, writing, writing->random_strides);
+    double bytes = 0;
+    for (int i = 0; i < writing->count; i++) {
+        const kernel_operand *operand = &writing->operands[i];
+        if (!operand->written)
+            kn_step_read(step, operand->value);
+        else if (operand->written == operand->value)
+            kn_step_write(step, operand->value);
+        else
+            kn_step_update(step, operand->written);
+        pass_strides(step, writing, operand->strides);
+        double size = (double)kn_shape_elements(&operand->value->shape) *
+                      (double)kn_dtype_bytes(operand->value->shape.dtype);
+        bytes += operand->written && operand->written != operand->value ? 2 * size : size;
+    }
+    step->cost = (kn_cost){.flops = (double)count * group->member_count, .bytes = bytes};
+    if (target->wide_vector) {
+        size_t shares = (size_t)(count / 4096);
+        kn_step_size1(step, count ? shares < 1 ? 1 : shares > 16 ? 16 : shares : 0, 1);
+    } else {
+        size_t local = target->work_group_items < 64 ? target->work_group_items : 64;
+        size_t items = count > 262144 ? 262144 : (size_t)count;
+        kn_step_size1(step, items, local);
+    }
+    return kn_step_end(step, &lowering);
+}
+
+kn_status kn_lower_pointwise(kn_making *making, kn_group *group) {
+    kernel_text writing = {.making = making, .group = group};
+    kn_consumers *consumers = &making->consumers;
+    kn_group_reads(making, group, add_operand, &writing);
+    kn_group_writes(making, consumers, group, add_written, &writing);
+    if (writing.overflow)
+        return kn_fail(making->error, KN_ERROR_INTERNAL, "a pointwise kernel has more than %d operands",
+                       MAX_OPERANDS);
+    for (int i = 0; i < group->member_count; i++)
+        writing.random = writing.random || group->members[i]->operator->random;
+    kn_text *texts[] = {&writing.parameters, &writing.arguments, &writing.row, &writing.body};
+    for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
+        kn_text_init(texts[i], making->host);
+    find_axes(&writing);
+    write_head(&writing);
+    write_loads(&writing);
+    kn_status status = KN_OK;
+    for (int i = 0; i < group->member_count && status == KN_OK; i++)
+        status = write_member(&writing, i);
+    for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
+        if (status == KN_OK && kn_text_failed(texts[i])) status = kn_fail_memory(making->error, 256);
+    if (status == KN_OK) status = emit(&writing);
+    for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
+        kn_text_finish(texts[i]);
+    return status;
+}

@@ -1,0 +1,142 @@
+/* The simplify pass: nodes that change nothing go, equal nodes become one, and what nobody reads is dropped.
+ */
+#include <string.h>
+
+#include "plan/plan_private.h"
+
+typedef struct simplify_pass {
+    kn_making *making;
+    kn_value **instead; /* by value id: what stands for it now, or NULL */
+    kn_map seen;        /* from the description of a node to the node */
+} simplify_pass;
+
+static kn_value *now(const simplify_pass *simplifying, kn_value *value) {
+    while (value && simplifying->instead[value->id])
+        value = simplifying->instead[value->id];
+    return value;
+}
+
+/* Whether a value is a constant float32 all of whose elements are `number`; only scalars are looked into. */
+static bool is_number(const kn_value *value, float number) {
+    if (!value || value->kind != KN_VALUE_CONSTANT || value->shape.dtype != KN_FLOAT32) return false;
+    return value->data_bytes == sizeof(float) && *(const float *)value->data == number;
+}
+
+static double attribute(const kn_node *node, const char *name) {
+    return kn_attribute_of(node, name)->number;
+}
+
+/* The input that a node only repeats, or NULL. */
+static kn_value *repeats(const kn_node *node) {
+    if (node->derivative || node->output_count != 1 || !node->input_count || !node->inputs[0]) return NULL;
+    const char *name = node->operator->name;
+    kn_value *x = node->inputs[0], *y = node->input_count > 1 ? node->inputs[1] : NULL;
+    kn_value *result = NULL;
+    if (node->operator->class == KN_CLASS_VIEW || !strcmp(name, "cast"))
+        result = x;
+    else if (!strcmp(name, "mul"))
+        result = is_number(y, 1) ? x : is_number(x, 1) ? y : NULL;
+    else if (!strcmp(name, "add"))
+        result = is_number(y, 0) ? x : is_number(x, 0) ? y : NULL;
+    else if (!strcmp(name, "scale"))
+        result = attribute(node, "factor") == 1 ? x : NULL;
+    else if (!strcmp(name, "shift"))
+        result = attribute(node, "summand") == 0 ? x : NULL;
+    const kn_value *output = node->outputs[0];
+    if (!result || result->shape.dtype != output->shape.dtype ||
+        !kn_shape_same(&result->shape, &output->shape))
+        return NULL;
+    return result;
+}
+
+static void add_bytes(kn_text *key, const void *bytes, size_t count) {
+    kn_text_add_bytes(key, bytes, count);
+}
+
+/* All that decides what a node computes. */
+static void describe(const kn_node *node, kn_text *key) {
+    add_bytes(key, &node->operator, sizeof node->operator);
+    add_bytes(key, &node->derivative, sizeof node->derivative);
+    for (int i = 0; i < node->input_count; i++) {
+        int id = node->inputs[i] ? node->inputs[i]->id : -1;
+        add_bytes(key, &id, sizeof id);
+    }
+    add_bytes(key, "/", 1);
+    for (int a = 0; a < node->operator->attribute_count; a++) {
+        const kn_attribute_value *value = &node->attributes[a];
+        add_bytes(key, &value->integer, sizeof value->integer);
+        add_bytes(key, &value->number, sizeof value->number);
+        add_bytes(key, &value->count, sizeof value->count);
+        add_bytes(key, value->list, (size_t)value->count * sizeof *value->list);
+    }
+}
+
+static kn_status unify(simplify_pass *simplifying, kn_node *node) {
+    if (node->operator->class == KN_CLASS_ASSIGN || node->operator->random) return KN_OK;
+    kn_text key;
+    kn_text_init(&key, simplifying->making->host);
+    describe(node, &key);
+    kn_node *same = kn_map_get(&simplifying->seen, key.data, key.length);
+    bool fine = !kn_text_failed(&key) && (same || kn_map_put(&simplifying->seen, key.data, key.length, node));
+    size_t length = key.length;
+    kn_text_finish(&key);
+    if (!fine) return kn_fail_memory(simplifying->making->error, length);
+    for (int i = 0; same && i < node->output_count; i++)
+        simplifying->instead[node->outputs[i]->id] = same->outputs[i];
+    return KN_OK;
+}
+
+/* Drops the nodes that neither a wanted value nor an assign leads back to. */
+static kn_status drop_unread(kn_making *making) {
+    kn_graph *graph = making->graph;
+    bool *needed = kn_allocate(making->host, graph->node_count + 1, sizeof *needed);
+    if (!needed) return kn_fail_memory(making->error, graph->node_count);
+    for (size_t i = 0; i < making->wanted_count; i++)
+        if (making->wanted[i]->producer) needed[making->wanted[i]->producer->id] = true;
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        if (node->operator->class == KN_CLASS_ASSIGN) needed[i] = true;
+        for (int j = 0; needed[i] && j < node->input_count; j++)
+            if (node->inputs[j] && node->inputs[j]->producer) needed[node->inputs[j]->producer->id] = true;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (needed[i]) {
+            graph->nodes[kept] = graph->nodes[i];
+            graph->nodes[kept]->id = (int)kept;
+            kept++;
+        }
+    graph->node_count = kept;
+    kn_release(making->host, needed);
+    return KN_OK;
+}
+
+kn_status kn_pass_simplify(kn_making *making) {
+    kn_graph *graph = making->graph;
+    simplify_pass simplifying = {.making = making};
+    simplifying.instead = kn_allocate(making->host, graph->value_count + 1, sizeof *simplifying.instead);
+    if (!simplifying.instead)
+        return kn_fail_memory(making->error, graph->value_count * sizeof *simplifying.instead);
+    kn_map_init(&simplifying.seen, making->host);
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < graph->node_count && status == KN_OK; i++) {
+        kn_node *node = graph->nodes[i];
+        for (int j = 0; j < node->input_count; j++) {
+            node->inputs[j] = now(&simplifying, node->inputs[j]);
+            /* A view of a view is a view of what is under both. */
+            if (node->operator->class == KN_CLASS_VIEW && node->inputs[j])
+                node->inputs[j] = kn_value_root(node->inputs[j]);
+        }
+        kn_value *same = repeats(node);
+        if (same)
+            simplifying.instead[node->outputs[0]->id] = same;
+        else
+            status = unify(&simplifying, node);
+    }
+    for (size_t i = 0; i < making->wanted_count; i++)
+        making->wanted[i] = now(&simplifying, making->wanted[i]);
+    kn_map_finish(&simplifying.seen);
+    kn_release(making->host, simplifying.instead);
+    if (status == KN_OK) status = drop_unread(making);
+    return status;
+}
