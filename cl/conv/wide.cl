@@ -1,0 +1,292 @@
+/* Convolution for wide-vector devices (CPUs), float32: forward, and the gradient of x, by one kernel.
+ *
+ * Values are blocked by the vector width W = KN_WIDTH: x is (N, C/W, H, W', W), y is (N, K/W, H, W', W), with
+ * channels padded by zeros to a multiple of W. No halo: a pixel outside the image is read from a line of
+ * zeros. Filters are packed in panels of KN_COLUMNS = W * KN_VECTORS target channels: [group][panel][source
+ * block][ky][kx][source lane][KN_COLUMNS], and W zeros behind them all (see layout.cl). A tile is KN_ROWS
+ * pixels, numbered over rows and images, times KN_COLUMNS channels, in vector registers. A number of y is the
+ * sum over source blocks, ky, kx, lanes, in this order: neither item_pixels nor, for filters of up to KN_TAPS
+ * taps, pass_blocks changes a bit.
+ *
+ * Defines, with their defaults:
+ *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
+ *   KN_VECTORS 4    vectors of a tile: 4, 3, 2 or 1; for KN_WIDTH 8, with its 16 registers, 2 or 1 (default
+ * 2) KN_ROWS         pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; 6 and 12 for KN_WIDTH 8
+ *   KN_TAPS 64      taps handled at once; larger filters take several rounds
+ *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
+ *   KN_OPERANDS 0   extra operands of the epilogue, 0 to 4
+ *   KN_EPILOGUE(value, e0, e1, e2, e3) (value)
+ *                   what is stored; all are vectors, operands that do not exist are zero
+ *
+ * kn_conv(x, filter, y, OPERANDS, images, x_image, y_image, x_channels, y_channels, x_height, x_width,
+ *         y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x, dilation_y,
+ *         dilation_x, gradient, item_pixels, pass_blocks, accumulate)
+ *   work-groups (1,1,1), global size (ceil(pixels / item_pixels), groups * panels, phases);
+ *   x_channels and y_channels are those of one group; with more than one group both are multiples of W;
+ *   panels = ceil(ceil(y_channels / W) / KN_VECTORS). x_image and y_image are elements from image to image.
+ *   gradient 0: y = x * filter; phases = 1, pixels = images * y_height * y_width.
+ *   gradient 1: x is the gradient of the convolution's result and y becomes the gradient of its input; the
+ *   filter is packed with its channel roles swapped; stride, pad and dilation are the convolution's own;
+ *   phases = stride_y * stride_x, pixels = images * ceil(y_height / stride_y) * ceil(y_width / stride_x).
+ *   Also a transposed convolution's forward pass, whose gradient is then gradient 0.
+ *   item_pixels should be a multiple of KN_ROWS. pass_blocks: source blocks per sweep over an item's pixels,
+ *   at least 1; filter_height * filter_width * pass_blocks * W * KN_COLUMNS * 4 bytes should fit the L2
+ * cache. accumulate: 1 starts the sums from what y holds, 0 from zero. OPERANDS: for each of the KN_OPERANDS
+ * (pointer e, e_image, e_block, e_pixel, e_lane): the vector at e + image * e_image + channel block * e_block
+ * + pixel * e_pixel; e_lane is 1, or 0 where one number serves all lanes. Lanes beyond the channels are not
+ * read. A bias per channel is (bias, 0, W, 0, 1); a value laid out like y is (e, y_image, y_height * y_width
+ * * W, W, 1). y shares memory with no input or operand. */
+
+#ifndef KN_WIDTH
+#define KN_WIDTH 16
+#endif
+#ifndef KN_VECTORS
+#if KN_WIDTH == 8
+#define KN_VECTORS 2
+#else
+#define KN_VECTORS 4
+#endif
+#endif
+#ifndef KN_ROWS
+#if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
+#define KN_ROWS 6
+#elif KN_VECTORS == 3
+#define KN_ROWS 8
+#else
+#define KN_ROWS 12
+#endif
+#endif
+#ifndef KN_TAPS
+#define KN_TAPS 64
+#endif
+#ifndef KN_INDEX
+#define KN_INDEX int
+#endif
+#ifndef KN_OPERANDS
+#define KN_OPERANDS 0
+#endif
+#ifndef KN_EPILOGUE
+#define KN_EPILOGUE(value, e0, e1, e2, e3) (value)
+#endif
+
+#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
+#define KN_JOIN_(a, b) a##b
+#define KN_JOIN(a, b) KN_JOIN_(a, b)
+#define KN_INLINE static inline __attribute__((always_inline))
+#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1))) kernel void
+
+typedef KN_JOIN(float, KN_WIDTH) vector;
+#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
+#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
+
+/* ---- repetition: X(row) for each pixel of a tile, X(row, v) for each of its vectors -------------------- */
+
+#define KN_ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define KN_ROWS_8(X) KN_ROWS_6(X) X(6) X(7)
+#define KN_ROWS_12(X) KN_ROWS_8(X) X(8) X(9) X(10) X(11)
+#define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
+#define KN_VECTORS_1(X, row) X(row, 0)
+#define KN_VECTORS_2(X, row) KN_VECTORS_1(X, row) X(row, 1)
+#define KN_VECTORS_3(X, row) KN_VECTORS_2(X, row) X(row, 2)
+#define KN_VECTORS_4(X, row) KN_VECTORS_3(X, row) X(row, 3)
+#define KN_EACH(X, row) KN_JOIN(KN_VECTORS_, KN_VECTORS)(X, row)
+
+/* ---- the epilogue ------------------------------------------------------------------------------------- */
+
+#define KN_PARAMETER(i)                                                                                      \
+    global const float *restrict e##i, KN_INDEX e##i##_image, KN_INDEX e##i##_block, KN_INDEX e##i##_pixel,  \
+        int e##i##_lane,
+#define KN_OPERAND(i) , e##i + image *e##i##_image + block *e##i##_block + pixel *e##i##_pixel, e##i##_lane
+#define KN_FORMAL(i) , global const float *restrict e##i, int e##i##_lane
+#define KN_VALUE(i) const vector o##i = operand(e##i, e##i##_lane, count);
+#define KN_NOTHING(i) const vector o##i = 0.0f;
+#if KN_OPERANDS > 0
+#define KN_OPERANDS_1(X) X(0)
+#define KN_MISSING_1(X)
+#else
+#define KN_OPERANDS_1(X)
+#define KN_MISSING_1(X) X(0)
+#endif
+#if KN_OPERANDS > 1
+#define KN_OPERANDS_2(X) X(1)
+#define KN_MISSING_2(X)
+#else
+#define KN_OPERANDS_2(X)
+#define KN_MISSING_2(X) X(1)
+#endif
+#if KN_OPERANDS > 2
+#define KN_OPERANDS_3(X) X(2)
+#define KN_MISSING_3(X)
+#else
+#define KN_OPERANDS_3(X)
+#define KN_MISSING_3(X) X(2)
+#endif
+#if KN_OPERANDS > 3
+#define KN_OPERANDS_4(X) X(3)
+#define KN_MISSING_4(X)
+#else
+#define KN_OPERANDS_4(X)
+#define KN_MISSING_4(X) X(3)
+#endif
+#define KN_EACH_OPERAND(X) KN_OPERANDS_1(X) KN_OPERANDS_2(X) KN_OPERANDS_3(X) KN_OPERANDS_4(X)
+#define KN_EACH_MISSING(X) KN_MISSING_1(X) KN_MISSING_2(X) KN_MISSING_3(X) KN_MISSING_4(X)
+
+KN_INLINE vector operand(global const float *e, int e_lane, int count) {
+    if (!e_lane) return e[0];
+    if (count >= KN_WIDTH) return load(0, e);
+    float part[KN_WIDTH];
+    for (int i = 0; i < KN_WIDTH; i++)
+        part[i] = i < count ? e[i] : 0.0f;
+    return load(0, part);
+}
+
+/* Applies the epilogue; lanes from count on become zero, as the padding of channels must be. */
+KN_INLINE vector finish(vector value, int count KN_EACH_OPERAND(KN_FORMAL)) {
+    KN_EACH_OPERAND(KN_VALUE);
+    KN_EACH_MISSING(KN_NOTHING);
+    value = KN_EPILOGUE(value, o0, o1, o2, o3);
+    if (count < KN_WIDTH) {
+        float part[KN_WIDTH];
+        store(value, 0, part);
+        for (int i = count; i < KN_WIDTH; i++)
+            part[i] = 0.0f;
+        value = load(0, part);
+    }
+    return value;
+}
+
+/* ---- the convolution ------------------------------------------------------------------------------------
+ */
+
+#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
+#define KN_START(row) KN_EACH(KN_ZERO, row)
+#define KN_RESUME_VECTOR(row, v) sum##row##_##v = load(row * KN_VECTORS + v, result);
+#define KN_RESUME(row) KN_EACH(KN_RESUME_VECTOR, row)
+#define KN_AIM(row)                                                                                          \
+    global const float *restrict pixel##row = reach[tap][row] < 0 ? zeros : from + reach[tap][row];
+#define KN_RIGHT(row, v) const vector right##v = load(v, weights);
+#define KN_ADD(row, v) sum##row##_##v += value * right##v;
+#define KN_STEP(row)                                                                                         \
+    {                                                                                                        \
+        const vector value = pixel##row[lane];                                                               \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, result);
+#define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
+
+KN_WIDE kn_conv(global const float *restrict x, global const float *restrict filter, global float *restrict y,
+                KN_EACH_OPERAND(KN_PARAMETER) int images, KN_INDEX x_image, KN_INDEX y_image, int x_channels,
+                int y_channels, int x_height, int x_width, int y_height, int y_width, int filter_height,
+                int filter_width, int stride_y, int stride_x, int pad_y, int pad_x, int dilation_y,
+                int dilation_x, int gradient, int item_pixels, int pass_blocks, int accumulate) {
+    float result[KN_ROWS * KN_COLUMNS];
+    int source_y[KN_ROWS], source_x[KN_ROWS], target_image[KN_ROWS], target_pixel[KN_ROWS];
+    KN_INDEX source[KN_ROWS];
+    KN_INDEX tap_filter[KN_TAPS];
+    KN_INDEX reach[KN_TAPS][KN_ROWS]; /* where a tap finds a pixel, from the start of a block; -1 outside */
+
+    const int x_blocks = (x_channels + KN_WIDTH - 1) / KN_WIDTH,
+              y_blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH;
+    const int panels = (y_blocks + KN_VECTORS - 1) / KN_VECTORS, groups = get_global_size(1) / panels;
+    const int group = get_global_id(1) / panels, panel = get_global_id(1) % panels;
+    const int panel_vectors = min(KN_VECTORS, y_blocks - panel * KN_VECTORS);
+    const KN_INDEX x_plane = (KN_INDEX)x_height * x_width * KN_WIDTH,
+                   y_plane = (KN_INDEX)y_height * y_width * KN_WIDTH;
+    const KN_INDEX tap_floats = KN_WIDTH * KN_COLUMNS,
+                   block_floats = filter_height * filter_width * tap_floats;
+    global const float *zeros = filter + groups * panels * x_blocks * block_floats;
+    filter += (group * panels + panel) * x_blocks * block_floats;
+    x += group * x_blocks * x_plane;
+
+    /* The pixels of a phase are those that share their taps: one in stride_y rows and stride_x columns of a
+     * gradient, all otherwise. Pixel (i, j) of a phase is pixel (first + step * i, …) of y and looks at x
+     * around (move * i, …). */
+    const int step_y = gradient ? stride_y : 1, step_x = gradient ? stride_x : 1;
+    const int move_y = gradient ? 1 : stride_y, move_x = gradient ? 1 : stride_x;
+    const int first_y = get_global_id(2) / step_x, first_x = get_global_id(2) % step_x;
+    const int rows = (y_height - first_y + step_y - 1) / step_y,
+              columns = (y_width - first_x + step_x - 1) / step_x;
+    if (rows <= 0 || columns <= 0) return;
+    const int begin = get_global_id(0) * item_pixels, end = min(begin + item_pixels, images * rows * columns);
+
+    for (int block0 = 0; block0 < x_blocks; block0 += pass_blocks) {
+        const int block_end = min(block0 + pass_blocks, x_blocks);
+        int image = begin / (rows * columns), i = begin % (rows * columns) / columns, j = begin % columns;
+        for (int at = begin; at < end; at += KN_ROWS) {
+            const int tile_rows = min(KN_ROWS, end - at);
+            for (int r = 0; r < KN_ROWS; r++) {
+                source_y[r] = i * move_y;
+                source_x[r] = j * move_x;
+                source[r] = image * x_image + ((KN_INDEX)i * move_y * x_width + j * move_x) * KN_WIDTH;
+                target_image[r] = image;
+                target_pixel[r] = (first_y + i * step_y) * y_width + first_x + j * step_x;
+                if (r + 1 >= tile_rows && r + 1 < KN_ROWS) continue; /* the last pixel again, never stored */
+                if (++j < columns) continue;
+                j = 0;
+                if (++i < rows) continue;
+                i = 0;
+                image++;
+            }
+            KN_EACH_ROW(KN_START);
+            if (block0 > 0 || accumulate) {
+                for (int r = 0; r < KN_ROWS; r++)
+                    for (int v = 0; v < KN_VECTORS; v++) {
+                        const int block = group * y_blocks + panel * KN_VECTORS + min(v, panel_vectors - 1);
+                        store(load(target_pixel[r], y + target_image[r] * y_image + block * y_plane),
+                              r * KN_VECTORS + v, result);
+                    }
+                KN_EACH_ROW(KN_RESUME);
+            }
+            /* List the taps that reach any pixel of this tile, then sweep the source blocks over the list. */
+            int taps = 0;
+            for (int ky = 0, kx = 0; ky < filter_height;) {
+                const int number = ky * filter_width + kx;
+                int off_y = ky * dilation_y - pad_y, off_x = kx * dilation_x - pad_x, inside = 1;
+                if (gradient) {
+                    inside = (first_y - off_y) % stride_y == 0 && (first_x - off_x) % stride_x == 0;
+                    off_y = (first_y - off_y) / stride_y;
+                    off_x = (first_x - off_x) / stride_x;
+                }
+                if (inside) {
+                    inside = 0;
+                    for (int r = 0; r < KN_ROWS; r++) {
+                        const int in = (uint)(source_y[r] + off_y) < (uint)x_height &&
+                                       (uint)(source_x[r] + off_x) < (uint)x_width;
+                        reach[taps][r] = in ? source[r] + ((KN_INDEX)off_y * x_width + off_x) * KN_WIDTH : -1;
+                        inside |= in;
+                    }
+                    tap_filter[taps] = number * tap_floats;
+                    taps += inside;
+                }
+                if (++kx == filter_width) kx = 0, ky++;
+                if (taps < KN_TAPS && ky < filter_height) continue;
+                for (int block = block0; block < block_end; block++) {
+                    const int lanes = min(KN_WIDTH, x_channels - block * KN_WIDTH);
+                    global const float *from = x + block * x_plane,
+                                       *block_filter = filter + block * block_floats;
+                    for (int tap = 0; tap < taps; tap++) {
+                        global const float *restrict weights = block_filter + tap_filter[tap];
+                        KN_EACH_ROW(KN_AIM);
+                        for (int lane = 0; lane < lanes; lane++, weights += KN_COLUMNS) {
+                            KN_EACH(KN_RIGHT, 0);
+                            KN_EACH_ROW(KN_STEP);
+                        }
+                    }
+                }
+                taps = 0;
+            }
+            KN_EACH_ROW(KN_KEEP);
+            for (int r = 0; r < tile_rows; r++) {
+                const KN_INDEX image = target_image[r], pixel = target_pixel[r];
+                for (int v = 0; v < panel_vectors; v++) {
+                    const KN_INDEX block = group * y_blocks + panel * KN_VECTORS + v;
+                    vector value = load(r * KN_VECTORS + v, result);
+                    if (block_end == x_blocks)
+                        value = finish(value, y_channels - (panel * KN_VECTORS + v) *
+                                                               KN_WIDTH KN_EACH_OPERAND(KN_OPERAND));
+                    store(value, pixel, y + image * y_image + block * y_plane);
+                }
+            }
+        }
+    }
+}

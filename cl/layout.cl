@@ -1,0 +1,195 @@
+/* Conversions between the plain layout and the one that wide-vector devices use, float32.
+ *
+ * Blocked values hold W = KN_WIDTH channels side by side: (N, C/W, P, W) for the plain (N, C, P), where P
+ * stands for all pixels of an image; channels are padded with zeros to a multiple of W. Packed filters hold
+ * KN_COLUMNS = W * KN_VECTORS target channels side by side, in the order in which a convolution reads them:
+ * [group][panel][source block][tap][lane][KN_COLUMNS], padded with zeros, and W zeros behind them all; a
+ * source block has `lanes` channels, W for blocked sources and 1 for plain ones.
+ *
+ * Defines, with their defaults: KN_WIDTH 16 (16, 8 or 4), KN_VECTORS 4 (2 for KN_WIDTH 8; 4, 3, 2 or 1; must
+ * be that of the convolution), KN_INDEX int (long for values above 2^31 elements).
+ *
+ * Work-groups are (1,1,1); strides count elements; nothing beyond the shapes is touched.
+ *
+ * kn_block(plain, blocked, channels, pixels, plain_image, plain_channel, blocked_image, item_pixels)
+ * kn_unblock(blocked, plain, channels, pixels, blocked_image, plain_image, plain_channel, item_pixels)
+ *   global size (ceil(pixels / item_pixels), ceil(channels / W), images), item_pixels a multiple of W. The
+ *   strides are those from image to image and from channel to channel.
+ * kn_pack_filter(plain, packed, targets, sources, taps, plain_group, plain_target, plain_source, lanes)
+ *   global size (ceil(sources / lanes), groups * panels), panels = ceil(ceil(targets / W) / KN_VECTORS);
+ *   targets and sources are the channels of one group. packed takes
+ *   groups * panels * KN_COLUMNS * ceil(sources / lanes) * lanes * taps + W floats. For filters (K, C/groups,
+ * taps): forward: targets = K/groups, sources = C/groups, plain_target = C/groups * taps, plain_source =
+ * taps; gradient of x (and transposed convolution): targets and sources swapped, and their strides swapped.
+ *   plain_group = K/groups * C/groups * taps.
+ * kn_unpack_filter(packed, plain, targets, sources, taps, plain_group, plain_target, plain_source, lanes,
+ * parts, packed_part, accumulate) the way back, for the gradient of a filter: same global size; sums `parts`
+ * packed filters in order, each packed_part elements after the one before; accumulate: 1 adds to plain, 0
+ * writes it. */
+
+#ifndef KN_WIDTH
+#define KN_WIDTH 16
+#endif
+#ifndef KN_VECTORS
+#if KN_WIDTH == 8
+#define KN_VECTORS 2
+#else
+#define KN_VECTORS 4
+#endif
+#endif
+#ifndef KN_INDEX
+#define KN_INDEX int
+#endif
+
+#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
+#define KN_JOIN_(a, b) a##b
+#define KN_JOIN(a, b) KN_JOIN_(a, b)
+#define KN_INLINE static inline __attribute__((always_inline))
+#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1))) kernel void
+
+typedef KN_JOIN(float, KN_WIDTH) vector;
+#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
+#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
+
+/* ---- W vectors transposed in registers: log2 W rounds, each weaving vector i with vector i + W/2 --------
+ */
+
+KN_INLINE vector weave_low(vector a, vector b) {
+    vector c;
+    c.even = a.lo;
+    c.odd = b.lo;
+    return c;
+}
+KN_INLINE vector weave_high(vector a, vector b) {
+    vector c;
+    c.even = a.hi;
+    c.odd = b.hi;
+    return c;
+}
+#define KN_WEAVE(from, to, i, j, low, high)                                                                  \
+    const vector to##low = weave_low(from##i, from##j), to##high = weave_high(from##i, from##j);
+#define KN_LANES_4(X) X(0) X(1) X(2) X(3)
+#define KN_LANES_8(X) KN_LANES_4(X) X(4) X(5) X(6) X(7)
+#define KN_LANES_16(X) KN_LANES_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define KN_EACH_LANE(X) KN_JOIN(KN_LANES_, KN_WIDTH)(X)
+#if KN_WIDTH == 16
+#define KN_ROUND(from, to)                                                                                   \
+    KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \
+    KN_WEAVE(from, to, 1, 9, 2, 3)                                                                           \
+    KN_WEAVE(from, to, 2, 10, 4, 5)                                                                          \
+    KN_WEAVE(from, to, 3, 11, 6, 7)                                                                          \
+    KN_WEAVE(from, to, 4, 12, 8, 9)                                                                          \
+    KN_WEAVE(from, to, 5, 13, 10, 11)                                                                        \
+    KN_WEAVE(from, to, 6, 14, 12, 13)                                                                        \
+    KN_WEAVE(from, to, 7, 15, 14, 15)
+#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, r) KN_ROUND(r, t)
+#elif KN_WIDTH == 8
+#define KN_ROUND(from, to)                                                                                   \
+    KN_WEAVE(from, to, 0, 4, 0, 1)                                                                           \
+    KN_WEAVE(from, to, 1, 5, 2, 3)                                                                           \
+    KN_WEAVE(from, to, 2, 6, 4, 5)                                                                           \
+    KN_WEAVE(from, to, 3, 7, 6, 7)
+#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, t)
+#else
+#define KN_ROUND(from, to) KN_WEAVE(from, to, 0, 2, 0, 1) KN_WEAVE(from, to, 1, 3, 2, 3)
+#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, t)
+#endif
+
+/* ---- values ---------------------------------------------------------------------------------------------
+ */
+
+#define KN_LOAD_CHANNEL(i)                                                                                   \
+    vector x##i = 0.0f;                                                                                      \
+    if (i < count) x##i = load(0, plain + i * plain_channel + pixel);
+#define KN_STORE_PIXEL(i) store(t##i, pixel + i, blocked);
+#define KN_LOAD_PIXEL(i) const vector x##i = load(pixel + i, blocked);
+#define KN_STORE_CHANNEL(i)                                                                                  \
+    if (i < count) store(t##i, 0, plain + i * plain_channel + pixel);
+
+KN_WIDE kn_block(global const float *restrict plain, global float *restrict blocked, int channels, int pixels,
+                 KN_INDEX plain_image, KN_INDEX plain_channel, KN_INDEX blocked_image, int item_pixels) {
+    const KN_INDEX image = get_global_id(2), block = get_global_id(1);
+    const int count = channels - (int)block * KN_WIDTH;
+    int pixel = get_global_id(0) * item_pixels;
+    const int end = min(pixel + item_pixels, pixels);
+    plain += image * plain_image + block * KN_WIDTH * plain_channel;
+    blocked += image * blocked_image + block * pixels * KN_WIDTH;
+    for (; pixel + KN_WIDTH <= end; pixel += KN_WIDTH) {
+        KN_EACH_LANE(KN_LOAD_CHANNEL);
+        KN_TRANSPOSE(x);
+        KN_EACH_LANE(KN_STORE_PIXEL);
+    }
+    for (; pixel < end; pixel++)
+        for (int i = 0; i < KN_WIDTH; i++)
+            blocked[(KN_INDEX)pixel * KN_WIDTH + i] = i < count ? plain[i * plain_channel + pixel] : 0.0f;
+}
+
+KN_WIDE kn_unblock(global const float *restrict blocked, global float *restrict plain, int channels,
+                   int pixels, KN_INDEX blocked_image, KN_INDEX plain_image, KN_INDEX plain_channel,
+                   int item_pixels) {
+    const KN_INDEX image = get_global_id(2), block = get_global_id(1);
+    const int count = min(KN_WIDTH, channels - (int)block * KN_WIDTH);
+    int pixel = get_global_id(0) * item_pixels;
+    const int end = min(pixel + item_pixels, pixels);
+    plain += image * plain_image + block * KN_WIDTH * plain_channel;
+    blocked += image * blocked_image + block * pixels * KN_WIDTH;
+    for (; pixel + KN_WIDTH <= end; pixel += KN_WIDTH) {
+        KN_EACH_LANE(KN_LOAD_PIXEL);
+        KN_TRANSPOSE(x);
+        KN_EACH_LANE(KN_STORE_CHANNEL);
+    }
+    for (; pixel < end; pixel++)
+        for (int i = 0; i < count; i++)
+            plain[i * plain_channel + pixel] = blocked[(KN_INDEX)pixel * KN_WIDTH + i];
+}
+
+/* ---- filters --------------------------------------------------------------------------------------------
+ */
+
+KN_WIDE kn_pack_filter(global const float *restrict plain, global float *restrict packed, int targets,
+                       int sources, int taps, KN_INDEX plain_group, KN_INDEX plain_target,
+                       KN_INDEX plain_source, int lanes) {
+    const int panels = ((targets + KN_WIDTH - 1) / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS;
+    const int block = get_global_id(0), group = get_global_id(1) / panels, panel = get_global_id(1) % panels;
+    const KN_INDEX cell = (KN_INDEX)get_global_id(1) * get_global_size(0) + block;
+    global float *restrict to = packed + cell * taps * lanes * KN_COLUMNS;
+    plain += group * plain_group;
+    for (int first = 0; first < KN_COLUMNS; first += KN_WIDTH) {
+        const int target = panel * KN_COLUMNS + first, count = min(KN_WIDTH, targets - target);
+        for (int lane = 0; lane < lanes; lane++) {
+            const int source = block * lanes + lane, columns = source < sources ? count : 0;
+            global const float *restrict from = plain + target * plain_target + source * plain_source;
+            for (int tap = 0; tap < taps; tap++)
+                for (int i = 0; i < KN_WIDTH; i++)
+                    to[((KN_INDEX)tap * lanes + lane) * KN_COLUMNS + first + i] =
+                        i < columns ? from[i * plain_target + tap] : 0.0f;
+        }
+    }
+    if (cell + 1 == (KN_INDEX)get_global_size(0) * get_global_size(1))
+        for (int i = 0; i < KN_WIDTH; i++)
+            to[(KN_INDEX)taps * lanes * KN_COLUMNS + i] = 0.0f;
+}
+
+KN_WIDE kn_unpack_filter(global const float *restrict packed, global float *restrict plain, int targets,
+                         int sources, int taps, KN_INDEX plain_group, KN_INDEX plain_target,
+                         KN_INDEX plain_source, int lanes, int parts, KN_INDEX packed_part, int accumulate) {
+    const int panels = ((targets + KN_WIDTH - 1) / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS;
+    const int block = get_global_id(0), group = get_global_id(1) / panels, panel = get_global_id(1) % panels;
+    const KN_INDEX cell = (KN_INDEX)get_global_id(1) * get_global_size(0) + block;
+    const int columns = min(KN_COLUMNS, targets - panel * KN_COLUMNS),
+              rows = min(lanes, sources - block * lanes);
+    packed += cell * taps * lanes * KN_COLUMNS;
+    plain += group * plain_group;
+    for (int column = 0; column < columns; column++)
+        for (int lane = 0; lane < rows; lane++) {
+            global float *restrict to =
+                plain + (panel * KN_COLUMNS + column) * plain_target + (block * lanes + lane) * plain_source;
+            for (int tap = 0; tap < taps; tap++) {
+                global const float *from = packed + ((KN_INDEX)tap * lanes + lane) * KN_COLUMNS + column;
+                float sum = accumulate ? to[tap] : 0.0f;
+                for (int part = 0; part < parts; part++)
+                    sum += from[part * packed_part];
+                to[tap] = sum;
+            }
+        }
+}
