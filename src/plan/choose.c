@@ -3,7 +3,8 @@
 
 #include "plan/plan_private.h"
 
-/* Whether `list`, "matmul=tiled,conv2d=direct", forces a variant for the row; its name's length is set. */
+/* The variant that `list`, "matmul=tiled,conv2d=direct", forces for the row, and the length of its name.
+ * "*=NAME" prefers a variant of that name for all rows that have one that fits. */
 static const char *forced_variant(const char *list, const char *row, size_t *length) {
     size_t row_length = strlen(row);
     while (list && *list) {
@@ -22,6 +23,14 @@ static kn_status choose(kn_making *making, const kn_node *node, const kn_variant
     const kn_operator *row = node->operator;
     size_t length = 0;
     const char *forced = forced_variant(making->variants, row->name, &length);
+    const char *preferred = forced ? NULL : forced_variant(making->variants, "*", &length);
+    for (int i = 0; i < row->variant_count && preferred; i++) {
+        const kn_variant *variant = &row->variants[i];
+        if (strlen(variant->name) != length || strncmp(variant->name, preferred, length)) continue;
+        if (variant->accepts && !variant->accepts(&making->target, node)) continue;
+        *chosen = variant;
+        return KN_OK;
+    }
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         if (forced && (strlen(variant->name) != length || strncmp(variant->name, forced, length))) continue;

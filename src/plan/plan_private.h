@@ -141,7 +141,6 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
 kn_status kn_pointwise_expression(kn_making *making, const kn_node *node, kn_expression **expression);
 /* The input that an expression's name x, y, z, r or g stands for, or NULL. */
 kn_value *kn_pointwise_named_input(const kn_node *node, const char *name);
-void kn_pointwise_literal(kn_text *text, double number, const char *type);
 const char *kn_pointwise_type(kn_dtype dtype);
 /* The strides, in elements, of a value's memory along the axes of a space, by the broadcasting rule; axes
  * in which it has size 1 get 0. Answers the number of axes (five in a blocked space). */
@@ -157,7 +156,10 @@ bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_v
 /* The value whose memory a value uses, through views and takeovers. */
 kn_value *kn_memory_root(const kn_making *making, kn_value *value);
 
-/* ---- variants that must be seen to be right (believe.c) ---------------------------------------------- */
+/* What the device is like, in the words of the graph room (target.c). */
+void kn_target_of(const kn_context *context, kn_target *target);
+
+/* ---- variants that must be seen to be right (verify.c) ---------------------------------------------- */
 
 /* Whether a doubtful variant gave the right answer on this device; tried once and remembered. */
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant);

@@ -2,7 +2,6 @@
  * and writes what is needed outside. The text is made of the rows' expressions and stands in the holes of
  * cl/pointwise.cl. It depends on the expressions and on which operands repeat, not on sizes, so that few
  * programs are compiled. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,29 +47,6 @@ static kn_dtype compute_dtype(const kn_node *node) {
     for (int i = 0; i < count; i++)
         if (node->inputs[i] && node->inputs[i]->shape.dtype != KN_BOOL) return node->inputs[i]->shape.dtype;
     return KN_INT32;
-}
-
-void kn_pointwise_literal(kn_text *text, double number, const char *type) {
-    if (isnan(number))
-        kn_text_add(text, "NAN");
-    else if (isinf(number))
-        kn_text_add(text, number > 0 ? "INFINITY" : "(-INFINITY)");
-    else {
-        bool single = !strncmp(type, "float", 5);
-        kn_text_format(text, "((%s)(", type);
-        if (single)
-            kn_text_number_float(text, (float)number);
-        else
-            kn_text_number(text, number);
-        if (single) {
-            /* A literal without point or exponent would be an int, and "1f" is none. */
-            bool pointed = false;
-            for (size_t i = text->length; i > 0 && text->data[i - 1] != '('; i--)
-                pointed = pointed || strchr(".e", text->data[i - 1]);
-            kn_text_add(text, pointed ? "f" : ".0f");
-        }
-        kn_text_add(text, "))");
-    }
 }
 
 static void add_operand(void *user, kn_value *value) {
@@ -267,7 +243,7 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
                 if (!strcmp(row->attributes[a].name, word)) {
                     bool real = row->attributes[a].kind == KN_ATTRIBUTE_FLOAT;
                     double number = real ? node->attributes[a].number : (double)node->attributes[a].integer;
-                    kn_pointwise_literal(&names[i], number, type);
+                    kn_expression_literal(number, type, &names[i]);
                 }
         }
         if (!names[i].length)

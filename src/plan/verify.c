@@ -1,0 +1,161 @@
+/* kn_verify: the case table on a device, and which doubtful variants a device is believed with. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/verify_private.h"
+
+void kn_verify_params_init(kn_verify_params *params) {
+    if (params) *params = (kn_verify_params){.size = sizeof *params};
+}
+
+int kn_verify_count(void) {
+    int count = 0;
+    for (int i = 0; i < kn_operator_table_count; i++)
+        count += kn_operator_table[i]->case_count;
+    return count;
+}
+
+static const kn_operator *row_at(int position, int *sample) {
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        if (position >= 0 && position < kn_operator_table[i]->case_count) {
+            *sample = position;
+            return kn_operator_table[i];
+        }
+        position -= kn_operator_table[i]->case_count;
+    }
+    return NULL;
+}
+
+const char *kn_verify_name(int position) {
+    int sample = 0;
+    const kn_operator *row = row_at(position, &sample);
+    return row ? row->name : NULL;
+}
+
+/* Whether `list`, words separated by commas, holds a word; an absent list holds all. */
+static bool listed(const char *list, const char *word) {
+    size_t length = strlen(word);
+    if (!list || !*list) return true;
+    for (const char *item = list; item; item = strchr(item, ',') ? strchr(item, ',') + 1 : NULL)
+        if (!strncmp(item, word, length) && (item[length] == ',' || !item[length])) return true;
+    return false;
+}
+
+static bool is_wanted(const kn_operator *row, int sample, int thoroughness) {
+    if (thoroughness <= 0 || row->cases[sample].smallest) return true;
+    bool has_smallest = false;
+    for (int i = 0; i < row->case_count; i++)
+        has_smallest = has_smallest || row->cases[i].smallest;
+    return !has_smallest && sample == 0;
+}
+
+typedef struct verify_run {
+    kn_context *context;
+    const kn_verify_params *params;
+    uint64_t seed;
+    int passed, failed;
+    kn_error error; /* the first failure */
+} verify_run;
+
+static void verify_variant(verify_run *verifying, const kn_operator *row, int sample, const char *variant) {
+    kn_error error = {.status = KN_OK};
+    kn_verify_result result = {.message = ""};
+    char name[128];
+    double start = kn_clock();
+    snprintf(name, sizeof name, "%s#%d%s%s", row->name, sample, variant ? " " : "", variant ? variant : "");
+    result.name = name;
+    result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, verifying->seed,
+                                 &result.error, &error);
+    result.seconds = kn_clock() - start;
+    if (result.status == KN_OK)
+        verifying->passed++;
+    else {
+        result.message = error.text;
+        verifying->failed++;
+        if (verifying->error.status == KN_OK)
+            kn_fail(&verifying->error, result.status, "%s: %s (inputs from seed %llu)", name, error.text,
+                    (unsigned long long)verifying->seed);
+    }
+    if (verifying->params->report) verifying->params->report(verifying->params->user, &result);
+}
+
+/* All variants of a case that the device takes; nodes without kernels of their own have one way. */
+static void verify_case(verify_run *verifying, const kn_operator *row, int sample) {
+    if (row->class != KN_CLASS_KERNEL) {
+        if (listed(verifying->params->variants, "pointwise")) verify_variant(verifying, row, sample, NULL);
+        return;
+    }
+    for (int i = 0; i < row->variant_count; i++) {
+        const kn_variant *variant = &row->variants[i];
+        if (!listed(verifying->params->variants, variant->name)) continue;
+        if (!kn_trial_accepts(verifying->context, row, &row->cases[sample], variant)) continue;
+        if (variant->doubtful && !kn_variant_believed(verifying->context, row, variant)) continue;
+        verify_variant(verifying, row, sample, variant->name);
+    }
+}
+
+static kn_status begin(verify_run *verifying, kn_context *context, const kn_verify_params *params) {
+    static const kn_verify_params defaults = {.size = sizeof defaults};
+    verifying->context = context;
+    verifying->params = params ? params : &defaults;
+    verifying->seed = verifying->params->seed ? verifying->params->seed : 1;
+    return kn_context_status(context);
+}
+
+static kn_status end(const verify_run *verifying, int *passed, int *failed) {
+    if (passed) *passed = verifying->passed;
+    if (failed) *failed = verifying->failed;
+    return verifying->failed ? KN_ERROR_MISMATCH : KN_OK;
+}
+
+kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *passed, int *failed) {
+    verify_run verifying = {.passed = 0};
+    kn_status status = begin(&verifying, context, params);
+    if (status != KN_OK) return status;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        for (int sample = 0; listed(verifying.params->operators, row->name) && sample < row->case_count;
+             sample++)
+            if (is_wanted(row, sample, verifying.params->thoroughness)) verify_case(&verifying, row, sample);
+    }
+    return end(&verifying, passed, failed);
+}
+
+kn_status kn_verify_one(kn_context *context, int position, const kn_verify_params *params) {
+    verify_run verifying = {.passed = 0};
+    int sample = 0;
+    const kn_operator *row = row_at(position, &sample);
+    if (!row) return KN_ERROR_NOT_FOUND;
+    kn_status status = begin(&verifying, context, params);
+    if (status != KN_OK) return status;
+    if (is_wanted(row, sample, verifying.params->thoroughness)) verify_case(&verifying, row, sample);
+    return end(&verifying, NULL, NULL);
+}
+
+bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant) {
+    char key[128];
+    double verdict = 0;
+    snprintf(key, sizeof key, "variant/%s/%s", row->name, variant->name);
+    if (kn_verdict_get(context, key, &verdict)) {
+        if (verdict == 0)
+            kn_variant_refused(context, key + strlen("variant/"), "it computed wrongly here before");
+        return verdict != 0;
+    }
+    kn_error error = {.status = KN_OK};
+    kn_status status = kn_fail(&error, KN_ERROR_NOT_FOUND, "no case of the table suits it on this device");
+    /* The smallest case that it takes; failing that, any. */
+    for (int pass = 0; pass < 2 && status == KN_ERROR_NOT_FOUND; pass++)
+        for (int i = 0; i < row->case_count && status == KN_ERROR_NOT_FOUND; i++) {
+            double ratio;
+            if (row->cases[i].smallest == (pass == 1) ||
+                !kn_trial_accepts(context, row, &row->cases[i], variant))
+                continue;
+            kn_error_clear(&error);
+            status = kn_trial_run(context, row, &row->cases[i], variant->name, 1, &ratio, &error);
+        }
+    /* What says nothing about the kernel is not remembered. */
+    if (status == KN_OK || status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE)
+        kn_verdict_put(context, key, status == KN_OK);
+    if (status != KN_OK) kn_variant_refused(context, key + strlen("variant/"), error.text);
+    return status == KN_OK;
+}
