@@ -115,6 +115,7 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
     char identity[1024];
     cl_int code = CL_SUCCESS;
     context->found = *found;
+    context->borrowed = queue != NULL;
     if (shared) {
         code = clRetainContext(shared);
         if (code == CL_SUCCESS) context->context = shared;
@@ -181,8 +182,9 @@ void kn_context_destroy(kn_context **context) {
     if (!context || !*context) return;
     kn_context *old = *context;
     kn_host host = old->host;
+    /* A caller's queue may hold work that waits for the caller. */
     for (int i = 0; i < 2; i++)
-        if (old->queues[i]) clFinish(old->queues[i]);
+        if (old->queues[i] && !old->borrowed) clFinish(old->queues[i]);
     if (old->mutex) kn_programs_release(old);
     kn_timeline_close(old);
     kn_verdicts_close(&old->verdicts);

@@ -7,6 +7,18 @@
 #include "base/base.h"
 #include "device/device.h"
 
+/* ---- letters, whatever the locale ----------------------------------------------------- */
+
+static inline bool kn_is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+static inline bool kn_is_blank(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+static inline char kn_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 /* ---- errors (cl_error.c) ----------------------------------------------------------- */
 
 /* "CL_INVALID_VALUE" and so on; never NULL. */
@@ -93,6 +105,7 @@ struct kn_context {
     /* OpenCL. The queues are the same one where the caller brought it. */
     cl_context context;
     cl_command_queue queues[2];
+    bool borrowed;   /* the caller's */
     kn_mutex *mutex; /* guards counts, verdicts, programs and the timeline */
     kn_condition *built;
     kn_map programs; /* "file, newline, prelude" -> kn_program */

@@ -55,8 +55,7 @@ static cl_ulong device_ulong(cl_device_id device, cl_device_info what) {
 
 int kn_version_number(const char *text) {
     const char *digits = text + strcspn(text, "0123456789");
-    if (!kn_is_digit(digits[0]) || digits[1] != '.' || !kn_is_digit(digits[2]))
-        return 0;
+    if (!kn_is_digit(digits[0]) || digits[1] != '.' || !kn_is_digit(digits[2])) return 0;
     return (digits[0] - '0') * 100 + (digits[2] - '0') * 10;
 }
 

@@ -60,6 +60,11 @@ static bool add_entry(kn_device_list *list, const char *vendor, const char *wher
     return true;
 }
 
+/* alphasort would follow the locale. */
+static int by_name(const struct dirent **left, const struct dirent **right) {
+    return strcmp((*left)->d_name, (*right)->d_name);
+}
+
 /* Calls visit for each name in root/folder, in order of names; false as soon as it answers false. */
 static bool each_name(kn_device_list *list, const char *root, const char *folder,
                       bool (*visit)(kn_device_list *, const char *root, const char *folder,
@@ -68,7 +73,7 @@ static bool each_name(kn_device_list *list, const char *root, const char *folder
     struct dirent **names = NULL;
     int length = snprintf(path, sizeof path, "%s/%s", root, folder);
     if (length < 0 || (size_t)length >= sizeof path) return true;
-    int count = scandir(path, &names, NULL, alphasort);
+    int count = scandir(path, &names, NULL, by_name);
     bool complete = true;
     for (int i = 0; i < count; i++) {
         if (complete && names[i]->d_name[0] != '.') complete = visit(list, root, folder, names[i]->d_name);

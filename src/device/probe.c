@@ -178,7 +178,7 @@ static void decide_kind(kn_context *context) {
     if (context->kind) capabilities->wide_vector = context->kind == 1;
     int width = native >= 16 ? 16 : native >= 8 ? 8 : native >= 4 ? 4 : 1;
     if (capabilities->wide_vector && width == 1) width = 4;
-    if (context->vector_width) width = context->vector_width;
+    if (context->vector_width && capabilities->wide_vector) width = context->vector_width;
     capabilities->vector_width = width;
     /* Of the instruction sets in use: 16 lanes come with 32 registers, and so does every 64-bit ARM. */
 #if defined(__aarch64__)

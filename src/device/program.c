@@ -9,9 +9,10 @@ enum { COMPILE_THREADS_MOST = 16, MEASURE_FROM = 4 };
 /* Side by side pays when compiling keeps this many processors busy; some drivers hold one lock for all. */
 static const double worth_threads = 1.2;
 
-/* Copies the log's first line that speaks of an error (or its first line), with the line after it. */
+/* Copies the log's first line that speaks of an error or Error (or its first line), with the line after it.
+ */
 static void first_error(const char *log, char *target, size_t bytes) {
-    const char *found = strstr(log, "error");
+    const char *found = strstr(log, "rror");
     if (!found) found = log;
     while (found > log && found[-1] != '\n')
         found--;
@@ -32,6 +33,15 @@ static void first_error(const char *log, char *target, size_t bytes) {
         if (*place == '\n') *place = ' ';
 }
 
+/* A message is one line. Cuts the log up. */
+static void log_lines(const kn_host *host, const char *name, char *log) {
+    for (char *line = log, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        if (*line) kn_log_write(host, KN_LOG_DEBUG, "%s: %s", name, line);
+    }
+}
+
 static kn_status fail_build(kn_context *context, const char *name, cl_program program, cl_int code,
                             kn_error *error) {
     char shown[600] = "the driver gave no message";
@@ -44,7 +54,7 @@ static kn_status fail_build(kn_context *context, const char *name, cl_program pr
             CL_SUCCESS &&
         log[0]) {
         first_error(log, shown, sizeof shown);
-        kn_log_write(&context->host, KN_LOG_DEBUG, "build log of %s: %s", name, log);
+        log_lines(&context->host, name, log);
     }
     kn_release(&context->host, log);
     return kn_fail(error, KN_ERROR_COMPILE, "the kernels of \"%s\" did not compile on %s (%s): %s", name,

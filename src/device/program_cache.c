@@ -95,32 +95,53 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source) {
     return program;
 }
 
+/* The program's binary for the context's device, with room for the header and key in front, and its length;
+ * NULL when the driver gives none. A caller's OpenCL context may have more devices, and the program then has
+ * a binary for each; those of the others are not asked for. */
+static uint8_t *fetch_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes) {
+    enum { DEVICES_MOST = 64 };
+    cl_device_id devices[DEVICES_MOST];
+    size_t sizes[DEVICES_MOST], size = 0;
+    unsigned char *places[DEVICES_MOST] = {NULL};
+    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, &size) != CL_SUCCESS)
+        return NULL;
+    size_t count = size / sizeof devices[0], own = 0;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS)
+        return NULL;
+    while (own < count && devices[own] != context->found.device)
+        own++;
+    if (own == count || sizes[own] == 0 || sizes[own] > largest_entry) return NULL;
+    uint8_t *file = kn_allocate(&context->host, front + sizes[own], 1);
+    if (!file) return NULL;
+    places[own] = file + front;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof places[0], places, NULL) !=
+        CL_SUCCESS) {
+        kn_release(&context->host, file);
+        return NULL;
+    }
+    *bytes = sizes[own];
+    return file;
+}
+
 void kn_program_cache_store(kn_context *context, const kn_source *source, cl_program program) {
     kn_text key, path;
     uint8_t *file = NULL;
     size_t bytes = 0;
-    /* The context has one device, so there is one binary. */
-    if (entry_of(context, source, &key, &path) &&
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) == CL_SUCCESS &&
-        bytes > 0 && bytes < largest_entry && key.length < largest_entry &&
-        (file = kn_allocate(&context->host, HEADER_BYTES + key.length + bytes, 1)) != NULL) {
-        unsigned char *payload = file + HEADER_BYTES + key.length;
-        if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof payload, &payload, NULL) == CL_SUCCESS) {
-            memcpy(file, magic, sizeof magic);
-            put_number(file + 8, FORMAT_VERSION, 4);
-            put_number(file + 16, key.length, 8);
-            put_number(file + 24, bytes, 8);
-            put_number(file + 32, checksum(key.data, key.length, payload, bytes), 8);
-            memcpy(file + HEADER_BYTES, key.data, key.length);
-            char *slash = strrchr(path.data, '/');
-            *slash = '\0';
-            kn_status status = kn_folder_make(&context->host, path.data, NULL);
-            *slash = '/';
-            if (!status)
-                status =
-                    kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, NULL);
-            if (status) kn_log_write(&context->host, KN_LOG_DEBUG, "%s could not be written", path.data);
-        }
+    if (entry_of(context, source, &key, &path) && key.length < largest_entry &&
+        (file = fetch_binary(context, program, HEADER_BYTES + key.length, &bytes)) != NULL) {
+        memcpy(file, magic, sizeof magic);
+        put_number(file + 8, FORMAT_VERSION, 4);
+        put_number(file + 16, key.length, 8);
+        put_number(file + 24, bytes, 8);
+        memcpy(file + HEADER_BYTES, key.data, key.length);
+        put_number(file + 32, checksum(key.data, key.length, file + HEADER_BYTES + key.length, bytes), 8);
+        char *slash = strrchr(path.data, '/');
+        *slash = '\0';
+        kn_status status = kn_folder_make(&context->host, path.data, NULL);
+        *slash = '/';
+        if (!status)
+            status = kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, NULL);
+        if (status) kn_log_write(&context->host, KN_LOG_DEBUG, "%s could not be written", path.data);
     }
     kn_release(&context->host, file);
     kn_text_finish(&key);

@@ -6,7 +6,6 @@
  * Kernels are compiled as OpenCL C 1.2, without fast-math: what the compiler may fuse (a * b + c) it fuses,
  * which is exact to half a unit and the same on every run, and nothing else is relaxed. A prelude or file
  * whose first line is `// language: CL3.0` is compiled as that language instead. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,8 +134,7 @@ static bool take_language(const char *text, char *options, size_t bytes) {
     static const char mark[] = "// language: CL";
     if (strncmp(text, mark, sizeof mark - 1) != 0) return false;
     const char *number = text + sizeof mark - 1;
-    if (!isdigit((unsigned char)number[0]) || number[1] != '.' || !isdigit((unsigned char)number[2]))
-        return false;
+    if (!kn_is_digit(number[0]) || number[1] != '.' || !kn_is_digit(number[2])) return false;
     snprintf(options, bytes, "-cl-std=CL%c.%c", number[0], number[2]);
     return true;
 }

@@ -1,5 +1,4 @@
 /* Which device: by index, platform and index, type or name; otherwise the fastest. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,14 +8,14 @@ static const char speed_key[] = "matmul_gflops";
 
 static bool same_word(const char *left, const char *right) {
     for (; *left && *right; left++, right++)
-        if (tolower((unsigned char)*left) != tolower((unsigned char)*right)) return false;
+        if (kn_lower(*left) != kn_lower(*right)) return false;
     return *left == *right;
 }
 
 static bool contains(const char *text, const char *part) {
     for (; *text; text++) {
         size_t i = 0;
-        while (part[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+        while (part[i] && kn_lower(text[i]) == kn_lower(part[i]))
             i++;
         if (!part[i]) return true;
     }
@@ -31,10 +30,10 @@ static const char *type_name(kn_device_type type) {
 static bool parse_numbers(const char *wanted, int64_t *platform, int64_t *index) {
     const char *end;
     *platform = -1;
-    if (!isdigit((unsigned char)wanted[0]) || !kn_parse_int64(wanted, &end, index)) return false;
+    if (!kn_is_digit(wanted[0]) || !kn_parse_int64(wanted, &end, index)) return false;
     if (*end == ':') {
         *platform = *index;
-        if (!isdigit((unsigned char)end[1]) || !kn_parse_int64(end + 1, &end, index)) return false;
+        if (!kn_is_digit(end[1]) || !kn_parse_int64(end + 1, &end, index)) return false;
     }
     return *end == '\0';
 }

@@ -1,0 +1,251 @@
+/* The disk cache: what is kept is used, and what is not exactly right is replaced in silence. */
+#include "device_tests.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kn_host host;
+
+/* A context with the cache, its log remembered; probing is off so that only our program counts. */
+static kn_context *cached_context(const char *folder, remembered *lines) {
+    kn_context_params params = test_params();
+    params.cache_folder = folder;
+    params.trust_claims = true;
+    params.log = remembering_log(lines);
+    return open_context(&params);
+}
+
+/* Gets the program in a new context and answers whether it was compiled; it must work and nobody may
+ * complain. */
+static bool compiles(const char *folder, const char *source) {
+    remembered lines;
+    kn_context *context = cached_context(folder, &lines);
+    kn_program *program = NULL;
+    kn_kernel *kernel = NULL;
+    kn_buffer *buffer = NULL;
+    kn_error error = {0};
+    kn_event none = {NULL};
+    wrapped_reset();
+    if (kn_program_get_source(context, "cached.cl", source, &program, &error)) fail_msg("%s", error.text);
+    bool compiled = wrapped_calls.sources > 0;
+    kn_context_counts counts = {.size = sizeof counts};
+    kn_context_get_counts(context, &counts);
+    assert_int_equal(counts.programs_built, compiled ? 1 : 0);
+    assert_int_equal(counts.programs_loaded, compiled ? 0 : 1);
+    assert_int_equal(lines.loud, 0);
+    cl_int got = 0;
+    kn_launch launch = {1, {1, 1, 1}, {1, 1, 1}};
+    if (kn_kernel_create(context, program, "k", &kernel, &error) ||
+        kn_buffer_create(context, 4, &buffer, &error) || kn_kernel_set_buffer(kernel, 0, buffer, &error) ||
+        kn_kernel_launch(context, kernel, &launch, "k", &error) ||
+        kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, &got, 4, true, none, NULL, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(got, 5);
+    kn_kernel_destroy(&kernel);
+    kn_buffer_destroy(&buffer);
+    kn_context_destroy(&context);
+    return compiled;
+}
+
+static const char source[] = "kernel void k(global int *y) { y[0] = 5; }\n";
+static const char other_source[] = "kernel void k(global int *y) { y[0] = 2 + 3; }\n";
+
+/* The paths of the entries; answers how many. */
+static int entries(const char *folder, char paths[][512], int room) {
+    char programs[512];
+    DIR *listing = opendir(test_path(programs, sizeof programs, folder, "programs"));
+    int count = 0;
+    if (!listing) return 0;
+    for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        if (entry->d_name[0] == '.' && strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            fail_msg("%s was left behind", entry->d_name);
+        if (entry->d_name[0] == '.') continue;
+        assert_true(count < room);
+        if (strlen(entry->d_name) != 20 || strcmp(entry->d_name + 16, ".bin"))
+            fail_msg("%s was left behind", entry->d_name);
+        test_path(paths[count++], 512, programs, entry->d_name);
+    }
+    closedir(listing);
+    return count;
+}
+
+/* The one entry's path and bytes. */
+static uint8_t *only_entry(const char *folder, char path[1][512], uint64_t *count) {
+    uint8_t *bytes = NULL;
+    assert_int_equal(entries(folder, path, 1), 1);
+    assert_int_equal(kn_file_read(&host, path[0], UINT32_MAX, &bytes, count, NULL), KN_OK);
+    return bytes;
+}
+
+static void put(const char *path, const void *bytes, uint64_t count) {
+    assert_int_equal(kn_file_write(&host, path, bytes, (size_t)count, NULL), KN_OK);
+}
+
+static void a_second_context_compiles_nothing(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make(), paths[4][512];
+    assert_true(compiles(folder, source));
+    assert_false(compiles(folder, source));
+    assert_int_equal(wrapped_calls.sources, 0);
+    assert_int_equal(wrapped_calls.binaries, 1);
+    assert_int_equal(entries(folder, paths, 4), 1);
+    assert_true(compiles(folder, other_source));
+    assert_false(compiles(folder, other_source));
+    assert_false(compiles(folder, source));
+    assert_int_equal(entries(folder, paths, 4), 2);
+    test_folder_remove(folder);
+}
+
+static void corrupt_entries_are_replaced(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make(), path[1][512];
+    uint64_t count = 0;
+    compiles(folder, source);
+    uint8_t *bytes = only_entry(folder, path, &count);
+    /* Each byte of the header, and some of the key and the payload. */
+    uint64_t places[64], used = 0, key = 40;
+    for (uint64_t i = 0; i < key; i += test_cases_wanted() == TEST_ALL ? 1 : 13)
+        places[used++] = i;
+    places[used++] = key;
+    places[used++] = key + 100;
+    places[used++] = count / 2;
+    places[used++] = count - 1;
+    for (uint64_t i = 0; i < used; i++) {
+        bytes[places[i]] ^= 0x20;
+        put(path[0], bytes, count);
+        bytes[places[i]] ^= 0x20;
+        if (!compiles(folder, source)) fail_msg("a flipped bit in byte %d was believed", (int)places[i]);
+    }
+    assert_false(compiles(folder, source));
+    kn_release(&host, bytes);
+    test_folder_remove(folder);
+}
+
+static void truncated_and_longer_entries_are_replaced(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make(), path[1][512];
+    uint64_t count = 0;
+    compiles(folder, source);
+    uint8_t *bytes = only_entry(folder, path, &count);
+    uint64_t lengths[] = {0, 1, 8, 39, 40, 41, count / 2, count - 1};
+    for (size_t i = 0; i < KN_COUNT_OF(lengths); i++) {
+        put(path[0], bytes, lengths[i]);
+        if (!compiles(folder, source)) fail_msg("an entry cut to %d bytes was believed", (int)lengths[i]);
+    }
+    uint8_t *longer = calloc(1, count + 1);
+    memcpy(longer, bytes, count);
+    put(path[0], longer, count + 1);
+    assert_true(compiles(folder, source));
+    assert_false(compiles(folder, source));
+    free(longer);
+    kn_release(&host, bytes);
+    test_folder_remove(folder);
+}
+
+/* A whole and sound entry of another program under our name: the key inside decides. */
+static void foreign_entries_are_replaced(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make(), *other = test_folder_make(), path[1][512], other_path[1][512];
+    static const char wrong_source[] = "kernel void k(global int *y) { y[0] = 6; }\n"; /* the same length */
+    remembered lines;
+    kn_context *context = cached_context(other, &lines);
+    kn_program *program = NULL;
+    assert_int_equal(kn_program_get_source(context, "cached.cl", wrong_source, &program, NULL), KN_OK);
+    kn_context_destroy(&context);
+    uint64_t count = 0, other_count = 0;
+    compiles(folder, source);
+    uint8_t *bytes = only_entry(folder, path, &count),
+            *other_bytes = only_entry(other, other_path, &other_count);
+    put(path[0], other_bytes, other_count);
+    assert_true(compiles(folder, source)); /* and gives 5, not 6 */
+    assert_false(compiles(folder, source));
+    kn_release(&host, bytes);
+    kn_release(&host, other_bytes);
+    test_folder_remove(folder);
+    test_folder_remove(other);
+}
+
+/* The entry is sound, but the driver does not take it any more. */
+static void stale_entries_are_replaced(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make();
+    static const struct {
+        const char *function;
+        cl_int code;
+    } cases[] = {{"clCreateProgramWithBinary", CL_INVALID_BINARY}, {"clBuildProgram", CL_INVALID_BINARY}};
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        remembered lines;
+        kn_context *context = cached_context(folder, &lines);
+        kn_program *program = NULL;
+        kn_error error = {0};
+        compiles(folder, source);
+        wrapped_reset();
+        wrapped_calls.fail_name = cases[i].function;
+        wrapped_calls.fail_code = cases[i].code;
+        kn_status status = kn_program_get_source(context, "cached.cl", source, &program, &error);
+        assert_int_equal(wrapped_calls.sources, 1); /* the way back to the source was taken */
+        assert_int_equal(status, i == 0 ? KN_OK : KN_ERROR_COMPILE);
+        assert_int_equal(lines.loud, 0);
+        wrapped_reset();
+        kn_context_destroy(&context);
+        assert_false(compiles(folder, source));
+    }
+    /* An entry of another format version, otherwise whole. */
+    char path[1][512];
+    uint64_t count = 0;
+    uint8_t *bytes = only_entry(folder, path, &count);
+    bytes[8]++;
+    put(path[0], bytes, count);
+    assert_true(compiles(folder, source));
+    /* A payload that is no binary at all, with a right checksum. */
+    uint64_t key_bytes = 0, checksum;
+    for (int i = 0; i < 8; i++)
+        key_bytes |= (uint64_t)bytes[16 + i] << (8 * i);
+    bytes[8]--;
+    memset(bytes + 40 + key_bytes, 'x', count - 40 - key_bytes);
+    checksum = kn_hash_bytes(KN_HASH_START, bytes + 40, count - 40);
+    for (int i = 0; i < 8; i++)
+        bytes[32 + i] = (uint8_t)(checksum >> (8 * i));
+    put(path[0], bytes, count);
+    assert_true(compiles(folder, source));
+    assert_int_equal(wrapped_calls.binaries, 1); /* it was tried */
+    kn_release(&host, bytes);
+    test_folder_remove(folder);
+}
+
+static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make(), file[512];
+    test_path(file, sizeof file, folder, "file");
+    put(file, "x", 1);
+    assert_true(compiles(file, source)); /* a file where the folder should be */
+    assert_true(compiles(file, source));
+    assert_true(compiles(NULL, source));
+    assert_true(compiles("", source));
+    /* Drivers that give no binary. */
+    remembered lines;
+    char paths[2][512];
+    kn_context *context = cached_context(folder, &lines);
+    kn_program *program = NULL;
+    wrapped_calls.fail_name = "clGetProgramInfo";
+    wrapped_calls.fail_code = CL_INVALID_VALUE;
+    assert_int_equal(kn_program_get_source(context, "cached.cl", source, &program, NULL), KN_OK);
+    wrapped_reset();
+    kn_context_destroy(&context);
+    assert_int_equal(entries(folder, paths, 2), 0);
+    test_folder_remove(folder);
+}
+
+int test_cache(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_context_compiles_nothing),
+        cmocka_unit_test(corrupt_entries_are_replaced),
+        cmocka_unit_test(truncated_and_longer_entries_are_replaced),
+        cmocka_unit_test(foreign_entries_are_replaced),
+        cmocka_unit_test(stale_entries_are_replaced),
+        cmocka_unit_test(a_cache_that_cannot_be_written_is_no_failure),
+    };
+    return cmocka_run_group_tests_name("device: program cache", tests, NULL, NULL);
+}

@@ -1,0 +1,277 @@
+/* Programs: files with their includes, messages of the compiler, many at once, many threads. */
+#include "device_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void put(const char *folder, const char *name, const char *text) {
+    char path[512];
+    kn_host host = kn_host_defaults();
+    assert_int_equal(
+        kn_file_write(&host, test_path(path, sizeof path, folder, name), text, strlen(text), NULL), KN_OK);
+}
+
+/* A context whose kernels are read from a new folder. */
+static kn_context *folder_context(char **folder) {
+    *folder = test_folder_make();
+    kn_context_params params = test_params();
+    params.kernel_folder = *folder;
+    params.trust_claims = true; /* the probes' kernels are not in that folder */
+    params.device = "0";        /* nor is the one that measures */
+    return open_context(&params);
+}
+
+static void finish_folder(kn_context *context, char *folder) {
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
+static kn_status get(kn_context *context, const char *file, const char *prelude, kn_program **program,
+                     kn_error *error) {
+    kn_program_request request = {file, prelude};
+    return kn_program_get(context, &request, program, error);
+}
+
+static void expect_failure(kn_context *context, const char *file, const char *prelude, kn_status status,
+                           const char *part) {
+    kn_program *program = NULL;
+    kn_error error = {0};
+    assert_int_equal(get(context, file, prelude, &program, &error), status);
+    assert_null(program);
+    if (!strstr(error.text, part)) fail_msg("\"%s\" does not speak of \"%s\"", error.text, part);
+}
+
+static void a_program_is_compiled_once(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_program *first = NULL, *second = NULL, *other = NULL;
+    kn_error error = {0};
+    wrapped_reset();
+    assert_int_equal(get(context, "probe/matmul.cl", "", &first, &error), KN_OK);
+    assert_int_equal(get(context, "probe/matmul.cl", NULL, &second, &error), KN_OK);
+    assert_ptr_equal(first, second);
+    assert_int_equal(wrapped_calls.sources, 1);
+    assert_string_equal(wrapped_calls.options, "-cl-std=CL1.2");
+    assert_int_equal(get(context, "probe/matmul.cl", "#define OTHER 1", &other, &error), KN_OK);
+    assert_ptr_not_equal(first, other);
+    assert_int_equal(wrapped_calls.sources, 2);
+    kn_context_counts counts = {.size = sizeof counts};
+    kn_context_get_counts(context, &counts);
+    assert_true(counts.programs_built >= 2 && counts.programs_loaded == 0 && counts.compile_seconds > 0);
+    kn_context_destroy(&context);
+}
+
+static void includes_are_taken_in_once(void **state) {
+    char *folder;
+    kn_context *context = folder_context(&folder);
+    char path[512];
+    mkdir(test_path(path, sizeof path, folder, "common"), 0700);
+    put(folder, "common/value.cl",
+        "#include \"common/base.cl\"\nint value(void);\nint value(void) { return BASE + ADD; }\n");
+    put(folder, "common/base.cl",
+        "#include \"common/value.cl\"\n  #  include  \"main.cl\"\nconstant int base = 40;\n#define BASE "
+        "base\n");
+    put(folder, "main.cl",
+        "#include \"common/value.cl\"\n#include \"common/base.cl\" /* again */\n"
+        "kernel void answer(global int *y) { y[0] = value(); }"); /* no newline at the end */
+    kn_program *program = NULL;
+    kn_kernel *kernel = NULL;
+    kn_buffer *buffer = NULL;
+    kn_error error = {0};
+    if (get(context, "main.cl", "#define ADD 2", &program, &error)) fail_msg("%s", error.text);
+    assert_int_equal(kn_kernel_create(context, program, "answer", &kernel, &error), KN_OK);
+    assert_int_equal(kn_buffer_create(context, 4, &buffer, &error), KN_OK);
+    assert_int_equal(kn_kernel_set_buffer(kernel, 0, buffer, &error), KN_OK);
+    kn_launch launch = {1, {1, 1, 1}, {1, 1, 1}};
+    kn_event none = {NULL};
+    cl_int got = 0;
+    assert_int_equal(kn_kernel_launch(context, kernel, &launch, "answer", &error), KN_OK);
+    assert_int_equal(kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, &got, 4, true, none, NULL, &error),
+                     KN_OK);
+    assert_int_equal(got, 42);
+    kn_kernel_destroy(&kernel);
+    kn_buffer_destroy(&buffer);
+    finish_folder(context, folder);
+}
+
+static void wrong_files_are_named(void **state) {
+    char *folder;
+    kn_context *context = folder_context(&folder);
+    put(folder, "lost.cl", "kernel void k(global int *y) { y[0] = 1; }\n\n#include \"nowhere.cl\"\n");
+    expect_failure(context, "lost.cl", "", KN_ERROR_FILE, "lost.cl line 3");
+    expect_failure(context, "lost.cl", "", KN_ERROR_FILE, "nowhere.cl");
+    expect_failure(context, "missing.cl", "", KN_ERROR_FILE, "missing.cl");
+    static const char *const outside[] = {"../lost.cl", "/etc/hosts", "", "a/../../b.cl", "a\\b.cl"};
+    for (size_t i = 0; i < KN_COUNT_OF(outside); i++)
+        expect_failure(context, outside[i], "", KN_ERROR_ARGUMENT, outside[i]);
+    put(folder, "escape.cl", "#include \"../../secret.cl\"\n");
+    expect_failure(context, "escape.cl", "", KN_ERROR_ARGUMENT, "../../secret.cl");
+    for (int i = 0; i < 20; i++) {
+        char name[32], text[64];
+        snprintf(name, sizeof name, "deep%d.cl", i);
+        snprintf(text, sizeof text, "#include \"deep%d.cl\"\n", i + 1);
+        put(folder, name, text);
+    }
+    expect_failure(context, "deep0.cl", "", KN_ERROR_FORMAT, "files deep");
+    finish_folder(context, folder);
+    context = open_context(NULL);
+    expect_failure(context, "probe/matmull.cl", "", KN_ERROR_NOT_FOUND, "did you mean \"probe/matmul.cl\"");
+    kn_context_destroy(&context);
+}
+
+static void the_compilers_message_is_shown(void **state) {
+    char *folder;
+    kn_context *context = folder_context(&folder);
+    put(folder, "part.cl",
+        "/* a comment */\nint helper(int x);\nint helper(int x) { return x + mistake_here; }\n");
+    put(folder, "whole.cl", "#include \"part.cl\"\nkernel void k(global int *y) { y[0] = helper(1); }\n");
+    expect_failure(context, "whole.cl", "", KN_ERROR_COMPILE, "whole.cl");
+    expect_failure(context, "whole.cl", "", KN_ERROR_COMPILE, "mistake_here");
+    expect_failure(context, "whole.cl", "#define mistake_here )\n", KN_ERROR_COMPILE, "whole.cl");
+    /* What was wrong can be mended, and nothing else suffered. */
+    kn_program *program = NULL;
+    kn_error error = {0};
+    assert_int_equal(get(context, "whole.cl", "#define mistake_here 2\n", &program, &error), KN_OK);
+    put(folder, "part.cl", "int helper(int x);\nint helper(int x) { return x; }\n");
+    assert_int_equal(get(context, "whole.cl", "", &program, &error), KN_OK);
+    finish_folder(context, folder);
+}
+
+static void a_language_can_be_asked_for(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_program *program = NULL;
+    kn_error error = {0};
+    wrapped_reset();
+    kn_program_get_source(context, "new", "// language: CL2.0\nkernel void k(global int *y) { y[0] = 1; }\n",
+                          &program, &error);
+    assert_string_equal(wrapped_calls.options, "-cl-std=CL2.0");
+    get(context, "probe/matmul.cl", "// language: CL3.0\n", &program, &error);
+    assert_string_equal(wrapped_calls.options, "-cl-std=CL3.0");
+    kn_program_get_source(context, "odd \"name\"\n",
+                          "// language: CLx\nkernel void k(global int *y) { y[0] = 1; }\n", &program, &error);
+    assert_string_equal(wrapped_calls.options, "-cl-std=CL1.2");
+    assert_non_null(program);
+    kn_context_destroy(&context);
+}
+
+/* ---- threads --------------------------------------------------------------------------- */
+
+enum { THREADS = 4 };
+
+typedef struct request_of {
+    kn_context *context;
+    const char *source;
+    kn_program *program;
+    kn_status status;
+    kn_error error;
+} request_of;
+
+static void ask(void *argument) {
+    request_of *request = argument;
+    request->status = kn_program_get_source(request->context, "shared.cl", request->source, &request->program,
+                                            &request->error);
+}
+
+static void ask_all(kn_context *context, const char *source, request_of requests[THREADS]) {
+    const kn_host *host = kn_context_host(context);
+    kn_thread *threads[THREADS];
+    memset(requests, 0, THREADS * sizeof requests[0]);
+    for (int i = 0; i < THREADS; i++) {
+        requests[i].context = context;
+        requests[i].source = source;
+        assert_non_null(threads[i] = kn_thread_start(host, ask, &requests[i]));
+    }
+    for (int i = 0; i < THREADS; i++)
+        kn_thread_join(host, &threads[i]);
+}
+
+static void threads_share_one_compilation(void **state) {
+    kn_context *context = open_context(NULL);
+    request_of requests[THREADS];
+    for (int round = 0; round < 3; round++) {
+        char source[128];
+        snprintf(source, sizeof source, "kernel void k(global int *y) { y[0] = %d; }\n", round);
+        wrapped_reset();
+        ask_all(context, source, requests);
+        assert_int_equal(wrapped_calls.sources, 1);
+        assert_int_equal(wrapped_calls.builds, 1);
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(requests[i].status, KN_OK);
+            assert_non_null(requests[i].program);
+            assert_ptr_equal(requests[i].program, requests[0].program);
+        }
+    }
+    ask_all(context, "kernel void k(global int *y) { y[0] = unknown; }\n", requests);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(requests[i].status, KN_ERROR_COMPILE);
+        assert_null(requests[i].program);
+        assert_non_null(strstr(requests[i].error.text, "unknown"));
+    }
+    kn_context_destroy(&context);
+}
+
+typedef struct seen {
+    uint64_t last, total;
+    int reports;
+} seen;
+
+static void note_progress(void *user, const char *label, uint64_t done, uint64_t total) {
+    seen *progress = user;
+    assert_true(label && label[0]);
+    progress->reports++;
+    progress->last = done;
+    progress->total = total;
+}
+
+static void many_are_compiled_at_once(void **state) {
+    enum { MANY = 5 };
+    seen progress = {0};
+    kn_context_params params = test_params();
+    params.compile_progress = (kn_progress){&progress, note_progress};
+    kn_context *context = open_context(&params);
+    kn_program_request requests[MANY];
+    kn_program *programs[MANY];
+    kn_error error = {0};
+    char preludes[MANY][32];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(preludes[i], sizeof preludes[i], "#define NUMBER %d\n", i % 4); /* one is asked for twice */
+        requests[i] = (kn_program_request){"probe/matmul.cl", preludes[i]};
+    }
+    wrapped_reset();
+    if (kn_program_get_all(context, requests, MANY, programs, &error)) fail_msg("%s", error.text);
+    assert_int_equal(wrapped_calls.sources, 4);
+    assert_int_equal(progress.reports, MANY);
+    assert_int_equal(progress.last, MANY);
+    assert_int_equal(progress.total, MANY);
+    assert_ptr_equal(programs[0], programs[4]);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < i; j++)
+            assert_ptr_not_equal(programs[i], programs[j]);
+    /* Whether threads help was learnt, if there is more than one processor. */
+    double gain = 0;
+    assert_int_equal(kn_verdict_get(context, "compile_threads_gain", &gain), kn_processor_count() > 1);
+    for (int known = 0; known < 2; known++) {
+        kn_verdict_put(context, "compile_threads_gain", known ? 2.0 : 0.5);
+        for (int i = 0; i < 4; i++)
+            snprintf(preludes[i], sizeof preludes[i], "#define ROUND %d\n", 10 * known + i);
+        if (kn_program_get_all(context, requests, 4, programs, &error)) fail_msg("%s", error.text);
+        assert_ptr_not_equal(programs[0], programs[3]);
+    }
+    assert_int_equal(kn_program_get_all(context, requests, 0, programs, &error), KN_OK);
+    /* One that fails is named. */
+    requests[2].prelude = "#error stop here\n";
+    assert_int_equal(kn_program_get_all(context, requests, MANY, programs, &error), KN_ERROR_COMPILE);
+    assert_non_null(strstr(error.text, "stop here"));
+    kn_context_destroy(&context);
+}
+
+int test_programs(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_is_compiled_once),  cmocka_unit_test(includes_are_taken_in_once),
+        cmocka_unit_test(wrong_files_are_named),       cmocka_unit_test(the_compilers_message_is_shown),
+        cmocka_unit_test(a_language_can_be_asked_for), cmocka_unit_test(threads_share_one_compilation),
+        cmocka_unit_test(many_are_compiled_at_once),
+    };
+    return cmocka_run_group_tests_name("device: programs", tests, NULL, NULL);
+}

@@ -1,0 +1,22 @@
+/* OpenCL calls that the linker leads through the tests: counted, and failing on request. */
+#ifndef KN_DEVICE_WRAPPED_H
+#define KN_DEVICE_WRAPPED_H
+
+#include <koine/opencl.h>
+
+typedef struct wrapped {
+    int sources, binaries, builds; /* programs made from source, from a binary; all builds */
+    int buffers;
+    int calls;             /* of all wrapped functions */
+    char options[128];     /* of the last build */
+    const char *fail_name; /* the function that fails with fail_code */
+    int fail_at;           /* or: the call with this number fails; 0 for none */
+    cl_int fail_code;
+    const char *failed; /* which function failed last */
+} wrapped;
+
+extern wrapped wrapped_calls;
+/* Counters to zero, nothing fails. */
+void wrapped_reset(void);
+
+#endif
