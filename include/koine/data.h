@@ -39,8 +39,7 @@ typedef struct kn_dataset_params {
     kn_logger log;
     uint64_t most_samples; /* take the first so many of each part; 0: all of them */
 } kn_dataset_params;
-#define KN_DATASET_DEFAULTS                                                                                  \
-    { sizeof(kn_dataset_params) }
+#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names:
@@ -118,13 +117,12 @@ typedef struct kn_loader kn_loader;
 
 typedef struct kn_loader_params {
     size_t size;
-    uint64_t batch;  /* samples in a batch; 0 means 64 */
+    uint64_t batch;  /* samples in a batch; more than 0 */
     uint64_t seed;   /* of the order */
     bool no_shuffle; /* take the samples in their own order */
     bool drop_last;  /* leave out the last batch of an epoch if it is not full */
 } kn_loader_params;
-#define KN_LOADER_DEFAULTS                                                                                   \
-    { sizeof(kn_loader_params) }
+#define KN_LOADER_DEFAULTS {sizeof(kn_loader_params), 64, 0, false, false}
 KN_API void kn_loader_params_init(kn_loader_params *params);
 
 /* Starts at batch 0 of epoch 0. Uses the dataset's allocator and log. */
@@ -144,8 +142,7 @@ typedef struct kn_batch {
     const kn_feed *feeds;    /* one for each field of the dataset, in its order */
     size_t feed_count;
 } kn_batch;
-#define KN_BATCH_DEFAULTS                                                                                    \
-    { sizeof(kn_batch) }
+#define KN_BATCH_DEFAULTS {sizeof(kn_batch), 0, 0, 0, 0, 0, 0}
 
 /* The next batch; it waits until one is ready. At the end of an epoch it answers
  * KN_OK with count 0 once; the call after that goes on with the next epoch. */

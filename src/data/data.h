@@ -1,0 +1,14 @@
+/* The door of the data room: what rooms above see of datasets beyond <koine/data.h>. */
+#ifndef KN_DATA_H
+#define KN_DATA_H
+
+#include <koine/data.h>
+
+#include "base/base.h"
+
+/* The allocator and log that a dataset was made with; NULL for NULL. */
+const kn_host *kn_dataset_host(const kn_dataset *dataset);
+/* The field that holds class indices, "y" by convention; false if there is none. */
+bool kn_dataset_label_field(const kn_dataset *dataset, size_t *field);
+
+#endif

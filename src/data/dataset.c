@@ -1,0 +1,268 @@
+/* Datasets: handles on the samples of a store, and how they are opened. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+/* What a handle that could not be made says. */
+static const char no_memory[] = "out of host memory: the dataset could not be made";
+
+/* ---- handles ----------------------------------------------------------------------- */
+
+kn_dataset *kn_dataset_new(const kn_host *host) {
+    kn_dataset *dataset = kn_allocate(host, 1, sizeof *dataset);
+    if (dataset) dataset->host = *host;
+    return dataset;
+}
+
+kn_dataset *kn_dataset_view(const kn_dataset *dataset, uint32_t *rows, uint64_t count) {
+    kn_dataset *view = kn_dataset_new(&dataset->host);
+    if (!view) {
+        kn_release(&dataset->host, rows);
+        return NULL;
+    }
+    view->error = dataset->error;
+    if (view->error.status != KN_OK) {
+        kn_release(&dataset->host, rows);
+        return view;
+    }
+    if (!rows && dataset->rows) {
+        rows = kn_resize(&dataset->host, NULL, dataset->count > 0 ? (size_t)dataset->count : 1, sizeof *rows);
+        if (!rows) {
+            kn_fail_memory(&view->error, (size_t)dataset->count * sizeof *rows);
+            return view;
+        }
+        memcpy(rows, dataset->rows, (size_t)dataset->count * sizeof *rows);
+    }
+    view->rows = rows;
+    view->count = count;
+    view->store = kn_store_keep(dataset->store);
+    return view;
+}
+
+/* A failed handle made from NULL or a failed one; NULL stays NULL. */
+static kn_dataset *fail_from(const kn_dataset *dataset) {
+    return dataset ? kn_dataset_view(dataset, NULL, 0) : NULL;
+}
+
+void kn_dataset_destroy(kn_dataset **dataset) {
+    if (!dataset || !*dataset) return;
+    kn_dataset *made = *dataset;
+    kn_host host = made->host;
+    kn_store_leave(made->store);
+    kn_store_leave(made->test);
+    kn_release(&host, made->rows);
+    kn_release(&host, made);
+    *dataset = NULL;
+}
+
+kn_status kn_dataset_status(const kn_dataset *dataset) {
+    return dataset ? dataset->error.status : KN_ERROR_MEMORY;
+}
+
+const char *kn_dataset_error(const kn_dataset *dataset) {
+    return dataset ? dataset->error.text : no_memory;
+}
+
+const kn_host *kn_dataset_host(const kn_dataset *dataset) {
+    return dataset ? &dataset->host : NULL;
+}
+
+static bool usable(const kn_dataset *dataset) {
+    return dataset && dataset->error.status == KN_OK;
+}
+
+/* ---- what is in it -------------------------------------------------------------------- */
+
+uint64_t kn_dataset_count(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->count : 0;
+}
+
+int kn_dataset_classes(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->store->classes : 0;
+}
+
+size_t kn_dataset_field_count(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->store->field_count : 0;
+}
+
+bool kn_dataset_field(const kn_dataset *dataset, size_t index, kn_field *field) {
+    if (!field || index >= kn_dataset_field_count(dataset)) return false;
+    const kn_store_field *from = &dataset->store->fields[index];
+    *field = (kn_field){.name = from->name, .info = from->read, .bytes = from->read_bytes};
+    return true;
+}
+
+bool kn_dataset_find_field(const kn_dataset *dataset, const char *name, size_t *index) {
+    for (size_t i = 0; name && i < kn_dataset_field_count(dataset); i++)
+        if (strcmp(dataset->store->fields[i].name, name) == 0) {
+            if (index) *index = i;
+            return true;
+        }
+    return false;
+}
+
+bool kn_dataset_label_field(const kn_dataset *dataset, size_t *field) {
+    for (size_t i = 0; i < kn_dataset_field_count(dataset); i++)
+        if (dataset->store->fields[i].is_label) {
+            if (field) *field = i;
+            return true;
+        }
+    return false;
+}
+
+kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,
+                          void *destination, size_t bytes) {
+    if (!usable(dataset)) return kn_dataset_status(dataset);
+    const kn_host *host = &dataset->host;
+    if (field >= dataset->store->field_count) {
+        kn_log_write(host, KN_LOG_ERROR, "kn_dataset_read: field %zu, the dataset has %zu", field,
+                     dataset->store->field_count);
+        return KN_ERROR_ARGUMENT;
+    }
+    const kn_store_field *from = &dataset->store->fields[field];
+    if (count > SIZE_MAX / (from->read_bytes + 1) || count * from->read_bytes != bytes) {
+        kn_log_write(host, KN_LOG_ERROR,
+                     "kn_dataset_read: room for %zu bytes, %llu samples of field \"%s\" need %zu each", bytes,
+                     (unsigned long long)count, from->name, from->read_bytes);
+        return KN_ERROR_ARGUMENT;
+    }
+    if (!destination && bytes > 0) {
+        kn_log_write(host, KN_LOG_ERROR, "kn_dataset_read: the destination is NULL");
+        return KN_ERROR_ARGUMENT;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t index = indices ? indices[i] : i;
+        if (index < dataset->count) continue;
+        kn_log_write(host, KN_LOG_ERROR, "kn_dataset_read: index %llu, the dataset has %llu samples",
+                     (unsigned long long)index, (unsigned long long)dataset->count);
+        return KN_ERROR_ARGUMENT;
+    }
+    kn_dataset_gather(dataset, field, indices, count, destination);
+    return KN_OK;
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+bool kn_dataset_has_test(const kn_dataset *dataset) {
+    return usable(dataset) && dataset->test;
+}
+
+kn_dataset *kn_dataset_test(const kn_dataset *dataset) {
+    if (!usable(dataset)) return fail_from(dataset);
+    kn_dataset *test = kn_dataset_new(&dataset->host);
+    if (!test) return NULL;
+    if (!dataset->test) {
+        kn_fail(&test->error, KN_ERROR_NOT_FOUND,
+                "the dataset has no test part of its own; kn_dataset_split sets samples aside");
+        return test;
+    }
+    test->store = kn_store_keep(dataset->test);
+    test->count = test->store->count;
+    return test;
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+void kn_dataset_params_init(kn_dataset_params *params) {
+    if (params) *params = (kn_dataset_params)KN_DATASET_DEFAULTS;
+}
+
+/* The caller's parameters, as many of them as it knows; the rest by default. */
+static void read_params(const kn_dataset_params *params, kn_host *host, kn_source_options *options) {
+    kn_dataset_params known = KN_DATASET_DEFAULTS;
+    if (params) memcpy(&known, params, params->size < sizeof known ? params->size : sizeof known);
+    *host = kn_host_defaults();
+    if (known.allocator.resize) host->allocator = known.allocator;
+    if (known.log.write) host->log = known.log;
+    options->most_samples = known.most_samples == 0 ? UINT64_MAX : known.most_samples;
+}
+
+static kn_status open_source(kn_dataset *dataset, const char *spec, const kn_source_options *options) {
+    static const char *const words[] = {"digits", "idx", "npy"};
+    const char *colon = strchr(spec, ':');
+    const char *rest = colon ? colon + 1 : NULL;
+    size_t length = colon ? (size_t)(colon - spec) : strlen(spec);
+    if (length == 6 && memcmp(spec, "digits", 6) == 0) return kn_source_digits(dataset, rest, options);
+    if (length == 3 && memcmp(spec, "idx", 3) == 0 && rest) return kn_source_idx(dataset, rest, options);
+    if (length == 3 && memcmp(spec, "npy", 3) == 0 && rest) return kn_source_npy(dataset, rest, options);
+    char word[32] = "";
+    if (length < sizeof word) memcpy(word, spec, length);
+    const char *near = kn_nearest_word(word, words, KN_COUNT_OF(words));
+    return kn_fail(
+        &dataset->error, KN_ERROR_ARGUMENT,
+        "data \"%s\": expected digits, digits:train, digits:test, idx:FOLDER or npy:X.npy,Y.npy%s%s%s", spec,
+        near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
+    kn_host host;
+    kn_source_options options;
+    read_params(params, &host, &options);
+    kn_dataset *dataset = kn_dataset_new(&host);
+    if (!dataset) return NULL;
+    if (!spec)
+        kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "kn_dataset_open: the data was not named (spec is NULL)");
+    else
+        open_source(dataset, spec, &options);
+    if (dataset->error.status == KN_OK) dataset->count = dataset->store->count;
+    return dataset;
+}
+
+/* Takes over one array of the caller's. */
+static kn_status add_array(kn_store *store, const kn_dataset_array *array, int classes, uint64_t given,
+                           kn_error *error) {
+    if (!array->name)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: an array has no name");
+    kn_store_field *field;
+    kn_status status = kn_store_add(store, array->name, &array->info, array->as, array->scale, &field, error);
+    if (status != KN_OK) return status;
+    if (given > SIZE_MAX / (field->stored_bytes + 1) || given * field->stored_bytes != array->bytes)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "field \"%s\" has %zu bytes, %llu samples of %zu bytes were expected", array->name,
+                       array->bytes, (unsigned long long)given, field->stored_bytes);
+    if (!array->data && array->bytes > 0)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": its data is NULL", array->name);
+    field->bytes = array->data;
+    if (classes > 0 && strcmp(array->name, "y") == 0) {
+        if (field->read.dtype != KN_INT32 || field->elements != 1)
+            return kn_fail(
+                error, KN_ERROR_SHAPE,
+                "field \"y\" is to hold class indices: one integer a sample, read as int32, was expected");
+        field->is_label = true;
+        store->classes = classes;
+    }
+    return KN_OK;
+}
+
+kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t samples,
+                                   const kn_dataset_array *arrays, size_t count, int classes) {
+    kn_host host;
+    kn_source_options options;
+    read_params(params, &host, &options);
+    kn_dataset *dataset = kn_dataset_new(&host);
+    if (!dataset) return NULL;
+    kn_error *error = &dataset->error;
+    if (samples > UINT32_MAX) {
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "a dataset of %llu samples, at most 4294967295 are possible",
+                (unsigned long long)samples);
+        return dataset;
+    }
+    if (!arrays && count > 0) {
+        kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: arrays is NULL");
+        return dataset;
+    }
+    kn_store *store = kn_store_create(&host, error);
+    if (!store) return dataset;
+    store->count = samples < options.most_samples ? samples : options.most_samples;
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < count && status == KN_OK; i++)
+        status = add_array(store, &arrays[i], classes, samples, error);
+    if (status == KN_OK) status = kn_store_check(store, error);
+    if (status != KN_OK) {
+        kn_store_leave(store);
+        return dataset;
+    }
+    dataset->store = store;
+    dataset->count = store->count;
+    return dataset;
+}

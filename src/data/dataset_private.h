@@ -1,0 +1,93 @@
+/* Datasets: inside of the data room only.
+ *
+ * A store holds the samples of one part of a source; it is shared by all handles
+ * that show some of them and goes with the last. A handle adds which rows. */
+#ifndef KN_DATASET_PRIVATE_H
+#define KN_DATASET_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "data/data.h"
+#include "formats/formats.h"
+
+enum { KN_FIELDS_MAX = 4, KN_FIELD_NAME = 32, KN_STORE_FILES = 4, KN_CLASSES_MAX = 1 << 20 };
+
+typedef struct kn_store kn_store;
+
+typedef struct kn_store_field {
+    char name[KN_FIELD_NAME];
+    kn_tensor_info read; /* one sample as it is read */
+    size_t read_bytes;
+    uint64_t elements; /* of one sample */
+    kn_dtype stored;
+    size_t stored_bytes;  /* one sample */
+    const uint8_t *bytes; /* all samples */
+    float scale;
+    bool is_label;
+} kn_store_field;
+
+struct kn_store {
+    kn_host host;
+    kn_mutex *mutex; /* guards references and the making of samples */
+    int references;
+    uint64_t count;
+    int classes;
+    size_t field_count;
+    kn_store_field fields[KN_FIELDS_MAX];
+    /* Samples that are made when first read: `make` fills one sample of field 0.
+     * states has one byte per sample, 1 once its bytes stand. NULL if all stand. */
+    void (*make)(const kn_store *store, uint64_t sample, uint8_t *bytes);
+    bool make_test; /* for digits: which part */
+    atomic_uchar *states;
+    /* What the fields' bytes lie in. */
+    void *blocks[KN_STORE_FILES];
+    kn_array_file files[KN_STORE_FILES];
+};
+
+/* One reference, which the caller holds. NULL when out of memory. */
+kn_store *kn_store_create(const kn_host *host, kn_error *error);
+kn_store *kn_store_keep(kn_store *store); /* accepts NULL */
+void kn_store_leave(kn_store *store);
+/* Adds a field of `stored` samples: fills in everything but bytes. */
+kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
+                       double scale, kn_store_field **field, kn_error *error);
+/* Whether what is read as int32 fits, and class indices are below the number of classes. */
+kn_status kn_store_check(const kn_store *store, kn_error *error);
+/* The bytes of one sample, made first if they are not there yet. */
+const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row);
+
+struct kn_dataset {
+    kn_host host;
+    kn_error error;
+    kn_store *store; /* NULL for a failed one */
+    uint32_t *rows;  /* of the store, in order; NULL for all of them */
+    uint64_t count;
+    kn_store *test; /* the source's own test part, or NULL */
+};
+
+/* A handle without samples; NULL when out of memory. */
+kn_dataset *kn_dataset_new(const kn_host *host);
+/* Another handle of the same samples, or of some: `rows` (NULL for the same) becomes
+ * the new handle's. Carries the error of a failed one on. */
+kn_dataset *kn_dataset_view(const kn_dataset *dataset, uint32_t *rows, uint64_t count);
+
+static inline uint64_t kn_dataset_row(const kn_dataset *dataset, uint64_t index) {
+    return dataset->rows ? dataset->rows[index] : index;
+}
+
+/* `count` samples of one field as they are read; all indices must be valid. indices
+ * NULL means from the first on. */
+void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
+                       void *destination);
+
+/* ---- sources (source_*.c): fill in dataset->store and perhaps dataset->test ---- */
+
+typedef struct kn_source_options {
+    uint64_t most_samples; /* UINT64_MAX for all */
+} kn_source_options;
+
+kn_status kn_source_digits(kn_dataset *dataset, const char *part, const kn_source_options *options);
+kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options);
+kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options);
+
+#endif

@@ -1,0 +1,93 @@
+/* Reading samples: from the type in which they are stored to float32 or int32. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+/* Elements of type `from`, wherever they lie, to elements of type `to`. */
+#define CONVERT(from, to, expression)                                                                        \
+    for (uint64_t i = 0; i < count; i++) {                                                                   \
+        from value;                                                                                          \
+        memcpy(&value, source + i * sizeof value, sizeof value);                                             \
+        ((to *)target)[i] = (to)(expression);                                                                \
+    }                                                                                                        \
+    break
+
+static void to_float(const kn_store_field *field, const uint8_t *source, uint64_t count, float *target) {
+    const float scale = field->scale;
+    switch (field->stored) {
+    case KN_FLOAT32:
+        if (scale == 1.0f) {
+            memcpy(target, source, (size_t)count * sizeof *target);
+            break;
+        }
+        CONVERT(float, float, value *scale);
+    case KN_FLOAT64:
+        CONVERT(double, float, value *scale);
+    case KN_FLOAT16:
+        CONVERT(uint16_t, float, kn_float_from_half(value) * scale);
+    case KN_BFLOAT16:
+        CONVERT(uint16_t, float, kn_float_from_bfloat(value) * scale);
+    case KN_INT8:
+        CONVERT(int8_t, float, (float)value *scale);
+    case KN_INT16:
+        CONVERT(int16_t, float, (float)value *scale);
+    case KN_INT32:
+        CONVERT(int32_t, float, (float)value *scale);
+    case KN_INT64:
+        CONVERT(int64_t, float, (float)value *scale);
+    case KN_UINT8:
+        CONVERT(uint8_t, float, (float)value *scale);
+    case KN_UINT16:
+        CONVERT(uint16_t, float, (float)value *scale);
+    case KN_UINT32:
+        CONVERT(uint32_t, float, (float)value *scale);
+    case KN_UINT64:
+        CONVERT(uint64_t, float, (float)value *scale);
+    case KN_BOOL:
+        CONVERT(uint8_t, float, value ? scale : 0.0f);
+    }
+}
+
+/* Values were checked to fit when the store was made, or are cut off to their low bits. */
+static void to_int(const kn_store_field *field, const uint8_t *source, uint64_t count, int32_t *target) {
+    switch (field->stored) {
+    case KN_INT32:
+        memcpy(target, source, (size_t)count * sizeof *target);
+        break;
+    case KN_INT8:
+        CONVERT(int8_t, int32_t, value);
+    case KN_INT16:
+        CONVERT(int16_t, int32_t, value);
+    case KN_INT64:
+        CONVERT(int64_t, int32_t, value);
+    case KN_UINT8:
+        CONVERT(uint8_t, int32_t, value);
+    case KN_UINT16:
+        CONVERT(uint16_t, int32_t, value);
+    case KN_UINT32:
+        CONVERT(uint32_t, int32_t, value);
+    case KN_UINT64:
+        CONVERT(uint64_t, int32_t, value);
+    case KN_BOOL:
+        CONVERT(uint8_t, int32_t, value != 0);
+    case KN_FLOAT32:
+    case KN_FLOAT64:
+    case KN_FLOAT16:
+    case KN_BFLOAT16:
+        break; /* refused when the store was made */
+    }
+}
+
+void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
+                       void *destination) {
+    const kn_store_field *from = &dataset->store->fields[field];
+    uint8_t *target = destination;
+    for (uint64_t i = 0; i < count; i++, target += from->read_bytes) {
+        uint64_t row = kn_dataset_row(dataset, indices ? indices[i] : i);
+        const uint8_t *source = kn_store_sample(dataset->store, from, row);
+        if (from->read.dtype == KN_FLOAT32)
+            to_float(from, source, from->elements, (float *)(void *)target);
+        else
+            to_int(from, source, from->elements, (int32_t *)(void *)target);
+    }
+}

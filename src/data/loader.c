@@ -1,0 +1,283 @@
+/* Loaders: batches prepared by a thread, one ahead of the caller.
+ *
+ * There are two slots. The caller holds one while the thread fills the other; the
+ * thread runs on over the end of an epoch, so that the first batch of the next
+ * one is ready, too. All memory is taken when the loader is made. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 64, SLOTS = 2 };
+
+typedef enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_HELD } slot_state;
+
+typedef struct slot {
+    slot_state state;
+    uint64_t epoch, index; /* which batch it holds */
+    uint64_t count;
+    uint64_t *samples;
+    void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
+    kn_feed feeds[KN_FIELDS_MAX];
+} slot;
+
+struct kn_loader {
+    kn_host host;
+    kn_error error;
+    kn_dataset *dataset; /* its own handle */
+    uint64_t batch, seed, batches;
+    bool shuffle;
+    uint32_t *order; /* of the epoch being filled; touched by the thread only */
+    uint64_t order_epoch;
+    bool ordered;
+    slot slots[SLOTS];
+
+    kn_mutex *mutex; /* guards what follows, and the slots' states */
+    kn_condition *changed;
+    kn_thread *thread;
+    bool stop, filling;
+    int fill, take;                  /* the next slot of the thread and of the caller */
+    uint64_t next_epoch, next_index; /* the batch to be filled next */
+    uint64_t epoch, index;           /* the batch to be handed out next; index may be `batches` */
+    double waited;
+};
+
+/* ---- filling (on the thread) --------------------------------------------------------- */
+
+static void arrange(kn_loader *loader, uint64_t epoch) {
+    if (loader->ordered && (loader->order_epoch == epoch || !loader->shuffle)) return;
+    size_t count = (size_t)loader->dataset->count;
+    for (size_t i = 0; i < count; i++)
+        loader->order[i] = (uint32_t)i;
+    if (loader->shuffle) {
+        uint8_t number[8];
+        for (int i = 0; i < 8; i++)
+            number[i] = (uint8_t)(epoch >> (8 * i));
+        uint64_t key = kn_hash_bytes(kn_random_key(loader->seed, "koine.loader"), number, sizeof number);
+        kn_random_shuffle(key, loader->order, count);
+    }
+    loader->ordered = true;
+    loader->order_epoch = epoch;
+}
+
+static void fill_slot(kn_loader *loader, slot *target, uint64_t epoch, uint64_t index) {
+    arrange(loader, epoch);
+    const kn_dataset *dataset = loader->dataset;
+    uint64_t first = index * loader->batch;
+    target->epoch = epoch;
+    target->index = index;
+    target->count = dataset->count - first < loader->batch ? dataset->count - first : loader->batch;
+    for (uint64_t i = 0; i < target->count; i++)
+        target->samples[i] = loader->order[first + i];
+    for (size_t f = 0; f < dataset->store->field_count; f++) {
+        kn_dataset_gather(dataset, f, target->samples, target->count,
+                          (void *)(uintptr_t)target->feeds[f].data);
+        target->feeds[f].bytes = (size_t)target->count * dataset->store->fields[f].read_bytes;
+    }
+}
+
+static void work(void *argument) {
+    kn_loader *loader = argument;
+    kn_mutex_lock(loader->mutex);
+    while (!loader->stop) {
+        slot *target = &loader->slots[loader->fill];
+        if (target->state != SLOT_EMPTY) {
+            kn_condition_wait(loader->changed, loader->mutex);
+            continue;
+        }
+        uint64_t epoch = loader->next_epoch, index = loader->next_index;
+        loader->filling = true;
+        kn_mutex_unlock(loader->mutex);
+        fill_slot(loader, target, epoch, index);
+        kn_mutex_lock(loader->mutex);
+        loader->filling = false;
+        /* A seek meanwhile waits for `filling` to end, then empties the slots. */
+        target->state = SLOT_FULL;
+        loader->fill = (loader->fill + 1) % SLOTS;
+        loader->next_index = index + 1;
+        if (loader->next_index == loader->batches) {
+            loader->next_index = 0;
+            loader->next_epoch = epoch + 1;
+        }
+        kn_condition_broadcast(loader->changed);
+    }
+    kn_mutex_unlock(loader->mutex);
+}
+
+/* ---- making one ----------------------------------------------------------------------- */
+
+void kn_loader_params_init(kn_loader_params *params) {
+    if (params) *params = (kn_loader_params)KN_LOADER_DEFAULTS;
+}
+
+static bool take_slot(kn_loader *loader, slot *made) {
+    const kn_store *store = loader->dataset->store;
+    made->samples = kn_allocate(&loader->host, (size_t)loader->batch, sizeof *made->samples);
+    if (!made->samples) return false;
+    for (size_t f = 0; f < store->field_count; f++) {
+        size_t bytes = store->fields[f].read_bytes;
+        if (bytes > 0 && loader->batch > ((size_t)PTRDIFF_MAX - ALIGNMENT) / bytes) return false;
+        made->blocks[f] = kn_allocate(&loader->host, (size_t)loader->batch * bytes + ALIGNMENT, 1);
+        if (!made->blocks[f]) return false;
+        size_t over = (uintptr_t)made->blocks[f] % ALIGNMENT;
+        made->feeds[f].data = (uint8_t *)made->blocks[f] + (ALIGNMENT - over) % ALIGNMENT;
+        made->feeds[f].name = store->fields[f].name;
+    }
+    return true;
+}
+
+static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_loader_params *params) {
+    kn_error *error = &loader->error;
+    loader->batch = params->batch;
+    loader->seed = params->seed;
+    loader->shuffle = !params->no_shuffle;
+    uint64_t count = dataset->count;
+    if (loader->batch == 0)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a loader's batch of 0 samples; more than 0 were expected");
+    loader->batches = count / loader->batch + (!params->drop_last && count % loader->batch > 0);
+    if (loader->batches == 0)
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "a dataset of %llu samples gives no batch of %llu; a smaller batch was expected, or the last "
+            "one kept",
+            (unsigned long long)count, (unsigned long long)loader->batch);
+    /* A batch larger than the dataset is never full. */
+    if (loader->batch > count) loader->batch = count;
+    loader->dataset = kn_dataset_view(dataset, NULL, count);
+    if (!loader->dataset) return kn_fail_memory(error, sizeof *dataset);
+    if (loader->dataset->error.status != KN_OK) {
+        *error = loader->dataset->error;
+        return error->status;
+    }
+    loader->order = kn_allocate(&loader->host, (size_t)count, sizeof *loader->order);
+    bool taken = loader->order != NULL;
+    for (int i = 0; i < SLOTS && taken; i++)
+        taken = take_slot(loader, &loader->slots[i]);
+    loader->mutex = kn_mutex_create(&loader->host);
+    loader->changed = kn_condition_create(&loader->host);
+    if (!taken || !loader->mutex || !loader->changed)
+        return kn_fail(error, KN_ERROR_MEMORY, "out of host memory for batches of %llu samples",
+                       (unsigned long long)loader->batch);
+    loader->thread = kn_thread_start(&loader->host, work, loader);
+    if (!loader->thread)
+        return kn_fail(error, KN_ERROR_MEMORY, "the thread of a loader could not be started");
+    return KN_OK;
+}
+
+kn_loader *kn_loader_create(const kn_dataset *dataset, const kn_loader_params *params) {
+    if (!dataset) return NULL;
+    kn_loader *loader = kn_allocate(&dataset->host, 1, sizeof *loader);
+    if (!loader) return NULL;
+    loader->host = dataset->host;
+    loader->error = dataset->error;
+    kn_loader_params known = KN_LOADER_DEFAULTS;
+    if (params) memcpy(&known, params, params->size < sizeof known ? params->size : sizeof known);
+    if (loader->error.status == KN_OK) start(loader, dataset, &known);
+    return loader;
+}
+
+void kn_loader_destroy(kn_loader **loader) {
+    if (!loader || !*loader) return;
+    kn_loader *made = *loader;
+    kn_host host = made->host;
+    if (made->thread) {
+        kn_mutex_lock(made->mutex);
+        made->stop = true;
+        kn_condition_broadcast(made->changed);
+        kn_mutex_unlock(made->mutex);
+        kn_thread_join(&host, &made->thread);
+    }
+    kn_condition_destroy(&host, &made->changed);
+    kn_mutex_destroy(&host, &made->mutex);
+    for (int i = 0; i < SLOTS; i++) {
+        kn_release(&host, made->slots[i].samples);
+        for (int f = 0; f < KN_FIELDS_MAX; f++)
+            kn_release(&host, made->slots[i].blocks[f]);
+    }
+    kn_release(&host, made->order);
+    kn_dataset_destroy(&made->dataset);
+    kn_release(&host, made);
+    *loader = NULL;
+}
+
+kn_status kn_loader_status(const kn_loader *loader) {
+    return loader ? loader->error.status : KN_ERROR_MEMORY;
+}
+
+const char *kn_loader_error(const kn_loader *loader) {
+    return loader ? loader->error.text : "out of host memory: the loader could not be made";
+}
+
+uint64_t kn_loader_batches(const kn_loader *loader) {
+    return kn_loader_status(loader) == KN_OK ? loader->batches : 0;
+}
+
+double kn_loader_waited(const kn_loader *loader) {
+    return loader ? loader->waited : 0;
+}
+
+/* ---- handing out (on the caller's thread) ------------------------------------------------ */
+
+/* The caller is done with what it was given last. Needs the mutex. */
+static void release_held(kn_loader *loader) {
+    for (int i = 0; i < SLOTS; i++)
+        if (loader->slots[i].state == SLOT_HELD) {
+            loader->slots[i].state = SLOT_EMPTY;
+            kn_condition_broadcast(loader->changed);
+        }
+}
+
+kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
+    if (kn_loader_status(loader) != KN_OK) return kn_loader_status(loader);
+    if (!batch) return KN_ERROR_ARGUMENT;
+    kn_batch next = {.size = batch->size, .epoch = loader->epoch, .index = loader->index};
+    kn_mutex_lock(loader->mutex);
+    release_held(loader);
+    if (loader->index == loader->batches) {
+        loader->epoch++;
+        loader->index = 0;
+    } else {
+        slot *ready = &loader->slots[loader->take];
+        if (ready->state != SLOT_FULL) {
+            double began = kn_clock();
+            while (ready->state != SLOT_FULL)
+                kn_condition_wait(loader->changed, loader->mutex);
+            loader->waited += kn_clock() - began;
+        }
+        ready->state = SLOT_HELD;
+        loader->take = (loader->take + 1) % SLOTS;
+        loader->index++;
+        next.count = ready->count;
+        next.samples = ready->samples;
+        next.feeds = ready->feeds;
+        next.feed_count = loader->dataset->store->field_count;
+    }
+    kn_mutex_unlock(loader->mutex);
+    memcpy(batch, &next, next.size < sizeof next ? next.size : sizeof next);
+    return KN_OK;
+}
+
+kn_status kn_loader_seek(kn_loader *loader, uint64_t epoch, uint64_t batch) {
+    if (kn_loader_status(loader) != KN_OK) return kn_loader_status(loader);
+    if (batch > loader->batches) {
+        kn_log_write(&loader->host, KN_LOG_ERROR, "kn_loader_seek: batch %llu, an epoch has %llu",
+                     (unsigned long long)batch, (unsigned long long)loader->batches);
+        return KN_ERROR_ARGUMENT;
+    }
+    kn_mutex_lock(loader->mutex);
+    release_held(loader);
+    if (epoch != loader->epoch || batch != loader->index) {
+        /* Keep the thread from a new slot until all are empty again. */
+        while (loader->filling)
+            kn_condition_wait(loader->changed, loader->mutex);
+        for (int i = 0; i < SLOTS; i++)
+            loader->slots[i].state = SLOT_EMPTY;
+        loader->fill = loader->take = 0;
+        loader->epoch = epoch;
+        loader->index = batch;
+        loader->next_epoch = batch == loader->batches ? epoch + 1 : epoch;
+        loader->next_index = batch == loader->batches ? 0 : batch;
+        kn_condition_broadcast(loader->changed);
+    }
+    kn_mutex_unlock(loader->mutex);
+    return KN_OK;
+}

@@ -1,0 +1,120 @@
+/* The store of a dataset: its samples' bytes, and how they are read. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+kn_store *kn_store_create(const kn_host *host, kn_error *error) {
+    kn_store *store = kn_allocate(host, 1, sizeof *store);
+    if (!store) {
+        kn_fail_memory(error, sizeof *store);
+        return NULL;
+    }
+    store->host = *host;
+    store->references = 1;
+    store->mutex = kn_mutex_create(host);
+    if (!store->mutex) {
+        kn_fail_memory(error, sizeof(void *));
+        kn_release(host, store);
+        return NULL;
+    }
+    return store;
+}
+
+kn_store *kn_store_keep(kn_store *store) {
+    if (!store) return NULL;
+    kn_mutex_lock(store->mutex);
+    store->references++;
+    kn_mutex_unlock(store->mutex);
+    return store;
+}
+
+void kn_store_leave(kn_store *store) {
+    if (!store) return;
+    kn_mutex_lock(store->mutex);
+    bool last = --store->references == 0;
+    kn_mutex_unlock(store->mutex);
+    if (!last) return;
+    kn_host host = store->host;
+    for (int i = 0; i < KN_STORE_FILES; i++) {
+        kn_release(&host, store->blocks[i]);
+        kn_array_file_close(&host, &store->files[i]);
+    }
+    kn_release(&host, store->states);
+    kn_mutex_destroy(&host, &store->mutex);
+    kn_release(&host, store);
+}
+
+kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
+                       double scale, kn_store_field **field, kn_error *error) {
+    if (store->field_count == KN_FIELDS_MAX)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": a dataset has at most %d fields", name,
+                       KN_FIELDS_MAX);
+    size_t length = strlen(name);
+    if (length == 0 || length >= KN_FIELD_NAME)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\": a name of 1 to %d letters was expected", name,
+                       KN_FIELD_NAME - 1);
+    for (size_t i = 0; i < store->field_count; i++)
+        if (strcmp(store->fields[i].name, name) == 0)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "field \"%s\" is given twice", name);
+    if (as != KN_FLOAT32 && as != KN_INT32)
+        return kn_fail(error, KN_ERROR_DTYPE, "field \"%s\" is to be read as %s, expected float32 or int32",
+                       name, kn_array_type_name(as));
+    bool real = stored->dtype == KN_FLOAT32 || stored->dtype == KN_FLOAT64 || stored->dtype == KN_FLOAT16 ||
+                stored->dtype == KN_BFLOAT16;
+    if (as == KN_INT32 && real)
+        return kn_fail(error, KN_ERROR_DTYPE,
+                       "field \"%s\" holds %s and is to be read as int32, expected float32", name,
+                       kn_array_type_name(stored->dtype));
+    kn_array sample = {.type = stored->dtype, .rank = stored->rank};
+    memcpy(sample.shape, stored->shape, sizeof sample.shape);
+    if (!kn_array_measure(&sample) || sample.count > (uint64_t)PTRDIFF_MAX / 8)
+        return kn_fail(error, KN_ERROR_SHAPE, "field \"%s\": its type, rank or shape makes no sense", name);
+    kn_store_field *made = &store->fields[store->field_count++];
+    *made = (kn_store_field){.read = *stored, .stored = stored->dtype};
+    memcpy(made->name, name, length + 1);
+    made->read.dtype = as;
+    made->elements = sample.count;
+    made->stored_bytes = (size_t)sample.byte_count;
+    made->read_bytes = (size_t)sample.count * 4;
+    made->scale = scale == 0 ? 1.0f : (float)scale;
+    *field = made;
+    return KN_OK;
+}
+
+/* All elements of one field as an array, for reading them as numbers. */
+static kn_array all_of(const kn_store *store, const kn_store_field *field) {
+    return (kn_array){.type = field->stored, .bytes = field->bytes, .count = store->count * field->elements};
+}
+
+kn_status kn_store_check(const kn_store *store, kn_error *error) {
+    for (size_t f = 0; f < store->field_count; f++) {
+        const kn_store_field *field = &store->fields[f];
+        if (field->read.dtype != KN_INT32 || (store->make && f == 0)) continue;
+        kn_array all = all_of(store, field);
+        double low = field->is_label ? 0 : INT32_MIN, high = field->is_label ? store->classes - 1 : INT32_MAX;
+        for (uint64_t i = 0; i < all.count; i++) {
+            double value = kn_array_number(&all, i);
+            if (!(value >= low && value <= high))
+                return kn_fail(error, KN_ERROR_ARGUMENT,
+                               "field \"%s\" of sample %llu is %.0f, expected %s from %.0f to %.0f",
+                               field->name, (unsigned long long)(i / field->elements), value,
+                               field->is_label ? "a class" : "an integer", low, high);
+        }
+    }
+    return KN_OK;
+}
+
+const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row) {
+    const uint8_t *bytes = field->bytes + row * field->stored_bytes;
+    if (!store->make || field != &store->fields[0]) return bytes;
+    atomic_uchar *state = &store->states[row];
+    if (atomic_load_explicit(state, memory_order_acquire) == 0) {
+        kn_mutex_lock(store->mutex);
+        if (atomic_load_explicit(state, memory_order_relaxed) == 0) {
+            store->make(store, row, (uint8_t *)store->blocks[0] + row * field->stored_bytes);
+            atomic_store_explicit(state, 1, memory_order_release);
+        }
+        kn_mutex_unlock(store->mutex);
+    }
+    return bytes;
+}

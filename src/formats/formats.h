@@ -1,0 +1,155 @@
+/* The door of the formats room: bytes to structures and back. Whatever is read
+ * here may have been made to do harm: every size is checked before memory is
+ * taken and every offset before it is followed. `name` is what messages call the
+ * bytes, usually the path of the file. */
+#ifndef KN_FORMATS_H
+#define KN_FORMATS_H
+
+#include <koine/tensor.h>
+
+#include "base/base.h"
+
+/* ---- arrays (array.c): what npy, IDX and safetensors have in common ---------- */
+
+typedef struct kn_array {
+    kn_dtype type;
+    int rank;
+    int64_t shape[KN_MAX_RANK]; /* row-major */
+    const void *bytes;          /* in the byte order of this machine; not aligned where it lies in a file */
+    uint64_t count, byte_count;
+    void *owned; /* the bytes, if they are the array's own to release; otherwise NULL */
+} kn_array;
+
+/* Bytes of an element; 0 for a number that is no type. */
+size_t kn_array_type_bytes(kn_dtype type);
+/* "float32" and so on; "unknown" for a number that is no type. */
+const char *kn_array_type_name(kn_dtype type);
+/* Sets count and byte_count from type, rank and shape; false when that makes no
+ * sense or the bytes overflow what this machine can address. */
+bool kn_array_measure(kn_array *array);
+void kn_array_finish(const kn_host *host, kn_array *array);
+/* "(3, 28, 28)", cut off at `size`; answers text. */
+const char *kn_array_shape_text(const kn_array *array, char *text, size_t size);
+/* Element `index` as a number: exact for all types but integers above 2^53. */
+double kn_array_number(const kn_array *array, uint64_t index);
+float kn_float_from_half(uint16_t half);
+float kn_float_from_bfloat(uint16_t bits);
+
+/* An array and the file that it lies in. */
+typedef struct kn_array_file {
+    kn_array array;
+    kn_file_view view;
+} kn_array_file;
+void kn_array_file_close(const kn_host *host, kn_array_file *file);
+
+/* ---- npy (npy.c): versions 1 to 3, either byte order, C and Fortran order ------ */
+
+/* The array points into `bytes` if they need no change, otherwise it owns a copy. */
+kn_status kn_npy_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
+                      kn_array *array, kn_error *error);
+kn_status kn_npy_open(const kn_host *host, const char *path, kn_array_file *file, kn_error *error);
+/* Whole or not at all; any type but bfloat16, which npy does not know. */
+kn_status kn_npy_write(const kn_host *host, const char *path, const kn_array *array, kn_error *error);
+
+/* ---- IDX (idx.c): the format of the MNIST files, plain or gzip ------------------ */
+
+kn_status kn_idx_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
+                      kn_array *array, kn_error *error);
+kn_status kn_idx_open(const kn_host *host, const char *path, kn_array_file *file, kn_error *error);
+
+/* ---- gzip (gzip.c) ---------------------------------------------------------------- */
+
+bool kn_gzip_is(const uint8_t *bytes, uint64_t count);
+/* Inflates all members to at most `limit` bytes; more is an error. *inflated is
+ * released with kn_release and has one extra zero byte at its end. */
+kn_status kn_gzip_inflate(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
+                          uint64_t limit, uint8_t **inflated, uint64_t *inflated_count, kn_error *error);
+
+/* ---- JSON (json.c) ------------------------------------------------------------------ */
+
+typedef enum kn_json_kind {
+    KN_JSON_NULL,
+    KN_JSON_BOOL,
+    KN_JSON_NUMBER,
+    KN_JSON_STRING,
+    KN_JSON_ARRAY,
+    KN_JSON_OBJECT,
+} kn_json_kind;
+
+typedef struct kn_json kn_json;
+struct kn_json {
+    kn_json_kind kind;
+    bool truth;
+    double number;
+    const char *text; /* strings decoded to UTF-8, numbers as written; both terminated */
+    size_t length;    /* of text: a string may hold zero bytes */
+    const char *key;  /* of a member of an object, otherwise NULL */
+    size_t key_length;
+    size_t count;    /* items or members */
+    kn_json *first;  /* of them, in the order of the text */
+    kn_json *next;   /* beside this one */
+    uint64_t offset; /* where it begins, in bytes */
+};
+
+/* Reads one value and nothing after it. Refused: more than `size_limit` bytes,
+ * nesting beyond `depth_limit` (at most 256), anything that is not UTF-8, two
+ * members with one key, numbers too large for a double. Messages say
+ * "name:line:column". Everything lives in the arena. */
+kn_status kn_json_read(kn_arena *arena, const char *name, const void *bytes, uint64_t count,
+                       uint64_t size_limit, int depth_limit, kn_json **root, kn_error *error);
+/* The member of an object by its key; NULL if there is none, or no object. */
+const kn_json *kn_json_member(const kn_json *object, const char *key);
+/* A number that is written as an integer and fits; false otherwise. */
+bool kn_json_int64(const kn_json *value, int64_t *number);
+/* "a string", for messages. */
+const char *kn_json_kind_name(kn_json_kind kind);
+
+/* ---- safetensors (safetensors.c, safetensors_writer.c) -------------------------------- */
+
+typedef struct kn_safetensor {
+    const char *name;
+    kn_array array; /* into the file; owns nothing */
+} kn_safetensor;
+
+typedef struct kn_text_pair {
+    const char *key, *value;
+} kn_text_pair;
+
+typedef struct kn_safetensors {
+    kn_safetensor *tensors; /* in the order of the file's header */
+    size_t count;
+    kn_text_pair *metadata;
+    size_t metadata_count;
+    kn_arena arena; /* the rest is private */
+    kn_map by_name;
+    kn_file_view view;
+} kn_safetensors;
+
+/* `host` and `bytes` must outlive the structure. On failure nothing is left to finish. */
+kn_status kn_safetensors_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
+                              kn_safetensors *file, kn_error *error);
+kn_status kn_safetensors_open(const kn_host *host, const char *path, kn_safetensors *file, kn_error *error);
+void kn_safetensors_close(const kn_host *host, kn_safetensors *file);
+/* NULL when there is none of that name. */
+const kn_safetensor *kn_safetensors_find(const kn_safetensors *file, const char *name);
+const char *kn_safetensors_metadata(const kn_safetensors *file, const char *key);
+
+/* Writes a file whole or not at all. All tensors are announced first (their bytes
+ * are not looked at); then the bytes of each follow in the same order, in pieces
+ * of any size. Tensors lie one after the other without padding: put wide types
+ * first if they are to be aligned. */
+typedef struct kn_safetensors_writer kn_safetensors_writer;
+kn_status kn_safetensors_writer_open(const kn_host *host, const char *path, const kn_safetensor *tensors,
+                                     size_t count, const kn_text_pair *metadata, size_t metadata_count,
+                                     kn_safetensors_writer **writer, kn_error *error);
+kn_status kn_safetensors_writer_add(kn_safetensors_writer *writer, const void *bytes, uint64_t count,
+                                    kn_error *error);
+/* Fails if bytes are missing. Destroys the writer either way. */
+kn_status kn_safetensors_writer_commit(kn_safetensors_writer **writer, kn_error *error);
+void kn_safetensors_writer_abandon(kn_safetensors_writer **writer);
+/* All at once, for tensors whose bytes are at hand. */
+kn_status kn_safetensors_write(const kn_host *host, const char *path, const kn_safetensor *tensors,
+                               size_t count, const kn_text_pair *metadata, size_t metadata_count,
+                               kn_error *error);
+
+#endif

@@ -1,0 +1,35 @@
+/* Inside of the formats room only. */
+#ifndef KN_FORMATS_PRIVATE_H
+#define KN_FORMATS_PRIVATE_H
+
+#include "formats/formats.h"
+
+/* Whether this machine keeps the low byte of a number first. */
+bool kn_little_endian(void);
+/* Turns the bytes of each of `count` elements of `size` bytes around; from and to
+ * may be the same. */
+void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
+/* A copy of the array's bytes that the array owns, to be changed by the caller;
+ * NULL, with the error set, when out of memory. Zero bytes give a valid pointer. */
+void *kn_array_own(const kn_host *host, kn_array *array, kn_error *error);
+
+/* What stands at `bytes`, at most 16 of them, in quotes and fit to be shown to a
+ * person whatever they are; "nothing" if count is 0. */
+enum { KN_QUOTE_BYTES = 72 };
+const char *kn_quote(const void *bytes, size_t count, char text[KN_QUOTE_BYTES]);
+
+/* "F32" and so on; NULL for a number that is no type. */
+const char *kn_safetensors_type_name(kn_dtype type);
+
+static inline uint32_t kn_big_uint32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static inline uint64_t kn_little_uint(const uint8_t *bytes, int count) {
+    uint64_t value = 0;
+    for (int i = count - 1; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+#endif
