@@ -1,41 +1,45 @@
 /* Convolution for wide-vector devices (CPUs), float32: forward, and the gradient of x, by one kernel.
  *
  * Values are blocked by the vector width W = KN_WIDTH: x is (N, C/W, H, W', W), y is (N, K/W, H, W', W), with
- * channels padded by zeros to a multiple of W. No halo: a pixel outside the image is read from a line of
- * zeros. Filters are packed in panels of KN_COLUMNS = W * KN_VECTORS target channels: [group][panel][source
- * block][ky][kx][source lane][KN_COLUMNS], and W zeros behind them all (see layout.cl). A tile is KN_ROWS
- * pixels, numbered over rows and images, times KN_COLUMNS channels, in vector registers. A number of y is the
- * sum over source blocks, ky, kx, lanes, in this order: neither item_pixels nor, for filters of up to KN_TAPS
- * taps, pass_blocks changes a bit.
+ * channels padded by zeros to a multiple of W; an x with few channels may be plain instead. No halo: a pixel
+ * outside the image is read from a line of zeros. Filters are packed in panels of KN_COLUMNS = W * KN_VECTORS
+ * target channels: [group][panel][source block][ky][kx][source lane][KN_COLUMNS], and W zeros behind them all
+ * (see layout.cl). A tile is KN_ROWS pixels, numbered over rows and images, times KN_COLUMNS channels, in
+ * vector registers. A number of y is the sum over source blocks, ky, kx, lanes, in this order: neither
+ * item_pixels nor, for filters of up to KN_TAPS taps, pass_blocks changes a bit.
  *
  * Defines, with their defaults:
  *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
- *   KN_VECTORS 4    vectors of a tile: 4, 3, 2 or 1; for KN_WIDTH 8, with its 16 registers, 2 or 1 (default
- * 2) KN_ROWS         pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; 6 and 12 for KN_WIDTH 8
+ *   KN_VECTORS 4    vectors of a tile: 4, 3, 2 or 1; for KN_WIDTH 8, with its 16 registers, 2 (default) or 1
+ *   KN_ROWS         pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
  *   KN_TAPS 64      taps handled at once; larger filters take several rounds
  *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
  *   KN_OPERANDS 0   extra operands of the epilogue, 0 to 4
  *   KN_EPILOGUE(value, e0, e1, e2, e3) (value)
  *                   what is stored; all are vectors, operands that do not exist are zero
  *
- * kn_conv(x, filter, y, OPERANDS, images, x_image, y_image, x_channels, y_channels, x_height, x_width,
- *         y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x, dilation_y,
- *         dilation_x, gradient, item_pixels, pass_blocks, accumulate)
- *   work-groups (1,1,1), global size (ceil(pixels / item_pixels), groups * panels, phases);
- *   x_channels and y_channels are those of one group; with more than one group both are multiples of W;
- *   panels = ceil(ceil(y_channels / W) / KN_VECTORS). x_image and y_image are elements from image to image.
- *   gradient 0: y = x * filter; phases = 1, pixels = images * y_height * y_width.
- *   gradient 1: x is the gradient of the convolution's result and y becomes the gradient of its input; the
- *   filter is packed with its channel roles swapped; stride, pad and dilation are the convolution's own;
+ * kn_conv(x, filter, y, OPERANDS, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height,
+ *         x_width, y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
+ *         dilation_y, dilation_x, gradient, item_pixels, pass_blocks, accumulate)
+ *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), groups * panels, phases) with
+ *   panels = ceil(ceil(y_channels / W) / KN_VECTORS).
+ *   x_channels and y_channels are those of one group; with more than one group both are multiples of W.
+ *   x_lanes: W, or 1 where x is plain, (N, C, H, W'): right for the first layer, with few channels.
+ *   x_image and y_image: elements from image to image.
+ *   gradient 0: y = x * filter. phases = 1, pixels = images * y_height * y_width.
+ *   gradient 1: x is the gradient of the convolution's result and y becomes the gradient of its input. The
+ *   filter is packed with its channel roles swapped; stride, pad and dilation are the convolution's own.
  *   phases = stride_y * stride_x, pixels = images * ceil(y_height / stride_y) * ceil(y_width / stride_x).
- *   Also a transposed convolution's forward pass, whose gradient is then gradient 0.
- *   item_pixels should be a multiple of KN_ROWS. pass_blocks: source blocks per sweep over an item's pixels,
- *   at least 1; filter_height * filter_width * pass_blocks * W * KN_COLUMNS * 4 bytes should fit the L2
- * cache. accumulate: 1 starts the sums from what y holds, 0 from zero. OPERANDS: for each of the KN_OPERANDS
- * (pointer e, e_image, e_block, e_pixel, e_lane): the vector at e + image * e_image + channel block * e_block
- * + pixel * e_pixel; e_lane is 1, or 0 where one number serves all lanes. Lanes beyond the channels are not
- * read. A bias per channel is (bias, 0, W, 0, 1); a value laid out like y is (e, y_image, y_height * y_width
- * * W, W, 1). y shares memory with no input or operand. */
+ *   This is a transposed convolution's forward pass, too; its gradient of x is gradient 0.
+ *   item_pixels: should be a multiple of KN_ROWS.
+ *   pass_blocks: source blocks in one sweep over an item's pixels, at least 1; choose it so that the filter
+ * of a sweep, filter_height * filter_width * pass_blocks * W * KN_COLUMNS * 4 bytes, stays in the L2 cache.
+ *   accumulate: 1 starts the sums from what y holds, 0 from zero.
+ * OPERANDS: for each of the KN_OPERANDS (pointer e, e_image, e_block, e_pixel, e_lane): the vector at
+ *   e + image * e_image + channel block * e_block + pixel * e_pixel; e_lane is 1, or 0 where one number
+ *   serves all lanes. Lanes beyond the channels are not read. A bias per channel is (bias, 0, W, 0, 1); a
+ *   value laid out like y is (e, y_image, y_height * y_width * W, W, 1).
+ * y shares memory with no input or operand. */
 
 #ifndef KN_WIDTH
 #define KN_WIDTH 16
@@ -176,23 +180,24 @@ KN_INLINE vector finish(vector value, int count KN_EACH_OPERAND(KN_FORMAL)) {
 
 KN_WIDE kn_conv(global const float *restrict x, global const float *restrict filter, global float *restrict y,
                 KN_EACH_OPERAND(KN_PARAMETER) int images, KN_INDEX x_image, KN_INDEX y_image, int x_channels,
-                int y_channels, int x_height, int x_width, int y_height, int y_width, int filter_height,
-                int filter_width, int stride_y, int stride_x, int pad_y, int pad_x, int dilation_y,
-                int dilation_x, int gradient, int item_pixels, int pass_blocks, int accumulate) {
+                int x_lanes, int y_channels, int x_height, int x_width, int y_height, int y_width,
+                int filter_height, int filter_width, int stride_y, int stride_x, int pad_y, int pad_x,
+                int dilation_y, int dilation_x, int gradient, int item_pixels, int pass_blocks,
+                int accumulate) {
     float result[KN_ROWS * KN_COLUMNS];
     int source_y[KN_ROWS], source_x[KN_ROWS], target_image[KN_ROWS], target_pixel[KN_ROWS];
     KN_INDEX source[KN_ROWS];
     KN_INDEX tap_filter[KN_TAPS];
     KN_INDEX reach[KN_TAPS][KN_ROWS]; /* where a tap finds a pixel, from the start of a block; -1 outside */
 
-    const int x_blocks = (x_channels + KN_WIDTH - 1) / KN_WIDTH,
+    const int x_blocks = (x_channels + x_lanes - 1) / x_lanes,
               y_blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH;
     const int panels = (y_blocks + KN_VECTORS - 1) / KN_VECTORS, groups = get_global_size(1) / panels;
     const int group = get_global_id(1) / panels, panel = get_global_id(1) % panels;
     const int panel_vectors = min(KN_VECTORS, y_blocks - panel * KN_VECTORS);
-    const KN_INDEX x_plane = (KN_INDEX)x_height * x_width * KN_WIDTH,
+    const KN_INDEX x_plane = (KN_INDEX)x_height * x_width * x_lanes,
                    y_plane = (KN_INDEX)y_height * y_width * KN_WIDTH;
-    const KN_INDEX tap_floats = KN_WIDTH * KN_COLUMNS,
+    const KN_INDEX tap_floats = x_lanes * KN_COLUMNS,
                    block_floats = filter_height * filter_width * tap_floats;
     global const float *zeros = filter + groups * panels * x_blocks * block_floats;
     filter += (group * panels + panel) * x_blocks * block_floats;
@@ -217,7 +222,7 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
             for (int r = 0; r < KN_ROWS; r++) {
                 source_y[r] = i * move_y;
                 source_x[r] = j * move_x;
-                source[r] = image * x_image + ((KN_INDEX)i * move_y * x_width + j * move_x) * KN_WIDTH;
+                source[r] = image * x_image + ((KN_INDEX)i * move_y * x_width + j * move_x) * x_lanes;
                 target_image[r] = image;
                 target_pixel[r] = (first_y + i * step_y) * y_width + first_x + j * step_x;
                 if (r + 1 >= tile_rows && r + 1 < KN_ROWS) continue; /* the last pixel again, never stored */
@@ -252,7 +257,7 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
                     for (int r = 0; r < KN_ROWS; r++) {
                         const int in = (uint)(source_y[r] + off_y) < (uint)x_height &&
                                        (uint)(source_x[r] + off_x) < (uint)x_width;
-                        reach[taps][r] = in ? source[r] + ((KN_INDEX)off_y * x_width + off_x) * KN_WIDTH : -1;
+                        reach[taps][r] = in ? source[r] + ((KN_INDEX)off_y * x_width + off_x) * x_lanes : -1;
                         inside |= in;
                     }
                     tap_filter[taps] = number * tap_floats;
@@ -261,7 +266,7 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
                 if (++kx == filter_width) kx = 0, ky++;
                 if (taps < KN_TAPS && ky < filter_height) continue;
                 for (int block = block0; block < block_end; block++) {
-                    const int lanes = min(KN_WIDTH, x_channels - block * KN_WIDTH);
+                    const int lanes = min(x_lanes, x_channels - block * x_lanes);
                     global const float *from = x + block * x_plane,
                                        *block_filter = filter + block * block_floats;
                     for (int tap = 0; tap < taps; tap++) {
