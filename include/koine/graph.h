@@ -27,7 +27,7 @@ typedef struct kn_graph_params {
     kn_logger log;
 } kn_graph_params;
 KN_API void kn_graph_params_init(kn_graph_params *params);
-#define KN_GRAPH_DEFAULTS {sizeof(kn_graph_params)}
+#define KN_GRAPH_DEFAULTS {sizeof(kn_graph_params), {0, 0}, {0, KN_LOG_ERROR, 0}}
 
 /* NULL params means defaults. NULL only when out of memory. */
 KN_API kn_graph *kn_graph_create(const kn_graph_params *params);

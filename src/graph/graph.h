@@ -237,6 +237,10 @@ typedef struct kn_bind_request {
  * training are left out. Then folds. The caller destroys *bound, which is NULL after a failure. */
 kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t count,
                         const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs, kn_error *error);
+/* Copies what `outputs` need, in training or out of it, symbols and all: for who must outlive the caller's
+ * graph. The caller destroys *copy, which is NULL after a failure. */
+kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
+                        kn_value **copied_outputs, kn_error *error);
 /* Replaces nodes whose inputs are constants by constants, through the rows' references. Values stay where
  * they are (a result becomes a constant); ids change. Random nodes and large results are left alone. */
 kn_status kn_graph_fold(kn_graph *bound, kn_error *error);

@@ -121,7 +121,6 @@ struct kn_operator {
     bool backward;              /* a row that only gradients use */
     bool random;                /* draws from node->random_key and the step counter (its last input) */
     bool training_only;         /* outside training the node is its first input: binding leaves it out */
-    bool identity_outside_training; /* bound without training, its result is its first input (dropout) */
     kn_status (*shape)(kn_shape_call *call); /* pointwise rows: the broadcast shape when NULL */
     kn_status (*gradient)(kn_gradient_call *call); /* NULL: no gradient flows (pointwise rows: see `by`) */
     kn_status (*reference)(kn_reference_call *call); /* pointwise rows: the expression when NULL */

@@ -42,6 +42,8 @@ typedef struct kn_step {
     kn_status failed; /* the first failure, told by kn_step_end */
     const char *problem;
     struct kn_step_define *defines, *last_define; /* while being written */
+    kn_arena *arena;
+    bool wide_indices;
 } kn_step;
 
 /* Collects steps. Made by the plan; memory comes from its arena. */

@@ -1,0 +1,278 @@
+/* Binding: what some outputs need, copied into a new graph in which symbols are numbers. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+typedef struct graph_copying {
+    const kn_graph *from;
+    kn_graph *to;
+    const kn_bind_request *request; /* NULL: symbols stay */
+    bool training;                  /* effects in training, and what only matters there, come along */
+    bool *needed;                   /* by id of the nodes of `from` */
+    kn_value **values;              /* by id of the values of `from`: their copies */
+    kn_error *error;
+} graph_copying;
+
+/* ---- what is needed ----------------------------------------------------------------------------- */
+
+static void need_value(graph_copying *copying, const kn_value *value) {
+    if (value && value->producer) copying->needed[value->producer->id] = true;
+}
+
+/* Nodes stand after those they read, so that one walk backwards finds all. */
+static void need_inputs(graph_copying *copying) {
+    for (size_t i = copying->from->node_count; i-- > 0;) {
+        const kn_node *node = copying->from->nodes[i];
+        for (int j = 0; copying->needed[i] && j < node->input_count; j++)
+            need_value(copying, node->inputs[j]);
+    }
+}
+
+/* An assign belongs to what is needed when that reads its state, or makes a result that its value, over
+ * any number of nodes, is made of. `states` and `made` are by id of the values. */
+static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
+    const kn_graph *from = copying->from;
+    bool changed = false;
+    memset(made, 0, from->value_count);
+    for (size_t i = 0; i < from->node_count; i++) {
+        const kn_node *node = from->nodes[i];
+        bool is_assign = node->operator->class == KN_CLASS_ASSIGN, from_needed = copying->needed[i];
+        for (int j = 0; j < node->input_count; j++) {
+            const kn_value *input = node->inputs[j];
+            if (!input) continue;
+            if (copying->needed[i] && !is_assign && input->kind == KN_VALUE_STATE) states[input->id] = true;
+            if (made[input->id] && !(is_assign && j == 0)) from_needed = true;
+        }
+        for (int j = 0; j < node->output_count; j++)
+            made[node->outputs[j]->id] = from_needed;
+        if (!is_assign || copying->needed[i]) continue;
+        if (from_needed || states[node->inputs[0]->id]) copying->needed[i] = changed = true;
+    }
+    /* A state may be read by nodes that stand behind its assign. */
+    for (size_t i = 0; i < from->node_count; i++)
+        if (from->nodes[i]->operator->class == KN_CLASS_ASSIGN && !copying->needed[i] &&
+            states[from->nodes[i]->inputs[0]->id])
+            copying->needed[i] = changed = true;
+    return changed;
+}
+
+static kn_status find_needed(graph_copying *copying, kn_value *const *outputs, size_t count) {
+    const kn_graph *from = copying->from;
+    for (size_t i = 0; i < count; i++)
+        need_value(copying, outputs[i]);
+    need_inputs(copying);
+    if (!copying->training) return KN_OK;
+    bool *states = kn_allocate(&from->host, from->value_count + 1, sizeof *states);
+    bool *made = kn_allocate(&from->host, from->value_count + 1, sizeof *made);
+    bool memory = states && made;
+    for (size_t i = 0; memory && i < count; i++)
+        if (outputs[i]->kind == KN_VALUE_STATE) states[outputs[i]->id] = true;
+    while (memory && need_assigns(copying, states, made))
+        need_inputs(copying);
+    kn_release(&from->host, states);
+    kn_release(&from->host, made);
+    return memory ? KN_OK : kn_fail_memory(copying->error, from->value_count);
+}
+
+/* ---- copying -------------------------------------------------------------------------------------- */
+
+static kn_status copy_dim(graph_copying *copying, kn_dim dim, kn_dim *result) {
+    const kn_bind_request *request = copying->request;
+    if (!request) return kn_dim_translate(copying->from, dim, copying->to, result, copying->error);
+    return kn_dim_evaluate(copying->from, dim, request->bindings, request->binding_count, result,
+                           copying->error);
+}
+
+static kn_status copy_shape(graph_copying *copying, const kn_value *value, kn_shape *shape) {
+    *shape = (kn_shape){.dtype = value->shape.dtype, .rank = value->shape.rank};
+    for (int i = 0; i < shape->rank; i++) {
+        kn_status status = copy_dim(copying, value->shape.dims[i], &shape->dims[i]);
+        if (status != KN_OK) return kn_fail_in(copying->error, "'%s'", value->name);
+    }
+    if (copying->request) {
+        int64_t elements = kn_shape_elements(shape);
+        if (elements < 0 || elements > INT64_MAX / (int64_t)kn_dtype_bytes(shape->dtype))
+            return kn_fail(copying->error, KN_ERROR_SHAPE, "'%s' %s has more bytes than 64 bits count",
+                           value->name, kn_shape_words(copying->to, shape));
+    }
+    return KN_OK;
+}
+
+/* Inputs, states and constants; the results of nodes come with the nodes. */
+static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
+    kn_shape shape;
+    if (copying->values[value->id] || value->kind == KN_VALUE_RESULT) return KN_OK;
+    kn_status status = copy_shape(copying, value, &shape);
+    if (status != KN_OK) return status;
+    kn_graph *to = copying->to;
+    kn_value *copy = kn_value_make(to, value->kind, &shape);
+    if (!copy || !kn_value_rename(to, copy, value->name)) return kn_fail_memory(copying->error, sizeof *copy);
+    copy->role = value->role;
+    copy->initializer = value->initializer;
+    copy->frozen = value->frozen;
+    if (value->data) {
+        copy->data = kn_arena_copy(&to->arena, value->data, value->data_bytes, 1);
+        copy->data_bytes = value->data_bytes;
+        if (!copy->data) return kn_fail_memory(copying->error, value->data_bytes);
+    }
+    copying->values[value->id] = copy;
+    return KN_OK;
+}
+
+static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
+                                 kn_attribute_value *attributes) {
+    memcpy(attributes, node->attributes, sizeof node->attributes);
+    for (int i = 0; i < node->operator->attribute_count; i++) {
+        if (node->operator->attributes[i].kind != KN_ATTRIBUTE_DIMS) continue;
+        for (int j = 0; j < attributes[i].count; j++) {
+            if (attributes[i].list[j] == -1) continue; /* a place for the shape rule to fill in */
+            kn_status status = copy_dim(copying, node->attributes[i].list[j], &attributes[i].list[j]);
+            if (status != KN_OK)
+                return kn_fail_in(copying->error, "%s '%s', attribute '%s'", node->operator->name, node->name,
+                                  node->operator->attributes[i].name);
+        }
+    }
+    return KN_OK;
+}
+
+static kn_status copy_node(graph_copying *copying, const kn_node *node) {
+    kn_value *inputs[KN_MAX_INPUTS];
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_value *input = node->inputs[i];
+        kn_status status = input ? copy_leaf(copying, input) : KN_OK;
+        if (status != KN_OK) return status;
+        inputs[i] = input ? copying->values[input->id] : NULL;
+    }
+    if (node->operator->training_only && !copying->training && node->input_count> 0) {
+        copying->values[node->outputs[0]->id] = inputs[0];
+        return KN_OK;
+    }
+    kn_status status = copy_attributes(copying, node, attributes);
+    if (status != KN_OK) return status;
+    kn_node_recipe recipe = {.row = node->operator,
+                             .name = node->name,
+                             .inputs = inputs,
+                             .count = node->input_count,
+                             .attributes = attributes,
+                             .derivative = node->derivative,
+                             .origin = node};
+    kn_shape shape;
+    if (node->derivative) {
+        status = copy_shape(copying, node->outputs[0], &shape);
+        if (status != KN_OK) return status;
+        recipe.derivative_shape = &shape;
+    }
+    kn_node *copy = kn_node_make(copying->to, &recipe);
+    if (!copy) {
+        if (copying->error) *copying->error = copying->to->error;
+        return copying->to->error.status;
+    }
+    copy->compute = node->compute;
+    copy->accumulate = node->accumulate;
+    for (int i = 0; i < node->output_count && i < copy->output_count; i++)
+        copying->values[node->outputs[i]->id] = copy->outputs[i];
+    return KN_OK;
+}
+
+static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, size_t count,
+                              kn_value **copies) {
+    kn_graph *to = copying->to;
+    void *list = NULL;
+    if (!kn_reserve(&to->host, &list, &to->output_capacity, count + 1, sizeof *to->outputs))
+        return kn_fail_memory(copying->error, count * sizeof *to->outputs);
+    to->outputs = list;
+    for (size_t i = 0; i < count; i++) {
+        kn_status status = copy_leaf(copying, outputs[i]);
+        if (status != KN_OK) return status;
+        copies[i] = copying->values[outputs[i]->id];
+        to->outputs[to->output_count++] = copies[i];
+    }
+    return KN_OK;
+}
+
+/* "batch=5, length=7", to say with which numbers a rule failed. */
+static void tell_bindings(graph_copying *copying) {
+    const kn_bind_request *request = copying->request;
+    if (!request || request->binding_count == 0 || !copying->error ||
+        copying->error->status == KN_ERROR_MEMORY)
+        return;
+    kn_text words;
+    kn_text_init(&words, &copying->from->host);
+    for (size_t i = 0; i < request->binding_count; i++)
+        kn_text_format(&words, "%s%s=%" PRId64, i ? ", " : "", request->bindings[i].symbol,
+                       request->bindings[i].value);
+    kn_fail_in(copying->error, "with %s", words.data);
+    kn_text_finish(&words);
+}
+
+static kn_status check_request(const kn_graph *graph, kn_value *const *outputs, size_t count,
+                               const kn_bind_request *request, kn_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        if (kn_value_failed(outputs[i])) {
+            if (graph->error.status != KN_OK)
+                return kn_fail(error, graph->error.status, "%s", graph->error.text);
+            return kn_fail(error, KN_ERROR_ARGUMENT, "output %zu is %s", i,
+                           outputs[i] ? "a failed value" : "NULL");
+        }
+        if (outputs[i]->graph != graph)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "output '%s' belongs to another graph",
+                           outputs[i]->name);
+    }
+    for (size_t i = 0; request && i < request->binding_count; i++) {
+        const kn_binding *binding = &request->bindings[i];
+        if (binding->value < 0)
+            return kn_fail(error, KN_ERROR_SHAPE, "the size '%s' cannot be %" PRId64, binding->symbol,
+                           binding->value);
+    }
+    return KN_OK;
+}
+
+static kn_status copy_graph(const kn_graph *graph, kn_value *const *outputs, size_t count,
+                            const kn_bind_request *request, kn_graph **result, kn_value **copies,
+                            kn_error *error) {
+    *result = NULL;
+    kn_status status = check_request(graph, outputs, count, request, error);
+    if (status != KN_OK) return status;
+    kn_graph_params params = KN_GRAPH_DEFAULTS;
+    params.allocator = graph->host.allocator;
+    params.log = graph->host.log;
+    graph_copying copying = {
+        .from = graph, .request = request, .error = error, .training = !request || request->training};
+    copying.to = kn_graph_create(&params);
+    copying.needed = kn_allocate(&graph->host, graph->node_count + 1, sizeof *copying.needed);
+    copying.values = kn_allocate(&graph->host, graph->value_count + 1, sizeof *copying.values);
+    if (!copying.to || !copying.needed || !copying.values) status = kn_fail_memory(error, sizeof *copying.to);
+    if (status == KN_OK && request) {
+        copying.to->bound = true;
+        copying.to->training = request->training;
+        copying.to->seed = request->seed;
+    }
+    if (status == KN_OK) status = find_needed(&copying, outputs, count);
+    for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
+        if (copying.needed[i]) status = copy_node(&copying, graph->nodes[i]);
+    if (status == KN_OK) status = copy_outputs(&copying, outputs, count, copies);
+    if (status != KN_OK) {
+        tell_bindings(&copying);
+        kn_graph_destroy(&copying.to);
+    }
+    kn_release(&graph->host, copying.needed);
+    kn_release(&graph->host, copying.values);
+    *result = copying.to;
+    return status;
+}
+
+kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t count,
+                        const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs,
+                        kn_error *error) {
+    kn_status status = copy_graph(graph, outputs, count, request, bound, bound_outputs, error);
+    if (status == KN_OK) status = kn_graph_fold(*bound, error);
+    if (status != KN_OK) kn_graph_destroy(bound);
+    return status;
+}
+
+kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
+                        kn_value **copied_outputs, kn_error *error) {
+    return copy_graph(graph, outputs, count, NULL, copy, copied_outputs, error);
+}

@@ -1,0 +1,428 @@
+/* Values and nodes: made, checked and joined. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+/* ---- failures ------------------------------------------------------------------------------------- */
+
+kn_value *kn_graph_fail(kn_graph *graph, kn_status status, const char *format, ...) {
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    char text[sizeof graph->error.text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    kn_fail(&graph->error, status, "%s", text);
+    return &graph->failed;
+}
+
+kn_value *kn_graph_fail_with(kn_graph *graph, const kn_error *error) {
+    if (graph->error.status == KN_OK) graph->error = *error;
+    return &graph->failed;
+}
+
+static kn_value *fail_memory(kn_graph *graph) {
+    return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory while a graph was built");
+}
+
+/* ---- values ------------------------------------------------------------------------------------------ */
+
+kn_value *kn_value_make(kn_graph *graph, kn_value_kind kind, const kn_shape *shape) {
+    if (graph->error.status != KN_OK) return NULL;
+    kn_value *value = kn_arena_take(&graph->arena, 1, sizeof *value);
+    void *values = graph->values;
+    if (!value || graph->value_count >= INT32_MAX ||
+        !kn_reserve(&graph->host, &values, &graph->value_capacity, graph->value_count + 1,
+                    sizeof *graph->values)) {
+        fail_memory(graph);
+        return NULL;
+    }
+    graph->values = values;
+    *value =
+        (kn_value){.graph = graph, .id = (int)graph->value_count, .kind = kind, .shape = *shape, .name = ""};
+    graph->values[graph->value_count++] = value;
+    return value;
+}
+
+/* The elements of one row: all but the first dimension. */
+static bool default_initializer(const kn_shape *shape, kn_initializer *initializer) {
+    kn_shape row = {.dtype = shape->dtype, .rank = shape->rank > 0 ? shape->rank - 1 : 0};
+    for (int i = 0; i < row.rank; i++)
+        row.dims[i] = shape->dims[i + 1];
+    int64_t elements = kn_shape_elements(&row);
+    if (elements < 0) return false;
+    *initializer = (kn_initializer){KN_INITIALIZE_UNIFORM, elements > 0 ? 1 / sqrt((double)elements) : 0};
+    return true;
+}
+
+kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
+                       const kn_initializer *initializer) {
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    kn_initializer chosen = {KN_INITIALIZE_FILL, 0};
+    if (initializer)
+        chosen = *initializer;
+    else if (role == KN_STATE_PARAMETER && !default_initializer(shape, &chosen))
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "state '%s', %s: its size has to be a number, without symbols", name,
+                             kn_shape_words(graph, shape));
+    kn_value *value = kn_value_make(graph, KN_VALUE_STATE, shape);
+    if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
+    value->role = role;
+    value->initializer = chosen;
+    return value;
+}
+
+kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *data, size_t bytes) {
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    int64_t elements = kn_shape_elements(shape);
+    size_t size = kn_dtype_bytes(shape->dtype);
+    if (elements < 0 || size == 0 || (uint64_t)elements > SIZE_MAX / size || (size_t)elements * size != bytes)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a constant %s does not have %zu bytes: %s",
+                             kn_shape_words(graph, shape), bytes,
+                             elements < 0 ? "its size has to be a number, without symbols, of at most 64 bits"
+                                          : "give elements times bytes of one element");
+    if (!data && bytes > 0) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a constant without data");
+    const char *name = kn_name_make(graph, "constant");
+    kn_value *value = kn_value_make(graph, KN_VALUE_CONSTANT, shape);
+    if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
+    value->data = kn_arena_copy(&graph->arena, data, bytes, 1);
+    if (!value->data) return fail_memory(graph);
+    value->data_bytes = bytes;
+    return value;
+}
+
+/* ---- rows -----------------------------------------------------------------------------------------------
+ */
+
+void kn_operator_arity(const kn_operator *row, int *least, int *most) {
+    static const char *const letters[] = {"x", "y", "z"};
+    *least = row->min_inputs;
+    *most = row->max_inputs > row->min_inputs ? row->max_inputs : row->min_inputs;
+    if (row->class != KN_CLASS_POINTWISE || *most > 0) return;
+    int count = 0;
+    for (int i = 0; i < (int)KN_COUNT_OF(letters); i++)
+        if (row->value && kn_expression_text_reads(row->value, letters[i])) count = i + 1;
+    *least = *most = count + (row->random ? 1 : 0);
+}
+
+void kn_node_cost(const kn_node *node, kn_cost *cost) {
+    *cost = (kn_cost){0, 0};
+    if (node->operator->cost && node->derivative == 0) {
+        node->operator->cost(node, cost);
+        return;
+    }
+    if (node->operator->class == KN_CLASS_VIEW) return;
+    for (int i = 0; i < node->input_count + node->output_count; i++) {
+        const kn_value *value =
+            i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+        int64_t elements = value ? kn_shape_elements(&value->shape) : 0;
+        if (elements <= 0) continue;
+        cost->bytes += (double)elements * (double)kn_dtype_bytes(value->shape.dtype);
+        if (i >= node->input_count) cost->flops += (double)elements;
+    }
+}
+
+/* The usual rule of a pointwise row: shapes broadcast, types agree. */
+static kn_status pointwise_shape(kn_shape_call *call) {
+    const kn_operator *row = call->row;
+    int count = call->input_count - (row->random ? 1 : 0), typed = -1;
+    kn_shape *result = &call->outputs[0];
+    *result = (kn_shape){.rank = 0};
+    for (int i = 0; i < count; i++) {
+        const kn_value *input = call->inputs[i];
+        if (!input) continue;
+        kn_shape before = *result;
+        if (!kn_shape_broadcast(call->graph, &before, &input->shape, result))
+            return kn_fail(
+                call->error, KN_ERROR_SHAPE,
+                "%s '%s': %s does not fit %s: counted from the last dimension, sizes have to be equal or one "
+                "of them 1; reshape or transpose one of the two",
+                row->name, call->name, kn_shape_words(call->graph, &input->shape),
+                kn_shape_words(call->graph, &before));
+        bool condition = i == 0 && row->mixed_inputs && count > 1;
+        if (condition) {
+            result->dtype = input->shape.dtype;
+            continue;
+        }
+        if (typed >= 0 && call->inputs[typed]->shape.dtype != input->shape.dtype)
+            return kn_fail(call->error, KN_ERROR_DTYPE,
+                           "%s '%s': inputs are %s and %s, and have to be of one type; cast one", row->name,
+                           call->name, kn_dtype_name(call->inputs[typed]->shape.dtype),
+                           kn_dtype_name(input->shape.dtype));
+        typed = i;
+        result->dtype = input->shape.dtype;
+    }
+    if (count > 1 && row->mixed_inputs && call->inputs[0] && call->inputs[0]->shape.dtype != KN_BOOL &&
+        call->inputs[0]->shape.dtype != result->dtype)
+        return kn_fail(call->error, KN_ERROR_DTYPE,
+                       "%s '%s': the condition is %s, and has to be bool or %s; compare first", row->name,
+                       call->name, kn_dtype_name(call->inputs[0]->shape.dtype), kn_dtype_name(result->dtype));
+    if (row->fixed_dtype) result->dtype = row->result_dtype;
+    return KN_OK;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------
+ */
+
+static kn_status check_inputs(kn_graph *graph, const kn_node_recipe *recipe, const char *name,
+                              kn_error *error) {
+    const kn_operator *row = recipe->row;
+    int least, most;
+    kn_operator_arity(row, &least, &most);
+    if (recipe->derivative) most = least = recipe->count;
+    if (recipe->count < least || recipe->count > most) {
+        char range[48];
+        if (least == most)
+            snprintf(range, sizeof range, "%d", least);
+        else
+            snprintf(range, sizeof range, "%d to %d", least, most);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s '%s': takes %s input%s, found %d", row->name, name,
+                       range, most == 1 ? "" : "s", recipe->count);
+    }
+    for (int i = 0; i < recipe->count; i++) {
+        const kn_value *input = recipe->inputs[i];
+        if (!input && i < least && !recipe->derivative)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s '%s': input %d is NULL", row->name, name, i + 1);
+        if (input && input->graph != graph)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s '%s': input %d, '%s', belongs to another graph",
+                           row->name, name, i + 1, input->name);
+    }
+    return KN_OK;
+}
+
+static kn_status check_assign(kn_graph *graph, kn_value *const *inputs, kn_error *error) {
+    const kn_value *state = inputs[0], *value = inputs[1];
+    if (state->kind != KN_VALUE_STATE)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "assign: '%s' is no state; only states outlive a run",
+                       state->name);
+    if (state->assign)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "assign: state '%s' is assigned already; once per run is all", state->name);
+    if (!kn_shape_same(&state->shape, &value->shape) || state->shape.dtype != value->shape.dtype)
+        return kn_fail(error, KN_ERROR_SHAPE,
+                       "assign: state '%s' is %s and '%s' is %s; both have to be alike", state->name,
+                       kn_shape_words(graph, &state->shape), value->name,
+                       kn_shape_words(graph, &value->shape));
+    return KN_OK;
+}
+
+/* What a shape rule answered has to be possible. */
+static kn_status check_output(kn_graph *graph, const kn_operator *row, const char *name,
+                              const kn_shape *shape, kn_error *error) {
+    bool numbers = true;
+    if (shape->rank < 0 || shape->rank > KN_MAX_RANK)
+        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': the result has %d dimensions; %d are the most",
+                       row->name, name, shape->rank, KN_MAX_RANK);
+    if (kn_dtype_bytes(shape->dtype) == 0)
+        return kn_fail(error, KN_ERROR_DTYPE, "%s '%s': the result has no type", row->name, name);
+    for (int i = 0; i < shape->rank; i++) {
+        int64_t number;
+        bool known = kn_dim_constant(graph, shape->dims[i], &number);
+        numbers = numbers && known;
+        if (known && number < 0)
+            return kn_fail(error, KN_ERROR_SHAPE,
+                           "%s '%s': dimension %d of the result would be %lld; the input is too small",
+                           row->name, name, i, (long long)number);
+    }
+    if (!numbers && graph->bound)
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s '%s': the result %s keeps a symbol", row->name, name,
+                       kn_shape_words(graph, shape));
+    if (numbers && (kn_shape_elements(shape) < 0 ||
+                    kn_shape_elements(shape) > INT64_MAX / (int64_t)kn_dtype_bytes(shape->dtype)))
+        return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': the result %s has more bytes than 64 bits count",
+                       row->name, name, kn_shape_words(graph, shape));
+    return KN_OK;
+}
+
+static kn_status infer_shapes(kn_graph *graph, const kn_node_recipe *recipe, kn_shape_call *call) {
+    const kn_operator *row = recipe->row;
+    kn_status status = KN_OK;
+    if (recipe->derivative)
+        call->outputs[0] = *recipe->derivative_shape;
+    else if (row->class == KN_CLASS_ASSIGN)
+        status = check_assign(graph, recipe->inputs, call->error);
+    else if (row->shape)
+        status = row->shape(call);
+    else if (row->class == KN_CLASS_POINTWISE)
+        status = pointwise_shape(call);
+    else
+        status = kn_fail(call->error, KN_ERROR_INTERNAL, "operator '%s' has no shape rule", row->name);
+    if (status != KN_OK && call->error->status == KN_OK)
+        kn_fail(call->error, status, "%s '%s': %s", row->name, call->name, kn_status_message(status));
+    /* Arithmetic of dimensions reports to the graph. */
+    if (status == KN_OK && graph->error.status != KN_OK) {
+        *call->error = graph->error;
+        kn_error_clear(&graph->error);
+        status = kn_fail_in(call->error, "%s '%s'", row->name, call->name);
+    }
+    if (call->output_count < 0 || call->output_count > KN_MAX_OUTPUTS)
+        return kn_fail(call->error, KN_ERROR_INTERNAL, "operator '%s' has too many results", row->name);
+    for (int i = 0; status == KN_OK && i < call->output_count; i++)
+        status = check_output(graph, row, call->name, &call->outputs[i], call->error);
+    return status;
+}
+
+/* The name of output `index`; "" for want of memory. */
+static const char *output_name(kn_graph *graph, const kn_node_recipe *recipe, const kn_node *node,
+                               int index) {
+    const char *stem = node->name, *name;
+    if (recipe->origin && index < recipe->origin->output_count) return recipe->origin->outputs[index]->name;
+    if (recipe->derivative)
+        stem = kn_arena_format(&graph->arena, "%s~gradient", node->name);
+    else if (graph->origin)
+        stem = kn_arena_format(&graph->arena, "%s~%s", node->name, recipe->row->name);
+    if (!stem || index == 0)
+        name = stem;
+    else
+        name = kn_arena_format(&graph->arena, "%s:%d", stem, index);
+    return name ? name : "";
+}
+
+static bool make_outputs(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node,
+                         const kn_shape *shapes) {
+    for (int i = 0; i < node->output_count; i++) {
+        kn_value *value = kn_value_make(graph, KN_VALUE_RESULT, &shapes[i]);
+        if (!value) return false;
+        value->producer = node;
+        value->output_index = i;
+        node->outputs[i] = value;
+        const char *name = output_name(graph, recipe, node, i);
+        if (!*name) {
+            fail_memory(graph);
+            return false;
+        }
+        if (!kn_value_rename(graph, value, name)) return false;
+    }
+    return true;
+}
+
+static void choose_types(kn_node *node) {
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i]->shape.dtype == KN_FLOAT64) node->compute = node->accumulate = KN_FLOAT64;
+}
+
+static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const kn_shape_call *call) {
+    kn_node *node = kn_arena_take(&graph->arena, 1, sizeof *node);
+    void *nodes = graph->nodes;
+    if (!node || graph->node_count >= INT32_MAX ||
+        !kn_reserve(&graph->host, &nodes, &graph->node_capacity, graph->node_count + 1,
+                    sizeof *graph->nodes)) {
+        fail_memory(graph);
+        return NULL;
+    }
+    graph->nodes = nodes;
+    *node = (kn_node){.operator= recipe->row,
+                      .derivative = recipe->derivative,
+                      .input_count = recipe->count,
+                      .output_count = call->output_count};
+    node->name = kn_arena_text(&graph->arena, call->name);
+    node->inputs = kn_arena_copy(&graph->arena, recipe->inputs, (size_t)recipe->count, sizeof *node->inputs);
+    node->outputs = kn_arena_take(&graph->arena, (size_t)call->output_count, sizeof *node->outputs);
+    if (!node->name || !node->inputs || !node->outputs) {
+        fail_memory(graph);
+        return NULL;
+    }
+    memcpy(node->attributes, call->attributes, sizeof node->attributes);
+    if (!make_outputs(graph, recipe, node, call->outputs)) return NULL;
+    choose_types(node);
+    if (graph->bound && recipe->row->random)
+        node->random_key = graph->origin ? graph->origin->random_key : kn_random_key(graph->seed, node->name);
+    node->id = (int)graph->node_count;
+    graph->nodes[graph->node_count++] = node;
+    if (recipe->row->class == KN_CLASS_ASSIGN) node->inputs[0]->assign = node;
+    return node;
+}
+
+kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe) {
+    const kn_operator *row = recipe->row;
+    kn_error error = {0};
+    if (graph->error.status != KN_OK) return NULL;
+    const char *name = recipe->name;
+    if (!name) name = graph->origin ? graph->origin->name : kn_name_make(graph, row->name);
+    kn_status status = check_inputs(graph, recipe, name, &error);
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
+    if (recipe->attributes)
+        memcpy(attributes, recipe->attributes, (size_t)row->attribute_count * sizeof *attributes);
+    else
+        kn_attributes_defaults(graph, row, attributes);
+    if (graph->error.status != KN_OK) return NULL;
+    kn_shape_call call = {.graph = graph,
+                          .row = row,
+                          .name = name,
+                          .input_count = recipe->count,
+                          .inputs = recipe->inputs,
+                          .attributes = attributes,
+                          .output_count = (row->outputs ? row->outputs : 1) + row->hidden,
+                          .error = &error};
+    if (row->class == KN_CLASS_ASSIGN) call.output_count = 0;
+    if (recipe->derivative) call.output_count = 1;
+    if (status == KN_OK) status = infer_shapes(graph, recipe, &call);
+    if (status != KN_OK) {
+        kn_graph_fail_with(graph, &error);
+        return NULL;
+    }
+    return append_node(graph, recipe, &call);
+}
+
+kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs,
+                      int count, const kn_attribute_value *attributes) {
+    if (!graph) return NULL;
+    if (!row || count < 0 || count > KN_MAX_INPUTS)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: between 0 and %d inputs are possible, found %d",
+                             row ? row->name : "an operator that does not exist", KN_MAX_INPUTS, count);
+    for (int i = 0; i < count; i++)
+        if (inputs[i] && inputs[i]->failed) return &graph->failed;
+    kn_node_recipe recipe = {
+        .row = row, .name = name, .inputs = inputs, .count = count, .attributes = attributes};
+    kn_node *node = kn_node_make(graph, &recipe);
+    if (!node) return &graph->failed;
+    return node->output_count > 0 ? node->outputs[0] : node->inputs[0];
+}
+
+kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input, kn_value *gradient) {
+    static const char *const letters[] = {"x", "y", "z"};
+    const kn_operator *row = node->operator;
+    if (gradient && gradient->failed) return &graph->failed;
+    if (input < 0 || input >= (int)KN_COUNT_OF(row->by) || input >= node->input_count || !row->by[input] ||
+        node->derivative || node->input_count > KN_MAX_INPUTS - 2)
+        return kn_graph_fail(graph, KN_ERROR_INTERNAL, "%s '%s' has no gradient by its input %d", row->name,
+                             node->name, input + 1);
+    const char *text = row->by[input];
+    kn_value *inputs[KN_MAX_INPUTS];
+    for (int i = 0; i < node->input_count; i++) {
+        bool step = row->random && i == node->input_count - 1;
+        const char *letter = step ? "uniform" : i < (int)KN_COUNT_OF(letters) ? letters[i] : NULL;
+        inputs[i] = letter && kn_expression_text_reads(text, letter) ? node->inputs[i] : NULL;
+    }
+    inputs[node->input_count] = kn_expression_text_reads(text, "r") ? node->outputs[0] : NULL;
+    inputs[node->input_count + 1] = kn_expression_text_reads(text, "g") ? gradient : NULL;
+    kn_shape shape = node->outputs[0]->shape;
+    shape.dtype = node->inputs[input]->shape.dtype;
+    const kn_node *origin = graph->origin;
+    graph->origin = node; /* the stream of random numbers is the node's own */
+    kn_node_recipe recipe = {.row = row,
+                             .name = node->name,
+                             .inputs = inputs,
+                             .count = node->input_count + 2,
+                             .attributes = node->attributes,
+                             .derivative = 1 + input,
+                             .derivative_shape = &shape};
+    kn_node *made = kn_node_make(graph, &recipe);
+    graph->origin = origin;
+    return made ? made->outputs[0] : &graph->failed;
+}
+
+void kn_assign(kn_graph *graph, kn_value *state, kn_value *value) {
+    if (!graph) return;
+    const kn_operator *row = kn_operator_find("assign");
+    if (!row) {
+        kn_graph_fail(graph, KN_ERROR_INTERNAL, "the operator 'assign' is missing");
+        return;
+    }
+    kn_node_add(graph, row, state ? state->name : NULL, (kn_value *[]){state, value}, 2, NULL);
+}

@@ -1,0 +1,329 @@
+/* Pointwise expressions as OpenCL C, for scalars and for vectors.
+ *
+ * OpenCL compares scalars to 0 and 1 and vectors to 0 and -1 in integers as wide as the elements, and
+ * chooses with ?: and with select. Each term is therefore written as one of two things, a number or a
+ * condition, and turned from one into the other where it is used as the other. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+typedef struct expression_printer {
+    const char *type;
+    bool vector, whole; /* more than one lane; integers */
+    char base[16];      /* the type of one lane */
+    const char *const *replacements;
+    kn_text *text;
+} expression_printer;
+
+static void print_number(const expression_printer *printer, const kn_term *term);
+static void print_condition(const expression_printer *printer, const kn_term *term);
+
+static void printer_init(expression_printer *printer, const char *type, const char *const *replacements,
+                         kn_text *text) {
+    size_t length = strcspn(type, "0123456789");
+    if (length >= sizeof printer->base) length = sizeof printer->base - 1;
+    *printer = (expression_printer){.type = type, .replacements = replacements, .text = text};
+    memcpy(printer->base, type, length);
+    printer->vector = type[strcspn(type, "0123456789")] != '\0';
+    printer->whole =
+        strcmp(printer->base, "float") && strcmp(printer->base, "double") && strcmp(printer->base, "half");
+}
+
+/* One lane's literal. Single precision has its own suffix; half has none of its own. */
+static void print_lane(const expression_printer *printer, double number) {
+    kn_text *text = printer->text;
+    bool is_double = strcmp(printer->base, "double") == 0;
+    if (printer->whole) {
+        int64_t integer;
+        kn_element_set(KN_INT64, &integer, 0, number);
+        kn_text_format(text, integer > INT32_MAX || integer < INT32_MIN ? "%lldL" : "%lld",
+                       (long long)integer);
+        return;
+    }
+    if (isnan(number) || isinf(number)) {
+        kn_text_add(text, isnan(number) ? "NAN" : number > 0 ? "INFINITY" : "-INFINITY");
+        return;
+    }
+    size_t start = text->length;
+    if (is_double)
+        kn_text_number(text, number);
+    else
+        kn_text_number_float(text, (float)number);
+    if (kn_text_failed(text)) return;
+    /* A double above the range of float: the shortest float is then infinite. */
+    if (strstr(text->data + start, "inf")) {
+        text->length = start;
+        kn_text_add(text, number > 0 ? "INFINITY" : "-INFINITY");
+        return;
+    }
+    if (!strpbrk(text->data + start, ".e")) kn_text_add(text, ".0");
+    if (!is_double) kn_text_add(text, "f");
+}
+
+static void print_literal(const expression_printer *printer, double number) {
+    bool plain = !printer->vector && strcmp(printer->base, "half") && !isnan(number) && !isinf(number);
+    bool negative = signbit(number) && !isnan(number);
+    if (!plain) kn_text_format(printer->text, "(%s)", printer->type);
+    if (!plain || negative) kn_text_add(printer->text, "(");
+    if (printer->vector && strcmp(printer->base, "half") == 0) kn_text_add(printer->text, "(half)");
+    print_lane(printer, number);
+    if (!plain || negative) kn_text_add(printer->text, ")");
+}
+
+void kn_expression_literal(double number, const char *type, kn_text *text) {
+    expression_printer printer;
+    printer_init(&printer, type, NULL, text);
+    print_literal(&printer, number);
+}
+
+static bool is_condition(const kn_term *term) {
+    switch (term->kind) {
+    case KN_TERM_NOT:
+    case KN_TERM_LESS:
+    case KN_TERM_LESS_EQUAL:
+    case KN_TERM_GREATER:
+    case KN_TERM_GREATER_EQUAL:
+    case KN_TERM_EQUAL:
+    case KN_TERM_NOT_EQUAL:
+    case KN_TERM_AND:
+    case KN_TERM_OR:
+        return true;
+    case KN_TERM_CALL:
+        return term->function == KN_FUNCTION_ISNAN;
+    default:
+        return false;
+    }
+}
+
+/* (left operator right), both sides numbers or both conditions. */
+static void print_pair(const expression_printer *printer, const kn_term *term, const char *operator,
+                       bool conditions) {
+    void (*print)(const expression_printer *, const kn_term *) = conditions ? print_condition : print_number;
+    kn_text_add(printer->text, "(");
+    print(printer, term->parts[0]);
+    kn_text_format(printer->text, " %s ", operator);
+    print(printer, term->parts[1]);
+    kn_text_add(printer->text, ")");
+}
+
+static void print_condition(const expression_printer *printer, const kn_term *term) {
+    switch (term->kind) {
+    case KN_TERM_LESS:
+        print_pair(printer, term, "<", false);
+        return;
+    case KN_TERM_LESS_EQUAL:
+        print_pair(printer, term, "<=", false);
+        return;
+    case KN_TERM_GREATER:
+        print_pair(printer, term, ">", false);
+        return;
+    case KN_TERM_GREATER_EQUAL:
+        print_pair(printer, term, ">=", false);
+        return;
+    case KN_TERM_EQUAL:
+        print_pair(printer, term, "==", false);
+        return;
+    case KN_TERM_NOT_EQUAL:
+        print_pair(printer, term, "!=", false);
+        return;
+    /* The lanes of a condition are all bits or none, so that & and | do for both. */
+    case KN_TERM_AND:
+        print_pair(printer, term, "&", true);
+        return;
+    case KN_TERM_OR:
+        print_pair(printer, term, "|", true);
+        return;
+    case KN_TERM_NOT:
+        kn_text_add(printer->text, "(!");
+        print_condition(printer, term->parts[0]);
+        kn_text_add(printer->text, ")");
+        return;
+    default:
+        break;
+    }
+    if (is_condition(term)) { /* isnan */
+        kn_text_add(printer->text, printer->whole ? "(0 != " : "isnan(");
+        if (printer->whole) kn_text_add(printer->text, "0 * ");
+        print_number(printer, term->parts[0]);
+        kn_text_add(printer->text, ")");
+        return;
+    }
+    kn_text_add(printer->text, "(");
+    print_number(printer, term);
+    kn_text_add(printer->text, " != ");
+    print_literal(printer, 0);
+    kn_text_add(printer->text, ")");
+}
+
+static void print_choice(const expression_printer *printer, const kn_term *condition, const kn_term *yes,
+                         const kn_term *no) {
+    kn_text *text = printer->text;
+    if (printer->vector) {
+        kn_text_add(text, "select(");
+        print_number(printer, no);
+        kn_text_add(text, ", ");
+        print_number(printer, yes);
+        kn_text_add(text, ", ");
+        print_condition(printer, condition);
+    } else {
+        kn_text_add(text, "(");
+        print_condition(printer, condition);
+        kn_text_add(text, " ? ");
+        print_number(printer, yes);
+        kn_text_add(text, " : ");
+        print_number(printer, no);
+    }
+    kn_text_add(text, ")");
+}
+
+static void print_function(const expression_printer *printer, const char *function, const kn_term *term) {
+    kn_text_format(printer->text, "%s(", function);
+    for (int i = 0; i < 2 && term->parts[i]; i++) {
+        if (i > 0) kn_text_add(printer->text, ", ");
+        print_number(printer, term->parts[i]);
+    }
+    kn_text_add(printer->text, ")");
+}
+
+/* min and max as "y if x is beyond y or y is NaN, else x", which lets NaN through. */
+static void print_extreme(const expression_printer *printer, const kn_term *term) {
+    const kn_term *x = term->parts[0], *y = term->parts[1];
+    kn_term beyond = {.kind = term->function == KN_FUNCTION_MAX ? KN_TERM_LESS : KN_TERM_GREATER,
+                      .parts = {x, y}};
+    kn_term missing = {.kind = KN_TERM_CALL, .function = KN_FUNCTION_ISNAN, .parts = {y}};
+    kn_term either = {.kind = KN_TERM_OR, .parts = {&beyond, &missing}};
+    bool never_missing = printer->whole || y->kind == KN_TERM_NUMBER;
+    print_choice(printer, never_missing ? &beyond : &either, y, x);
+}
+
+static void print_sigmoid(const expression_printer *printer, const kn_term *x) {
+    kn_text *text = printer->text;
+    kn_text_add(text, "(");
+    print_literal(printer, 1);
+    kn_text_add(text, " / (");
+    print_literal(printer, 1);
+    kn_text_add(text, " + exp(-");
+    print_number(printer, x);
+    kn_text_add(text, ")))");
+}
+
+static void print_softplus(const expression_printer *printer, const kn_term *x) {
+    kn_text *text = printer->text;
+    kn_text_add(text, "(fmax(");
+    print_number(printer, x);
+    kn_text_add(text, ", ");
+    print_literal(printer, 0);
+    kn_text_add(text, ") + log1p(exp(-fabs(");
+    print_number(printer, x);
+    kn_text_add(text, "))))");
+}
+
+static void print_call(const expression_printer *printer, const kn_term *term) {
+    switch (term->function) {
+    case KN_FUNCTION_EXP:
+        print_function(printer, "exp", term);
+        return;
+    case KN_FUNCTION_LOG:
+        print_function(printer, "log", term);
+        return;
+    case KN_FUNCTION_SQRT:
+        print_function(printer, "sqrt", term);
+        return;
+    case KN_FUNCTION_RSQRT:
+        print_function(printer, "rsqrt", term);
+        return;
+    case KN_FUNCTION_SIN:
+        print_function(printer, "sin", term);
+        return;
+    case KN_FUNCTION_COS:
+        print_function(printer, "cos", term);
+        return;
+    case KN_FUNCTION_TANH:
+        print_function(printer, "tanh", term);
+        return;
+    case KN_FUNCTION_ERF:
+        print_function(printer, "erf", term);
+        return;
+    case KN_FUNCTION_POW:
+        print_function(printer, "pow", term);
+        return;
+    case KN_FUNCTION_FLOOR:
+        print_function(printer, printer->whole ? "" : "floor", term);
+        return;
+    case KN_FUNCTION_ABS: {
+        kn_term zero = {.kind = KN_TERM_NUMBER},
+                opposite = {.kind = KN_TERM_NEGATE, .parts = {term->parts[0]}};
+        kn_term below = {.kind = KN_TERM_LESS, .parts = {term->parts[0], &zero}};
+        /* OpenCL's abs of integers answers an unsigned type. */
+        if (printer->whole)
+            print_choice(printer, &below, &opposite, term->parts[0]);
+        else
+            print_function(printer, "fabs", term);
+        return;
+    }
+    case KN_FUNCTION_MIN:
+    case KN_FUNCTION_MAX:
+        print_extreme(printer, term);
+        return;
+    case KN_FUNCTION_SIGMOID:
+        print_sigmoid(printer, term->parts[0]);
+        return;
+    case KN_FUNCTION_SOFTPLUS:
+        print_softplus(printer, term->parts[0]);
+        return;
+    case KN_FUNCTION_ISNAN:
+        return; /* a condition */
+    }
+}
+
+static void print_number(const expression_printer *printer, const kn_term *term) {
+    if (is_condition(term)) {
+        kn_term one = {.kind = KN_TERM_NUMBER, .number = 1}, zero = {.kind = KN_TERM_NUMBER};
+        print_choice(printer, term, &one, &zero);
+        return;
+    }
+    switch (term->kind) {
+    case KN_TERM_NUMBER:
+        print_literal(printer, term->number);
+        return;
+    case KN_TERM_NAME: {
+        const char *word = printer->replacements[term->name];
+        kn_text_format(printer->text, *word == '-' ? "(%s)" : "%s",
+                       word); /* "--" would be another operator */
+        return;
+    }
+    case KN_TERM_NEGATE:
+        kn_text_add(printer->text, "(-");
+        print_number(printer, term->parts[0]);
+        kn_text_add(printer->text, ")");
+        return;
+    case KN_TERM_ADD:
+        print_pair(printer, term, "+", false);
+        return;
+    case KN_TERM_SUBTRACT:
+        print_pair(printer, term, "-", false);
+        return;
+    case KN_TERM_MULTIPLY:
+        print_pair(printer, term, "*", false);
+        return;
+    case KN_TERM_DIVIDE:
+        print_pair(printer, term, "/", false);
+        return;
+    case KN_TERM_CHOOSE:
+        print_choice(printer, term->parts[0], term->parts[1], term->parts[2]);
+        return;
+    default:
+        print_call(printer, term);
+        return;
+    }
+}
+
+void kn_expression_print(const kn_expression *expression, const char *type, const char *const *replacements,
+                         kn_text *text) {
+    expression_printer printer;
+    printer_init(&printer, type, replacements, text);
+    kn_text_add(text, "(");
+    print_number(&printer, expression->root);
+    kn_text_add(text, ")");
+}

@@ -1,0 +1,182 @@
+/* What the files of the graph room share. */
+#ifndef KN_GRAPH_PRIVATE_H
+#define KN_GRAPH_PRIVATE_H
+
+#include "graph/graph.h"
+
+/* ---- 64-bit arithmetic that tells when it overflows ------------------------------------------ */
+
+static inline bool kn_add_fits(int64_t left, int64_t right, int64_t *result) {
+    if (right > 0 ? left > INT64_MAX - right : left < INT64_MIN - right) return false;
+    *result = left + right;
+    return true;
+}
+
+static inline bool kn_multiply_fits(int64_t left, int64_t right, int64_t *result) {
+    if (left != 0 && right != 0) {
+        if (left == INT64_MIN || right == INT64_MIN) {
+            if (left != 1 && right != 1) return false;
+        } else {
+            int64_t size = left < 0 ? -left : left;
+            if ((right < 0 ? -right : right) > INT64_MAX / size) return false;
+        }
+    }
+    *result = left * right;
+    return true;
+}
+
+/* Rounds down, as dimensions do: -1 / 2 is -1. `right` is positive. */
+static inline int64_t kn_floor_divide(int64_t left, int64_t right) {
+    int64_t quotient = left / right;
+    return left % right < 0 ? quotient - 1 : quotient;
+}
+
+/* ---- dimension.c, dimension_text.c, dimension_value.c ------------------------------------------ */
+
+enum { KN_DIM_TERMS = 24, KN_DIM_DEGREE = 6, KN_DIM_WEIGHT = 200 };
+
+/* coefficient * product of atoms, which are sorted; atoms are symbols and quotients of sums. */
+typedef struct kn_dim_term {
+    int64_t coefficient;
+    int degree;
+    int atoms[KN_DIM_DEGREE];
+} kn_dim_term;
+
+/* Terms in order: higher degree first, then by atoms; the bare number last. Coefficients are not 0. */
+typedef struct kn_dim_sum {
+    int count;
+    kn_dim_term terms[KN_DIM_TERMS];
+} kn_dim_sum;
+
+typedef struct kn_dim_atom {
+    const char *symbol;            /* or, where NULL: */
+    kn_dim numerator, denominator; /* rounded down */
+    int weight;                    /* how many atoms stand in it, itself included */
+} kn_dim_atom;
+
+typedef struct kn_dim_stored {
+    int count;
+    const kn_dim_term *terms;
+} kn_dim_stored;
+
+struct kn_dim_table {
+    kn_dim_stored *sums;
+    size_t sum_count, sum_capacity;
+    kn_dim_atom *atoms;
+    size_t atom_count, atom_capacity;
+    kn_map sum_index, atom_index; /* from their bytes to position + 1 */
+};
+
+bool kn_dim_table_init(kn_graph *graph);
+void kn_dim_table_finish(kn_graph *graph);
+/* Numbers become sums of one term (of none: 0). */
+void kn_dim_load(const kn_graph *graph, kn_dim dim, kn_dim_sum *sum);
+/* As the public ones, with the failure in `error` and the graph's own error untouched. */
+typedef enum kn_dim_operation {
+    KN_DIM_ADD,
+    KN_DIM_SUBTRACT,
+    KN_DIM_MULTIPLY,
+    KN_DIM_DIVIDE
+} kn_dim_operation;
+kn_status kn_dim_combine(kn_graph *graph, kn_dim_operation operation, kn_dim left, kn_dim right,
+                         kn_dim *result, kn_error *error);
+kn_status kn_dim_name(kn_graph *graph, const char *name, size_t length, kn_dim *result, kn_error *error);
+kn_status kn_dim_read(kn_graph *graph, const char *text, size_t length, kn_dim *result, kn_error *error);
+/* May be negative. */
+kn_status kn_dim_number(const kn_graph *graph, kn_dim dim, const kn_binding *bindings, size_t count,
+                        int64_t *number, kn_error *error);
+/* The same expression in another graph. */
+kn_status kn_dim_translate(const kn_graph *from, kn_dim dim, kn_graph *to, kn_dim *result, kn_error *error);
+
+/* ---- build.c ------------------------------------------------------------------------------------- */
+
+/* Records an error that already happened as the graph's; answers the failed value. */
+kn_value *kn_graph_fail_with(kn_graph *graph, const kn_error *error);
+/* A value without a name, in no list of names yet; NULL (and a failed graph) when memory is out. */
+kn_value *kn_value_make(kn_graph *graph, kn_value_kind kind, const kn_shape *shape);
+/* Gives a value its name; in a bound graph one that is taken gets a number behind it. */
+bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name);
+/* Letters, digits, '_', '.', '/' and '-', at least one. */
+bool kn_name_valid(const char *name);
+
+/* How to make a node that is not as kn_node_add makes it. */
+typedef struct kn_node_recipe {
+    const kn_operator *row;
+    const char *name; /* NULL: made from the row's */
+    kn_value *const *inputs;
+    int count;
+    const kn_attribute_value *attributes; /* NULL: defaults */
+    int derivative;
+    const kn_shape *derivative_shape; /* of the value node's result, with `derivative` */
+    const kn_node *origin;            /* copied from another graph: its outputs' names are kept; or NULL */
+} kn_node_recipe;
+/* NULL where it failed, with the graph's error set. */
+kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe);
+
+/* ---- expression.c ------------------------------------------------------------------------------------ */
+
+typedef enum kn_term_kind {
+    KN_TERM_NUMBER,
+    KN_TERM_NAME,
+    /* of one */
+    KN_TERM_NEGATE,
+    KN_TERM_NOT,
+    /* of two */
+    KN_TERM_ADD,
+    KN_TERM_SUBTRACT,
+    KN_TERM_MULTIPLY,
+    KN_TERM_DIVIDE,
+    KN_TERM_LESS,
+    KN_TERM_LESS_EQUAL,
+    KN_TERM_GREATER,
+    KN_TERM_GREATER_EQUAL,
+    KN_TERM_EQUAL,
+    KN_TERM_NOT_EQUAL,
+    KN_TERM_AND,
+    KN_TERM_OR,
+    /* of three */
+    KN_TERM_CHOOSE,
+    KN_TERM_CALL, /* of one or two */
+} kn_term_kind;
+
+typedef enum kn_function {
+    KN_FUNCTION_EXP,
+    KN_FUNCTION_LOG,
+    KN_FUNCTION_SQRT,
+    KN_FUNCTION_RSQRT,
+    KN_FUNCTION_ABS,
+    KN_FUNCTION_SIN,
+    KN_FUNCTION_COS,
+    KN_FUNCTION_TANH,
+    KN_FUNCTION_ERF,
+    KN_FUNCTION_POW,
+    KN_FUNCTION_MIN,
+    KN_FUNCTION_MAX,
+    KN_FUNCTION_FLOOR,
+    KN_FUNCTION_ISNAN,
+    KN_FUNCTION_SIGMOID,
+    KN_FUNCTION_SOFTPLUS,
+} kn_function;
+
+typedef struct kn_term {
+    kn_term_kind kind;
+    kn_function function;
+    double number;
+    int name;   /* position in the expression's names */
+    int weight; /* how many terms are printed for it */
+    const struct kn_term *parts[3];
+} kn_term;
+
+struct kn_expression {
+    const char *text;
+    const kn_term *root;
+    const char **names;
+    int name_count;
+};
+
+enum { KN_EXPRESSION_NAMES = 32, KN_EXPRESSION_DEPTH = 64, KN_EXPRESSION_WEIGHT = 4000 };
+
+/* Whether the text reads the name; no parsing, so it cannot fail. */
+bool kn_expression_text_reads(const char *text, const char *name);
+
+#endif

@@ -1,0 +1,108 @@
+/* Names: the user's, those made for values without one, and the scopes in front of them. */
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+bool kn_name_valid(const char *name) {
+    if (!name || !*name) return false;
+    for (const char *c = name; *c; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
+        bool other = (*c >= '0' && *c <= '9') || *c == '_' || *c == '.' || *c == '/' || *c == '-';
+        if (!letter && !other) return false;
+    }
+    return true;
+}
+
+/* The next number of a counter, from 1; 0 when memory is out. */
+static size_t count_up(kn_graph *graph, const char *key) {
+    uintptr_t number = (uintptr_t)kn_map_get_text(&graph->counters, key) + 1;
+    return kn_map_put_text(&graph->counters, key, (void *)number) ? number : 0;
+}
+
+const char *kn_name_make(kn_graph *graph, const char *kind) {
+    const char *stem = kn_arena_format(&graph->arena, "%s%s", graph->scope, kind);
+    for (;;) {
+        size_t number = stem ? count_up(graph, stem) : 0;
+        const char *name = number ? kn_arena_format(&graph->arena, "%s%zu", stem, number) : NULL;
+        if (!name) {
+            kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for a name");
+            return "";
+        }
+        if (!kn_map_get_text(&graph->names, name)) return name;
+    }
+}
+
+const char *kn_name_here(kn_graph *graph, const char *name) {
+    if (!kn_name_valid(name)) {
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                      "'%.100s' is no name: letters, digits, '_', '.', '/' and '-' are, and at least one",
+                      name ? name : "");
+        return "";
+    }
+    const char *whole = kn_arena_format(&graph->arena, "%s%s", graph->scope, name);
+    if (!whole) kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for a name");
+    return whole ? whole : "";
+}
+
+/* In bound graphs, "relu1" that is taken becomes "relu1~2". */
+static const char *vary(kn_graph *graph, const char *name) {
+    const char *stem = kn_arena_format(&graph->arena, "%s~", name), *varied = name;
+    while (varied && kn_map_get_text(&graph->names, varied)) {
+        size_t number = stem ? count_up(graph, stem) : 0;
+        varied = number ? kn_arena_format(&graph->arena, "%s%zu", stem, number + 1) : NULL;
+    }
+    return varied;
+}
+
+bool kn_value_rename(kn_graph *graph, kn_value *value, const char *name) {
+    kn_value *holder = kn_map_get_text(&graph->names, name);
+    if (holder == value) return true;
+    if (holder && !graph->bound) {
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "the name '%s' is taken; names are unique in a graph", name);
+        return false;
+    }
+    if (holder)
+        name = vary(graph, name);
+    else
+        name = kn_arena_text(&graph->arena, name);
+    if (!name || !kn_map_put_text(&graph->names, name, value)) {
+        kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for a name");
+        return false;
+    }
+    if (*value->name && kn_map_get_text(&graph->names, value->name) == value)
+        kn_map_remove(&graph->names, value->name, strlen(value->name));
+    value->name = name;
+    return true;
+}
+
+/* ---- scopes: `scope` is "stage2.block1.", each level as long as it was when it began -------------- */
+
+void kn_scope_begin(kn_graph *graph, const char *name) {
+    if (!graph) return;
+    size_t length = strlen(graph->scope);
+    if (!kn_name_valid(name)) {
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                      "a scope needs a name of letters, digits, '_', '.', '/' and '-', found '%.100s'",
+                      name ? name : "");
+        name = "x"; /* the scope still begins, so that its end finds it */
+    }
+    if (graph->scope_depth >= (int)KN_COUNT_OF(graph->scope_lengths) ||
+        strlen(name) + 2 > sizeof graph->scope - length) {
+        kn_graph_fail(graph, KN_ERROR_UNSUPPORTED,
+                      "scope '%.100s': scopes nest %zu deep and %zu characters long at most", name,
+                      KN_COUNT_OF(graph->scope_lengths), sizeof graph->scope - 1);
+        return;
+    }
+    graph->scope_lengths[graph->scope_depth++] = (uint16_t)length;
+    memcpy(graph->scope + length, name, strlen(name));
+    memcpy(graph->scope + length + strlen(name), ".", 2);
+}
+
+void kn_scope_end(kn_graph *graph) {
+    if (!graph) return;
+    if (graph->scope_depth == 0) {
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a scope ends that did not begin");
+        return;
+    }
+    graph->scope[graph->scope_lengths[--graph->scope_depth]] = '\0';
+}

@@ -1,0 +1,294 @@
+/* The public functions of koine/graph.h. */
+#include <koine/graph.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+/* ---- the graph ------------------------------------------------------------------------------------- */
+
+void kn_graph_params_init(kn_graph_params *params) {
+    *params = (kn_graph_params)KN_GRAPH_DEFAULTS;
+}
+
+kn_graph *kn_graph_create(const kn_graph_params *params) {
+    kn_graph_params given = KN_GRAPH_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_host host = kn_host_defaults();
+    if (given.allocator.resize) host.allocator = given.allocator;
+    host.log = given.log;
+    kn_graph *graph = kn_allocate(&host, 1, sizeof *graph);
+    if (!graph) return NULL;
+    graph->host = host;
+    kn_arena_init(&graph->arena, &graph->host);
+    kn_map_init(&graph->names, &graph->host);
+    kn_map_init(&graph->counters, &graph->host);
+    graph->failed = (kn_value){.graph = graph, .id = -1, .kind = KN_VALUE_RESULT, .name = "", .failed = true};
+    if (!kn_dim_table_init(graph)) kn_graph_destroy(&graph);
+    return graph;
+}
+
+void kn_graph_destroy(kn_graph **graph) {
+    if (!graph || !*graph) return;
+    kn_host host = (*graph)->host;
+    kn_dim_table_finish(*graph);
+    kn_map_finish(&(*graph)->names);
+    kn_map_finish(&(*graph)->counters);
+    kn_release(&host, (*graph)->values);
+    kn_release(&host, (*graph)->nodes);
+    kn_release(&host, (*graph)->outputs);
+    kn_arena_finish(&(*graph)->arena);
+    kn_release(&host, *graph);
+    *graph = NULL;
+}
+
+kn_status kn_graph_status(const kn_graph *graph) {
+    return graph ? graph->error.status : KN_ERROR_ARGUMENT;
+}
+
+const char *kn_graph_error(const kn_graph *graph) {
+    return graph ? graph->error.text : "the graph is NULL";
+}
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+/* Type and shape of something that gets the name `name`; false after a failure. */
+static bool read_shape(kn_graph *graph, const char *what, const char *name, kn_dtype dtype, const char *text,
+                       kn_shape *shape) {
+    kn_error error = {0};
+    *shape = (kn_shape){.dtype = dtype};
+    if (kn_dtype_bytes(dtype) == 0)
+        kn_fail(&error, KN_ERROR_DTYPE, "%s '%s': there is no type number %d", what, name, (int)dtype);
+    else if (kn_shape_parse(graph, text, shape, &error) != KN_OK)
+        kn_fail_in(&error, "%s '%s'", what, name);
+    if (error.status == KN_OK) return true;
+    kn_graph_fail_with(graph, &error);
+    return false;
+}
+
+kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape) {
+    kn_shape read;
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    const char *whole = kn_name_here(graph, name);
+    if (!*whole || !read_shape(graph, "input", whole, dtype, shape, &read)) return &graph->failed;
+    kn_value *value = kn_value_make(graph, KN_VALUE_INPUT, &read);
+    return value && kn_value_rename(graph, value, whole) ? value : &graph->failed;
+}
+
+kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
+                       const kn_initializer *initializer) {
+    kn_shape read;
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    const char *whole = kn_name_here(graph, name);
+    if (!*whole || !read_shape(graph, "parameter", whole, dtype, shape, &read)) return &graph->failed;
+    if (!kn_dtype_is_float(dtype))
+        return kn_graph_fail(graph, KN_ERROR_DTYPE,
+                             "parameter '%s' is %s; what is learnt has to be a float type", whole,
+                             kn_dtype_name(dtype));
+    if (kn_shape_elements(&read) < 0)
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "parameter '%s' %s: its size has to be a number, without symbols, of at most 64 bits", whole,
+            kn_shape_words(graph, &read));
+    return kn_state_add(graph, whole, &read, KN_STATE_PARAMETER, initializer);
+}
+
+kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data, size_t bytes) {
+    kn_shape read;
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK || !read_shape(graph, "constant", "", dtype, shape, &read))
+        return &graph->failed;
+    return kn_constant_add(graph, &read, data, bytes);
+}
+
+kn_value *kn_number(kn_graph *graph, double number) {
+    float value = (float)number;
+    return kn_constant_add(graph, &(kn_shape){.dtype = KN_FLOAT32}, &value, sizeof value);
+}
+
+void kn_freeze(kn_value *parameter) {
+    if (kn_value_failed(parameter)) return;
+    if (parameter->kind != KN_VALUE_STATE)
+        kn_graph_fail(parameter->graph, KN_ERROR_ARGUMENT, "'%s' is no parameter; only those can be frozen",
+                      parameter->name);
+    else
+        parameter->frozen = true;
+}
+
+/* Inputs are fed, and states saved, by the names that they were made with. */
+static bool can_rename(kn_value *value, const char *whole) {
+    bool named = value->kind == KN_VALUE_INPUT || value->kind == KN_VALUE_STATE;
+    if (!named || strcmp(value->name, whole) == 0) return true;
+    kn_graph_fail(value->graph, KN_ERROR_ARGUMENT,
+                  "'%s' cannot be called '%s': %s keep the names that they were made with", value->name,
+                  whole, value->kind == KN_VALUE_INPUT ? "inputs" : "parameters");
+    return false;
+}
+
+kn_value *kn_name(kn_value *value, const char *name) {
+    if (kn_value_failed(value)) return value;
+    kn_graph *graph = value->graph;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    const char *whole = kn_name_here(graph, name);
+    if (!*whole || !can_rename(value, whole) || !kn_value_rename(graph, value, whole)) return &graph->failed;
+    return value;
+}
+
+kn_value *kn_output(kn_value *value, const char *name) {
+    if (name) value = kn_name(value, name);
+    if (kn_value_failed(value)) return value;
+    kn_graph *graph = value->graph;
+    for (size_t i = 0; i < graph->output_count; i++)
+        if (graph->outputs[i] == value) return value;
+    void *outputs = graph->outputs;
+    if (!kn_reserve(&graph->host, &outputs, &graph->output_capacity, graph->output_count + 1,
+                    sizeof *graph->outputs))
+        return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for the outputs of a graph");
+    graph->outputs = outputs;
+    graph->outputs[graph->output_count++] = value;
+    return value;
+}
+
+/* ---- operators by name ------------------------------------------------------------------------------------
+ */
+
+static kn_value *fail_unknown(kn_graph *graph, const char *name) {
+    const char *near = NULL;
+    int nearest = (int)strlen(name) / 3 + 1;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        int distance = kn_edit_distance(name, row->name);
+        if (row->backward || row->class == KN_CLASS_ASSIGN || distance >= nearest) continue;
+        nearest = distance;
+        near = row->name;
+    }
+    return kn_graph_fail(graph, KN_ERROR_NOT_FOUND, "there is no operator '%.64s'%s%s%s", name,
+                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
+                   const char *attributes) {
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    if (!operator_name || (!inputs && count > 0))
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply: %s is NULL",
+                             operator_name ? "inputs" : "operator_name");
+    const kn_operator *row = kn_operator_find(operator_name);
+    if (!row || row->backward || row->class == KN_CLASS_ASSIGN) return fail_unknown(graph, operator_name);
+    if (count > KN_MAX_INPUTS)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: takes at most %d inputs, found %zu", row->name,
+                             KN_MAX_INPUTS, count);
+    for (size_t i = 0; i < count; i++)
+        if (inputs[i] && inputs[i]->failed) return &graph->failed;
+    kn_error error = {0};
+    kn_attribute_value read[KN_MAX_ATTRIBUTES];
+    if (kn_attributes_parse(graph, row, attributes ? attributes : "", read, &error) != KN_OK)
+        return kn_graph_fail_with(graph, &error);
+    return kn_node_add(graph, row, NULL, inputs, (int)count, read);
+}
+
+kn_value *kn_result(kn_value *value, int index) {
+    if (kn_value_failed(value)) return value;
+    const kn_node *node = value->producer;
+    int visible = node ? node->output_count - node->operator->hidden : 0;
+    if (node && node->derivative == 0 && index >= 0 && index < visible) return node->outputs[index];
+    return kn_graph_fail(value->graph, KN_ERROR_ARGUMENT, "'%s' has %d results, so there is no result %d",
+                         value->name, node ? visible : 1, index);
+}
+
+/* ---- looking at a graph
+ * ------------------------------------------------------------------------------------- */
+
+kn_value *kn_graph_find(const kn_graph *graph, const char *name) {
+    return graph && name ? kn_map_get_text(&graph->names, name) : NULL;
+}
+
+/* The value at `position` among those of a kind; with position -1 only *count is set. */
+static kn_value *pick(const kn_graph *graph, kn_value_kind kind, int position, int *count) {
+    *count = 0;
+    for (size_t i = 0; graph && i < graph->value_count; i++) {
+        kn_value *value = graph->values[i];
+        if (value->kind != kind || (kind == KN_VALUE_STATE && value->role != KN_STATE_PARAMETER)) continue;
+        if ((*count)++ == position) return value;
+    }
+    return NULL;
+}
+
+int kn_graph_input_count(const kn_graph *graph) {
+    int count;
+    pick(graph, KN_VALUE_INPUT, -1, &count);
+    return count;
+}
+
+kn_value *kn_graph_input(const kn_graph *graph, int position) {
+    int count;
+    return pick(graph, KN_VALUE_INPUT, position, &count);
+}
+
+int kn_graph_output_count(const kn_graph *graph) {
+    return graph ? (int)graph->output_count : 0;
+}
+
+kn_value *kn_graph_output(const kn_graph *graph, int position) {
+    return graph && position >= 0 && (size_t)position < graph->output_count ? graph->outputs[position] : NULL;
+}
+
+int kn_graph_parameter_count(const kn_graph *graph) {
+    int count;
+    pick(graph, KN_VALUE_STATE, -1, &count);
+    return count;
+}
+
+kn_value *kn_graph_parameter(const kn_graph *graph, int position) {
+    int count;
+    return pick(graph, KN_VALUE_STATE, position, &count);
+}
+
+kn_graph *kn_value_graph(const kn_value *value) {
+    return value ? value->graph : NULL;
+}
+
+const char *kn_value_name(const kn_value *value) {
+    return value ? value->name : "";
+}
+
+kn_dtype kn_value_dtype(const kn_value *value) {
+    return value ? value->shape.dtype : KN_FLOAT32;
+}
+
+int kn_value_rank(const kn_value *value) {
+    return value ? value->shape.rank : 0;
+}
+
+int64_t kn_value_dimension(const kn_value *value, int axis) {
+    if (!value || axis < 0 || axis >= value->shape.rank || !kn_dim_known(value->shape.dims[axis])) return -1;
+    return value->shape.dims[axis];
+}
+
+size_t kn_value_shape_text(const kn_value *value, char *text, size_t bytes) {
+    size_t length = 0;
+    if (value) {
+        kn_text words;
+        kn_text_init(&words, &value->graph->host);
+        for (int i = 0; i < value->shape.rank; i++) {
+            if (i > 0) kn_text_add(&words, ",");
+            kn_dim_text(value->graph, value->shape.dims[i], &words);
+        }
+        length = words.length;
+        if (bytes > 0) {
+            size_t kept = length < bytes - 1 ? length : bytes - 1;
+            memcpy(text, words.data, kept);
+            text[kept] = '\0';
+        }
+        kn_text_finish(&words);
+    } else if (bytes > 0)
+        text[0] = '\0';
+    return length;
+}
+
+bool kn_value_failed(const kn_value *value) {
+    return !value || value->failed;
+}

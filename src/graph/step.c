@@ -1,0 +1,376 @@
+/* Steps: written by operators argument by argument, checked when they end. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+/* One line, or several, of a prelude. */
+struct kn_step_define {
+    const char *text;
+    struct kn_step_define *next;
+};
+
+const char *kn_opencl_type(kn_dtype dtype) {
+    switch (dtype) {
+    case KN_FLOAT32:
+        return "float";
+    case KN_FLOAT64:
+        return "double";
+    case KN_FLOAT16:
+        return "half";
+    case KN_BFLOAT16:
+        return "ushort"; /* its bits: OpenCL C has no such type */
+    case KN_INT8:
+        return "char";
+    case KN_INT16:
+        return "short";
+    case KN_INT32:
+        return "int";
+    case KN_INT64:
+        return "long";
+    case KN_UINT8:
+    case KN_BOOL:
+        return "uchar";
+    case KN_UINT16:
+        return "ushort";
+    case KN_UINT32:
+        return "uint";
+    case KN_UINT64:
+        return "ulong";
+    }
+    return "void";
+}
+
+/* ---- the emitter --------------------------------------------------------------------------------- */
+
+void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, const kn_target *target,
+                     kn_error *error) {
+    *emitter = (kn_emitter){.arena = arena, .host = host, .target = target, .error = error};
+}
+
+void kn_emitter_finish(kn_emitter *emitter) {
+    kn_release(emitter->host, emitter->steps);
+    kn_release(emitter->host, emitter->scratch_bytes);
+    emitter->steps = NULL;
+    emitter->scratch_bytes = NULL;
+    emitter->step_count = emitter->step_capacity = 0;
+    emitter->scratch_count = emitter->scratch_capacity = 0;
+}
+
+static bool reserve(kn_emitter *emitter, void **items, int *capacity, int count, size_t size) {
+    size_t room = (size_t)*capacity;
+    if (count >= INT32_MAX / 2 || !kn_reserve(emitter->host, items, &room, (size_t)count + 1, size))
+        return false;
+    *capacity = (int)room;
+    return true;
+}
+
+int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes) {
+    kn_emitter *emitter = lowering->emitter;
+    void *list = emitter->scratch_bytes;
+    /* A number beyond the list is found by kn_step_end, so that callers need not check. */
+    if (!reserve(emitter, &list, &emitter->scratch_capacity, emitter->scratch_count,
+                 sizeof *emitter->scratch_bytes))
+        return -1;
+    emitter->scratch_bytes = list;
+    emitter->scratch_bytes[emitter->scratch_count] = bytes;
+    return emitter->scratch_count++;
+}
+
+/* ---- beginning ------------------------------------------------------------------------------------- */
+
+static void fail(kn_step *step, kn_status status, const char *problem) {
+    if (step->failed != KN_OK) return;
+    step->failed = status;
+    step->problem = problem;
+}
+
+static void add_define(kn_step *step, kn_arena *arena, const char *text) {
+    struct kn_step_define *define = text ? kn_arena_take(arena, 1, sizeof *define) : NULL;
+    if (!define) {
+        fail(step, KN_ERROR_MEMORY, NULL);
+        return;
+    }
+    define->text = text;
+    if (step->last_define)
+        step->last_define->next = define;
+    else
+        step->defines = define;
+    step->last_define = define;
+}
+
+static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
+    kn_arena *arena = lowering->emitter->arena;
+    const kn_node *node = lowering->node;
+    kn_step *step = kn_arena_take(arena, 1, sizeof *step);
+    if (!step) return NULL;
+    step->arena = arena;
+    step->kind = kind;
+    step->node = node;
+    if (!node)
+        step->label = kind == KN_STEP_COPY ? "copy" : kind == KN_STEP_FILL ? "fill" : "kernel";
+    else
+        step->label = kn_arena_format(arena, node->derivative ? "%s gradient %s" : "%s %s",
+                                      node->operator->name, node->name);
+    if (!step->label) fail(step, KN_ERROR_MEMORY, NULL);
+    return step;
+}
+
+kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel) {
+    kn_step *step = begin(lowering, KN_STEP_KERNEL);
+    if (!step) return NULL;
+    step->file = kn_arena_text(step->arena, file);
+    step->kernel = kn_arena_text(step->arena, kernel);
+    if (!step->file || !step->kernel) fail(step, KN_ERROR_MEMORY, NULL);
+    step->wide_indices = lowering->emitter->target->wide_indices;
+    add_define(step, step->arena, step->wide_indices ? "#define KN_INDEX long\n" : "#define KN_INDEX int\n");
+    return step;
+}
+
+/* ---- the prelude ------------------------------------------------------------------------------------- */
+
+void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
+    char value[512];
+    if (!step) return;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof value || strchr(value, '\n'))
+        fail(step, KN_ERROR_INTERNAL, "a define is too long or has several lines");
+    else
+        add_define(step, step->arena, kn_arena_format(step->arena, "#define %s %s\n", name, value));
+}
+
+void kn_step_define_number(kn_step *step, const char *name, double number) {
+    kn_text text;
+    if (!step) return;
+    kn_text_init(&text, step->arena->host);
+    kn_expression_literal(number, "float", &text);
+    if (kn_text_failed(&text))
+        fail(step, KN_ERROR_MEMORY, NULL);
+    else
+        kn_step_define(step, name, "%s", text.data);
+    kn_text_finish(&text);
+}
+
+void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype) {
+    kn_step_define(step, name, "%s", kn_opencl_type(dtype));
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------------- */
+
+static void add_argument(kn_step *step, kn_argument argument) {
+    if (!step) return;
+    if (step->argument_count == step->argument_capacity) {
+        int capacity = step->argument_capacity ? 2 * step->argument_capacity : 16;
+        kn_argument *arguments = kn_arena_take(step->arena, (size_t)capacity, sizeof *arguments);
+        if (!arguments) {
+            fail(step, KN_ERROR_MEMORY, NULL);
+            return;
+        }
+        if (step->argument_count)
+            memcpy(arguments, step->arguments, (size_t)step->argument_count * sizeof *arguments);
+        step->arguments = arguments;
+        step->argument_capacity = capacity;
+    }
+    step->arguments[step->argument_count++] = argument;
+}
+
+void kn_step_read(kn_step *step, kn_value *value) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_VALUE, .value = value, .reads = true});
+}
+
+void kn_step_write(kn_step *step, kn_value *value) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_VALUE, .value = value, .writes = true});
+}
+
+void kn_step_update(kn_step *step, kn_value *value) {
+    add_argument(step,
+                 (kn_argument){.kind = KN_ARGUMENT_VALUE, .value = value, .reads = true, .writes = true});
+}
+
+void kn_step_scratch(kn_step *step, int scratch) {
+    add_argument(
+        step, (kn_argument){.kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true, .writes = true});
+    if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
+}
+
+void kn_step_int(kn_step *step, int64_t number) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_INT, .integer = number});
+    if (step && (number > INT32_MAX || number < INT32_MIN))
+        fail(step, KN_ERROR_UNSUPPORTED, "a number given to its kernel does not fit 32 bits");
+}
+
+void kn_step_index(kn_step *step, int64_t number) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_INDEX, .integer = number});
+    if (step && !step->wide_indices && (number > INT32_MAX || number < INT32_MIN))
+        fail(step, KN_ERROR_UNSUPPORTED,
+             "a size or a stride does not fit 32 bits; 64-bit indices are needed");
+}
+
+void kn_step_float(kn_step *step, double number) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_FLOAT, .number = number});
+}
+
+void kn_step_uint(kn_step *step, uint32_t number) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_UINT, .integer = number});
+}
+
+void kn_step_local(kn_step *step, size_t bytes) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
+}
+
+void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
+    const kn_epilogue *epilogue = lowering->epilogue;
+    if (!step || !epilogue) return;
+    add_define(step, step->arena, epilogue->prelude ? epilogue->prelude : "");
+    for (int i = 0; i < epilogue->operand_count; i++) {
+        kn_step_read(step, epilogue->operands[i].value);
+        for (int j = 0; j < 3; j++)
+            kn_step_index(step, epilogue->operands[i].strides[j]);
+    }
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------
+ */
+
+static void set_size(kn_step *step, int dimensions, const size_t *global, const size_t *local) {
+    if (!step) return;
+    step->dimensions = dimensions;
+    for (int i = 0; i < 3; i++) {
+        step->global[i] = i < dimensions ? global[i] : 1;
+        step->local[i] = i < dimensions ? local[i] : 1;
+        if (step->local[i] == 0) continue;
+        size_t rest = step->global[i] % step->local[i];
+        if (rest == 0) continue;
+        if (step->global[i] > SIZE_MAX - (step->local[i] - rest))
+            fail(step, KN_ERROR_UNSUPPORTED, "its number of work-items is beyond the machine's range");
+        else
+            step->global[i] += step->local[i] - rest;
+    }
+}
+
+void kn_step_size1(kn_step *step, size_t global, size_t local) {
+    set_size(step, 1, &global, &local);
+}
+
+void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1) {
+    set_size(step, 2, (size_t[]){global0, global1}, (size_t[]){local0, local1});
+}
+
+void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3]) {
+    set_size(step, 3, global, local);
+}
+
+/* ---- the end
+ * ----------------------------------------------------------------------------------------------- */
+
+static kn_status check_values(const kn_step *step, kn_error *error) {
+    for (int i = 0; i < step->argument_count; i++) {
+        const kn_argument *argument = &step->arguments[i];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        const kn_value *value = argument->value;
+        int64_t elements = kn_shape_elements(&value->shape);
+        if (elements < 0)
+            return kn_fail(error, KN_ERROR_INTERNAL, "%s: the size of '%s' is not known", step->label,
+                           value->name);
+        if (elements > INT32_MAX && step->kind == KN_STEP_KERNEL && !step->wide_indices)
+            return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                           "%s: '%s' has %" PRId64
+                           " elements, and 32-bit indices reach %d; use a smaller batch, or ask "
+                           "for 64-bit indices",
+                           step->label, value->name, elements, INT32_MAX);
+    }
+    return KN_OK;
+}
+
+static kn_status check_groups(const kn_step *step, const kn_target *target, kn_error *error) {
+    size_t items = 1;
+    uint64_t local_bytes = 0;
+    bool chosen = false, left = false;
+    for (int i = 0; i < step->dimensions; i++) {
+        chosen = chosen || step->local[i] > 0;
+        left = left || step->local[i] == 0;
+        if (step->local[i] && items > SIZE_MAX / step->local[i])
+            items = SIZE_MAX;
+        else
+            items *= step->local[i] ? step->local[i] : 1;
+    }
+    for (int i = 0; i < step->argument_count; i++)
+        if (step->arguments[i].kind == KN_ARGUMENT_LOCAL) local_bytes += (uint64_t)step->arguments[i].integer;
+    if (step->dimensions < 1)
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: the kernel %s has no size", step->label, step->kernel);
+    if (chosen && left)
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: local sizes of the kernel %s are all given or none",
+                       step->label, step->kernel);
+    if (target->work_group_items && items > target->work_group_items)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "%s: the kernel %s wants %zu work-items in a group; the device takes %zu", step->label,
+                       step->kernel, items, target->work_group_items);
+    if (target->local_bytes && local_bytes > target->local_bytes)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "%s: the kernel %s wants %" PRIu64 " bytes of local memory; the device has %" PRIu64,
+                       step->label, step->kernel, local_bytes, target->local_bytes);
+    return KN_OK;
+}
+
+/* The defines one after another, in the arena. */
+static bool join_prelude(kn_step *step) {
+    size_t length = 0;
+    for (const struct kn_step_define *define = step->defines; define; define = define->next)
+        length += strlen(define->text);
+    char *prelude = kn_arena_take(step->arena, length + 1, 1), *end = prelude;
+    if (!prelude) return false;
+    for (const struct kn_step_define *define = step->defines; define; define = define->next) {
+        size_t piece = strlen(define->text);
+        memcpy(end, define->text, piece);
+        end += piece;
+    }
+    step->prelude = prelude;
+    return true;
+}
+
+static bool launches_nothing(const kn_step *step) {
+    for (int i = 0; i < step->dimensions; i++)
+        if (step->global[i] == 0) return true;
+    return false;
+}
+
+kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
+    kn_emitter *emitter = lowering->emitter;
+    kn_error *error = lowering->error ? lowering->error : emitter->error;
+    if (!step) return kn_fail_memory(error, sizeof *step);
+    if (step->failed == KN_ERROR_MEMORY)
+        return kn_fail(error, step->failed, "%s: out of host memory", step->label ? step->label : "a step");
+    if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);
+    kn_status status = check_values(step, error);
+    if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, emitter->target, error);
+    if (status != KN_OK || launches_nothing(step)) return status;
+    void *steps = emitter->steps;
+    if (!join_prelude(step) ||
+        !reserve(emitter, &steps, &emitter->step_capacity, emitter->step_count, sizeof *emitter->steps))
+        return kn_fail_memory(error, sizeof *step);
+    emitter->steps = steps;
+    emitter->steps[emitter->step_count++] = step;
+    return KN_OK;
+}
+
+/* ---- steps without a kernel
+ * ----------------------------------------------------------------------------------- */
+
+kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to) {
+    if (kn_shape_elements(&from->shape) == 0) return KN_OK;
+    kn_step *step = begin(lowering, KN_STEP_COPY);
+    kn_step_read(step, from);
+    kn_step_write(step, to);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
+    if (kn_shape_elements(&value->shape) == 0) return KN_OK;
+    kn_step *step = begin(lowering, KN_STEP_FILL);
+    kn_step_write(step, value);
+    return kn_step_end(step, lowering);
+}
