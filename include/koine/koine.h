@@ -1,0 +1,29 @@
+/* Koine trains and runs neural networks on any OpenCL device.
+ *
+ * From the smallest to the most convenient:
+ *   status.h host.h version.h   codes, memory and messages
+ *   device.h context.h          the devices of this machine, and an opened one
+ *   tensor.h graph.h operators.h   what to compute
+ *   session.h                   running it
+ *   train.h data.h model.h      training, data sets, models with names and files
+ *   verify.h                    is this device computing rightly?
+ * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
+#ifndef KOINE_KOINE_H
+#define KOINE_KOINE_H
+
+#include <koine/context.h>
+#include <koine/data.h>
+#include <koine/device.h>
+#include <koine/export.h>
+#include <koine/graph.h>
+#include <koine/host.h>
+#include <koine/model.h>
+#include <koine/operators.h>
+#include <koine/session.h>
+#include <koine/status.h>
+#include <koine/tensor.h>
+#include <koine/train.h>
+#include <koine/verify.h>
+#include <koine/version.h>
+
+#endif

@@ -1,0 +1,211 @@
+/* Looking for the first value of a step that is not finite: the parameters, then the results in the order of
+ * the graph, then the gradients backwards. Works on a copy of the states, so that nothing is changed. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer_private.h"
+
+typedef struct finite_search {
+    kn_trainer *trainer;
+    kn_states *states; /* a copy */
+    kn_value **values; /* the float32 results of the trainer's graph, in order; the loss last */
+    size_t count;
+    kn_session *session;
+    char *sentence;
+    size_t bytes;
+    bool found;
+} finite_search;
+
+static void gradient_name(char *name, size_t bytes, size_t position) {
+    snprintf(name, bytes, "koine.gradient.%zu", position);
+}
+
+/* Only looks: states keep their values, and each result's gradient is left in a state of its own. */
+static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+    (void)user;
+    size_t kept = 0;
+    for (size_t i = 0; i < bound->node_count; i++)
+        if (bound->nodes[i]->operator->class != KN_CLASS_ASSIGN) {
+            bound->nodes[kept] = bound->nodes[i];
+            bound->nodes[kept]->id = (int)kept;
+            kept++;
+        }
+    bound->node_count = kept;
+    kn_value **gradients = kn_arena_take(&bound->arena, count + 1, sizeof *gradients);
+    if (!gradients) return kn_fail_memory(error, count * sizeof *gradients);
+    kn_status status = kn_graph_gradient(bound, values[count - 1], values, count, gradients, error);
+    for (size_t i = 0; i < count && status == KN_OK; i++) {
+        char name[48];
+        gradient_name(name, sizeof name, i);
+        if (gradients[i])
+            kn_assign(bound, kn_state_add(bound, name, &gradients[i]->shape, KN_STATE_OPTIMIZER, NULL),
+                      gradients[i]);
+    }
+    if (status == KN_OK && bound->error.status != KN_OK)
+        status = kn_fail(error, bound->error.status, "%s", bound->error.text);
+    return status;
+}
+
+/* The position of the first element that is not finite, or -1. */
+static int64_t first_bad(const float *numbers, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(numbers[i])) return i;
+    return -1;
+}
+
+static void say(finite_search *search, const char *format, ...) KN_PRINTF(2, 3);
+static void say(finite_search *search, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (search->bytes) vsnprintf(search->sentence, search->bytes, format, arguments);
+    va_end(arguments);
+    search->found = true;
+}
+
+static const char *word_for(float number) {
+    return isnan(number) ? "NaN" : number > 0 ? "infinity" : "-infinity";
+}
+
+static kn_status copy_states(finite_search *search) {
+    kn_trainer *trainer = search->trainer;
+    for (int i = 0; i < kn_states_count(trainer->states); i++) {
+        kn_tensor_info info;
+        uint64_t bytes = 0;
+        const char *name = kn_states_entry(trainer->states, i, &info);
+        if (!name || !kn_tensor_bytes(&info, &bytes)) continue;
+        void *data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
+        if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
+        kn_status status = kn_states_get(trainer->states, name, data, (size_t)bytes);
+        if (status != KN_OK) kn_fail(&trainer->error, status, "%s", kn_states_error(trainer->states));
+        int64_t bad =
+            status == KN_OK && info.dtype == KN_FLOAT32 ? first_bad(data, (int64_t)(bytes / 4)) : -1;
+        if (bad >= 0 && !search->found)
+            say(search,
+                "the state '%s' already holds %s at element %lld before this step: an earlier update spoilt "
+                "it; "
+                "try a lower learning rate or clipping",
+                name, word_for(((float *)data)[bad]), (long long)bad);
+        if (status == KN_OK) {
+            status = kn_states_set(search->states, name, &info, data, (size_t)bytes);
+            if (status != KN_OK) kn_fail(&trainer->error, status, "%s", kn_states_error(search->states));
+        }
+        kn_release(&trainer->host, data);
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+static kn_status list_values(finite_search *search) {
+    const kn_graph *graph = search->trainer->graph;
+    search->values = kn_allocate(&search->trainer->host, graph->value_count + 1, sizeof *search->values);
+    if (!search->values)
+        return kn_fail_memory(&search->trainer->error, graph->value_count * sizeof *search->values);
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        for (int k = 0; k < node->output_count - node->operator->hidden; k++)
+            if (node->outputs[k]->shape.dtype == KN_FLOAT32 && node->outputs[k] != search->trainer->loss)
+                search->values[search->count++] = node->outputs[k];
+    }
+    search->values[search->count++] = search->trainer->loss;
+    return KN_OK;
+}
+
+/* Takes one run and says the first result that is not finite. */
+static kn_status look_at_results(finite_search *search, const kn_feed *feeds, size_t feed_count) {
+    kn_trainer *trainer = search->trainer;
+    kn_fetch *fetches = kn_allocate(&trainer->host, search->count, sizeof *fetches);
+    if (!fetches) return kn_fail_memory(&trainer->error, search->count * sizeof *fetches);
+    kn_status status = kn_session_compile(search->session, feeds, feed_count);
+    for (size_t i = 0; i < search->count && status == KN_OK; i++) {
+        kn_tensor_info info;
+        uint64_t bytes = 0;
+        fetches[i].name = search->values[i]->name;
+        status = kn_session_info(search->session, fetches[i].name, &info);
+        if (status == KN_OK && kn_tensor_bytes(&info, &bytes))
+            fetches[i].data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
+        fetches[i].bytes = (size_t)bytes;
+        if (status == KN_OK && !fetches[i].data) status = KN_ERROR_MEMORY;
+    }
+    if (status == KN_OK) status = kn_session_run(search->session, feeds, feed_count, fetches, search->count);
+    if (status != KN_OK) kn_fail(&trainer->error, status, "%s", kn_session_error(search->session));
+    for (size_t i = 0; i < search->count; i++) {
+        int64_t bad = status == KN_OK && !search->found
+                          ? first_bad(fetches[i].data, (int64_t)(fetches[i].bytes / 4))
+                          : -1;
+        const kn_value *value = search->values[i];
+        if (bad >= 0)
+            say(search, "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of %s",
+                value->name, value->producer ? value->producer->operator->name : "an input",
+                word_for(((float *)fetches[i].data)[bad]), (long long)bad, kn_shape_words(value->graph, &value->shape));
+        kn_release(&trainer->host, fetches[i].data);
+    }
+    kn_release(&trainer->host, fetches);
+    return status;
+}
+
+static kn_status look_at_gradients(finite_search *search) {
+    kn_trainer *trainer = search->trainer;
+    for (size_t i = search->count; i-- > 0 && !search->found;) {
+        char name[48];
+        kn_tensor_info info;
+        uint64_t bytes = 0;
+        gradient_name(name, sizeof name, i);
+        if (kn_session_info(search->session, search->values[i]->name, &info) != KN_OK ||
+            !kn_tensor_bytes(&info, &bytes))
+            continue;
+        float *data = kn_allocate(&trainer->host, (size_t)bytes + 1, 1);
+        if (!data) return kn_fail_memory(&trainer->error, (size_t)bytes);
+        /* Values that the loss does not depend on have none. */
+        bool there = kn_states_read(search->states, name, data, (size_t)bytes, NULL) == KN_OK;
+        int64_t bad = there ? first_bad(data, (int64_t)(bytes / 4)) : -1;
+        if (bad >= 0)
+            say(search, "all results are finite; going backwards, the gradient by '%s' (%s) is the first that is not: %s at element %lld",
+                search->values[i]->name, search->values[i]->producer ? search->values[i]->producer->operator->name : "input",
+                word_for(data[bad]), (long long)bad);
+        kn_release(&trainer->host, data);
+    }
+    return KN_OK;
+}
+
+static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds, size_t feed_count) {
+    kn_trainer *trainer = search->trainer;
+    search->states = kn_states_create(trainer->context, trainer->params.seed);
+    if (!search->states) return kn_fail_memory(&trainer->error, 1024);
+    kn_status status = copy_states(search);
+    if (status != KN_OK || search->found) return status;
+    status = list_values(search);
+    if (status != KN_OK) return status;
+    kn_session_request request = {
+        .context = trainer->context, .values = search->values, .count = search->count, .extend = extend};
+    kn_session_params_init(&request.params);
+    request.params.states = search->states;
+    request.params.seed = trainer->params.seed;
+    request.params.training = true;
+    request.params.fast_math = trainer->params.fast_math;
+    request.params.variants = trainer->params.variants;
+    search->session = kn_session_open(&request);
+    status = kn_session_status(search->session);
+    if (status == KN_OK) status = kn_session_bind(search->session, "batch", count);
+    if (status != KN_OK)
+        return kn_fail(&trainer->error, status, "%s",
+                       search->session ? kn_session_error(search->session) : "out of host memory");
+    status = look_at_results(search, feeds, feed_count);
+    return status == KN_OK && !search->found ? look_at_gradients(search) : status;
+}
+
+kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                     size_t feed_count, char *sentence, size_t bytes) {
+    if (!trainer) return KN_ERROR_MEMORY;
+    if (trainer->made != KN_OK) return trainer->made;
+    kn_error_clear(&trainer->error);
+    finite_search search = {.trainer = trainer, .sentence = sentence, .bytes = bytes};
+    if (bytes) sentence[0] = 0;
+    kn_status status = look(&search, count, feeds, feed_count);
+    kn_session_destroy(&search.session);
+    kn_states_destroy(&search.states);
+    kn_release(&trainer->host, search.values);
+    if (status == KN_OK && !search.found)
+        status = kn_fail(&trainer->error, KN_ERROR_NOT_FOUND, "every value of this step is finite");
+    return status;
+}

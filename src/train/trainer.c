@@ -1,0 +1,293 @@
+/* The trainer: a session whose bound graphs are extended by gradients and updates. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer_private.h"
+
+void kn_trainer_params_init(kn_trainer_params *params) {
+    if (!params) return;
+    *params = (kn_trainer_params){.size = sizeof *params,
+                                  .optimizer = KN_SGD,
+                                  .learning_rate = 0.01,
+                                  .momentum = 0.9,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.999,
+                                  .epsilon = 1e-8,
+                                  .schedule = KN_CONSTANT,
+                                  .step_factor = 0.1};
+}
+
+static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+    const kn_trainer *trainer = user;
+    (void)count; /* the loss stands first */
+    return kn_optimizer_extend(&trainer->params, bound, values[0], error);
+}
+
+/* Fields that a program built against an older header does not have keep their defaults. */
+static kn_status take_params(kn_trainer *trainer, const kn_trainer_params *params) {
+    kn_trainer_params_init(&trainer->params);
+    if (params) {
+        size_t size = params->size < sizeof *params ? params->size : sizeof *params;
+        memcpy(&trainer->params, params, size);
+        trainer->params.size = sizeof *params;
+    }
+    const kn_trainer_params *own = &trainer->params;
+    if (!(own->learning_rate >= 0) || !isfinite(own->learning_rate))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the learning rate is %g; expected a number from 0 on", own->learning_rate);
+    if (!(own->momentum >= 0 && own->momentum < 1))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the momentum is %g; expected 0 <= momentum < 1",
+                       own->momentum);
+    if (own->nesterov && own->momentum == 0)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "Nesterov's rule needs a momentum above 0");
+    if (!(own->beta1 >= 0 && own->beta1 < 1 && own->beta2 >= 0 && own->beta2 < 1))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "beta1 is %g and beta2 %g; expected 0 <= beta < 1",
+                       own->beta1, own->beta2);
+    if (!(own->weight_decay >= 0) || !(own->clip_norm >= 0) || !(own->epsilon >= 0))
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "weight decay, clipping norm and epsilon must be numbers from 0 on");
+    return KN_OK;
+}
+
+static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
+    const kn_trainer_params *params = &trainer->params;
+    kn_value **values = kn_allocate(&trainer->host, params->extra_count + 1, sizeof *values);
+    if (!values) return kn_fail_memory(&trainer->error, (params->extra_count + 1) * sizeof *values);
+    values[0] = loss;
+    for (size_t i = 0; i < params->extra_count; i++)
+        values[1 + i] = params->extra[i];
+    kn_session_request request = {.context = trainer->context,
+                                  .values = values,
+                                  .count = params->extra_count + 1,
+                                  .extend = extend,
+                                  .user = trainer};
+    kn_session_params_init(&request.params);
+    request.params.states = params->states;
+    request.params.seed = params->seed;
+    request.params.training = true;
+    request.params.fast_math = params->fast_math;
+    request.params.variants = params->variants;
+    request.params.progress = params->progress;
+    trainer->session = kn_session_open(&request);
+    kn_release(&trainer->host, values);
+    kn_status status = kn_session_status(trainer->session);
+    if (status != KN_OK)
+        return kn_fail(&trainer->error, status, "%s",
+                       trainer->session ? kn_session_error(trainer->session) : "out of host memory");
+    trainer->states = kn_session_states(trainer->session);
+    return KN_OK;
+}
+
+static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_params *params) {
+    const kn_error *failure = kn_context_failure(trainer->context);
+    if (kn_context_status(trainer->context) != KN_OK)
+        return kn_fail(&trainer->error, kn_context_status(trainer->context), "%s",
+                       failure ? failure->text : "the context is NULL: out of host memory");
+    kn_status status = take_params(trainer, params);
+    if (status != KN_OK) return status;
+    if (!loss)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the loss is NULL: its graph could not be made");
+    if (kn_value_failed(loss))
+        return kn_fail(&trainer->error, kn_graph_status(loss->graph), "%s", kn_graph_error(loss->graph));
+    if (loss->shape.rank != 0 || loss->shape.dtype != KN_FLOAT32)
+        return kn_fail(&trainer->error, KN_ERROR_SHAPE,
+                       "the loss '%s' is %s; expected a float32 scalar, such as a mean", loss->name,
+                       kn_shape_words(loss->graph, &loss->shape));
+    kn_status copied = kn_graph_copy(loss->graph, &loss, 1, &trainer->graph, &trainer->loss, &trainer->error);
+    if (copied != KN_OK) return copied;
+    trainer->loss_name = kn_copy_text(&trainer->host, loss->name);
+    if (!trainer->loss_name) return kn_fail_memory(&trainer->error, strlen(loss->name) + 1);
+    return open_session(trainer, loss);
+}
+
+kn_trainer *kn_trainer_create(kn_context *context, kn_value *loss, const kn_trainer_params *params) {
+    kn_host host = context ? *kn_context_host(context) : kn_host_defaults();
+    kn_trainer *trainer = kn_allocate(&host, 1, sizeof *trainer);
+    if (!trainer) return NULL;
+    trainer->host = host;
+    trainer->context = context;
+    trainer->made = make(trainer, loss, params);
+    return trainer;
+}
+
+void kn_trainer_destroy(kn_trainer **trainer) {
+    if (!trainer || !*trainer) return;
+    kn_trainer *old = *trainer;
+    kn_host host = old->host;
+    for (int i = 0; i < EVALUATORS; i++)
+        kn_session_destroy(&old->evaluators[i].session);
+    kn_session_destroy(&old->session);
+    kn_graph_destroy(&old->graph);
+    kn_release(&host, old->loss_name);
+    kn_release(&host, old);
+    *trainer = NULL;
+}
+
+kn_status kn_trainer_status(const kn_trainer *trainer) {
+    return trainer ? trainer->made : KN_ERROR_MEMORY;
+}
+
+const char *kn_trainer_error(const kn_trainer *trainer) {
+    return trainer ? trainer->error.text : "out of host memory";
+}
+
+/* Starts a call: nothing went wrong yet, unless the trainer itself is broken. */
+static kn_status begin(kn_trainer *trainer) {
+    if (!trainer) return KN_ERROR_MEMORY;
+    if (trainer->made == KN_OK) kn_error_clear(&trainer->error);
+    return trainer->made;
+}
+
+static kn_status fail_from(kn_trainer *trainer, kn_session *session, kn_status status) {
+    return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
+}
+
+static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t count) {
+    if (count <= 0)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "a step of %lld samples; expected at least one",
+                       (long long)count);
+    return fail_from(trainer, session, kn_session_bind(session, "batch", count));
+}
+
+static kn_status set_scalars(kn_trainer *trainer) {
+    const kn_trainer_params *params = &trainer->params;
+    kn_train_scalars scalars = kn_train_scalars_of(params, trainer->steps);
+    kn_status status = kn_session_set_scalar(trainer->session, KN_TRAIN_RATE, scalars.rate);
+    if (status == KN_OK && params->optimizer != KN_SGD)
+        status = kn_session_set_scalar(trainer->session, KN_TRAIN_ROOT, scalars.root);
+    if (status == KN_OK && params->optimizer == KN_ADAMW && params->weight_decay != 0)
+        status = kn_session_set_scalar(trainer->session, KN_TRAIN_SHRINK, scalars.shrink);
+    return fail_from(trainer, trainer->session, status);
+}
+
+kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                                double *loss, const kn_fetch *fetches, size_t fetch_count) {
+    kn_fetch all[1 + EVALUATED];
+    float number = 0;
+    size_t wanted = 0;
+    kn_status status = begin(trainer);
+    if (status != KN_OK) return status;
+    if (fetch_count > EVALUATED)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu values fetched at once; at most %d can be",
+                       fetch_count, EVALUATED);
+    if (loss) all[wanted++] = (kn_fetch){trainer->loss_name, &number, sizeof number};
+    for (size_t i = 0; i < fetch_count; i++)
+        all[wanted++] = fetches[i];
+    status = bind_batch(trainer, trainer->session, count);
+    if (status == KN_OK)
+        status =
+            fail_from(trainer, trainer->session, kn_session_compile(trainer->session, feeds, feed_count));
+    if (status == KN_OK) status = set_scalars(trainer);
+    if (status == KN_OK)
+        status = fail_from(trainer, trainer->session,
+                           kn_session_run(trainer->session, feeds, feed_count, all, wanted));
+    if (status != KN_OK) return status;
+    trainer->steps++;
+    if (loss) *loss = number;
+    return KN_OK;
+}
+
+kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                          double *loss) {
+    return kn_trainer_step_fetch(trainer, count, feeds, feed_count, loss, NULL, 0);
+}
+
+/* ---- evaluation --------------------------------------------------------------------------------------- */
+
+static kn_session *evaluator_session(kn_trainer *trainer, kn_value *const *values, size_t count) {
+    kn_evaluator *oldest = &trainer->evaluators[0];
+    for (int i = 0; i < EVALUATORS; i++) {
+        kn_evaluator *evaluator = &trainer->evaluators[i];
+        if (evaluator->session && evaluator->count == count &&
+            !memcmp(evaluator->values, values, count * sizeof *values)) {
+            evaluator->used = ++trainer->evaluations;
+            return evaluator->session;
+        }
+        if (evaluator->used < oldest->used) oldest = evaluator;
+    }
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = trainer->states;
+    params.seed = trainer->params.seed;
+    params.fast_math = trainer->params.fast_math;
+    params.variants = trainer->params.variants;
+    params.progress = trainer->params.progress;
+    kn_session_destroy(&oldest->session);
+    oldest->session = kn_session_create(trainer->context, values, count, &params);
+    kn_status status = kn_session_status(oldest->session);
+    if (status != KN_OK) {
+        kn_fail(&trainer->error, status, "%s",
+                oldest->session ? kn_session_error(oldest->session) : "out of host memory");
+        kn_session_destroy(&oldest->session);
+        return NULL;
+    }
+    memcpy(oldest->values, values, count * sizeof *values);
+    oldest->count = count;
+    oldest->used = ++trainer->evaluations;
+    return oldest->session;
+}
+
+kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                              kn_value *const *values, const kn_fetch *fetches, size_t value_count) {
+    kn_status status = begin(trainer);
+    if (status != KN_OK) return status;
+    if (value_count < 1 || value_count > EVALUATED)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu values to evaluate; expected 1 to %d",
+                       value_count, EVALUATED);
+    for (size_t i = 0; i < value_count; i++)
+        if (kn_value_failed(values[i]))
+            return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "value %zu to evaluate has failed: %s", i,
+                           values[i] ? kn_graph_error(values[i]->graph) : "it is NULL");
+    kn_session *session = evaluator_session(trainer, values, value_count);
+    if (!session) return trainer->error.status;
+    status = bind_batch(trainer, session, count);
+    if (status != KN_OK) return status;
+    return fail_from(trainer, session, kn_session_run(session, feeds, feed_count, fetches, value_count));
+}
+
+/* ---- the rest
+ * ---------------------------------------------------------------------------------------------- */
+
+kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count) {
+    kn_status status = begin(trainer);
+    if (status == KN_OK) status = bind_batch(trainer, trainer->session, count);
+    return status == KN_OK
+               ? fail_from(trainer, trainer->session, kn_session_compile(trainer->session, NULL, 0))
+               : status;
+}
+
+kn_status kn_trainer_wait(kn_trainer *trainer) {
+    kn_status status = begin(trainer);
+    return status == KN_OK ? fail_from(trainer, trainer->session, kn_session_wait(trainer->session)) : status;
+}
+
+kn_states *kn_trainer_states(kn_trainer *trainer) {
+    return trainer ? trainer->states : NULL;
+}
+
+uint64_t kn_trainer_steps(const kn_trainer *trainer) {
+    return trainer ? trainer->steps : 0;
+}
+
+void kn_trainer_set_steps(kn_trainer *trainer, uint64_t steps) {
+    if (trainer) trainer->steps = steps;
+}
+
+double kn_trainer_learning_rate(const kn_trainer *trainer) {
+    return trainer ? kn_schedule_rate(&trainer->params, trainer->steps) : 0;
+}
+
+kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info) {
+    kn_status status = begin(trainer);
+    return status == KN_OK ? fail_from(trainer, trainer->session, kn_session_plan(trainer->session, info))
+                           : status;
+}
+
+char *kn_trainer_plan_text(kn_trainer *trainer) {
+    return begin(trainer) == KN_OK ? kn_session_plan_text(trainer->session) : NULL;
+}
+
+void kn_trainer_free_text(kn_trainer *trainer, char *text) {
+    if (trainer) kn_session_free_text(trainer->session, text);
+}
