@@ -130,17 +130,24 @@ kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kern
 
 /* ---- the prelude ------------------------------------------------------------------------------------- */
 
+/* A define is one line, however long. */
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
-    char value[512];
     if (!step) return;
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
-    int length = vsnprintf(value, sizeof value, format, arguments);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    size_t before = strlen("#define  ") + strlen(name);
+    char *line = length < 0 ? NULL : kn_arena_take(step->arena, before + (size_t)length + 2, 1);
+    if (line) {
+        snprintf(line, before + 1, "#define %s ", name);
+        vsnprintf(line + before, (size_t)length + 1, format, again);
+        if (strchr(line, '\n')) fail(step, KN_ERROR_INTERNAL, "a define has several lines");
+        line[before + (size_t)length] = '\n';
+    }
+    va_end(again);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof value || strchr(value, '\n'))
-        fail(step, KN_ERROR_INTERNAL, "a define is too long or has several lines");
-    else
-        add_define(step, step->arena, kn_arena_format(step->arena, "#define %s %s\n", name, value));
+    add_define(step, step->arena, line);
 }
 
 void kn_step_define_number(kn_step *step, const char *name, double number) {
