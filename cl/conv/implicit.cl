@@ -1,0 +1,55 @@
+/* Convolution for many-thread devices: y (N,K,P,Q) of x (N,C,H,W) and weight (K,C/groups,R,S), and an
+ * epilogue. The portable one, as a matrix product without its right side (conv/implicit_tile.cl): rows are
+ * the output channels of a group, columns the output pixels of all images, and the sum runs over (c,r,s).
+ * Tiles and their defines: common/tile.cl.
+ *
+ * kn_conv(x, weight, y, shares, images, channels, height, width, outputs, out_height, out_width,
+ * filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups, parts,
+ * part_depth, EPILOGUE) channels and outputs are those of all groups. Work-groups of (KN_ITEMS,1,1), of which
+ *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
+ *   With parts > 1 part p sums k from p * part_depth on, a multiple of KN_TILE_K, and leaves its bare sums in
+ *   shares (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
+#include "common/tile.cl"
+#include "common/sum_parts.cl"
+#include "conv/implicit_tile.cl"
+
+#define KN_PLACE_TABLE(k, at)                                                                                \
+    const int c = (k) / taps, tap = (k) % taps;                                                              \
+    table_base[at] = (KN_INDEX)c * height * width;                                                           \
+    table_left[at] = k;                                                                                      \
+    table_y[at] = tap / filter_width * dilation_y;                                                           \
+    table_x[at] = tap % filter_width * dilation_x;
+#define KN_RESULT_COLUMN(column)                                                                             \
+    const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
+    const KN_INDEX first = outer * outputs * pixels + inner;
+
+KN_WORK_GROUP kernel void kn_conv(global const KN_T *restrict x, global const KN_T *restrict weight,
+                                  global KN_T *restrict y, global KN_A *restrict shares, int images,
+                                  int channels, int height, int width, int outputs, int out_height,
+                                  int out_width, int filter_height, int filter_width, int stride_y,
+                                  int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
+                                  int groups, int parts, int part_depth KN_EPILOGUE_PARAMETERS) {
+    KN_LOCAL_MEMORY
+    const int group = get_group_id(2) / parts, part = get_group_id(2) % parts;
+    const int group_channels = channels / groups, group_outputs = outputs / groups;
+    const int taps = filter_height * filter_width, depth = group_channels * taps;
+    const int k_first = part * part_depth, k_end = parts > 1 ? min(k_first + part_depth, depth) : depth;
+    const int row0 = get_group_id(1) * KN_TILE_M;
+    const KN_INDEX column0 = (KN_INDEX)get_group_id(0) * KN_TILE_N;
+    const KN_INDEX pixels = (KN_INDEX)out_height * out_width, columns = images * pixels;
+    const window window = {height, width, 1, 1};
+    place places[KN_ITEM_COLUMNS];
+    for (int c = 0; c < KN_ITEM_COLUMNS; c++) {
+        const KN_INDEX column = column0 + (get_local_id(0) + c * KN_ITEMS) % KN_TILE_N;
+        const KN_INDEX image = column / pixels;
+        const int pixel = column % pixels;
+        places[c].base = (image * channels + group * group_channels) * height * width;
+        places[c].y = column < columns ? pixel / out_width * stride_y - pad_top : KN_OUTSIDE;
+        places[c].x = pixel % out_width * stride_x - pad_left;
+    }
+    weight += (KN_INDEX)group * group_outputs * depth;
+    sums sums;
+    KN_IMPLICIT_PRODUCT(weight, depth, row0, group_outputs, x, window, places)
+    shares += part * columns * outputs;
+    KN_STORE_SUMS(y, shares, row0, group_outputs, column0, columns, group * group_outputs, pixels)
+}
