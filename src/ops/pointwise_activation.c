@@ -1,0 +1,138 @@
+/* Activation functions, and dropout. Gradients read the result where that is enough: the input can then go.
+ */
+#include "ops/ops_private.h"
+
+KN_POINTWISE(sigmoid, .help = "1 / (1 + exp(-x))", .value = "sigmoid(x)", .by = {"g * r * (1 - r)"},
+             KN_UNARY_CASES, .tolerance = 4);
+KN_POINTWISE(tanh, .help = "hyperbolic tangent", .value = "tanh(x)", .by = {"g * (1 - r * r)"},
+             KN_UNARY_CASES, .tolerance = 4);
+/* Written so that NaN stays NaN. */
+KN_POINTWISE(relu, .help = "x where x > 0, 0 elsewhere", .value = "x < 0 ? 0 : x", .by = {"r > 0 ? g : 0"},
+             KN_UNARY_CASES);
+KN_POINTWISE(leaky_relu, .help = "x where x > 0, slope * x elsewhere",
+             KN_ATTRIBUTES(KN_FLOAT("slope", 0.01, "for negative x")), .value = "x > 0 ? x : slope * x",
+             .by = {"x > 0 ? g : slope * g"},
+             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}, .attributes = "slope=0.25"},
+                      {.inputs = {"3,1,93"}, .attributes = "slope=-0.5"}, {.inputs = {"0,5"}},
+                      {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true}));
+KN_POINTWISE(relu6, .help = "relu, not above 6", .value = "x < 0 ? 0 : x > 6 ? 6 : x",
+             .by = {"r > 0 && r < 6 ? g : 0"}, KN_UNARY_CASES_IN("-4..10"));
+/* exp(x) - 1 is tanh(x / 2) * (exp(x) + 1), which keeps its digits near 0. */
+KN_POINTWISE(elu, .help = "x where x > 0, alpha * (exp(x) - 1) elsewhere",
+             KN_ATTRIBUTES(KN_FLOAT("alpha", 1, "how low it goes")),
+             .value = "x > 0 ? x : alpha * tanh(0.5 * x) * (exp(x) + 1)",
+             .by = {"x > 0 ? g : g * (r + alpha)"},
+             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}, .attributes = "alpha=0.5"},
+                      {.inputs = {"3,1,93"}, .ranges = {"-20..1"}}, {.inputs = {"0,5"}},
+                      {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true}),
+             .tolerance = 4);
+/* 1.0507… is the scale, 1.7580… the scale times alpha. */
+KN_POINTWISE(selu, .help = "self-normalising elu",
+             .value = "x > 0 ? 1.0507009873554805 * x : 1.7580993408473766 * tanh(0.5 * x) * (exp(x) + 1)",
+             .by = {"x > 0 ? 1.0507009873554805 * g : g * (r + 1.7580993408473766)"}, KN_UNARY_CASES,
+             .tolerance = 4);
+/* 0.7071… is 1 / sqrt(2); 0.3989… is 1 / sqrt(2 pi). */
+KN_POINTWISE(
+    gelu, .help = "x * Phi(x), exact", .value = "0.5 * x * (1 + erf(0.7071067811865476 * x))",
+    .by = {"g * (0.5 * (1 + erf(0.7071067811865476 * x)) + 0.3989422804014327 * x * exp(-0.5 * x * x))"},
+    KN_UNARY_CASES, .tolerance = 16);
+/* The usual form 0.5 x (1 + tanh(u)) is x sigmoid(2 u); here u2 = 2 u = 2 sqrt(2 / pi) (x + 0.044715 x^3). */
+#define KN_GELU_U2 "x * (1.5957691216057308 + 0.07135481627260025 * x * x)"
+KN_POINTWISE(gelu_tanh, .help = "gelu, the approximation by tanh", .value = "x * sigmoid(" KN_GELU_U2 ")",
+             .by = {"g * sigmoid(" KN_GELU_U2 ") * (1 + x * (1 - sigmoid(" KN_GELU_U2
+                    ")) * (1.5957691216057308 + 0.21406444881780073 * x * x))"},
+             KN_UNARY_CASES, .tolerance = 8);
+KN_POINTWISE(silu, .help = "x * sigmoid(x)", .value = "x * sigmoid(x)",
+             .by = {"g * sigmoid(x) * (1 + x * (1 - sigmoid(x)))"}, KN_UNARY_CASES, .tolerance = 4);
+KN_POINTWISE(softplus, .help = "log(1 + exp(x))", .value = "softplus(x)", .by = {"g * sigmoid(x)"},
+             KN_UNARY_CASES_IN("-30..30"), .tolerance = 4);
+KN_POINTWISE(hard_sigmoid, .help = "alpha * x + beta, within 0 and 1",
+             KN_ATTRIBUTES(KN_FLOAT("alpha", 1.0 / 6.0, "slope"), KN_FLOAT("beta", 0.5, "result at 0")),
+             .value = "alpha * x + beta < 0 ? 0 : alpha * x + beta > 1 ? 1 : alpha * x + beta",
+             .by = {"r > 0 && r < 1 ? alpha * g : 0"},
+             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}, .ranges = {"-5..5"}},
+                      {.inputs = {"3,1,93"}, .attributes = "alpha=0.2", .ranges = {"-5..5"}},
+                      {.inputs = {"0,5"}}, {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true}));
+KN_POINTWISE(hard_swish, .help = "x * hard_sigmoid(x)",
+             .value = "x < -3 ? 0 : x > 3 ? x : x * (x + 3) * 0.16666666666666666",
+             .by = {"x < -3 ? 0 : x > 3 ? g : g * (x + x + 3) * 0.16666666666666666"},
+             KN_UNARY_CASES_IN("-5..5"));
+
+/* x is of any shape; the second input is the step counter, a uint32 scalar. */
+static kn_status dropout_shape(kn_shape_call *call) {
+    double rate = kn_shape_attribute(call, "rate")->number;
+    if (!(rate >= 0 && rate < 1))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "the rate is the share of elements to drop; expected 0 <= rate < 1");
+    if (kn_shape_float_input(call, 0)) return call->error->status;
+    const kn_value *step = call->inputs[1];
+    if (!step || step->shape.rank != 0 || step->shape.dtype != KN_UINT32)
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "the second input is %s; expected the step counter, a uint32 scalar",
+                             step ? kn_shape_words_of(call, 1) : "missing");
+    return kn_shape_like_first(call);
+}
+KN_POINTWISE(
+    dropout, .help = "zeroes elements at random in training, scaling the others up",
+    KN_ATTRIBUTES(KN_FLOAT("rate", 0.5, "share of elements dropped")), .min_inputs = 2, .max_inputs = 2,
+    .random = true, .training_only = true, .shape = dropout_shape,
+    .value = "uniform >= rate ? x / (1 - rate) : 0", .by = {"uniform >= rate ? g / (1 - rate) : 0"},
+    KN_CASES({.inputs = {"33", "uint32"}, .ranges = {NULL, "3..3"}, .training = true, .smallest = true},
+             {.inputs = {"31,7,3", "uint32"},
+              .attributes = "rate=0.25",
+              .ranges = {NULL, "0..9"},
+              .training = true},
+             {.inputs = {"7", "uint32"}, .attributes = "rate=0", .training = true, .ranges = {NULL, "0..9"}},
+             {.inputs = {"0,7", "uint32"}, .training = true, .ranges = {NULL, "0..9"}},
+             {.inputs = {"7,3", "uint32"}, .ranges = {NULL, "0..9"}}));
+
+/* ---- builders -------------------------------------------------------------------------------- */
+
+kn_value *kn_sigmoid(kn_value *x) {
+    return kn_build1(&kn_row_sigmoid, x);
+}
+kn_value *kn_tanh(kn_value *x) {
+    return kn_build1(&kn_row_tanh, x);
+}
+kn_value *kn_relu(kn_value *x) {
+    return kn_build1(&kn_row_relu, x);
+}
+kn_value *kn_relu6(kn_value *x) {
+    return kn_build1(&kn_row_relu6, x);
+}
+kn_value *kn_selu(kn_value *x) {
+    return kn_build1(&kn_row_selu, x);
+}
+kn_value *kn_gelu(kn_value *x) {
+    return kn_build1(&kn_row_gelu, x);
+}
+kn_value *kn_gelu_tanh(kn_value *x) {
+    return kn_build1(&kn_row_gelu_tanh, x);
+}
+kn_value *kn_silu(kn_value *x) {
+    return kn_build1(&kn_row_silu, x);
+}
+kn_value *kn_softplus(kn_value *x) {
+    return kn_build1(&kn_row_softplus, x);
+}
+kn_value *kn_hard_sigmoid(kn_value *x) {
+    return kn_build1(&kn_row_hard_sigmoid, x);
+}
+kn_value *kn_hard_swish(kn_value *x) {
+    return kn_build1(&kn_row_hard_swish, x);
+}
+kn_value *kn_leaky_relu(kn_value *x, double slope) {
+    return kn_build_number(&kn_row_leaky_relu, x, "slope", slope);
+}
+kn_value *kn_elu(kn_value *x, double alpha) {
+    return kn_build_number(&kn_row_elu, x, "alpha", alpha);
+}
+
+kn_value *kn_dropout(kn_value *x, double rate) {
+    if (kn_value_failed(x)) return x;
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_dropout);
+    kn_settings_float(&settings, "rate", rate);
+    kn_value *inputs[2] = {x, kn_step_counter(x->graph)};
+    return kn_build(&kn_row_dropout, inputs, 2, &settings);
+}

@@ -1,0 +1,131 @@
+/* Comparisons, choice and change of type, element by element. */
+#include "ops/ops_private.h"
+
+#include <math.h>
+
+/* Whole numbers make equality happen. */
+#define COMPARISON_CASES                                                                                     \
+    KN_CASES({.inputs = {"int32 7", "int32 7"}, .no_gradient = true, .smallest = true},                      \
+             {.inputs = {"31,33", "33"}, .no_gradient = true},                                               \
+             {.inputs = {"int32 3,1,7", "int32 5,1"}, .no_gradient = true},                                  \
+             {.inputs = {"0,5", "5"}, .no_gradient = true},                                                  \
+             {.inputs = {"2,33", "2,33"}, .ranges = {"special", "special"}, .no_gradient = true})
+#define COMPARISON(row, words, expression)                                                                   \
+    KN_POINTWISE(row, .help = words, .value = expression, .result_dtype = KN_BOOL, .fixed_dtype = true,      \
+                 COMPARISON_CASES)
+
+COMPARISON(equal, "x = y, as bool", "x == y");
+COMPARISON(not_equal, "x differs from y, as bool", "x != y");
+COMPARISON(less, "x < y, as bool", "x < y");
+COMPARISON(less_equal, "x <= y, as bool", "x <= y");
+COMPARISON(greater, "x > y, as bool", "x > y");
+COMPARISON(greater_equal, "x >= y, as bool", "x >= y");
+
+KN_POINTWISE(where, .help = "y where x is true, z elsewhere", .value = "x != 0 ? y : z",
+             .by = {NULL, "x != 0 ? g : 0", "x != 0 ? 0 : g"}, .mixed_inputs = true,
+             KN_CASES({.inputs = {"bool 7", "7", "7"}, .ranges = {"0..1"}, .smallest = true},
+                      {.inputs = {"bool 31,33", "33", "31,1"}, .ranges = {"0..1"}},
+                      {.inputs = {"bool 3,1,7", "5,1", ""}, .ranges = {"0..1"}},
+                      {.inputs = {"bool 0,5", "5", "1"}, .ranges = {"0..1"}},
+                      {.inputs = {"bool 2,31", "2,31", "31"},
+                       .ranges = {"0..1", "special", "special"},
+                       .no_gradient = true}));
+
+/* ---- cast ------------------------------------------------------------------------------------- */
+
+#define DTYPE_WORD(name, number, text, bytes) text " "
+enum { BOOL_POSITION = 12 };
+_Static_assert((int)KN_BOOL == BOOL_POSITION, "the expression of cast names bool by its number");
+
+/* x is of any shape; the result has it too. */
+static kn_status cast_shape(kn_shape_call *call) {
+    call->outputs[0] = call->inputs[0]->shape;
+    call->outputs[0].dtype = (kn_dtype)kn_shape_attribute(call, "dtype")->integer;
+    return KN_OK;
+}
+
+static kn_status cast_gradient(kn_gradient_call *call) {
+    const kn_node *node = call->node;
+    kn_dtype from = node->inputs[0]->shape.dtype;
+    if (!call->wanted[0] || !call->output_gradients[0] || !kn_dtype_is_float(from) ||
+        !kn_dtype_is_float(node->outputs[0]->shape.dtype))
+        return KN_OK;
+    kn_settings settings;
+    kn_settings_init(&settings, call->graph, &kn_row_cast);
+    kn_settings_int(&settings, "dtype", from);
+    call->input_gradients[0] =
+        kn_gradient_build(call, &kn_row_cast, &call->output_gradients[0], 1, &settings);
+    return kn_gradient_status(call);
+}
+
+/* Whole types cut off what is behind the point and stay within their range; NaN becomes 0. */
+static kn_status cast_reference(kn_reference_call *call) {
+    static const double least[] = {[KN_INT8] = INT8_MIN,
+                                   [KN_INT16] = INT16_MIN,
+                                   [KN_INT32] = INT32_MIN,
+                                   [KN_INT64] = (double)INT64_MIN,
+                                   [KN_UINT64] = 0};
+    static const double most[] = {
+        [KN_INT8] = INT8_MAX,   [KN_INT16] = INT16_MAX,   [KN_INT32] = INT32_MAX,   [KN_INT64] = 0x1p63,
+        [KN_UINT8] = UINT8_MAX, [KN_UINT16] = UINT16_MAX, [KN_UINT32] = UINT32_MAX, [KN_UINT64] = 0x1p64};
+    kn_dtype dtype = call->outputs[0].shape.dtype;
+    for (int64_t i = 0; i < call->outputs[0].elements; i++) {
+        double x = call->inputs[0].data[i];
+        if (dtype == KN_BOOL)
+            x = x != 0;
+        else if (!kn_dtype_is_float(dtype))
+            x = isnan(x) ? 0 : fmin(fmax(trunc(x), least[dtype]), most[dtype]);
+        call->outputs[0].data[i] = x;
+    }
+    return KN_OK;
+}
+
+KN_POINTWISE(
+    cast, .help = "the same numbers in another type",
+    KN_ATTRIBUTES(KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result")),
+    .shape = cast_shape, .gradient = cast_gradient, .reference = cast_reference,
+    .value = "dtype == 12 ? x != 0 : x", .by = {"g"},
+    KN_CASES({.inputs = {"int32 7"}, .attributes = "dtype=float32", .no_gradient = true, .smallest = true},
+             {.inputs = {"31,33"}, .attributes = "dtype=int32", .ranges = {"-90..90"}, .no_gradient = true},
+             {.inputs = {"31,33"}, .attributes = "dtype=uint8", .ranges = {"0..200"}, .no_gradient = true},
+             {.inputs = {"int32 93"}, .attributes = "dtype=bool", .no_gradient = true},
+             {.inputs = {"bool 7,3"}, .attributes = "dtype=float32", .ranges = {"0..1"}, .no_gradient = true},
+             {.inputs = {"3,7"}, .attributes = "dtype=float32"},
+             {.inputs = {"int32 0,5"}, .attributes = "dtype=float32", .no_gradient = true}));
+
+/* ---- builders -------------------------------------------------------------------------------- */
+
+kn_value *kn_equal(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_equal, x, y);
+}
+kn_value *kn_not_equal(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_not_equal, x, y);
+}
+kn_value *kn_less(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_less, x, y);
+}
+kn_value *kn_less_equal(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_less_equal, x, y);
+}
+kn_value *kn_greater(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_greater, x, y);
+}
+kn_value *kn_greater_equal(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_greater_equal, x, y);
+}
+
+kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y) {
+    kn_value *inputs[3] = {condition, x, y};
+    return kn_build(&kn_row_where, inputs, 3, NULL);
+}
+
+kn_value *kn_cast(kn_value *x, kn_dtype dtype) {
+    if (kn_value_failed(x)) return x;
+    if (!kn_dtype_bytes(dtype))
+        return kn_graph_fail(x->graph, KN_ERROR_DTYPE, "cast: %d is no element type; use one of kn_dtype",
+                             (int)dtype);
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_cast);
+    kn_settings_int(&settings, "dtype", dtype);
+    return kn_build(&kn_row_cast, &x, 1, &settings);
+}

@@ -1,0 +1,39 @@
+/* The operator table: every row of this room, in the order of the grammar page. */
+#include "ops/ops_private.h"
+
+#include <string.h>
+
+/* clang-format off */
+#define KN_ROW_NAMES(X)                                                                                      \
+    /* arithmetic */                                                                                         \
+    X(add) X(sub) X(mul) X(div) X(pow) X(min) X(max) X(scale) X(shift) X(neg) X(exp) X(log) X(sqrt) X(rsqrt)  \
+    X(abs) X(sin) X(cos) X(erf) X(clip)                                                                      \
+    /* activations */                                                                                        \
+    X(sigmoid) X(tanh) X(relu) X(leaky_relu) X(relu6) X(elu) X(selu) X(gelu) X(gelu_tanh) X(silu) X(softplus) \
+    X(hard_sigmoid) X(hard_swish) X(dropout)                                                                 \
+    /* comparisons, choice, types */                                                                         \
+    X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(where) X(cast)                  \
+    /* reductions */                                                                                         \
+    X(sum) X(mean) X(reduce_max) X(reduce_min)                                                               \
+    X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                                    \
+    /* losses */                                                                                             \
+    X(squared_error) X(huber_error) X(logits_error) X(cross_entropy) X(cross_entropy_gradient) X(accuracy)    \
+    /* shapes */                                                                                             \
+    X(reshape) X(flatten) X(broadcast) X(transpose) X(concat) X(slice) X(slice_gradient) X(pad)                               \
+    /* what the planner inserts */                                                                           \
+    X(copy) X(assign) X(layout)
+
+/* clang-format on */
+
+#define KN_ROW_DECLARE(row) extern const kn_operator kn_row_##row;
+KN_ROW_NAMES(KN_ROW_DECLARE)
+
+#define KN_ROW_POINTER(row) &kn_row_##row,
+const kn_operator *const kn_operator_table[] = {KN_ROW_NAMES(KN_ROW_POINTER)};
+const int kn_operator_table_count = (int)KN_COUNT_OF(kn_operator_table);
+
+const kn_operator *kn_operator_find(const char *name) {
+    for (int i = 0; name && i < kn_operator_table_count; i++)
+        if (!strcmp(kn_operator_table[i]->name, name)) return kn_operator_table[i];
+    return NULL;
+}
