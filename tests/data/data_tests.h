@@ -1,0 +1,42 @@
+/* The groups of the data room's tests, and what they share. */
+#ifndef KN_DATA_TESTS_H
+#define KN_DATA_TESTS_H
+
+#include "support.h"
+
+#include "data/data.h"
+
+/* Each runs one group and answers the number of its tests that failed. */
+int test_digits(void);
+int test_datasets(void);
+int test_splits(void);
+int test_loaders(void);
+int test_file_sources(void);
+
+/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for
+ * never), and a log that keeps the last message. Safe with a loader's thread. */
+typedef struct watcher {
+    size_t calls, fail_at, live;
+    char message[512];
+} watcher;
+
+/* Parameters that use the watcher. */
+kn_dataset_params watched(watcher *state);
+size_t watcher_calls(const watcher *state);
+
+/* Fails the test unless the dataset is in order. */
+void assert_usable(const kn_dataset *dataset);
+/* Fails unless it carries that status and a text with `part` in it; destroys it. */
+void assert_failed(kn_dataset *dataset, kn_status status, const char *part);
+
+/* A dataset of `count` samples: "x" is 3 floats, sample * 10 + 0, 1, 2; "y" is sample % classes. */
+typedef struct sample_arrays {
+    float *x;
+    uint8_t *y;
+    uint64_t count;
+} sample_arrays;
+sample_arrays arrays_make(uint64_t count, int classes);
+void arrays_free(sample_arrays *arrays);
+kn_dataset *arrays_open(const kn_dataset_params *params, const sample_arrays *arrays, int classes);
+
+#endif

@@ -1,0 +1,247 @@
+/* Loaders: every sample once an epoch, the seed decides the order, nothing is
+ * allocated on the way. */
+#include "data_tests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct setting {
+    sample_arrays arrays;
+    kn_dataset *dataset;
+    watcher memory;
+} setting;
+
+static int set_up(void **state) {
+    setting *made = calloc(1, sizeof *made);
+    made->arrays = arrays_make(103, 10);
+    kn_dataset_params params = watched(&made->memory);
+    made->dataset = arrays_open(&params, &made->arrays, 10);
+    assert_usable(made->dataset);
+    *state = made;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    setting *made = *state;
+    kn_dataset_destroy(&made->dataset);
+    arrays_free(&made->arrays);
+    size_t live = made->memory.live;
+    free(made);
+    return live == 0 ? 0 : -1;
+}
+
+static kn_loader *open_loader(const setting *from, uint64_t batch, uint64_t seed, bool no_shuffle,
+                              bool drop_last) {
+    kn_loader_params params = KN_LOADER_DEFAULTS;
+    params.batch = batch;
+    params.seed = seed;
+    params.no_shuffle = no_shuffle;
+    params.drop_last = drop_last;
+    kn_loader *loader = kn_loader_create(from->dataset, &params);
+    if (kn_loader_status(loader) != KN_OK) fail_msg("%s", kn_loader_error(loader));
+    return loader;
+}
+
+/* Checks that the batch holds what its indices say. */
+static void check_contents(const kn_batch *batch) {
+    assert_int_equal(batch->feed_count, 2);
+    assert_string_equal(batch->feeds[0].name, "x");
+    assert_string_equal(batch->feeds[1].name, "y");
+    assert_int_equal(batch->feeds[0].bytes, batch->count * 12);
+    assert_int_equal(batch->feeds[1].bytes, batch->count * 4);
+    const float *x = batch->feeds[0].data;
+    const int32_t *y = batch->feeds[1].data;
+    assert_int_equal((uintptr_t)x % 64 + (uintptr_t)y % 64, 0);
+    for (uint64_t i = 0; i < batch->count; i++) {
+        assert_true(x[i * 3] == (float)(batch->samples[i] * 10));
+        assert_true(x[i * 3 + 2] == (float)(batch->samples[i] * 10 + 2));
+        assert_int_equal(y[i], batch->samples[i] % 10);
+    }
+}
+
+/* Walks one epoch; order gets the samples. Answers how many there were. */
+static uint64_t walk(kn_loader *loader, uint64_t epoch, uint64_t *order) {
+    uint64_t count = 0, batches = 0;
+    for (;;) {
+        kn_batch batch = KN_BATCH_DEFAULTS;
+        assert_int_equal(kn_loader_next(loader, &batch), KN_OK);
+        assert_int_equal(batch.epoch, epoch);
+        assert_int_equal(batch.index, batches);
+        if (batch.count == 0) break;
+        check_contents(&batch);
+        for (uint64_t i = 0; i < batch.count; i++)
+            order[count++] = batch.samples[i];
+        batches++;
+    }
+    assert_int_equal(batches, kn_loader_batches(loader));
+    return count;
+}
+
+static void every_sample_once(void **state) {
+    kn_loader *loader = open_loader(*state, 10, 3, false, false);
+    uint64_t orders[3][103];
+    assert_int_equal(kn_loader_batches(loader), 11);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        assert_int_equal(walk(loader, epoch, orders[epoch]), 103);
+        int seen[103] = {0};
+        for (int i = 0; i < 103; i++)
+            seen[orders[epoch][i]]++;
+        for (int i = 0; i < 103; i++)
+            assert_int_equal(seen[i], 1);
+    }
+    assert_memory_not_equal(orders[0], orders[1], sizeof orders[0]);
+    assert_memory_not_equal(orders[1], orders[2], sizeof orders[0]);
+    kn_loader_destroy(&loader);
+    assert_null(loader);
+}
+
+static void seed_decides_the_order(void **state) {
+    uint64_t orders[4][103];
+    const uint64_t batches[] = {10, 7, 103, 10}, seeds[] = {3, 3, 3, 4};
+    for (int i = 0; i < 4; i++) {
+        kn_loader *loader = open_loader(*state, batches[i], seeds[i], false, false);
+        walk(loader, 0, orders[i]);
+        kn_loader_destroy(&loader);
+    }
+    /* The size of the batches does not. */
+    assert_memory_equal(orders[0], orders[1], sizeof orders[0]);
+    assert_memory_equal(orders[0], orders[2], sizeof orders[0]);
+    assert_memory_not_equal(orders[0], orders[3], sizeof orders[0]);
+}
+
+static void order_is_kept_without_shuffle(void **state) {
+    kn_loader *loader = open_loader(*state, 20, 3, true, true);
+    uint64_t order[103];
+    assert_int_equal(kn_loader_batches(loader), 5);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        assert_int_equal(walk(loader, epoch, order), 100); /* the last three are dropped */
+        for (uint64_t i = 0; i < 100; i++)
+            assert_int_equal(order[i], i);
+    }
+    kn_loader_destroy(&loader);
+}
+
+static void seeking_gives_the_same_batches(void **state) {
+    kn_loader *straight = open_loader(*state, 10, 9, false, false);
+    uint64_t orders[3][103], order[103];
+    for (uint64_t epoch = 0; epoch < 3; epoch++)
+        walk(straight, epoch, orders[epoch]);
+    kn_loader *jumping = open_loader(*state, 10, 9, false, false);
+    const uint64_t places[][2] = {{2, 4}, {0, 0}, {1, 10}, {1, 10}, {2, 0}, {0, 3}};
+    for (size_t i = 0; i < KN_COUNT_OF(places); i++) {
+        assert_int_equal(kn_loader_seek(jumping, places[i][0], places[i][1]), KN_OK);
+        kn_batch batch = KN_BATCH_DEFAULTS;
+        assert_int_equal(kn_loader_next(jumping, &batch), KN_OK);
+        assert_int_equal(batch.epoch, places[i][0]);
+        assert_int_equal(batch.index, places[i][1]);
+        assert_int_equal(batch.count, places[i][1] == 10 ? 3 : 10);
+        check_contents(&batch);
+        assert_memory_equal(batch.samples, orders[places[i][0]] + places[i][1] * 10, batch.count * 8);
+    }
+    /* The end of an epoch is a place, too. */
+    assert_int_equal(kn_loader_seek(jumping, 0, 11), KN_OK);
+    kn_batch batch = KN_BATCH_DEFAULTS;
+    assert_int_equal(kn_loader_next(jumping, &batch), KN_OK);
+    assert_int_equal(batch.count + batch.epoch, 0);
+    walk(jumping, 1, order);
+    assert_memory_equal(order, orders[1], sizeof order);
+    assert_int_equal(kn_loader_seek(jumping, 0, 12), KN_ERROR_ARGUMENT);
+    walk(jumping, 2, order); /* a refused seek changes nothing */
+    assert_memory_equal(order, orders[2], sizeof order);
+    kn_loader_destroy(&straight);
+    kn_loader_destroy(&jumping);
+}
+
+static void nothing_is_allocated_on_the_way(void **state) {
+    setting *made = *state;
+    kn_loader *loader = open_loader(made, 10, 1, false, false);
+    uint64_t order[103];
+    size_t calls = watcher_calls(&made->memory);
+    for (uint64_t epoch = 0; epoch < 5; epoch++)
+        walk(loader, epoch, order);
+    kn_loader_seek(loader, 1, 1);
+    kn_batch batch = KN_BATCH_DEFAULTS;
+    kn_loader_next(loader, &batch);
+    assert_int_equal(watcher_calls(&made->memory), calls);
+    assert_true(kn_loader_waited(loader) >= 0);
+    kn_loader_destroy(&loader);
+}
+
+static void batches_fit_the_dataset(void **state) {
+    setting *made = *state;
+    uint64_t order[103];
+    kn_loader *loader = open_loader(made, 1ull << 40, 1, false, false); /* takes memory for 103 only */
+    assert_int_equal(walk(loader, 0, order), 103);
+    kn_loader_destroy(&loader);
+    kn_loader_params params = KN_LOADER_DEFAULTS;
+    params.batch = 104;
+    params.drop_last = true;
+    loader = kn_loader_create(made->dataset, &params);
+    assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_loader_error(loader), "103 samples gives no batch of 104"));
+    assert_int_equal(kn_loader_batches(loader), 0);
+    kn_loader_destroy(&loader);
+    params.batch = 0;
+    loader = kn_loader_create(made->dataset, &params);
+    assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);
+    kn_loader_destroy(&loader);
+    loader = kn_loader_create(made->dataset, NULL);
+    assert_int_equal(kn_loader_batches(loader), 2);
+    kn_loader_destroy(&loader);
+}
+
+static void loader_keeps_its_samples(void **state) {
+    sample_arrays arrays = arrays_make(20, 2);
+    kn_dataset *dataset = arrays_open(NULL, &arrays, 2), *training, *validation;
+    kn_dataset_split(dataset, 0.5, 1, &training, &validation);
+    kn_loader_params params = KN_LOADER_DEFAULTS;
+    params.batch = 4;
+    kn_loader *loader = kn_loader_create(training, &params);
+    kn_dataset_destroy(&dataset);
+    kn_dataset_destroy(&training);
+    kn_dataset_destroy(&validation);
+    kn_batch batch = KN_BATCH_DEFAULTS;
+    assert_int_equal(kn_loader_next(loader, &batch), KN_OK);
+    assert_int_equal(batch.count, 4);
+    kn_loader_destroy(&loader);
+    arrays_free(&arrays);
+}
+
+/* Samples that are drawn when first read, by several threads at once. */
+static void drawn_samples_agree(void **state) {
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.most_samples = 600;
+    kn_dataset *dataset = kn_dataset_open(&params, "digits:test");
+    kn_loader_params how = KN_LOADER_DEFAULTS;
+    kn_loader *loaders[3];
+    for (int i = 0; i < 3; i++) {
+        how.seed = i < 2 ? 1 : 2;
+        loaders[i] = kn_loader_create(dataset, &how);
+    }
+    for (int step = 0; step < 10; step++) {
+        kn_batch batches[3] = {KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS};
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(kn_loader_next(loaders[i], &batches[i]), KN_OK);
+        assert_int_equal(batches[0].count, step < 9 ? 64 : 24);
+        const kn_feed *first = &batches[0].feeds[0];
+        assert_memory_equal(first->data, batches[1].feeds[0].data, first->bytes);
+        assert_memory_not_equal(first->data, batches[2].feeds[0].data, first->bytes);
+    }
+    for (int i = 0; i < 3; i++)
+        kn_loader_destroy(&loaders[i]);
+    kn_dataset_destroy(&dataset);
+}
+
+int test_loaders(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_sample_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(seed_decides_the_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(order_is_kept_without_shuffle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(seeking_gives_the_same_batches, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_allocated_on_the_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(batches_fit_the_dataset, set_up, tear_down),
+        cmocka_unit_test(loader_keeps_its_samples),
+        cmocka_unit_test(drawn_samples_agree),
+    };
+    return cmocka_run_group_tests_name("loaders", tests, NULL, NULL);
+}
