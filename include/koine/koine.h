@@ -5,7 +5,7 @@
  *   device.h context.h          the devices of this machine, and an opened one
  *   tensor.h graph.h operators.h   what to compute
  *   session.h                   running it
- *   train.h data.h model.h      training, data sets, models with names and files
+ *   train.h data.h fit.h model.h     training, data sets, models with names and files
  *   verify.h                    is this device computing rightly?
  * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
 #ifndef KOINE_KOINE_H
@@ -15,6 +15,7 @@
 #include <koine/data.h>
 #include <koine/device.h>
 #include <koine/export.h>
+#include <koine/fit.h>
 #include <koine/graph.h>
 #include <koine/host.h>
 #include <koine/model.h>

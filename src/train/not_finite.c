@@ -82,7 +82,8 @@ static kn_status copy_states(finite_search *search) {
             status == KN_OK && info.dtype == KN_FLOAT32 ? first_bad(data, (int64_t)(bytes / 4)) : -1;
         if (bad >= 0 && !search->found)
             say(search,
-                "the state '%s' already holds %s at element %lld before this step: an earlier update spoilt "
+                "the parameter '%s' already holds %s at element %lld before this step: an earlier update "
+                "spoilt "
                 "it; "
                 "try a lower learning rate or clipping",
                 name, word_for(((float *)data)[bad]), (long long)bad);

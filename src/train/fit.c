@@ -1,0 +1,249 @@
+/* The training loop and the judging of a model on a data set. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <koine/fit.h>
+
+#include "train/trainer_private.h"
+
+void kn_fit_params_init(kn_fit_params *params) {
+    if (params) *params = (kn_fit_params){.size = sizeof *params, .batch = 64};
+}
+
+/* ---- judging ---------------------------------------------------------------------------------- */
+
+typedef struct judge_run {
+    kn_session *session;
+    const char *loss, *accuracy;
+    double loss_sum, accuracy_sum;
+    uint64_t samples;
+} judge_run;
+
+static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
+    float loss = 0, accuracy = 0;
+    kn_fetch fetches[2] = {{judging->loss, &loss, sizeof loss},
+                           {judging->accuracy, &accuracy, sizeof accuracy}};
+    kn_status status = kn_session_bind(judging->session, "batch", (int64_t)batch->count);
+    if (status == KN_OK)
+        status = kn_session_run(judging->session, batch->feeds, batch->feed_count, fetches,
+                                judging->accuracy ? 2 : 1);
+    if (status != KN_OK) return status;
+    judging->loss_sum += loss * (double)batch->count;
+    judging->accuracy_sum += accuracy * (double)batch->count;
+    judging->samples += batch->count;
+    return KN_OK;
+}
+
+kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
+                      const char *accuracy, kn_score *score) {
+    kn_status status = kn_session_status(session);
+    if (status == KN_OK) status = kn_dataset_status(dataset);
+    if (status != KN_OK) return status;
+    double start = kn_clock();
+    kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true};
+    kn_loader *loader = kn_loader_create(dataset, &params);
+    judge_run judging = {.session = session, .loss = loss, .accuracy = accuracy};
+    kn_batch piece = {.size = sizeof piece};
+    status = kn_loader_status(loader);
+    while (status == KN_OK) {
+        status = kn_loader_next(loader, &piece);
+        if (status != KN_OK || !piece.count) break;
+        status = judge_batch(&judging, &piece);
+    }
+    kn_loader_destroy(&loader);
+    if (status != KN_OK) return status;
+    double samples = (double)judging.samples;
+    score->loss = judging.samples ? judging.loss_sum / samples : NAN;
+    score->accuracy = judging.samples && accuracy ? judging.accuracy_sum / samples : NAN;
+    score->samples = judging.samples;
+    score->seconds = kn_clock() - start;
+    return KN_OK;
+}
+
+/* ---- training ------------------------------------------------------------------------------------ */
+
+typedef struct fit_run {
+    kn_trainer *trainer;
+    const kn_fit_params *params;
+    kn_fit_result *result;
+    kn_loader *loader;
+    double start;                  /* of the call */
+    double apart;                  /* seconds spent on validation and in callbacks */
+    double recent, recent_samples; /* for the speed of late: decaying sums */
+    uint64_t samples;
+    double epoch_loss, epoch_samples;
+    double best;         /* the lowest validation loss */
+    uint64_t since_best; /* epochs */
+} fit_run;
+
+static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
+    fitting->result->end = KN_FIT_FAILED;
+    snprintf(fitting->result->message, sizeof fitting->result->message, "%s", text);
+    return status;
+}
+
+static bool time_is_up(const fit_run *fitting) {
+    const kn_fit_params *params = fitting->params;
+    if (params->steps && kn_trainer_steps(fitting->trainer) >= params->steps) return true;
+    return params->seconds > 0 && kn_clock() - fitting->start >= params->seconds;
+}
+
+static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, double loss) {
+    kn_fit_result *result = fitting->result;
+    char sentence[400] = "";
+    if (fitting->params->find_not_finite &&
+        kn_trainer_find_not_finite(fitting->trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
+                                   sentence, sizeof sentence) != KN_OK)
+        snprintf(sentence, sizeof sentence, "%s", kn_trainer_error(fitting->trainer));
+    result->end = KN_FIT_FAILED;
+    snprintf(result->message, sizeof result->message, "the loss of step %llu is %s%s%s",
+             (unsigned long long)result->step, isnan(loss) ? "NaN" : "infinite", sentence[0] ? ": " : "",
+             sentence);
+    return KN_ERROR_NOT_FINITE;
+}
+
+static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
+    kn_trainer *trainer = fitting->trainer;
+    kn_fit_result *result = fitting->result;
+    double loss = 0, begin = kn_clock(), rate = kn_trainer_learning_rate(trainer);
+    kn_status status =
+        kn_trainer_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count, &loss);
+    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    double taken = kn_clock() - begin;
+    result->step = kn_trainer_steps(trainer);
+    result->epoch = batch->epoch + 1;
+    result->loss = loss;
+    fitting->samples += batch->count;
+    fitting->recent = 0.9 * fitting->recent + taken;
+    fitting->recent_samples = 0.9 * fitting->recent_samples + (double)batch->count;
+    fitting->epoch_loss += loss * (double)batch->count;
+    fitting->epoch_samples += (double)batch->count;
+    kn_fit_step step = {.step = result->step,
+                        .epoch = batch->epoch + 1,
+                        .batch = batch->index + 1,
+                        .batches = kn_loader_batches(fitting->loader),
+                        .samples = batch->count,
+                        .loss = loss,
+                        .rate = rate,
+                        .samples_per_s = fitting->recent > 0 ? fitting->recent_samples / fitting->recent : 0,
+                        .seconds = kn_clock() - fitting->start};
+    double before = kn_clock();
+    if (fitting->params->on_step && !fitting->params->on_step(fitting->params->user, &step)) {
+        result->end = KN_FIT_STOPPED;
+        *stop = true;
+    }
+    fitting->apart += kn_clock() - before;
+    return isfinite(loss) ? KN_OK : explain_not_finite(fitting, batch, loss);
+}
+
+static kn_status judge(fit_run *fitting) {
+    const kn_fit_params *params = fitting->params;
+    if (!params->validation || !params->judge) return KN_OK;
+    double before = kn_clock();
+    kn_status status = kn_evaluate(params->judge, params->validation, params->batch, params->loss,
+                                   params->accuracy, &fitting->result->validation);
+    fitting->apart += kn_clock() - before;
+    if (status == KN_OK) return KN_OK;
+    const char *text = kn_session_error(params->judge);
+    return fail(fitting, status, text[0] ? text : kn_status_message(status));
+}
+
+static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
+    const kn_fit_params *params = fitting->params;
+    kn_fit_result *result = fitting->result;
+    kn_status status = judge(fitting);
+    if (status != KN_OK) return status;
+    bool judged = result->validation.samples > 0, best = judged && result->validation.loss < fitting->best;
+    if (best) fitting->best = result->validation.loss;
+    fitting->since_best = best ? 0 : fitting->since_best + 1;
+    kn_fit_epoch report = {.epoch = epoch + 1,
+                           .validation = result->validation,
+                           .best = best,
+                           .loss = fitting->epoch_samples > 0 ? fitting->epoch_loss / fitting->epoch_samples
+                                                              : NAN,
+                           .seconds = kn_clock() - fitting->start};
+    fitting->epoch_loss = fitting->epoch_samples = 0;
+    double before = kn_clock();
+    if (params->on_epoch && !params->on_epoch(params->user, &report)) {
+        result->end = KN_FIT_STOPPED;
+        *stop = true;
+    }
+    fitting->apart += kn_clock() - before;
+    if (!*stop && params->patience && judged && fitting->since_best >= params->patience) {
+        result->end = KN_FIT_PATIENCE;
+        *stop = true;
+    }
+    return KN_OK;
+}
+
+static kn_status run(fit_run *fitting) {
+    const kn_fit_params *params = fitting->params;
+    bool stop = false, judged = true;
+    kn_batch batch = {.size = sizeof batch};
+    uint64_t epoch = kn_trainer_steps(fitting->trainer) / kn_loader_batches(fitting->loader);
+    kn_status status = KN_OK;
+    while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) && !time_is_up(fitting)) {
+        status = kn_loader_next(fitting->loader, &batch);
+        if (status != KN_OK) return fail(fitting, status, kn_loader_error(fitting->loader));
+        if (batch.count) {
+            status = train_batch(fitting, &batch, &stop);
+            judged = false;
+            continue;
+        }
+        status = end_epoch(fitting, epoch, &stop);
+        judged = true;
+        epoch++;
+    }
+    /* A training that ends within an epoch is judged where it ends. */
+    if (status == KN_OK && !judged) {
+        bool ignored = false;
+        kn_fit_end end = fitting->result->end;
+        status = end_epoch(fitting, epoch, &ignored);
+        if (status == KN_OK) fitting->result->end = end;
+    }
+    return status;
+}
+
+static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
+    const kn_fit_params *params = fitting->params;
+    kn_loader_params how = {.size = sizeof how,
+                            .batch = params->batch,
+                            .seed = params->seed,
+                            .no_shuffle = params->no_shuffle,
+                            .drop_last = params->drop_last};
+    fitting->loader = kn_loader_create(dataset, &how);
+    kn_status status = kn_loader_status(fitting->loader);
+    if (status != KN_OK)
+        return fail(fitting, status,
+                    fitting->loader ? kn_loader_error(fitting->loader) : "out of host memory");
+    uint64_t batches = kn_loader_batches(fitting->loader), steps = kn_trainer_steps(fitting->trainer);
+    if (!batches)
+        return fail(fitting, KN_ERROR_ARGUMENT,
+                    "the data set has no full batch: take a smaller batch, or keep the last one");
+    status = kn_loader_seek(fitting->loader, steps / batches, steps % batches);
+    return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
+}
+
+kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
+                 kn_fit_result *result) {
+    kn_fit_params defaults;
+    kn_fit_params_init(&defaults);
+    fit_run fitting = {.trainer = trainer,
+                       .params = params ? params : &defaults,
+                       .result = result,
+                       .start = kn_clock(),
+                       .best = INFINITY};
+    *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .step = kn_trainer_steps(trainer)};
+    kn_status status = kn_trainer_status(trainer);
+    if (status != KN_OK) return fail(&fitting, status, kn_trainer_error(trainer));
+    if (kn_dataset_status(dataset) != KN_OK)
+        return fail(&fitting, kn_dataset_status(dataset), kn_dataset_error(dataset));
+    status = open_loader(&fitting, dataset);
+    if (status == KN_OK) status = run(&fitting);
+    double training = kn_clock() - fitting.start - fitting.apart;
+    result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
+    result->data_seconds = kn_loader_waited(fitting.loader);
+    kn_loader_destroy(&fitting.loader);
+    return status;
+}
