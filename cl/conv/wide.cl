@@ -98,10 +98,10 @@ typedef KN_JOIN(float, KN_WIDTH) vector;
 /* ---- the epilogue ------------------------------------------------------------------------------------- */
 
 #define KN_PARAMETER(i)                                                                                      \
-    global const float *restrict e##i, KN_INDEX e##i##_image, KN_INDEX e##i##_block, KN_INDEX e##i##_pixel,  \
+    global const float *e##i, KN_INDEX e##i##_image, KN_INDEX e##i##_block, KN_INDEX e##i##_pixel,           \
         int e##i##_lane,
 #define KN_OPERAND(i) , e##i + image *e##i##_image + block *e##i##_block + pixel *e##i##_pixel, e##i##_lane
-#define KN_FORMAL(i) , global const float *restrict e##i, int e##i##_lane
+#define KN_FORMAL(i) , global const float *e##i, int e##i##_lane
 #define KN_VALUE(i) const vector o##i = operand(e##i, e##i##_lane, count);
 #define KN_NOTHING(i) const vector o##i = 0.0f;
 #if KN_OPERANDS > 0

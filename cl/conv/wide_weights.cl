@@ -70,9 +70,9 @@ typedef KN_JOIN(float, KN_WIDTH) vector;
     vector sum##row##_##v = 0.0f;                                                                            \
     if (resume && row < rows && v < vectors) sum##row##_##v = load(v, dw + row * dw_lane);
 #define KN_START(row)                                                                                        \
-    global const float *restrict x##row = x + min(row, rows - 1) * x_lane;                                   \
+    global const float *x##row = x + min(row, rows - 1) * x_lane;                                            \
     KN_EACH(KN_START_VECTOR, row)
-#define KN_PLANE(row, v) global const float *restrict dy##v = dy + min(v, vectors - 1) * y_plane;
+#define KN_PLANE(row, v) global const float *dy##v = dy + min(v, vectors - 1) * y_plane;
 #define KN_RIGHT(row, v) const vector right##v = load(0, dy##v + to);
 #define KN_ADD(row, v) sum##row##_##v += value * right##v;
 #define KN_STEP(row)                                                                                         \
@@ -86,9 +86,9 @@ typedef KN_JOIN(float, KN_WIDTH) vector;
 
 /* dw (rows,KN_COLUMNS) += x(rows,count) · dy(count,KN_COLUMNS), for the pixels listed in x_at and y_at. */
 #define KN_SWEEP(name, each_row)                                                                             \
-    KN_INLINE void name(global const float *restrict x, KN_INDEX x_lane, global const float *restrict dy,    \
-                        KN_INDEX y_plane, global float *restrict dw, KN_INDEX dw_lane, int rows,             \
-                        int vectors, const KN_INDEX *x_at, const KN_INDEX *y_at, int count, int resume) {    \
+    KN_INLINE void name(global const float *x, KN_INDEX x_lane, global const float *dy, KN_INDEX y_plane,    \
+                        global float *dw, KN_INDEX dw_lane, int rows, int vectors, const KN_INDEX *x_at,     \
+                        const KN_INDEX *y_at, int count, int resume) {                                       \
         KN_EACH(KN_PLANE, 0);                                                                                \
         each_row(KN_START);                                                                                  \
         for (int i = 0; i < count; i++) {                                                                    \

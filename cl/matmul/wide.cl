@@ -98,10 +98,10 @@ typedef KN_JOIN(float, KN_WIDTH) vector;
 /* ---- the epilogue's operands ------------------------------------------------------------------------- */
 
 #define KN_PARAMETER(i)                                                                                      \
-    global const float *restrict e##i, KN_INDEX e##i##_outer, KN_INDEX e##i##_inner, KN_INDEX e##i##_row,    \
+    global const float *e##i, KN_INDEX e##i##_outer, KN_INDEX e##i##_inner, KN_INDEX e##i##_row,             \
         KN_INDEX e##i##_column,
 #define KN_OPERAND(i) , e##i + outer *e##i##_outer + inner *e##i##_inner + row *e##i##_row, e##i##_column
-#define KN_FORMAL(i) , global const float *restrict e##i, KN_INDEX e##i##_column
+#define KN_FORMAL(i) , global const float *e##i, KN_INDEX e##i##_column
 #define KN_VALUE(i) const vector o##i = operand(e##i, e##i##_column, column, count);
 #define KN_NOTHING(i) const vector o##i = 0.0f;
 #if KN_OPERANDS > 0
@@ -150,7 +150,7 @@ KN_INLINE vector operand(global const float *e, KN_INDEX e_column, KN_INDEX colu
 
 /* Stores one vector of a row of C: value goes to columns column to column + count - 1. row points to the row.
  */
-KN_INLINE void finish(vector value, global float *restrict row, KN_INDEX column, int count, int add,
+KN_INLINE void finish(vector value, global float *row, KN_INDEX column, int count, int add,
                       int last KN_EACH_OPERAND(KN_FORMAL)) {
     global float *out = row + column;
     if (add) value += count >= KN_WIDTH ? load(0, out) : load_part(out, count);
@@ -193,8 +193,9 @@ KN_INLINE vector weave_high(vector a, vector b) {
 #if KN_WIDTH == 16
 #define KN_ROUND(from, to)                                                                                   \
     KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \
-    KN_WEAVE(from, to, 1, 9, 2, 3) KN_WEAVE(from, to, 2, 10, 4, 5) KN_WEAVE(from, to, 3, 11, 6, 7)           \
-        KN_WEAVE(from, to, 4, 12, 8, 9) KN_WEAVE(from, to, 5, 13, 10, 11) KN_WEAVE(from, to, 6, 14, 12, 13)  \
+    KN_WEAVE(from, to, 1, 9, 2, 3)                                                                           \
+    KN_WEAVE(from, to, 2, 10, 4, 5) KN_WEAVE(from, to, 3, 11, 6, 7) KN_WEAVE(from, to, 4, 12, 8, 9)          \
+        KN_WEAVE(from, to, 5, 13, 10, 11) KN_WEAVE(from, to, 6, 14, 12, 13)                                  \
             KN_WEAVE(from, to, 7, 15, 14, 15)
 #define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, r) KN_ROUND(r, t)
 #elif KN_WIDTH == 8
@@ -212,8 +213,8 @@ KN_INLINE vector weave_high(vector a, vector b) {
 
 /* panel (depth,KN_COLUMNS) from B(depth,columns) at b; columns beyond the last repeat it or are zero. */
 #define KN_DEFINE_PACK(name, space)                                                                          \
-    KN_INLINE void name(global const float *restrict b, KN_INDEX b_row, KN_INDEX b_column, int columns,      \
-                        int depth, space float *restrict panel) {                                            \
+    KN_INLINE void name(global const float *b, KN_INDEX b_row, KN_INDEX b_column, int columns, int depth,    \
+                        space float *panel) {                                                                \
         if (b_column == 1 && columns >= KN_COLUMNS) {                                                        \
             for (int k = 0; k < depth; k++)                                                                  \
                 for (int v = 0; v < KN_VECTORS; v++)                                                         \
@@ -275,8 +276,8 @@ KN_DEFINE_PACK(pack_local, local)
 /* result (rows,KN_COLUMNS) = A(rows,depth) · panel(depth,KN_COLUMNS): everything in registers until the end.
  */
 #define KN_TILE(name, each_row)                                                                              \
-    KN_INLINE void name(global const float *restrict a, KN_INDEX a_row, KN_INDEX a_column,                   \
-                        KN_PANEL const float *restrict b, int depth, float *restrict result) {               \
+    KN_INLINE void name(global const float *a, KN_INDEX a_row, KN_INDEX a_column, KN_PANEL const float *b,   \
+                        int depth, float *result) {                                                          \
         KN_INDEX at = 0;                                                                                     \
         each_row(KN_START);                                                                                  \
         for (int k = 0; k < depth; k++, at += a_column, b += KN_COLUMNS) {                                   \
@@ -406,8 +407,8 @@ KN_INLINE float sum_16(float16 x) {
 
 /* result (rows,4) = A(rows,depth) · B(depth,4), vectors along depth; columns beyond the last repeat it. */
 #define KN_THIN(name, each_row)                                                                              \
-    KN_INLINE void name(global const float *restrict a, KN_INDEX a_row, global const float *restrict b,      \
-                        KN_INDEX b_column, int columns, int depth, float *restrict result) {                 \
+    KN_INLINE void name(global const float *a, KN_INDEX a_row, global const float *b, KN_INDEX b_column,     \
+                        int columns, int depth, float *result) {                                             \
         int k = 0;                                                                                           \
         each_row(KN_THIN_START);                                                                             \
         KN_THIN_EACH(KN_THIN_POINTER, 0);                                                                    \
