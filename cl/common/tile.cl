@@ -11,6 +11,8 @@
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
  *   KN_EPILOGUE_PARAMETERS, KN_EPILOGUE(v, outer, middle, inner)
  *                         pointwise work on each result before it is stored, and the parameters it needs */
+#ifndef KN_TILE_CL
+#define KN_TILE_CL
 #ifndef KN_T
 #define KN_T float
 #endif
@@ -93,3 +95,4 @@ static inline void sums_add(sums *sums, local const KN_A *left, local const KN_A
         }
     }
 }
+#endif

@@ -5,6 +5,9 @@
  * pixel. left(i,k) is weight[i * left_row + the table's left]. Sizes, strides, padding and dilation are
  * arguments, batch included. KN_STRIDED 1 divides places by the stride, for the gradient by data. Included
  * after common/tile.cl. */
+#ifndef KN_IMPLICIT_TILE_CL
+#define KN_IMPLICIT_TILE_CL
+#include "common/tile.cl"
 #ifndef KN_STRIDED
 #define KN_STRIDED 0
 #endif
@@ -105,3 +108,4 @@ static inline void load_right(global const KN_T *source, const window *window, c
             }                                                                                                \
         }                                                                                                    \
     }
+#endif

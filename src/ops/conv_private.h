@@ -1,0 +1,34 @@
+/* What the files of the convolutions share. */
+#ifndef KN_CONV_PRIVATE_H
+#define KN_CONV_PRIVATE_H
+
+#include "ops/matmul_private.h"
+
+/* The numbers of a convolution y (images,outputs,out_height,out_width) of x (images,channels,height,width) with
+ * weight (outputs,channels/groups,filter_height,filter_width), for all three rows alike. */
+typedef struct kn_conv_form {
+    int64_t images, channels, height, width, outputs, out_height, out_width, filter_height, filter_width;
+    int64_t stride[2], padding[4], dilation[2], groups;
+} kn_conv_form;
+void kn_conv_describe(const kn_node *node, kn_conv_form *form);
+extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight;
+
+/* Windows over images, as convolutions and pooling use them (window.c). Completes the lists of attributes:
+ * stride and dilation to 2, padding to 4 (top, left, bottom, right). */
+kn_status kn_window_lists(kn_shape_call *call);
+/* The size of the result along one axis, 0 height or 1 width, for a window of `size` with its dilation. With `same`
+ * the padding is worked out, too. */
+kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same, kn_dim *result);
+/* As parameter structs have them: 0 means 1 in the first and the first in the second. */
+void kn_window_pair(kn_settings *settings, const char *name, const int64_t pair[2], int64_t usual);
+/* Only the first set: all alike; the first two: mirrored. */
+void kn_window_padding(kn_settings *settings, const int64_t padding[4]);
+
+/* conv_lower.c */
+bool kn_conv_implicit_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_implicit_lower(kn_lowering *lowering);
+/* conv_wide.c */
+bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_wide_lower(kn_lowering *lowering);
+
+#endif

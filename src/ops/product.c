@@ -1,0 +1,82 @@
+/* Tiles and splits of the portable matrix products; the kernels' side is cl/common/tile.cl. */
+#include "ops/product_private.h"
+
+enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
+
+/* Tiles from the largest to the smallest: what a device takes depends on its work-groups, what suits depends
+ * on the shape. */
+static const struct {
+    int tile, item_m, item_n;
+} tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
+
+void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
+    bool small = product->rows <= 32 || product->columns <= 32;
+    size_t choice = small ? 1 : 0;
+    for (; choice + 1 < KN_COUNT_OF(tiles); choice++) {
+        size_t items = (size_t)(tiles[choice].tile / tiles[choice].item_m * tiles[choice].tile / tiles[choice].item_n);
+        if (items <= lowering->target->work_group_items) break;
+    }
+    product->tile_m = product->tile_n = tiles[choice].tile;
+    product->item_m = tiles[choice].item_m;
+    product->item_n = tiles[choice].item_n;
+    product->items = (size_t)(product->tile_m / product->item_m * (product->tile_n / product->item_n));
+    /* Few tiles and a long sum: the sum is split, so that there is work for all units. */
+    product->parts = 1;
+    product->part_depth = product->depth;
+    int64_t count = kn_divide_up(product->rows, product->tile_m) * kn_divide_up(product->columns, product->tile_n);
+    count *= product->batches;
+    if (count > 0 && count < ENOUGH_TILES && product->depth >= 2 * LEAST_PART) {
+        int64_t parts = kn_divide_up(ENOUGH_TILES, count), most = product->depth / LEAST_PART;
+        if (parts > most) parts = most;
+        if (parts > MOST_PARTS) parts = MOST_PARTS;
+        product->part_depth = kn_round_up(kn_divide_up(product->depth, parts), SLICE);
+        product->parts = kn_divide_up(product->depth, product->part_depth);
+    }
+    if (product->parts > 1) {
+        kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
+        uint64_t bytes = (uint64_t)result_elements * kn_dtype_bytes(type) * (uint64_t)product->parts;
+        product->shares = kn_emit_scratch(lowering, bytes);
+    }
+}
+
+void kn_product_define(kn_step *step, const kn_product *product) {
+    const kn_node *node = step->node;
+    kn_dtype type = node->outputs[0]->shape.dtype;
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    kn_step_define(step, "KN_TILE_M", "%d", product->tile_m);
+    kn_step_define(step, "KN_TILE_N", "%d", product->tile_n);
+    kn_step_define(step, "KN_ITEM_M", "%d", product->item_m);
+    kn_step_define(step, "KN_ITEM_N", "%d", product->item_n);
+}
+
+void kn_product_shares(kn_step *step, const kn_product *product) {
+    if (product->parts > 1)
+        kn_step_scratch(step, product->shares);
+    else
+        kn_step_write(step, NULL);
+}
+
+void kn_product_size(kn_step *step, const kn_product *product) {
+    size_t global[3] = {(size_t)kn_divide_up(product->columns, product->tile_n) * product->items,
+                        (size_t)kn_divide_up(product->rows, product->tile_m),
+                        (size_t)(product->batches * product->parts)};
+    kn_step_size3(step, global, (const size_t[3]){product->items, 1, 1});
+}
+
+kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
+                            void (*define)(kn_step *step, const kn_lowering *lowering, const kn_product *product),
+                            int64_t elements, int64_t middle, int64_t inner) {
+    if (product->parts <= 1) return KN_OK;
+    kn_step *step = kn_step_begin(lowering, file, "kn_sum_parts");
+    define(step, lowering, product);
+    kn_step_scratch(step, product->shares);
+    kn_step_write(step, lowering->result);
+    kn_step_index(step, elements);
+    kn_step_int(step, product->parts);
+    kn_step_index(step, middle);
+    kn_step_index(step, inner);
+    kn_step_epilogue(step, lowering);
+    kn_step_size1(step, (size_t)elements, kn_power_of_two(elements, kn_group_items(lowering->target)));
+    return kn_step_end(step, lowering);
+}
