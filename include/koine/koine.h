@@ -5,7 +5,7 @@
  *   device.h context.h          the devices of this machine, and an opened one
  *   tensor.h graph.h operators.h   what to compute
  *   session.h                   running it
- *   train.h data.h fit.h model.h     training, data sets, models with names and files
+ *   train.h data.h npy.h fit.h model.h     training, data sets, models with names and files
  *   verify.h                    is this device computing rightly?
  * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
 #ifndef KOINE_KOINE_H
@@ -19,6 +19,7 @@
 #include <koine/graph.h>
 #include <koine/host.h>
 #include <koine/model.h>
+#include <koine/npy.h>
 #include <koine/operators.h>
 #include <koine/session.h>
 #include <koine/status.h>
