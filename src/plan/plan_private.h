@@ -40,10 +40,10 @@ typedef struct kn_placement {
     kn_home home;
     kn_value *root;   /* the value whose memory this one shares (itself, mostly): views, updates in place */
     uint64_t bytes;   /* of a root */
-    int first, last;  /* positions of the groups between which a root is alive */
+    int first, last;  /* positions of the steps between which a root is alive, both included */
     int block;        /* of scratch */
     uint64_t offset;
-    int slot;         /* of an input or a constant: its position in the plan's list */
+    int slot;         /* of an input, a state or a constant: its position in the plan's list */
 } kn_placement;
 
 /* The nodes that read a value. */
@@ -85,22 +85,6 @@ typedef struct kn_making {
     uint64_t bound_bytes;     /* the most that is alive at once */
     kn_error *error;
 } kn_making;
-
-/* Device memory that plans of one session share: the largest need counts. */
-typedef struct kn_scratch {
-    kn_buffer **blocks;
-    uint64_t *bytes;
-    int count;
-} kn_scratch;
-
-/* A step that is ready to go. */
-typedef struct kn_ready_step {
-    const kn_step *step;
-    kn_kernel *kernel; /* of KN_STEP_KERNEL */
-    kn_launch launch;
-    kn_buffer *source, *target; /* of copies and fills; slices owned by the plan */
-    uint64_t bytes;
-} kn_ready_step;
 
 /* ---- the passes ------------------------------------------------------------------------- */
 

@@ -1,0 +1,212 @@
+/* A plan takes its slices of the session's memory and sets the arguments of its kernels, once; inputs
+ * are switched before each run (run.c). */
+#include <string.h>
+
+#include "plan/run_private.h"
+
+const kn_placement *kn_plan_placement(const kn_plan *plan, const kn_value *value) {
+    return &plan->placements[plan->placements[value->id].root->id];
+}
+
+kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn_value *value) {
+    const kn_placement *placement = kn_plan_placement(plan, value);
+    if (!placement->bytes || placement->last < 0) return NULL;
+    switch (placement->home) {
+    case KN_HOME_SCRATCH:
+        return plan->buffers[placement->root->id];
+    case KN_HOME_STATE:
+        return plan->state_list[placement->slot]->buffer;
+    case KN_HOME_CONSTANT:
+        return plan->constant_buffers[placement->slot];
+    case KN_HOME_INPUT:
+        return memory->inputs[placement->slot].buffers[memory->turn];
+    default:
+        return NULL;
+    }
+}
+
+void kn_plan_detach(kn_plan *plan) {
+    for (size_t i = 0; i < plan->placement_count && plan->buffers; i++)
+        kn_buffer_destroy(&plan->buffers[i]);
+    for (int i = 0; i < plan->scratch_count && plan->scratch_buffers; i++)
+        kn_buffer_destroy(&plan->scratch_buffers[i]);
+    plan->generation = 0;
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------
+ */
+
+/* Where the constants go, for kn_pack to answer again in the same order. */
+static kn_packing constant_packing(const kn_plan *plan) {
+    const kn_capabilities *device = kn_context_capabilities(plan->context);
+    return (kn_packing){
+        .alignment = device->alignment_bytes, .limit = device->largest_block_bytes, .block = -1};
+}
+
+static kn_status make_constant_blocks(kn_plan *plan, kn_error *error) {
+    kn_packing packing = constant_packing(plan);
+    uint64_t *sizes = kn_arena_take(&plan->arena, (size_t)plan->constant_count, sizeof *sizes);
+    plan->constant_blocks = kn_arena_take(&plan->arena, (size_t)plan->constant_count, sizeof(kn_buffer *));
+    if (!sizes || !plan->constant_blocks)
+        return kn_fail_memory(error, (size_t)plan->constant_count * sizeof *sizes);
+    for (int i = 0; i < plan->constant_count; i++) {
+        const kn_value *constant = plan->constants[i];
+        uint64_t bytes = plan->placements[constant->id].bytes;
+        if (bytes > packing.limit || constant->data_bytes < bytes)
+            return kn_fail(
+                error, KN_ERROR_DEVICE_MEMORY,
+                "the constant '%s' has %llu bytes, where the device gives at most %llu in one piece",
+                constant->name, (unsigned long long)bytes, (unsigned long long)packing.limit);
+        kn_pack(&packing, bytes);
+        sizes[packing.block] = packing.end;
+    }
+    for (int i = 0; i <= packing.block; i++) {
+        kn_status status = kn_buffer_create(plan->context, sizes[i], &plan->constant_blocks[i], error);
+        if (status != KN_OK) return kn_fail_in(error, "memory for constants");
+        plan->constant_block_count = i + 1;
+    }
+    return KN_OK;
+}
+
+static kn_status upload_constants(kn_plan *plan, kn_error *error) {
+    kn_packing packing = constant_packing(plan);
+    kn_status status = KN_OK;
+    for (int i = 0; i < plan->constant_count && status == KN_OK; i++) {
+        const kn_value *constant = plan->constants[i];
+        uint64_t bytes = plan->placements[constant->id].bytes;
+        uint64_t offset = kn_pack(&packing, bytes);
+        kn_buffer *block = plan->constant_blocks[packing.block];
+        status = kn_buffer_slice(block, offset, bytes, &plan->constant_buffers[i], error);
+        /* The data lives as long as the plan's graph, but the plan may go before the write is done. */
+        if (status == KN_OK)
+            status = kn_queue_write(plan->context, KN_QUEUE_COMPUTE, block, offset, constant->data, bytes,
+                                    true, (kn_event){NULL}, NULL, error);
+    }
+    return status;
+}
+
+/* Constants are placed and written once, whatever happens to the session's memory. */
+static kn_status settle_constants(kn_plan *plan, kn_error *error) {
+    if (plan->constant_buffers || !plan->constant_count) return KN_OK;
+    kn_status status = plan->constant_block_count ? KN_OK : make_constant_blocks(plan, error);
+    if (status != KN_OK) return status;
+    plan->constant_buffers = kn_arena_take(&plan->arena, (size_t)plan->constant_count, sizeof(kn_buffer *));
+    if (!plan->constant_buffers)
+        return kn_fail_memory(error, (size_t)plan->constant_count * sizeof(kn_buffer *));
+    status = upload_constants(plan, error);
+    if (status == KN_OK) return KN_OK;
+    for (int i = 0; i < plan->constant_count; i++)
+        kn_buffer_destroy(&plan->constant_buffers[i]);
+    plan->constant_buffers = NULL;
+    return status;
+}
+
+/* ---- slices
+ * ------------------------------------------------------------------------------------------------- */
+
+static kn_status take_slice(const kn_memory *memory, const kn_placement *placement, kn_buffer **slice,
+                            kn_error *error) {
+    if (placement->home != KN_HOME_SCRATCH || !placement->bytes || placement->first < 0) return KN_OK;
+    return kn_buffer_slice(memory->blocks[placement->block], placement->offset, placement->bytes, slice,
+                           error);
+}
+
+static kn_status take_slices(kn_plan *plan, const kn_memory *memory, kn_error *error) {
+    if (!plan->buffers) {
+        plan->buffers = kn_arena_take(&plan->arena, plan->placement_count, sizeof(kn_buffer *));
+        plan->scratch_buffers = kn_arena_take(&plan->arena, (size_t)plan->scratch_count, sizeof(kn_buffer *));
+    }
+    if (!plan->buffers || !plan->scratch_buffers)
+        return kn_fail_memory(error, plan->placement_count * sizeof(kn_buffer *));
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < plan->placement_count && status == KN_OK; i++)
+        if (plan->placements[i].root->id == (int)i)
+            status = take_slice(memory, &plan->placements[i], &plan->buffers[i], error);
+    for (int i = 0; i < plan->scratch_count && status == KN_OK; i++)
+        status = take_slice(memory, &plan->scratches[i], &plan->scratch_buffers[i], error);
+    return status;
+}
+
+/* ---- arguments
+ * ------------------------------------------------------------------------------------------------ */
+
+static kn_status set_argument(const kn_plan *plan, const kn_memory *memory, kn_kernel *kernel, int position,
+                              const kn_argument *argument, kn_error *error) {
+    int64_t index = argument->integer;
+    int32_t small = (int32_t)index;
+    float number = (float)argument->number;
+    switch (argument->kind) {
+    case KN_ARGUMENT_VALUE:
+        return kn_kernel_set_buffer(
+            kernel, position, argument->value ? kn_plan_buffer(plan, memory, argument->value) : NULL, error);
+    case KN_ARGUMENT_SCRATCH:
+        return kn_kernel_set_buffer(kernel, position, plan->scratch_buffers[index], error);
+    case KN_ARGUMENT_INT:
+    case KN_ARGUMENT_UINT:
+        return kn_kernel_set_bytes(kernel, position, &small, sizeof small, error);
+    case KN_ARGUMENT_INDEX:
+        if (kn_context_wide_indices(plan->context))
+            return kn_kernel_set_bytes(kernel, position, &index, sizeof index, error);
+        return kn_kernel_set_bytes(kernel, position, &small, sizeof small, error);
+    case KN_ARGUMENT_FLOAT:
+        return kn_kernel_set_bytes(kernel, position, &number, sizeof number, error);
+    case KN_ARGUMENT_LOCAL:
+        return kn_kernel_set_local(kernel, position, (size_t)index, error);
+    }
+    return kn_fail(error, KN_ERROR_INTERNAL, "an argument of an unknown kind");
+}
+
+static bool is_input(const kn_plan *plan, const kn_argument *argument) {
+    return argument->kind == KN_ARGUMENT_VALUE && argument->value &&
+           kn_plan_placement(plan, argument->value)->home == KN_HOME_INPUT;
+}
+
+static kn_status list_switched(kn_plan *plan, kn_error *error) {
+    int count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        count = 0;
+        for (int s = 0; s < plan->step_count; s++) {
+            const kn_ready_step *ready = &plan->steps[s];
+            for (int a = 0; a < ready->step->argument_count && ready->kernel; a++) {
+                const kn_argument *argument = &ready->step->arguments[a];
+                if (!is_input(plan, argument) || !kn_plan_placement(plan, argument->value)->bytes) continue;
+                if (pass)
+                    plan->switched[count] =
+                        (kn_switched){ready->kernel, a, kn_plan_placement(plan, argument->value)->slot};
+                count++;
+            }
+        }
+        if (pass) break;
+        plan->switched = kn_arena_take(&plan->arena, (size_t)count, sizeof *plan->switched);
+        if (!plan->switched) return kn_fail_memory(error, (size_t)count * sizeof *plan->switched);
+    }
+    plan->switched_count = count;
+    return KN_OK;
+}
+
+static kn_status set_arguments(kn_plan *plan, const kn_memory *memory, kn_error *error) {
+    for (int s = 0; s < plan->step_count; s++) {
+        const kn_ready_step *ready = &plan->steps[s];
+        for (int a = 0; a < ready->step->argument_count && ready->kernel; a++) {
+            kn_status status =
+                set_argument(plan, memory, ready->kernel, a, &ready->step->arguments[a], error);
+            if (status != KN_OK) return kn_fail_in(error, "%s", ready->step->label);
+        }
+    }
+    return KN_OK;
+}
+
+kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error) {
+    kn_plan_detach(plan);
+    kn_status status = kn_states_settle(plan->states, error);
+    if (status == KN_OK) status = settle_constants(plan, error);
+    if (status == KN_OK) status = take_slices(plan, memory, error);
+    if (status == KN_OK && !plan->switched) status = list_switched(plan, error);
+    if (status == KN_OK) status = set_arguments(plan, memory, error);
+    if (status != KN_OK) {
+        kn_plan_detach(plan);
+        return status;
+    }
+    plan->generation = memory->generation;
+    return KN_OK;
+}

@@ -1,0 +1,266 @@
+/* Lifetimes into as little memory as can be found: the general part of the place pass, without values.
+ *
+ * Tenants are placed one after the other, each into the tightest gap among those that are alive at the same
+ * time, or at the end of the block that must grow least. The order decides how well that goes: three are
+ * tried (large first, early first, long-lived first), and then whoever sticks out at the end moves to the
+ * front, again and again, as long as there is hope and the work is small. The result depends on the
+ * tenants alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/run_private.h"
+
+enum { WORK_LIMIT = 20 * 1000 * 1000, ROUNDS_MOST = 400 };
+
+typedef struct fit_work {
+    kn_tenant *tenants;
+    int count;
+    uint64_t alignment, limit;
+    int *order;
+    int *placed; /* those that have a place, by block and offset */
+    int placed_count;
+    uint64_t *ends; /* of blocks */
+    int block_count;
+    /* The best so far. */
+    int *best_blocks;
+    uint64_t *best_offsets, best_total;
+} fit_work;
+
+static uint64_t room(const fit_work *fitting, const kn_tenant *tenant) {
+    return kn_round_up(tenant->bytes, fitting->alignment);
+}
+
+static bool together(const kn_tenant *left, const kn_tenant *right) {
+    return left->first <= right->last && right->first <= left->last;
+}
+
+typedef struct offer {
+    int block;
+    uint64_t offset;
+    uint64_t waste;  /* of a gap */
+    uint64_t growth; /* of the block; 0: it lies within */
+} offer;
+
+static bool better(const offer *one, const offer *other) {
+    if (other->block < 0) return true;
+    if (one->growth != other->growth) return one->growth < other->growth;
+    return one->waste < other->waste;
+}
+
+/* The best place in one block, whose placed tenants begin at `from`; answers where the next block's begin. */
+static int look_in_block(const fit_work *fitting, const kn_tenant *tenant, int block, int from, offer *best) {
+    uint64_t need = room(fitting, tenant), cursor = 0, end = fitting->ends[block];
+    int i = from;
+    for (; i < fitting->placed_count; i++) {
+        const kn_tenant *other = &fitting->tenants[fitting->placed[i]];
+        if (other->block != block) break;
+        if (!together(tenant, other)) continue;
+        if (other->offset > cursor && other->offset - cursor >= need) {
+            offer here = {block, cursor, other->offset - cursor - need, 0};
+            if (better(&here, best)) *best = here;
+        }
+        uint64_t after = other->offset + room(fitting, other);
+        if (after > cursor) cursor = after;
+    }
+    if (cursor <= fitting->limit && tenant->bytes <= fitting->limit - cursor) {
+        bool grows = cursor + need > end;
+        offer here = {block, cursor, grows ? 0 : end - cursor - need, grows ? cursor + need - end : 0};
+        if (better(&here, best)) *best = here;
+    }
+    return i;
+}
+
+static void put(fit_work *fitting, int number) {
+    kn_tenant *tenant = &fitting->tenants[number];
+    offer best = {.block = -1};
+    int from = 0;
+    for (int block = 0; block < fitting->block_count; block++)
+        from = look_in_block(fitting, tenant, block, from, &best);
+    if (best.block < 0) {
+        best = (offer){.block = fitting->block_count, .offset = 0};
+        fitting->ends[fitting->block_count++] = 0;
+    }
+    tenant->block = best.block;
+    tenant->offset = best.offset;
+    uint64_t end = best.offset + room(fitting, tenant);
+    if (end > fitting->ends[best.block]) fitting->ends[best.block] = end;
+    int at = fitting->placed_count++;
+    for (; at > 0; at--) {
+        const kn_tenant *before = &fitting->tenants[fitting->placed[at - 1]];
+        if (before->block < best.block || (before->block == best.block && before->offset <= best.offset))
+            break;
+        fitting->placed[at] = fitting->placed[at - 1];
+    }
+    fitting->placed[at] = number;
+}
+
+/* Places all in the current order and keeps the result if it is the best; answers its size. */
+static uint64_t try_order(fit_work *fitting) {
+    fitting->placed_count = fitting->block_count = 0;
+    for (int i = 0; i < fitting->count; i++)
+        put(fitting, fitting->order[i]);
+    uint64_t total = 0;
+    for (int i = 0; i < fitting->block_count; i++)
+        total += fitting->ends[i];
+    if (total >= fitting->best_total) return total;
+    fitting->best_total = total;
+    for (int i = 0; i < fitting->count; i++) {
+        fitting->best_blocks[i] = fitting->tenants[i].block;
+        fitting->best_offsets[i] = fitting->tenants[i].offset;
+    }
+    return total;
+}
+
+typedef bool comes_first(const kn_tenant *left, const kn_tenant *right);
+static bool larger(const kn_tenant *left, const kn_tenant *right) {
+    return left->bytes > right->bytes;
+}
+static bool earlier(const kn_tenant *left, const kn_tenant *right) {
+    return left->first != right->first ? left->first < right->first : left->bytes > right->bytes;
+}
+static bool longer(const kn_tenant *left, const kn_tenant *right) {
+    int one = left->last - left->first, other = right->last - right->first;
+    return one != other ? one > other : left->bytes > right->bytes;
+}
+
+/* Merge sort: equal ones stay in their order, on every system. */
+static void sort(const kn_tenant *tenants, int *order, int *spare, int count, comes_first *first) {
+    if (count < 2) return;
+    int half = count / 2, left = 0, right = half;
+    sort(tenants, order, spare, half, first);
+    sort(tenants, order + half, spare, count - half, first);
+    for (int i = 0; i < count; i++) {
+        bool take_right =
+            left >= half || (right < count && first(&tenants[order[right]], &tenants[order[left]]));
+        spare[i] = order[take_right ? right++ : left++];
+    }
+    memcpy(order, spare, (size_t)count * sizeof *order);
+}
+
+/* Moves whoever ends highest in the last block to the front of the order; false if it is there. */
+static bool move_highest(fit_work *fitting) {
+    int highest = -1, last = fitting->block_count - 1;
+    for (int i = 0; i < fitting->count; i++) {
+        const kn_tenant *tenant = &fitting->tenants[fitting->order[i]];
+        if (tenant->block == last && tenant->offset + room(fitting, tenant) == fitting->ends[last])
+            highest = i;
+    }
+    if (highest <= 0) return false;
+    int number = fitting->order[highest];
+    memmove(fitting->order + 1, fitting->order, (size_t)highest * sizeof *fitting->order);
+    fitting->order[0] = number;
+    return true;
+}
+
+static void search(fit_work *fitting, uint64_t bound) {
+    static comes_first *const orders[] = {larger, earlier, longer};
+    int64_t work = (int64_t)fitting->count * fitting->count;
+    int64_t rounds = work ? WORK_LIMIT / work : 0;
+    if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
+    fitting->best_total = UINT64_MAX;
+    for (size_t k = 0; k < KN_COUNT_OF(orders); k++) {
+        for (int i = 0; i < fitting->count; i++)
+            fitting->order[i] = i;
+        sort(fitting->tenants, fitting->order, fitting->placed, fitting->count, orders[k]);
+        for (int64_t round = 0; round <= rounds; round++) {
+            try_order(fitting);
+            if (fitting->best_total <= bound || !move_highest(fitting)) break;
+        }
+        if (fitting->best_total <= bound) return;
+    }
+}
+
+/* ---- the bound --------------------------------------------------------------------------------------- */
+
+typedef struct change {
+    int step;
+    bool ends; /* after the step; beginnings come before it */
+    uint64_t bytes;
+} change;
+
+static int compare_changes(const void *left, const void *right) {
+    const change *one = left, *other = right;
+    int64_t a = 2 * (int64_t)one->step + one->ends, b = 2 * (int64_t)other->step + other->ends;
+    return a < b ? -1 : a > b;
+}
+
+uint64_t kn_place_bound(const kn_host *host, const kn_tenant *tenants, int count, uint64_t alignment) {
+    change *changes = kn_allocate(host, 2 * (size_t)count, sizeof *changes);
+    if (!changes) return 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t bytes = kn_round_up(tenants[i].bytes, alignment);
+        changes[2 * i] = (change){tenants[i].first, false, bytes};
+        changes[2 * i + 1] = (change){tenants[i].last, true, bytes};
+    }
+    qsort(changes, 2 * (size_t)count, sizeof *changes, compare_changes);
+    uint64_t alive = 0, most = 0;
+    for (int i = 0; i < 2 * count; i++) {
+        if (changes[i].ends)
+            alive -= changes[i].bytes;
+        else
+            alive += changes[i].bytes;
+        if (alive > most) most = alive;
+    }
+    kn_release(host, changes);
+    return most;
+}
+
+/* ---- the way in --------------------------------------------------------------------------------------- */
+
+static kn_status check(const kn_tenant *tenants, int count, uint64_t alignment, uint64_t limit, int *culprit,
+                       kn_error *error) {
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) {
+        *culprit = i;
+        if (tenants[i].bytes > limit)
+            return kn_fail(
+                error, KN_ERROR_DEVICE_MEMORY,
+                "%llu bytes are needed in one piece, where the device gives at most %llu; a smaller "
+                "batch needs less",
+                (unsigned long long)tenants[i].bytes, (unsigned long long)limit);
+        /* Then no sum of offsets below overflows. */
+        if (tenants[i].bytes > UINT64_MAX / 4 - alignment - sum)
+            return kn_fail(error, KN_ERROR_DEVICE_MEMORY, "all values together are beyond 64 bits");
+        sum += kn_round_up(tenants[i].bytes, alignment);
+    }
+    *culprit = -1;
+    return KN_OK;
+}
+
+kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alignment, uint64_t limit,
+                   uint64_t **block_bytes, int *block_count, int *culprit, kn_error *error) {
+    *block_bytes = NULL;
+    *block_count = 0;
+    kn_status status = check(tenants, count, alignment, limit, culprit, error);
+    if (status != KN_OK || count == 0) return status;
+    const kn_host *host = arena->host;
+    size_t places = (size_t)count;
+    fit_work fitting = {.tenants = tenants, .count = count, .alignment = alignment, .limit = limit};
+    fitting.order = kn_allocate(host, places, sizeof *fitting.order);
+    fitting.placed = kn_allocate(host, places, sizeof *fitting.placed);
+    fitting.ends = kn_allocate(host, places, sizeof *fitting.ends);
+    fitting.best_blocks = kn_allocate(host, places, sizeof *fitting.best_blocks);
+    fitting.best_offsets = kn_allocate(host, places, sizeof *fitting.best_offsets);
+    uint64_t *sizes = kn_arena_take(arena, places, sizeof *sizes);
+    if (fitting.order && fitting.placed && fitting.ends && fitting.best_blocks && fitting.best_offsets &&
+        sizes) {
+        search(&fitting, kn_place_bound(host, tenants, count, alignment));
+        for (int i = 0; i < count; i++) {
+            kn_tenant *tenant = &tenants[i];
+            tenant->block = fitting.best_blocks[i];
+            tenant->offset = fitting.best_offsets[i];
+            uint64_t end = tenant->offset + room(&fitting, tenant);
+            if (end > sizes[tenant->block]) sizes[tenant->block] = end < limit ? end : limit;
+            if (tenant->block >= *block_count) *block_count = tenant->block + 1;
+        }
+        *block_bytes = sizes;
+    } else {
+        status = kn_fail_memory(error, places * 40);
+    }
+    kn_release(host, fitting.order);
+    kn_release(host, fitting.placed);
+    kn_release(host, fitting.ends);
+    kn_release(host, fitting.best_blocks);
+    kn_release(host, fitting.best_offsets);
+    return status;
+}

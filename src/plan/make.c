@@ -1,0 +1,369 @@
+/* Making a plan: the graph is bound and extended, the passes run, programs are compiled, kernels made. The
+ * plan then needs memory only (attach.c). */
+#include <string.h>
+
+#include "plan/run_private.h"
+
+/* What a plan needs while it is made, beside the passes' own. */
+typedef struct plan_making {
+    const kn_plan_request *request;
+    kn_plan *plan;
+    kn_making passes;
+    kn_error *error;
+} plan_making;
+
+/* ---- the graph ------------------------------------------------------------------------------------------
+ */
+
+static kn_status bind_graph(plan_making *making) {
+    const kn_plan_request *request = making->request;
+    kn_plan *plan = making->plan;
+    plan->value_count = request->value_count;
+    plan->values = kn_arena_take(&plan->arena, request->value_count, sizeof(kn_value *));
+    plan->infos = kn_arena_take(&plan->arena, request->value_count, sizeof *plan->infos);
+    plan->number_count = request->number_count;
+    plan->numbers =
+        kn_arena_copy(&plan->arena, request->numbers, request->number_count, sizeof *plan->numbers);
+    if (!plan->values || !plan->infos || !plan->numbers)
+        return kn_fail_memory(making->error, request->value_count * sizeof *plan->infos);
+    kn_bind_request binding = {.bindings = request->bindings,
+                               .binding_count = request->binding_count,
+                               .training = request->params->training,
+                               .seed = request->params->seed};
+    kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,
+                                     &plan->graph, plan->values, making->error);
+    if (status == KN_OK && request->extend)
+        status = request->extend(request->user, plan->graph, plan->values, plan->value_count, making->error);
+    if (status == KN_OK && plan->graph->error.status)
+        status = kn_fail(making->error, plan->graph->error.status, "%s", plan->graph->error.text);
+    for (size_t i = 0; i < plan->value_count && status == KN_OK; i++) {
+        plan->values[i]->wanted = true;
+        plan->infos[i] = kn_info_of(&plan->values[i]->shape);
+    }
+    return status;
+}
+
+/* ---- the passes -------------------------------------------------------------------------------------------
+ */
+
+static kn_status run_passes(plan_making *making) {
+    static kn_status (*const passes[])(kn_making *) = {kn_pass_simplify, kn_pass_choose, kn_pass_fuse,
+                                                       kn_pass_order,    kn_pass_layout, kn_pass_lower,
+                                                       kn_pass_bucket,   kn_pass_place};
+    kn_plan *plan = making->plan;
+    kn_making *state = &making->passes;
+    *state = (kn_making){
+        .context = plan->context,
+        .host = &plan->host,
+        .arena = &plan->arena,
+        .graph = plan->graph,
+        .wanted = plan->values,
+        .wanted_count = plan->value_count,
+        .variants = making->request->params->variants,
+        .error = making->error,
+    };
+    kn_target_of(plan->context, &state->target);
+    state->target.fast_math = making->request->params->fast_math;
+    kn_emitter_init(&state->emitter, state->arena, state->host, &state->target, state->error);
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < KN_COUNT_OF(passes) && status == KN_OK; i++)
+        status = passes[i](state);
+    if (status == KN_OK && plan->graph->error.status)
+        status = kn_fail(making->error, plan->graph->error.status, "%s", plan->graph->error.text);
+    return status;
+}
+
+static void finish_passes(kn_making *state) {
+    if (!state->host) return;
+    kn_release(state->host, state->groups);
+    kn_release(state->host, state->step_group);
+    kn_emitter_finish(&state->emitter);
+}
+
+/* ---- inputs, states and constants that steps read
+ * ------------------------------------------------------------ */
+
+static kn_status find_input(plan_making *making, kn_placement *placement) {
+    const kn_plan_request *request = making->request;
+    kn_plan *plan = making->plan;
+    for (int i = 0; i < request->input_count; i++)
+        if (!strcmp(request->inputs[i]->name, placement->root->name)) {
+            placement->slot = i;
+            plan->input_needed[i] = true;
+            plan->input_bytes[i] = placement->bytes;
+            return KN_OK;
+        }
+    return kn_fail(making->error, KN_ERROR_INTERNAL, "the input '%s' is not one of the caller's",
+                   placement->root->name);
+}
+
+/* Counts with `add` false, fills the lists with true. Inputs count where somebody reads them. */
+static kn_status list_homes(plan_making *making, bool add) {
+    kn_plan *plan = making->plan;
+    plan->state_count = plan->constant_count = 0;
+    for (size_t i = 0; i < plan->placement_count; i++) {
+        kn_placement *placement = &plan->placements[i];
+        if (placement->root->id != (int)i || placement->last < 0) continue;
+        kn_status status = KN_OK;
+        switch (placement->home) {
+        case KN_HOME_INPUT:
+            if (add) status = find_input(making, placement);
+            break;
+        case KN_HOME_STATE:
+            placement->slot = plan->state_count++;
+            if (add)
+                status = kn_states_ask(plan->states, placement->root, &plan->state_list[placement->slot],
+                                       making->error);
+            break;
+        case KN_HOME_CONSTANT:
+            placement->slot = plan->constant_count++;
+            if (add) plan->constants[placement->slot] = placement->root;
+            break;
+        default:
+            break;
+        }
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+static kn_status find_homes(plan_making *making) {
+    kn_plan *plan = making->plan;
+    plan->input_count = making->request->input_count;
+    plan->input_bytes = kn_arena_take(&plan->arena, (size_t)plan->input_count, sizeof *plan->input_bytes);
+    plan->input_needed = kn_arena_take(&plan->arena, (size_t)plan->input_count, sizeof *plan->input_needed);
+    if (!plan->input_bytes || !plan->input_needed)
+        return kn_fail_memory(making->error, (size_t)plan->input_count * sizeof *plan->input_bytes);
+    list_homes(making, false);
+    plan->state_list = kn_arena_take(&plan->arena, (size_t)plan->state_count, sizeof(kn_state *));
+    plan->constants = kn_arena_take(&plan->arena, (size_t)plan->constant_count, sizeof(kn_value *));
+    if (!plan->state_list || !plan->constants)
+        return kn_fail_memory(making->error, (size_t)plan->state_count * sizeof(kn_state *));
+    return list_homes(making, true);
+}
+
+/* ---- what it takes
+ * --------------------------------------------------------------------------------------------- */
+
+static kn_status sum_up(plan_making *making) {
+    kn_plan *plan = making->plan;
+    const kn_making *passes = &making->passes;
+    const kn_capabilities *device = kn_context_capabilities(plan->context);
+    uint64_t unit = device->alignment_bytes;
+    kn_plan_info *info = &plan->info;
+    *info = (kn_plan_info){.size = sizeof *info, .scratch_bound_bytes = passes->bound_bytes};
+    for (int i = 0; i < plan->block_count; i++)
+        info->scratch_bytes += plan->block_bytes[i];
+    for (int i = 0; i < plan->state_count; i++)
+        info->state_bytes += kn_round_up(plan->state_list[i]->bytes, unit);
+    for (int i = 0; i < plan->input_count; i++)
+        plan->input_total += 2 * kn_round_up(plan->input_bytes[i], unit);
+    for (int i = 0; i < plan->constant_count; i++)
+        plan->constant_bytes += kn_round_up(plan->placements[plan->constants[i]->id].bytes, unit);
+    info->peak_bytes = info->scratch_bytes + info->state_bytes + plan->input_total + plan->constant_bytes;
+    info->steps = passes->emitter.step_count;
+    info->conversions = passes->conversions;
+    for (int i = 0; i < passes->emitter.step_count; i++)
+        info->flops += passes->emitter.steps[i]->cost.flops;
+    uint64_t limit = making->request->params->memory_bytes;
+    if (!limit) limit = device->memory_bytes;
+    if (!limit || info->peak_bytes <= limit) return KN_OK;
+    return kn_fail(
+        making->error, KN_ERROR_DEVICE_MEMORY,
+        "%llu bytes of device memory are needed (states %llu, inputs %llu, values in between %llu), "
+        "and %llu are allowed; a smaller batch needs less",
+        (unsigned long long)info->peak_bytes, (unsigned long long)info->state_bytes,
+        (unsigned long long)plan->input_total, (unsigned long long)info->scratch_bytes,
+        (unsigned long long)limit);
+}
+
+/* ---- programs and kernels
+ * --------------------------------------------------------------------------------------- */
+
+typedef struct compiling {
+    kn_map known; /* from file, newline, prelude to position + 1 in requests */
+    kn_program_request *requests;
+    kn_program **programs;
+    size_t count;
+    int *program_of; /* by step */
+} compiling;
+
+static kn_status gather_programs(plan_making *making, compiling *work) {
+    const kn_emitter *emitter = &making->passes.emitter;
+    kn_text key;
+    kn_text_init(&key, &making->plan->host);
+    bool full = false;
+    for (int i = 0; i < emitter->step_count && !full; i++) {
+        const kn_step *step = emitter->steps[i];
+        if (step->kind != KN_STEP_KERNEL) continue;
+        kn_text_clear(&key);
+        kn_text_add(&key, step->file);
+        kn_text_add(&key, "\n");
+        kn_text_add(&key, step->prelude);
+        full = kn_text_failed(&key);
+        if (full) break;
+        uintptr_t known = (uintptr_t)kn_map_get(&work->known, key.data, key.length);
+        if (!known) {
+            work->requests[work->count++] = (kn_program_request){step->file, step->prelude};
+            known = work->count;
+            full = !kn_map_put(&work->known, key.data, key.length, (void *)known); // NOLINT
+        }
+        work->program_of[i] = (int)known - 1;
+    }
+    kn_text_finish(&key);
+    return full ? kn_fail_memory(making->error, 4096) : KN_OK;
+}
+
+/* With a progress of the session's own, one after the other; otherwise as the context does it. */
+static kn_status get_programs(plan_making *making, compiling *work) {
+    const kn_progress *progress = &making->request->params->progress;
+    kn_context *context = making->plan->context;
+    if (!progress->report)
+        return kn_program_get_all(context, work->requests, work->count, work->programs, making->error);
+    for (size_t i = 0; i < work->count; i++) {
+        progress->report(progress->user, work->requests[i].file, i, work->count);
+        kn_status status = kn_program_get(context, &work->requests[i], &work->programs[i], making->error);
+        if (status != KN_OK) return status;
+    }
+    progress->report(progress->user, "", work->count, work->count);
+    return KN_OK;
+}
+
+/* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
+static kn_status settle_launch(const kn_plan *plan, kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    kn_launch *launch = &ready->launch;
+    size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
+    launch->dimensions = step->dimensions;
+    for (int d = 0; d < step->dimensions && d < 3; d++) {
+        launch->global[d] = step->global[d];
+        launch->local[d] = step->local[d];
+        if (!launch->local[d])
+            for (launch->local[d] = 1; launch->local[d] < 64; launch->local[d] *= 2)
+                if (launch->global[d] % (2 * launch->local[d]) || 2 * items * launch->local[d] > allowed)
+                    break;
+        items *= launch->local[d];
+    }
+    if (items <= allowed) return KN_OK;
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "%s: the kernel \"%s\" of \"%s\" runs in work-groups of %zu, and %s allows it %zu",
+                   step->label, step->kernel, step->file, items, kn_context_device(plan->context)->name,
+                   allowed);
+}
+
+/* Copies have what they read and what they write as arguments, fills only the latter. */
+static kn_status settle_transfer(const kn_plan *plan, kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        if (argument->writes)
+            ready->target = argument->value;
+        else
+            ready->source = argument->value;
+    }
+    if (!ready->target || (step->kind == KN_STEP_COPY && !ready->source))
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy or a fill without its values", step->label);
+    if (!kn_value_bytes(ready->target, &ready->bytes)) ready->bytes = 0;
+    (void)plan;
+    return KN_OK;
+}
+
+static kn_status make_steps(plan_making *making, const compiling *work) {
+    kn_plan *plan = making->plan;
+    const kn_emitter *emitter = &making->passes.emitter;
+    for (int i = 0; i < emitter->step_count; i++) {
+        kn_ready_step *ready = &plan->steps[i];
+        ready->step = emitter->steps[i];
+        plan->step_count = i + 1;
+        kn_status status = KN_OK;
+        if (ready->step->kind == KN_STEP_KERNEL) {
+            status = kn_kernel_create(plan->context, work->programs[work->program_of[i]], ready->step->kernel,
+                                      &ready->kernel, making->error);
+            if (status == KN_OK) status = settle_launch(plan, ready, making->error);
+        } else {
+            status = settle_transfer(plan, ready, making->error);
+        }
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+static kn_status compile(plan_making *making) {
+    kn_plan *plan = making->plan;
+    size_t steps = (size_t)making->passes.emitter.step_count;
+    compiling work = {.count = 0};
+    kn_map_init(&work.known, &plan->host);
+    plan->steps = kn_arena_take(&plan->arena, steps, sizeof *plan->steps);
+    work.requests = kn_allocate(&plan->host, steps + 1, sizeof *work.requests);
+    work.programs = kn_allocate(&plan->host, steps + 1, sizeof(kn_program *));
+    work.program_of = kn_allocate(&plan->host, steps + 1, sizeof *work.program_of);
+    kn_status status = KN_OK;
+    if (!plan->steps || !work.requests || !work.programs || !work.program_of)
+        status = kn_fail_memory(making->error, steps * sizeof *plan->steps);
+    if (status == KN_OK) status = gather_programs(making, &work);
+    if (status == KN_OK) status = get_programs(making, &work);
+    if (status == KN_OK) status = make_steps(making, &work);
+    plan->info.kernels = (int)work.count;
+    kn_release(&plan->host, work.requests);
+    kn_release(&plan->host, work.programs);
+    kn_release(&plan->host, work.program_of);
+    kn_map_finish(&work.known);
+    return status;
+}
+
+/* ---- life
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+static kn_status make(plan_making *making) {
+    kn_plan *plan = making->plan;
+    kn_making *passes = &making->passes;
+    kn_status status = bind_graph(making);
+    if (status == KN_OK) status = run_passes(making);
+    if (status != KN_OK) return status;
+    plan->placements = passes->placements;
+    plan->placement_count = passes->placement_count;
+    plan->scratches = passes->scratches;
+    plan->scratch_count = passes->emitter.scratch_count;
+    plan->block_bytes = passes->block_bytes;
+    plan->block_count = passes->block_count;
+    status = find_homes(making);
+    if (status == KN_OK) status = sum_up(making);
+    if (status == KN_OK) status = compile(making);
+    return status;
+}
+
+kn_status kn_plan_make(const kn_plan_request *request, kn_plan **result, kn_error *error) {
+    const kn_host *host = kn_context_host(request->context);
+    *result = NULL;
+    kn_plan *plan = kn_allocate(host, 1, sizeof *plan);
+    if (!plan) return kn_fail_memory(error, sizeof *plan);
+    plan->host = *host;
+    plan->context = request->context;
+    plan->states = request->states;
+    kn_arena_init(&plan->arena, &plan->host);
+    plan_making making = {.request = request, .plan = plan, .error = error};
+    kn_status status = make(&making);
+    finish_passes(&making.passes);
+    if (status != KN_OK) kn_plan_destroy(&plan);
+    *result = plan;
+    return status;
+}
+
+void kn_plan_destroy(kn_plan **handle) {
+    if (!handle || !*handle) return;
+    kn_plan *plan = *handle;
+    *handle = NULL;
+    kn_plan_detach(plan);
+    for (int i = 0; i < plan->constant_count && plan->constant_buffers; i++)
+        kn_buffer_destroy(&plan->constant_buffers[i]);
+    for (int i = 0; i < plan->constant_block_count; i++)
+        kn_buffer_destroy(&plan->constant_blocks[i]);
+    for (int i = 0; i < plan->step_count; i++)
+        kn_kernel_destroy(&plan->steps[i].kernel);
+    kn_graph_destroy(&plan->graph);
+    kn_arena_finish(&plan->arena);
+    kn_host host = plan->host;
+    kn_release(&host, plan);
+}

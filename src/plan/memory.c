@@ -1,0 +1,112 @@
+/* The device memory that plans of one session share, and the uploads into it.
+ *
+ * Each input has two buffers. A run reads one; the next batch is written into the other on the transfer
+ * queue meanwhile, as soon as the run before has finished with it. The write waits, so that the caller's
+ * data may change at once; this also keeps the host from running more than two batches ahead. */
+#include <string.h>
+
+#include "plan/run_private.h"
+
+kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count, kn_error *error) {
+    *memory = (kn_memory){.context = context, .host = kn_context_host(context), .generation = 1};
+    memory->input_count = input_count;
+    if (!input_count) return KN_OK;
+    memory->inputs = kn_allocate(memory->host, (size_t)input_count, sizeof *memory->inputs);
+    if (memory->inputs) return KN_OK;
+    memory->input_count = 0;
+    return kn_fail_memory(error, (size_t)input_count * sizeof *memory->inputs);
+}
+
+void kn_memory_finish(kn_memory *memory) {
+    if (!memory->context) return;
+    for (int i = 0; i < 2; i++)
+        kn_event_release(&memory->used[i]);
+    for (int i = 0; i < memory->block_count; i++)
+        kn_buffer_destroy(&memory->blocks[i]);
+    for (int i = 0; i < memory->input_count; i++)
+        for (int turn = 0; turn < 2; turn++)
+            kn_buffer_destroy(&memory->inputs[i].buffers[turn]);
+    kn_release(memory->host, memory->blocks);
+    kn_release(memory->host, memory->block_bytes);
+    kn_release(memory->host, memory->inputs);
+    memset(memory, 0, sizeof *memory);
+}
+
+static bool input_fits(const kn_memory *memory, const kn_plan *plan, int input) {
+    const struct kn_input_memory *held = &memory->inputs[input];
+    uint64_t bytes = plan->input_bytes[input];
+    return !bytes || (held->buffers[0] && held->buffers[1] && held->bytes >= bytes);
+}
+
+bool kn_memory_fits(const kn_memory *memory, const kn_plan *plan) {
+    for (int i = 0; i < plan->block_count; i++)
+        if (i >= memory->block_count || !memory->blocks[i] || memory->block_bytes[i] < plan->block_bytes[i])
+            return false;
+    for (int i = 0; i < plan->input_count; i++)
+        if (!input_fits(memory, plan, i)) return false;
+    return true;
+}
+
+static kn_status more_blocks(kn_memory *memory, int count, kn_error *error) {
+    if (count <= memory->block_count) return KN_OK;
+    kn_buffer **blocks = kn_resize(memory->host, memory->blocks, (size_t)count, sizeof(kn_buffer *));
+    if (!blocks) return kn_fail_memory(error, (size_t)count * sizeof(kn_buffer *));
+    memory->blocks = blocks;
+    uint64_t *bytes = kn_resize(memory->host, memory->block_bytes, (size_t)count, sizeof *bytes);
+    if (!bytes) return kn_fail_memory(error, (size_t)count * sizeof *bytes);
+    memory->block_bytes = bytes;
+    for (int i = memory->block_count; i < count; i++) {
+        blocks[i] = NULL;
+        bytes[i] = 0;
+    }
+    memory->block_count = count;
+    return KN_OK;
+}
+
+kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error) {
+    kn_status status = more_blocks(memory, plan->block_count, error);
+    memory->generation++;
+    /* All that is too small goes before anything larger is asked for. */
+    for (int i = 0; i < plan->block_count && status == KN_OK; i++)
+        if (memory->block_bytes[i] < plan->block_bytes[i]) kn_buffer_destroy(&memory->blocks[i]);
+    for (int i = 0; i < plan->input_count && status == KN_OK; i++)
+        if (!input_fits(memory, plan, i))
+            for (int turn = 0; turn < 2; turn++)
+                kn_buffer_destroy(&memory->inputs[i].buffers[turn]);
+    for (int i = 0; i < plan->block_count && status == KN_OK; i++) {
+        if (memory->blocks[i]) continue;
+        status = kn_buffer_create(memory->context, plan->block_bytes[i], &memory->blocks[i], error);
+        memory->block_bytes[i] = status == KN_OK ? plan->block_bytes[i] : 0;
+    }
+    for (int i = 0; i < plan->input_count && status == KN_OK; i++) {
+        struct kn_input_memory *held = &memory->inputs[i];
+        if (input_fits(memory, plan, i)) continue;
+        held->bytes = plan->input_bytes[i];
+        for (int turn = 0; turn < 2 && status == KN_OK; turn++)
+            status = kn_buffer_create(memory->context, held->bytes, &held->buffers[turn], error);
+    }
+    return status;
+}
+
+kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
+    if (!bytes) return KN_OK;
+    return kn_queue_write(memory->context, KN_QUEUE_TRANSFER, memory->inputs[input].buffers[memory->turn], 0,
+                          data, bytes, true, memory->used[memory->turn], NULL, error);
+}
+
+kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
+                                kn_error *error) {
+    if (!bytes) return KN_OK;
+    return kn_queue_copy(memory->context, KN_QUEUE_COMPUTE, data, 0,
+                         memory->inputs[input].buffers[memory->turn], 0, bytes, (kn_event){NULL}, NULL,
+                         error);
+}
+
+kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error) {
+    kn_event *used = &memory->used[memory->turn];
+    kn_event_release(used);
+    kn_status status = KN_OK;
+    if (!idle && memory->input_count) status = kn_queue_mark(memory->context, KN_QUEUE_COMPUTE, used, error);
+    memory->turn ^= 1;
+    return status;
+}

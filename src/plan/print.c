@@ -1,0 +1,111 @@
+/* A plan as text, for people: a line per step, then the memory. */
+#include <string.h>
+
+#include "plan/run_private.h"
+
+/* 1536 as "1.5 k", with `unit` behind it. */
+static void add_amount(kn_text *text, double amount, const char *unit) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    size_t prefix = 0;
+    while (amount >= 1000 && prefix + 1 < KN_COUNT_OF(prefixes)) {
+        amount /= 1000;
+        prefix++;
+    }
+    kn_text_fixed(text, amount, prefix ? 1 : 0);
+    kn_text_format(text, " %s%s", prefixes[prefix], unit);
+}
+
+/* Fills up with blanks to `width` columns from `start` on, and one more. */
+static void pad(kn_text *text, size_t start, size_t width) {
+    do
+        kn_text_add(text, " ");
+    while (!text->failed && text->length < start + width + 1);
+}
+
+/* What a step leaves: the first value that it writes. */
+static const kn_value *written_by(const kn_step *step) {
+    for (int a = 0; a < step->argument_count; a++)
+        if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].writes &&
+            step->arguments[a].value)
+            return step->arguments[a].value;
+    return NULL;
+}
+
+static void add_kernel(const kn_step *step, kn_text *text) {
+    if (step->kind == KN_STEP_KERNEL)
+        kn_text_format(text, "%s:%s", step->file, step->kernel);
+    else
+        kn_text_add(text, step->kind == KN_STEP_COPY ? "copy" : "fill");
+}
+
+typedef struct columns {
+    size_t label, kernel, shape;
+} columns;
+
+/* Writes a step's line; with `widths` NULL only measures into `measured`. */
+static void add_step(const kn_plan *plan, int position, const columns *widths, columns *measured,
+                     kn_text *text) {
+    const kn_step *step = plan->steps[position].step;
+    const kn_value *value = written_by(step);
+    kn_text_format(text, "%4d  ", position);
+    size_t start = text->length;
+    kn_text_add(text, step->label ? step->label : "");
+    if (measured && text->length - start > measured->label) measured->label = text->length - start;
+    if (widths) pad(text, start, widths->label);
+    start = text->length;
+    add_kernel(step, text);
+    if (measured && text->length - start > measured->kernel) measured->kernel = text->length - start;
+    if (widths) pad(text, start, widths->kernel);
+    start = text->length;
+    if (value) {
+        kn_shape_text(plan->graph, &value->shape, text);
+        kn_text_add(text, value->layout == KN_LAYOUT_BLOCKED ? " blocked" : " plain");
+    }
+    if (measured && text->length - start > measured->shape) measured->shape = text->length - start;
+    if (!widths) return;
+    pad(text, start, widths->shape);
+    add_amount(text, step->cost.flops, "FLOP");
+    kn_text_add(text, ", ");
+    add_amount(text, step->cost.bytes, "B");
+    kn_text_add(text, "\n");
+}
+
+static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const char *more) {
+    kn_text_format(text, "  %-10s%15llu bytes%s\n", what, (unsigned long long)bytes, more);
+}
+
+static void add_memory(const kn_plan *plan, kn_text *text) {
+    const kn_plan_info *info = &plan->info;
+    kn_text more;
+    kn_text_init(&more, &plan->host);
+    kn_text_format(&more, "  in %d block%s; never less than %llu are alive at once", plan->block_count,
+                   plan->block_count == 1 ? "" : "s", (unsigned long long)info->scratch_bound_bytes);
+    kn_text_add(text, "memory\n");
+    add_bytes(text, "states", info->state_bytes, "");
+    add_bytes(text, "inputs", plan->input_total, "  two of each, one filled while the other is read");
+    add_bytes(text, "constants", plan->constant_bytes, "");
+    add_bytes(text, "scratch", info->scratch_bytes, more.data);
+    add_bytes(text, "peak", info->peak_bytes, "");
+    if (kn_text_failed(&more)) text->failed = true;
+    kn_text_finish(&more);
+}
+
+void kn_plan_print(const kn_plan *plan, kn_text *text) {
+    columns widths = {0, 0, 0};
+    kn_text line;
+    kn_text_init(&line, &plan->host);
+    for (int i = 0; i < plan->step_count; i++) {
+        kn_text_clear(&line);
+        add_step(plan, i, NULL, &widths, &line);
+    }
+    if (kn_text_failed(&line)) text->failed = true;
+    kn_text_finish(&line);
+    for (int i = 0; i < plan->step_count; i++)
+        add_step(plan, i, &widths, NULL, text);
+    kn_text_format(text, "%d step%s, %d kernel%s, %d conversion%s, ", plan->info.steps,
+                   plan->info.steps == 1 ? "" : "s", plan->info.kernels, plan->info.kernels == 1 ? "" : "s",
+                   plan->info.conversions, plan->info.conversions == 1 ? "" : "s");
+    add_amount(text, plan->info.flops, "FLOP");
+    kn_text_add(text, "\n");
+    add_memory(plan, text);
+}

@@ -1,0 +1,194 @@
+/* What runs: states, the memory that plans of a session share, a plan that is ready. */
+#ifndef KN_PLAN_RUN_PRIVATE_H
+#define KN_PLAN_RUN_PRIVATE_H
+
+#include "plan/plan_private.h"
+
+/* ---- states (states.c, initial.c) -------------------------------------------------------------- */
+
+typedef struct kn_state {
+    char *name;
+    kn_tensor_info info;
+    uint64_t bytes;
+    kn_initializer initializer;
+    bool asked;        /* by a plan; until then somebody has only set it */
+    void *kept;        /* what it was set to while it has no memory on the device */
+    kn_buffer *buffer; /* NULL until kn_states_settle */
+} kn_state;
+
+/* Finds or adds the state of a bound graph's value. The answer stays where it is as long as the states. */
+kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **state, kn_error *error);
+/* Gives memory and first contents to all that were asked for and have none. */
+kn_status kn_states_settle(kn_states *states, kn_error *error);
+kn_state *kn_states_find(const kn_states *states, const char *name);
+kn_states *kn_states_retain(kn_states *states);
+const kn_context *kn_states_context(const kn_states *states);
+
+/* Writes elements [first, first + count) as the initializer wants them; `key` is that of the state's stream.
+ */
+void kn_initial_elements(const kn_initializer *initializer, uint64_t key, kn_dtype dtype, uint64_t first,
+                         uint64_t count, void *target);
+/* Shape and type for messages: "float32 (3,4)". */
+void kn_info_text(const kn_tensor_info *info, kn_text *text);
+/* The shape of a value of a bound graph. */
+kn_tensor_info kn_info_of(const kn_shape *shape);
+
+/* ---- where values go (place.c, fit.c) -------------------------------------------------------------- */
+
+/* A lifetime to be given a place: alive in steps first to last, both included. */
+typedef struct kn_tenant {
+    uint64_t bytes;
+    int first, last;
+    int block; /* the answer */
+    uint64_t offset;
+} kn_tenant;
+/* Places all in as little memory as can be found, no block above `limit`. block_bytes is in the arena.
+ * Fails where a tenant is above the limit; *culprit then is its position. */
+kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alignment, uint64_t limit,
+                   uint64_t **block_bytes, int *block_count, int *culprit, kn_error *error);
+/* The most that is alive at once, each rounded up to the alignment. 0 when out of memory. */
+uint64_t kn_place_bound(const kn_host *host, const kn_tenant *tenants, int count, uint64_t alignment);
+
+static inline uint64_t kn_round_up(uint64_t bytes, uint64_t unit) {
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Lays things that live for ever one behind the other: where the next one goes. */
+typedef struct kn_packing {
+    uint64_t alignment, limit;
+    int block; /* -1 before the first */
+    uint64_t end;
+} kn_packing;
+static inline uint64_t kn_pack(kn_packing *packing, uint64_t bytes) {
+    uint64_t offset = kn_round_up(packing->end, packing->alignment);
+    if (packing->block < 0 || offset > packing->limit || bytes > packing->limit - offset) {
+        packing->block++;
+        offset = 0;
+    }
+    packing->end = offset + bytes;
+    return offset;
+}
+
+/* ---- the memory that plans of one session share (memory.c) ------------------------------------------ */
+
+/* Scratch blocks of the largest size that a plan needs, and each input twice: one is filled while a run
+ * reads the other. */
+typedef struct kn_memory {
+    kn_context *context;
+    const kn_host *host;
+    kn_buffer **blocks;
+    uint64_t *block_bytes;
+    int block_count;
+    struct kn_input_memory {
+        kn_buffer *buffers[2];
+        uint64_t bytes;
+    } * inputs;
+    int input_count;
+    int turn;            /* which buffer of each input the next run takes */
+    kn_event used[2];    /* the last run that read a buffer */
+    uint64_t generation; /* changes with the blocks: plans then take their slices anew */
+} kn_memory;
+
+typedef struct kn_plan kn_plan;
+kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count, kn_error *error);
+void kn_memory_finish(kn_memory *memory);
+bool kn_memory_fits(const kn_memory *memory, const kn_plan *plan);
+/* Makes it fit. All plans of the session are detached and the device is idle. */
+kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error);
+/* Copies what is fed to an input for the next run; the data may change afterwards. */
+kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
+kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
+                                kn_error *error);
+/* The run that was queued reads the buffers of this turn; `idle`: it is over already. */
+kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error);
+
+/* ---- a plan that runs (make.c, attach.c, run.c, print.c) ---------------------------------------------- */
+
+typedef struct kn_ready_step {
+    const kn_step *step;
+    kn_kernel *kernel; /* of KN_STEP_KERNEL */
+    kn_launch launch;
+    const kn_value *source, *target; /* roots; of copies and fills */
+    uint64_t bytes;
+} kn_ready_step;
+
+/* An argument that is an input: it is set before each run. */
+typedef struct kn_switched {
+    kn_kernel *kernel;
+    int argument, input;
+} kn_switched;
+
+struct kn_plan {
+    kn_host host;
+    kn_context *context;
+    kn_states *states; /* the session's */
+    kn_arena arena;
+    kn_graph *graph;
+    int64_t *numbers; /* of the session's symbols; -1: none */
+    size_t number_count;
+    kn_value **values; /* given at creation, as the passes left them */
+    kn_tensor_info *infos;
+    size_t value_count;
+    kn_placement *placements; /* by value id; all name their root */
+    size_t placement_count;
+    kn_placement *scratches; /* of the emitter's */
+    int scratch_count;
+    uint64_t *block_bytes;
+    int block_count;
+    kn_state **state_list;
+    int state_count;
+    kn_value **constants;
+    int constant_count;
+    uint64_t *input_bytes; /* by the session's inputs; what a run needs fed */
+    bool *input_needed;
+    int input_count;
+    kn_ready_step *steps;
+    int step_count;
+    kn_switched *switched;
+    int switched_count;
+    kn_plan_info info;
+    uint64_t constant_bytes, input_total;
+    uint64_t last_used;
+    /* From kn_plan_attach on. */
+    kn_buffer **constant_blocks;
+    int constant_block_count;
+    kn_buffer **constant_buffers;
+    kn_buffer **buffers;         /* by value id: of scratch roots */
+    kn_buffer **scratch_buffers; /* by the emitter's number */
+    uint64_t generation;         /* of the memory it is attached to; 0: none */
+};
+
+typedef struct kn_plan_request {
+    kn_context *context;
+    kn_states *states;
+    const kn_graph *graph; /* the session's */
+    kn_value *const *values;
+    size_t value_count;
+    kn_value *const *inputs; /* of the session; those of the plan are found by name */
+    int input_count;
+    const kn_binding *bindings; /* of the symbols that have a number */
+    size_t binding_count;
+    const int64_t *numbers; /* of all symbols; -1: none. They are the plan's key */
+    size_t number_count;
+    const kn_session_params *params;
+    kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+    void *user;
+} kn_plan_request;
+
+/* From graph to compiled steps; takes no device memory. */
+kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
+void kn_plan_destroy(kn_plan **plan);
+/* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
+kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error);
+void kn_plan_detach(kn_plan *plan);
+/* Queues all steps, in order. */
+kn_status kn_plan_run(kn_plan *plan, const kn_memory *memory, kn_error *error);
+/* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */
+kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn_value *value);
+const kn_placement *kn_plan_placement(const kn_plan *plan, const kn_value *value);
+void kn_plan_print(const kn_plan *plan, kn_text *text);
+
+/* Bytes of a value of a bound graph; false on overflow. */
+bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,282 @@
+/* Compiling and running sessions: plans are found or made, inputs uploaded, results fetched. */
+#include <string.h>
+
+#include "plan/session_private.h"
+
+/* ---- plans ------------------------------------------------------------------------------------------------
+ */
+
+static bool is_for(const kn_plan *plan, const kn_session *session) {
+    return memcmp(plan->numbers, session->numbers, (size_t)session->symbol_count * sizeof *plan->numbers) ==
+           0;
+}
+
+/* A free place, or that of the plan whose last use is longest ago. */
+static int place_for_plan(const kn_session *session) {
+    int oldest = 0;
+    for (int i = 0; i < KN_SESSION_PLANS; i++) {
+        if (!session->plans[i]) return i;
+        if (session->plans[i]->last_used < session->plans[oldest]->last_used) oldest = i;
+    }
+    return oldest;
+}
+
+static kn_status make_plan(kn_session *session, kn_plan **plan) {
+    kn_binding bindings[KN_SESSION_SYMBOLS];
+    kn_plan_request request = {
+        .context = session->context,
+        .states = session->states,
+        .graph = session->graph,
+        .values = session->values,
+        .value_count = session->value_count,
+        .inputs = session->inputs,
+        .input_count = session->input_count,
+        .bindings = bindings,
+        .numbers = session->numbers,
+        .number_count = (size_t)session->symbol_count,
+        .params = &session->params,
+        .extend = session->extend,
+        .user = session->user,
+    };
+    for (int i = 0; i < session->symbol_count; i++)
+        if (session->numbers[i] >= 0)
+            bindings[request.binding_count++] = (kn_binding){session->symbols[i], session->numbers[i]};
+    return kn_plan_make(&request, plan, &session->error);
+}
+
+kn_status kn_session_find_plan(kn_session *session) {
+    for (int i = 0; i < KN_SESSION_PLANS && !session->current; i++)
+        if (session->plans[i] && is_for(session->plans[i], session)) session->current = session->plans[i];
+    if (!session->current) {
+        kn_plan *plan = NULL;
+        kn_status status = make_plan(session, &plan);
+        if (status != KN_OK) {
+            session->settled = false;
+            return status;
+        }
+        int place = place_for_plan(session);
+        kn_plan_destroy(&session->plans[place]);
+        session->plans[place] = session->current = plan;
+    }
+    session->current->last_used = ++session->clock;
+    return KN_OK;
+}
+
+/* Gives the current plan its memory; others give theirs back where it must grow. */
+static kn_status attach_plan(kn_session *session) {
+    kn_plan *plan = session->current;
+    kn_memory *memory = &session->memory;
+    if (plan->generation == memory->generation) return KN_OK;
+    if (!kn_memory_fits(memory, plan)) {
+        kn_status status = kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
+        for (int i = 0; i < KN_SESSION_PLANS; i++)
+            if (session->plans[i]) kn_plan_detach(session->plans[i]);
+        if (status == KN_OK) status = kn_memory_grow(memory, plan, &session->error);
+        if (status != KN_OK) return status;
+    }
+    return kn_plan_attach(plan, memory, &session->error);
+}
+
+static void forget_given(kn_session *session) {
+    for (int i = 0; i < session->input_count; i++)
+        session->given[i] = (kn_given){.fed = false};
+    for (size_t i = 0; i < session->value_count; i++)
+        session->outputs[i].buffer = NULL;
+}
+
+kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t feed_count) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    status = kn_session_take_feeds(session, feeds, feed_count, true);
+    if (status == KN_OK) status = kn_session_settle_symbols(session);
+    if (status == KN_OK) status = kn_session_find_plan(session);
+    for (int i = 0; i < session->input_count; i++)
+        if (!session->given[i].buffer) session->given[i] = (kn_given){.fed = false};
+    return status;
+}
+
+/* ---- feeding and fetching
+ * --------------------------------------------------------------------------------------- */
+
+static kn_status check_fed(kn_session *session) {
+    for (int i = 0; i < session->input_count; i++)
+        if (session->current->input_needed[i] && !session->given[i].fed)
+            return kn_fail(&session->error, KN_ERROR_ARGUMENT, "the input '%s' is needed, but was not fed",
+                           session->inputs[i]->name);
+    return KN_OK;
+}
+
+static uint64_t value_bytes(const kn_session *session, int value) {
+    uint64_t bytes = 0;
+    kn_tensor_bytes(&session->current->infos[value], &bytes);
+    return bytes;
+}
+
+static kn_status fail_room(kn_session *session, int value, uint64_t given) {
+    kn_text text;
+    kn_text_init(&text, &session->host);
+    kn_info_text(&session->current->infos[value], &text);
+    kn_status status =
+        kn_fail(&session->error, KN_ERROR_SHAPE,
+                "'%s' is %s, which has %llu bytes, but there is room for %llu", session->outputs[value].name,
+                text.data, (unsigned long long)value_bytes(session, value), (unsigned long long)given);
+    kn_text_finish(&text);
+    return status;
+}
+
+static kn_status check_fetches(kn_session *session, const kn_fetch *fetches, size_t count) {
+    kn_error *error = &session->error;
+    if (count && !fetches)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%zu fetches, but their list is NULL", count);
+    for (size_t i = 0; i < count; i++) {
+        const kn_fetch *fetch = &fetches[i];
+        if (!fetch->name) return kn_fail(error, KN_ERROR_ARGUMENT, "fetch %zu has no name", i);
+        int value = kn_session_find_value(session, fetch->name);
+        if (value < 0)
+            return kn_session_fail_name(session, "value", fetch->name, session->values, session->value_count);
+        if (value_bytes(session, value) != fetch->bytes) return fail_room(session, value, fetch->bytes);
+        if (!fetch->data && fetch->bytes)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "the memory to fetch '%s' into is NULL", fetch->name);
+    }
+    for (size_t i = 0; i < session->value_count; i++) {
+        kn_buffer *buffer = session->outputs[i].buffer;
+        if (buffer && kn_buffer_bytes(buffer) != value_bytes(session, (int)i))
+            return fail_room(session, (int)i, kn_buffer_bytes(buffer));
+    }
+    return KN_OK;
+}
+
+static kn_status upload(kn_session *session) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->input_count && status == KN_OK; i++) {
+        const kn_given *given = &session->given[i];
+        if (!given->fed || !session->current->input_needed[i]) continue;
+        if (given->buffer)
+            status = kn_memory_feed_buffer(&session->memory, i, given->buffer, given->bytes, &session->error);
+        else
+            status = kn_memory_feed(&session->memory, i, given->data, given->bytes, &session->error);
+    }
+    return status;
+}
+
+/* Copies on the device, for the caller's buffers. */
+static kn_status fetch_to_buffers(kn_session *session) {
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < session->value_count && status == KN_OK; i++) {
+        kn_buffer *target = session->outputs[i].buffer;
+        uint64_t bytes = value_bytes(session, (int)i);
+        if (!target || !bytes) continue;
+        kn_buffer *source = kn_plan_buffer(session->current, &session->memory, session->current->values[i]);
+        status = kn_queue_copy(session->context, KN_QUEUE_COMPUTE, source, 0, target, 0, bytes,
+                               (kn_event){NULL}, NULL, &session->error);
+    }
+    return status;
+}
+
+/* Reads in order; the last waits for all of them. */
+static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count) {
+    kn_status status = KN_OK;
+    size_t last = count;
+    for (size_t i = 0; i < count; i++)
+        if (fetches[i].bytes) last = i;
+    for (size_t i = 0; i < count && status == KN_OK; i++) {
+        if (!fetches[i].bytes) continue;
+        int value = kn_session_find_value(session, fetches[i].name);
+        kn_buffer *source =
+            kn_plan_buffer(session->current, &session->memory, session->current->values[value]);
+        status = kn_queue_read(session->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data,
+                               fetches[i].bytes, i == last, (kn_event){NULL}, NULL, &session->error);
+    }
+    /* What was read is the caller's memory: nobody writes there after the return. */
+    if (status != KN_OK)
+        kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
+    else if (count && last == count)
+        status = kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
+    return status;
+}
+
+/* ---- running
+ * -------------------------------------------------------------------------------------------------------- */
+
+static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
+                     size_t fetch_count) {
+    kn_error *error = &session->error;
+    kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
+    if (status == KN_OK) status = kn_session_settle_symbols(session);
+    if (status == KN_OK) status = kn_session_find_plan(session);
+    if (status == KN_OK) status = check_fed(session);
+    if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
+    if (status == KN_OK) status = attach_plan(session);
+    if (status == KN_OK) status = upload(session);
+    if (status != KN_OK) return status;
+    status = kn_plan_run(session->current, &session->memory, error);
+    if (status == KN_OK) status = fetch_to_buffers(session);
+    if (status == KN_OK)
+        status = fetch_count ? fetch(session, fetches, fetch_count)
+                             : kn_queue_flush(session->context, KN_QUEUE_COMPUTE, error);
+    if (status != KN_OK) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
+    kn_status next =
+        kn_memory_next(&session->memory, fetch_count || status != KN_OK, status == KN_OK ? error : NULL);
+    return status == KN_OK ? next : status;
+}
+
+kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count,
+                         const kn_fetch *fetches, size_t fetch_count) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    status = run(session, feeds, feed_count, fetches, fetch_count);
+    forget_given(session);
+    return status;
+}
+
+kn_status kn_session_wait(kn_session *session) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    return status != KN_OK ? status : kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
+}
+
+kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct kn_buffer *buffer) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    if (!name || !buffer)
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
+    for (int i = 0; i < session->input_count; i++)
+        if (!strcmp(session->inputs[i]->name, name)) {
+            session->given[i] = (kn_given){.fed = true, .buffer = buffer, .bytes = kn_buffer_bytes(buffer)};
+            return KN_OK;
+        }
+    return kn_session_fail_name(session, "input", name, session->inputs, (size_t)session->input_count);
+}
+
+kn_status kn_session_fetch_buffer(kn_session *session, const char *name, struct kn_buffer *buffer) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    if (!name || !buffer)
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
+    int value = kn_session_find_value(session, name);
+    if (value < 0) return kn_session_fail_name(session, "value", name, session->values, session->value_count);
+    session->outputs[value].buffer = buffer;
+    return KN_OK;
+}
+
+kn_status kn_session_set_scalar(kn_session *session, const char *name, double value) {
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    kn_error *error = &session->error;
+    const kn_state *state = kn_states_find(session->states, name);
+    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
+    if (state->bytes != 4 || (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is no scalar of float32 or uint32", name);
+    unsigned char bytes[4];
+    kn_element_set(state->info.dtype, bytes, 0, value);
+    if (state->buffer) /* the pattern is copied when the fill is queued: nothing waits, and nothing must stay
+                        */
+        return kn_queue_fill(session->context, KN_QUEUE_COMPUTE, state->buffer, 0, sizeof bytes, bytes,
+                             sizeof bytes, NULL, error);
+    status = kn_states_set(session->states, name, NULL, bytes, sizeof bytes);
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_states_error(session->states));
+}
