@@ -1,0 +1,140 @@
+/* Models: a network by its name, from a text, or from a file with its weights.
+ *
+ *     kn_model *model = kn_model_open("lenet", NULL);
+ *     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+ *     kn_model_add_loss(model, NULL, &loss);
+ *     kn_trainer *trainer = kn_trainer_create(context, loss.value, NULL);
+ *     ...
+ *     kn_model_save(model, "lenet.safetensors", kn_trainer_states(trainer), NULL);
+ *
+ * The text of a model is one layer a line; kn_model_grammar writes the page that explains it.
+ *
+ * Ownership: the caller destroys a model; its graph and all texts live as long as it does. Functions that
+ * create answer NULL only when out of memory, otherwise a handle that may carry an error. Every function
+ * accepts NULL.
+ * Thread-safety: a model belongs to one thread at a time. */
+#ifndef KOINE_MODEL_H
+#define KOINE_MODEL_H
+
+#include <koine/graph.h>
+#include <koine/session.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kn_model kn_model;
+
+typedef struct kn_model_params {
+    size_t size; /* of this struct, as the program knows it */
+    kn_allocator allocator;
+    kn_logger log;
+    const char *source; /* what messages call the text, such as a path; NULL: "text", or the path */
+} kn_model_params;
+#define KN_MODEL_DEFAULTS                                                                                    \
+    { sizeof(kn_model_params) }
+KN_API void kn_model_params_init(kn_model_params *params);
+
+/* A model of the zoo (see kn_zoo_count). params NULL means defaults. */
+KN_API kn_model *kn_model_create_named(const char *name, const kn_model_params *params);
+/* Reads a text model. A mistake is told with its line and column: kn_model_error. */
+KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params);
+/* A name of the zoo, the path of a text model, or that of a file that kn_model_save wrote (see
+ * kn_model_load). A name of the zoo comes first: write ./lenet for a file of that name. */
+KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
+KN_API void kn_model_destroy(kn_model **model);
+/* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
+KN_API kn_status kn_model_status(const kn_model *model);
+/* What went wrong last; "" if nothing. Valid until the next call on this model. */
+KN_API const char *kn_model_error(const kn_model *model);
+
+/* ---- what a model is ------------------------------------------------------------------------- */
+
+/* What its outputs say, which decides how it is judged. */
+typedef enum kn_task {
+    KN_TASK_CLASSIFICATION = 0, /* logits of classes; targets are class numbers */
+    KN_TASK_REGRESSION = 1,     /* numbers; targets are of the outputs' shape */
+} kn_task;
+
+/* "lenet": the text's `model` line, otherwise the name of its file; "" for a failed model. */
+KN_API const char *kn_model_name(const kn_model *model);
+/* The text in its canonical form, comments included; "" for a failed model. */
+KN_API const char *kn_model_text(const kn_model *model);
+KN_API kn_task kn_model_task(const kn_model *model);
+/* The name of the loss it is trained with, unless told otherwise: "cross-entropy". */
+KN_API const char *kn_model_loss_name(const kn_model *model);
+/* Belongs to the model; NULL for a failed one. */
+KN_API kn_graph *kn_model_graph(const kn_model *model);
+/* In the order of the text; NULL beyond the last. Targets of a loss are not among the inputs. */
+KN_API int kn_model_input_count(const kn_model *model);
+KN_API kn_value *kn_model_input(const kn_model *model, int position);
+KN_API int kn_model_output_count(const kn_model *model);
+KN_API kn_value *kn_model_output(const kn_model *model, int position);
+/* Numbers in all its parameters, frozen ones included. */
+KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
+
+/* What training needs beside the model. */
+typedef struct kn_model_loss {
+    size_t size;
+    kn_value *target;   /* the input "y": int32 class numbers, or float32 numbers */
+    kn_value *value;    /* the scalar to be trained */
+    kn_value *accuracy; /* the share of right answers; NULL where there are no classes */
+} kn_model_loss;
+#define KN_MODEL_LOSS_DEFAULTS                                                                               \
+    { sizeof(kn_model_loss) }
+/* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy", "mse",
+ * "binary-cross-entropy" or "huber"; NULL: the model's own, with the settings that its text has. Once per model. */
+KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss);
+
+/* ---- files ---------------------------------------------------------------------------------------- */
+
+typedef struct kn_model_pair {
+    const char *key, *value;
+} kn_model_pair;
+
+typedef struct kn_model_save_params {
+    size_t size;
+    bool training;              /* also what continues a training: moments, counters */
+    const kn_model_pair *pairs; /* more metadata for the file; keys that begin with "koine." are taken */
+    size_t pair_count;
+} kn_model_save_params;
+#define KN_MODEL_SAVE_DEFAULTS                                                                               \
+    { sizeof(kn_model_save_params) }
+KN_API void kn_model_save_params_init(kn_model_save_params *params);
+/* Writes a safetensors file, whole or not at all: parameters and statistics by their names, and the text of the
+ * model as metadata. Waits for the device. */
+KN_API kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
+                               const kn_model_save_params *params);
+
+typedef struct kn_model_load_params {
+    size_t size;
+    bool training;   /* also what continues a training, if the file has it */
+    bool incomplete; /* take what fits by name and shape and leave the rest, instead of failing */
+} kn_model_load_params;
+#define KN_MODEL_LOAD_DEFAULTS                                                                               \
+    { sizeof(kn_model_load_params) }
+KN_API void kn_model_load_params_init(kn_model_load_params *params);
+/* Sets `states` from a safetensors file. path NULL: the one the model was opened from. All names and shapes are
+ * checked before the first state is set. *loaded, if not NULL, gets the number of tensors taken. */
+KN_API kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
+                               const kn_model_load_params *params, int *loaded);
+/* Whether it was opened from a file with weights. */
+KN_API bool kn_model_has_weights(const kn_model *model);
+/* Metadata of the file it was opened from; NULL if there is none of that key. */
+KN_API const char *kn_model_metadata(const kn_model *model, const char *key);
+
+/* ---- the zoo and the language ---------------------------------------------------------------------- */
+
+/* The models that have a name, in alphabetical order; NULL beyond the last. Texts are static. */
+KN_API int kn_zoo_count(void);
+KN_API const char *kn_zoo_name(int position);
+KN_API const char *kn_zoo_text(int position);
+
+/* Writes the page that explains the text of models, in Markdown, made from the tables of layers and operators;
+ * cut off at `bytes` and terminated. Answers the length it needs. */
+KN_API size_t kn_model_grammar(char *text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
