@@ -136,6 +136,18 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
     return KN_OK;
 }
 
+/* A row that is something else outside training builds that itself. */
+static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_value *const *inputs) {
+    kn_value *results[KN_MAX_OUTPUTS] = {NULL};
+    kn_status status = node->operator->without_training(copying->to, node, inputs, results);
+    if (status == KN_OK) status = copying->to->error.status;
+    if (status != KN_OK && copying->error) *copying->error = copying->to->error;
+    if (status != KN_OK) return status;
+    for (int i = 0; i < node->output_count; i++)
+        copying->values[node->outputs[i]->id] = results[i];
+    return KN_OK;
+}
+
 static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     kn_value *inputs[KN_MAX_INPUTS];
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
@@ -149,6 +161,7 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
     }
+    if (node->operator->without_training && !copying->training) return copy_stand_ins(copying, node, inputs);
     kn_status status = copy_attributes(copying, node, attributes);
     if (status != KN_OK) return status;
     kn_node_recipe recipe = {.row = node->operator,

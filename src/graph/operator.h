@@ -121,6 +121,9 @@ struct kn_operator {
     bool backward;              /* a row that only gradients use */
     bool random;                /* draws from node->random_key and the step counter (its last input) */
     bool training_only;         /* outside training the node is its first input: binding leaves it out */
+    /* Bound without training, makes what stands for the visible results, from the bound inputs (batch norm: by
+     * its running statistics). node is the one of the caller's graph. NULL: the node is itself in both. */
+    kn_status (*without_training)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
     kn_status (*shape)(kn_shape_call *call); /* pointwise rows: the broadcast shape when NULL */
     kn_status (*gradient)(kn_gradient_call *call); /* NULL: no gradient flows (pointwise rows: see `by`) */
     kn_status (*reference)(kn_reference_call *call); /* pointwise rows: the expression when NULL */

@@ -1,5 +1,6 @@
 /* Tiles and splits of the portable matrix products; the kernels' side is cl/common/tile.cl. */
 #include "ops/product_private.h"
+#include "ops/matmul_private.h"
 
 enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
 
@@ -79,4 +80,11 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, co
     kn_step_epilogue(step, lowering);
     kn_step_size1(step, (size_t)elements, kn_power_of_two(elements, kn_group_items(lowering->target)));
     return kn_step_end(step, lowering);
+}
+
+bool kn_is_read(const kn_value *value) {
+    for (size_t i = 0; i < value->graph->node_count; i++)
+        for (int j = 0; j < value->graph->nodes[i]->input_count; j++)
+            if (value->graph->nodes[i]->inputs[j] == value) return true;
+    return false;
 }
