@@ -14,6 +14,7 @@ typedef struct fuse_pass {
     kn_consumers consumers;
     uint64_t *depends; /* one row of bits per group */
     size_t words;
+    bool *updates; /* by node: pointwise, and part of the update of a state */
 } fuse_pass;
 
 static uint64_t *depends_of(fuse_pass *fusing, int group) {
@@ -154,8 +155,28 @@ static bool operand_fits_axes(const kn_shape *space, const kn_shape *operand, in
     return true;
 }
 
+/* Marks the pointwise nodes from which the graph leads to an assign: an update stays one kernel of its own,
+ * which others of its kind can join, instead of being torn apart by the product that makes the gradient. */
+static bool find_updates(fuse_pass *fusing) {
+    const kn_graph *graph = fusing->making->graph;
+    fusing->updates = kn_arena_take(fusing->making->arena, graph->node_count + 1, sizeof *fusing->updates);
+    if (!fusing->updates) return false;
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        if (node->operator->class != KN_CLASS_POINTWISE) continue;
+        const kn_value *result = node->outputs[0];
+        for (int c = 0; c < fusing->consumers.counts[result->id]; c++) {
+            const kn_node *reader = fusing->consumers.nodes[result->id][c];
+            if (reader->operator->class == KN_CLASS_ASSIGN || fusing->updates[reader->id])
+                fusing->updates[i] = true;
+        }
+    }
+    return true;
+}
+
 static bool joins_epilogue(fuse_pass *fusing, kn_group *group, kn_node *node, kn_value *through) {
     if (!group->anchor || !group->variant || !group->variant->takes_epilogue) return false;
+    if (fusing->updates[node->id]) return false;
     kn_node *last = group->member_count ? group->members[group->member_count - 1] : group->anchor;
     if (through != last->outputs[0] || through->wanted || fusing->consumers.counts[through->id] != 1)
         return false;
@@ -232,6 +253,7 @@ kn_status kn_pass_fuse(kn_making *making) {
     if (!making->group_of || !fusing.depends)
         status = kn_fail_memory(making->error, graph->node_count * fusing.words * 8);
     if (status == KN_OK) status = kn_consumers_make(making, &fusing.consumers);
+    if (status == KN_OK && !find_updates(&fusing)) status = kn_fail_memory(making->error, graph->node_count);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         status = place_node(&fusing, graph->nodes[i]);
     kn_release(making->host, fusing.depends);

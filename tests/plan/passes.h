@@ -1,0 +1,34 @@
+/* Runs the planning passes one by one on a bound graph, without a device. */
+#ifndef KN_TESTS_PASSES_H
+#define KN_TESTS_PASSES_H
+
+#include "plan/plan_private.h"
+
+typedef struct pass_run {
+    kn_host host;
+    kn_error error;
+    kn_arena arena;
+    kn_graph *graph;
+    kn_value *bound_outputs[8];
+    kn_making making;
+} pass_run;
+
+/* Binds `outputs` (batch is 6) and makes everything ready for the first pass; extend as in
+ * kn_session_request. */
+void passes_begin(pass_run *passes, kn_value *const *outputs, size_t count, bool training,
+                  kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                                      kn_error *error),
+                  void *user);
+/* From the next call on the device is a CPU with vectors of `width`. */
+void passes_wide(pass_run *passes, int width);
+typedef enum pass { SIMPLIFY, CHOOSE, FUSE, ORDER, LAYOUT, LOWER, BUCKET, PASS_COUNT } pass;
+/* Runs all passes up to and with `last`, leaving out those in the bit set `without`. Fails the test if one
+ * fails. */
+void passes_run(pass_run *passes, pass last, unsigned without);
+void passes_end(pass_run *passes);
+/* How many groups, nodes and steps satisfy something. */
+int passes_count_nodes(const pass_run *passes, const char *operator_name);
+int passes_count_steps(const pass_run *passes, const char *file);
+kn_group *passes_group_of(pass_run *passes, const char *operator_name);
+
+#endif

@@ -1,0 +1,355 @@
+/* Each pass before and after: what it must do, and that it is the pass that does it. */
+#include "support.h"
+
+#include <string.h>
+
+#include <koine/operators.h>
+
+#include "passes.h"
+#include "train/train.h"
+
+static kn_graph *graph;
+static kn_value *x; /* (batch, 8) */
+
+static int begin(void **state) {
+    (void)state;
+    graph = kn_graph_create(NULL);
+    x = kn_input(graph, "x", KN_FLOAT32, "batch,8");
+    return graph == NULL;
+}
+
+static int end(void **state) {
+    (void)state;
+    kn_graph_destroy(&graph);
+    return 0;
+}
+
+static void check_built(void) {
+    if (kn_graph_status(graph) != KN_OK) fail_msg("%s", kn_graph_error(graph));
+}
+
+/* ---- simplify ------------------------------------------------------------------------------------ */
+
+static void simplify_drops_what_changes_nothing(void **state) {
+    (void)state;
+    kn_value *y = kn_exp(kn_reshape(kn_mul(kn_scale(x, 1), kn_number(graph, 1)), "batch,8"));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    assert_int_equal(passes_count_nodes(&passes, NULL), 4);
+    passes_run(&passes, SIMPLIFY, 0);
+    assert_int_equal(passes_count_nodes(&passes, NULL), 1);
+    assert_int_equal(passes_count_nodes(&passes, "exp"), 1);
+    passes_end(&passes);
+}
+
+static void simplify_unites_equal_nodes(void **state) {
+    (void)state;
+    kn_value *y = kn_add(kn_sin(kn_exp(x)), kn_cos(kn_exp(x)));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    assert_int_equal(passes_count_nodes(&passes, "exp"), 2);
+    passes_run(&passes, SIMPLIFY, 0);
+    assert_int_equal(passes_count_nodes(&passes, "exp"), 1);
+    assert_int_equal(passes_count_nodes(&passes, "sin"), 1);
+    passes_end(&passes);
+}
+
+static void simplify_keeps_differing_attributes_apart(void **state) {
+    (void)state;
+    kn_value *y = kn_add(kn_leaky_relu(x, 0.1), kn_leaky_relu(x, 0.2));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, SIMPLIFY, 0);
+    assert_int_equal(passes_count_nodes(&passes, "leaky_relu"), 2);
+    passes_end(&passes);
+}
+
+/* ---- choose -------------------------------------------------------------------------------------- */
+
+static void choose_takes_the_forced_variant(void **state) {
+    (void)state;
+    kn_value *y = kn_matmul(x, kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes.making.variants = "matmul=tiled";
+    passes_run(&passes, CHOOSE, 0);
+    assert_string_equal(passes.making.chosen[0]->name, "tiled");
+    passes_end(&passes);
+}
+
+static void choose_names_an_unknown_variant(void **state) {
+    (void)state;
+    kn_value *y = kn_matmul(x, kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes.making.variants = "matmul=nosuch";
+    assert_int_equal(kn_pass_simplify(&passes.making), KN_OK);
+    assert_int_equal(kn_pass_choose(&passes.making), KN_ERROR_NOT_FOUND);
+    assert_non_null(strstr(passes.error.text, "nosuch"));
+    passes_end(&passes);
+}
+
+/* ---- fuse ---------------------------------------------------------------------------------------- */
+
+static void fuse_joins_a_chain(void **state) {
+    (void)state;
+    kn_value *y = kn_exp(kn_neg(kn_add(x, kn_sin(x))));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, LOWER, 0);
+    assert_int_equal(passes.making.group_count, 1);
+    assert_int_equal(passes.making.groups[0]->member_count, 4);
+    assert_int_equal(passes_count_steps(&passes, NULL), 1);
+    passes_end(&passes);
+}
+
+static void fuse_makes_bias_and_activation_an_epilogue(void **state) {
+    (void)state;
+    kn_value *y = kn_relu(kn_linear(x, 5, NULL));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, LOWER, 0);
+    assert_int_equal(passes.making.group_count, 1);
+    kn_group *group = passes_group_of(&passes, "matmul");
+    assert_non_null(group);
+    assert_int_equal(group->member_count, 2);
+    assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 0);
+    const kn_step *last = passes.making.emitter.steps[passes.making.emitter.step_count - 1];
+    assert_non_null(strstr(last->prelude, "KN_EPILOGUE"));
+    passes_end(&passes);
+}
+
+/* The product is read twice, so it must reach memory. */
+static void fuse_keeps_what_others_read(void **state) {
+    (void)state;
+    kn_value *product = kn_matmul(x, kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL), false, false);
+    kn_value *outputs[2] = {kn_name(kn_relu(product), "y"), kn_name(product, "product")};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, false, NULL, NULL);
+    passes_run(&passes, FUSE, 0);
+    assert_int_equal(passes.making.group_count, 2);
+    assert_int_equal(passes_group_of(&passes, "matmul")->member_count, 0);
+    passes_end(&passes);
+}
+
+/* y = exp(x) / sum(exp(x)): both ends are pointwise over one space, with the sum between them. */
+static void fuse_makes_no_circle(void **state) {
+    (void)state;
+    kn_value *powers = kn_exp(x);
+    kn_value *y = kn_div(powers, kn_sum(powers, "1", true));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, ORDER, 0);
+    assert_int_equal(passes.making.group_count, 3);
+    assert_ptr_not_equal(passes_group_of(&passes, "exp"), passes_group_of(&passes, "div"));
+    assert_true(passes_group_of(&passes, "exp")->id < passes_group_of(&passes, "sum")->id);
+    assert_true(passes_group_of(&passes, "sum")->id < passes_group_of(&passes, "div")->id);
+    passes_end(&passes);
+}
+
+/* What one group makes is read through a view by a node of the same space: it must be finished first. */
+static void fuse_sees_views(void **state) {
+    (void)state;
+    kn_value *a = kn_exp(x);
+    kn_value *y = kn_add(a, kn_reshape(kn_transpose(kn_reshape(a, "8,batch"), "1,0"), "batch,8"));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, FUSE, 0);
+    assert_ptr_not_equal(passes_group_of(&passes, "exp"), passes_group_of(&passes, "add"));
+    passes_end(&passes);
+}
+
+static void fuse_merges_two_branches(void **state) {
+    (void)state;
+    kn_value *y = kn_mul(kn_sin(x), kn_cos(kn_shift(x, 1)));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, FUSE, 0);
+    assert_int_equal(passes.making.group_count, 1);
+    passes_end(&passes);
+}
+
+/* ---- order and states --------------------------------------------------------------------------- */
+
+/* w is read by a node made after its new value: that node must still see the old one. */
+static kn_status assign_early(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                              kn_error *error) {
+    (void)user, (void)count, (void)error;
+    kn_value *w = kn_graph_find(bound, "w");
+    kn_assign(bound, w, kn_scale(w, 2));
+    /* Another reader, made later. */
+    kn_value *late = kn_sum(kn_mul(w, w), NULL, false);
+    kn_assign(bound, kn_state_add(bound, "late", &late->shape, KN_STATE_OPTIMIZER, NULL), late);
+    (void)values;
+    return KN_OK;
+}
+
+static void order_reads_states_before_they_change(void **state) {
+    (void)state;
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "8,4", NULL);
+    kn_value *y = kn_matmul(x, w, false, false);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, true, assign_early, NULL);
+    passes_run(&passes, LOWER, 0);
+    kn_group *change = passes_group_of(&passes, "scale");
+    assert_non_null(change);
+    assert_true(passes_group_of(&passes, "matmul")->id < change->id);
+    assert_true(passes_group_of(&passes, "mul")->id < change->id);
+    /* And then the new value is written in place: no copy. */
+    for (int i = 0; i < passes.making.emitter.step_count; i++)
+        assert_int_not_equal(passes.making.emitter.steps[i]->kind, KN_STEP_COPY);
+    kn_value *bound_w = kn_graph_find(passes.graph, "w");
+    assert_ptr_equal(kn_memory_root(&passes.making, change->members[0]->outputs[0]), bound_w);
+    passes_end(&passes);
+}
+
+/* a becomes b and b becomes a: one of the two cannot be written in place. */
+static kn_status swap(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+    (void)user, (void)values, (void)count, (void)error;
+    kn_value *a = kn_graph_find(bound, "a"), *b = kn_graph_find(bound, "b");
+    kn_assign(bound, a, kn_scale(b, 2));
+    kn_assign(bound, b, kn_transpose(a, "1,0"));
+    return KN_OK;
+}
+
+static void order_survives_states_that_swap(void **state) {
+    (void)state;
+    kn_value *a = kn_parameter(graph, "a", KN_FLOAT32, "8,8", NULL);
+    kn_value *b = kn_parameter(graph, "b", KN_FLOAT32, "8,8", NULL);
+    kn_value *y = kn_add(kn_matmul(x, a, false, false), kn_matmul(x, b, false, false));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, true, swap, NULL);
+    passes_run(&passes, LOWER, 0);
+    int copies = 0;
+    for (int i = 0; i < passes.making.emitter.step_count; i++)
+        copies += passes.making.emitter.steps[i]->kind == KN_STEP_COPY;
+    assert_int_equal(copies, 1);
+    passes_end(&passes);
+}
+
+/* ---- layout ------------------------------------------------------------------------------------- */
+
+static void layout_inserts_one_conversion(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,9,9");
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}, .no_bias = true};
+    kn_value *h = kn_relu(kn_conv(kn_relu(kn_conv(image, 32, 3, 3, &same)), 32, 3, 3, &same));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &h, 1, false, NULL, NULL);
+    passes_wide(&passes, 16);
+    passes_run(&passes, LOWER, 0);
+    /* The image becomes blocked (unless the first convolution reads it as it is), and the result plain again.
+     */
+    int conversions = passes.making.conversions;
+    assert_true(conversions == 1 || conversions == 2);
+    assert_int_equal(passes_group_of(&passes, "conv2d")->anchor->outputs[0]->layout, KN_LAYOUT_BLOCKED);
+    assert_int_equal(passes.making.wanted[0]->layout, KN_LAYOUT_PLAIN);
+    passes_end(&passes);
+    /* On a device with many threads everything is plain. */
+    passes_begin(&passes, &h, 1, false, NULL, NULL);
+    passes_run(&passes, LOWER, 0);
+    assert_int_equal(passes.making.conversions, 0);
+    passes_end(&passes);
+}
+
+/* A blocked image read by two flattening readers is converted once. */
+static void layout_converts_once_for_all_readers(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,1,9,9");
+    const kn_conv_params plain = {.size = sizeof plain, .no_bias = true};
+    kn_value *h = kn_conv(image, 16, 3, 3, &plain);
+    kn_value *outputs[2] = {kn_name(kn_linear(kn_flatten(h), 4, NULL), "a"),
+                            kn_name(kn_linear(kn_flatten(h), 5, NULL), "b")};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, false, NULL, NULL);
+    passes_wide(&passes, 16);
+    passes_run(&passes, LAYOUT, 0);
+    bool blocked = passes_group_of(&passes, "conv2d")->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
+    assert_int_equal(passes.making.conversions, blocked ? 1 : 0);
+    assert_true(blocked);
+    passes_end(&passes);
+}
+
+/* ---- lower and bucket ------------------------------------------------------------------------------ */
+
+static void lower_shares_text_between_sizes(void **state) {
+    (void)state;
+    kn_value *small = kn_input(graph, "small", KN_FLOAT32, "batch,3");
+    kn_value *outputs[2] = {kn_name(kn_exp(kn_neg(x)), "a"), kn_name(kn_exp(kn_neg(small)), "b")};
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, outputs, 2, false, NULL, NULL);
+    passes_run(&passes, LOWER, 0);
+    assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 2);
+    assert_string_equal(passes.making.emitter.steps[0]->prelude, passes.making.emitter.steps[1]->prelude);
+    passes_end(&passes);
+}
+
+static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+    (void)count;
+    return kn_optimizer_extend(user, bound, values[0], error);
+}
+
+static void bucket_joins_updates(void **state) {
+    (void)state;
+    kn_value *target = kn_input(graph, "target", KN_INT32, "batch");
+    kn_value *logits = kn_linear(kn_relu(kn_linear(x, 16, NULL)), 3, NULL);
+    kn_value *loss = kn_cross_entropy(logits, target, NULL);
+    check_built();
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    pass_run passes;
+    passes_begin(&passes, &loss, 1, true, train, &params);
+    passes_run(&passes, LOWER, 0);
+    int before = passes_count_steps(&passes, "pointwise.cl");
+    passes_end(&passes);
+    passes_begin(&passes, &loss, 1, true, train, &params);
+    passes_run(&passes, BUCKET, 0);
+    int after = passes_count_steps(&passes, "pointwise.cl"), buckets = 0;
+    for (int i = 0; i < passes.making.emitter.step_count; i++) {
+        const kn_step *step = passes.making.emitter.steps[i];
+        if (step->kind == KN_STEP_KERNEL && !strcmp(step->kernel, "pointwise_bucket")) buckets++;
+    }
+    assert_int_equal(before - after, 3); /* four parameters in one launch */
+    assert_int_equal(buckets, 1);
+    passes_end(&passes);
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest cases[] = {
+        CASE(simplify_drops_what_changes_nothing),
+        CASE(simplify_unites_equal_nodes),
+        CASE(simplify_keeps_differing_attributes_apart),
+        CASE(choose_takes_the_forced_variant),
+        CASE(choose_names_an_unknown_variant),
+        CASE(fuse_joins_a_chain),
+        CASE(fuse_makes_bias_and_activation_an_epilogue),
+        CASE(fuse_keeps_what_others_read),
+        CASE(fuse_makes_no_circle),
+        CASE(fuse_sees_views),
+        CASE(fuse_merges_two_branches),
+        CASE(order_reads_states_before_they_change),
+        CASE(order_survives_states_that_swap),
+        CASE(layout_inserts_one_conversion),
+        CASE(layout_converts_once_for_all_readers),
+        CASE(lower_shares_text_between_sizes),
+        CASE(bucket_joins_updates),
+    };
+    return cmocka_run_group_tests_name("passes", cases, NULL, NULL) != 0;
+}
