@@ -45,9 +45,10 @@
 #define KN_JOIN_(a, b) a##b
 #define KN_JOIN(a, b) KN_JOIN_(a, b)
 #define KN_INLINE static inline __attribute__((always_inline))
-#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1))) kernel void
 
 typedef KN_JOIN(float, KN_WIDTH) vector;
+/* The hint keeps runtimes from making vectors out of work-items. */
+#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
 #define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
 #define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
 

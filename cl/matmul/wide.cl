@@ -76,9 +76,10 @@
 #define KN_JOIN_(a, b) a##b
 #define KN_JOIN(a, b) KN_JOIN_(a, b)
 #define KN_INLINE static inline __attribute__((always_inline))
-#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1))) kernel void
 
 typedef KN_JOIN(float, KN_WIDTH) vector;
+/* The hint keeps runtimes from making vectors out of work-items. */
+#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
 #define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
 #define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
 
@@ -194,9 +195,9 @@ KN_INLINE vector weave_high(vector a, vector b) {
 #define KN_ROUND(from, to)                                                                                   \
     KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \
     KN_WEAVE(from, to, 1, 9, 2, 3)                                                                           \
-    KN_WEAVE(from, to, 2, 10, 4, 5) KN_WEAVE(from, to, 3, 11, 6, 7) KN_WEAVE(from, to, 4, 12, 8, 9)          \
-        KN_WEAVE(from, to, 5, 13, 10, 11) KN_WEAVE(from, to, 6, 14, 12, 13)                                  \
-            KN_WEAVE(from, to, 7, 15, 14, 15)
+    KN_WEAVE(from, to, 2, 10, 4, 5)                                                                          \
+    KN_WEAVE(from, to, 3, 11, 6, 7) KN_WEAVE(from, to, 4, 12, 8, 9) KN_WEAVE(from, to, 5, 13, 10, 11)        \
+        KN_WEAVE(from, to, 6, 14, 12, 13) KN_WEAVE(from, to, 7, 15, 14, 15)
 #define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, r) KN_ROUND(r, t)
 #elif KN_WIDTH == 8
 #define KN_ROUND(from, to)                                                                                   \
