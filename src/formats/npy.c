@@ -68,11 +68,10 @@ static kn_status read_type(header *in) {
     };
     static const char expected[] = "a type such as '<f4' (f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1)";
     size_t begin = in->at;
-    const char *word;
-    size_t length;
-    if (!accept_string(in, &word, &length)) return refuse(in, expected);
-    in->has_type = false;
-    if (length == 3 && strchr("<>|=", word[0]) && word[0] != '\0')
+    const char *word = "";
+    size_t length = 0;
+    bool quoted = accept_string(in, &word, &length);
+    if (quoted && length == 3 && strchr("<>|=", word[0]) && word[0] != '\0')
         for (size_t i = 0; i < KN_COUNT_OF(types); i++)
             if (word[1] == types[i].kind && word[2] == '0' + types[i].bytes) {
                 in->type = types[i].type;

@@ -1,0 +1,21 @@
+/* Each reader as one function of bytes, for the mutation test and the fuzzers:
+ * what was read is walked over, then released. */
+#ifndef KN_TESTS_READERS_H
+#define KN_TESTS_READERS_H
+
+#include <stdbool.h>
+
+#include "formats/formats.h"
+
+enum { INFLATED_LIMIT = 1 << 16 };
+
+kn_status read_npy(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+kn_status read_idx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+kn_status read_gzip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+kn_status read_json(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+kn_status read_safetensors(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+
+/* Set where a reader answered KN_OK and what it made contradicts itself. */
+extern bool reader_inconsistent;
+
+#endif

@@ -1,0 +1,156 @@
+/* Valid files, changed at random thousands of times: each reader refuses with a
+ * message or gives something sound, loses nothing and takes no more memory than
+ * the bytes it was given warrant. KOINE_TEST_SEED picks another seed. */
+#include "formats_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 10000, ROOM = 2048 };
+
+typedef struct sample {
+    const char *name;
+    kn_status (*read)(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+    const void *bytes;
+    size_t count;
+} sample;
+
+/* Numbers for one mutation. */
+typedef struct dice {
+    uint64_t key, index;
+} dice;
+
+static uint32_t below(dice *from, uint32_t bound) {
+    return kn_random_below(from->key, from->index++, bound);
+}
+
+/* One change: a bit, a byte, a few bytes with numbers that are edges, something
+ * cut out, doubled or moved, or the end cut off. Answers the new length. */
+static size_t change(dice *from, uint8_t *bytes, size_t count) {
+    static const uint8_t edges[][8] = {{0},
+                                       {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+                                       {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+                                       {0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+                                       {0, 0, 0, 0x80},
+                                       {1}};
+    static const char letters[] = "0123456789-+.eE\"\\{}[](),: \n<>|'LuU";
+    if (count == 0) {
+        bytes[0] = (uint8_t)below(from, 256);
+        return 1;
+    }
+    size_t at = below(from, (uint32_t)count), left = count - at;
+    size_t length = 1 + below(from, (uint32_t)(left < 16 ? left : 16));
+    switch (below(from, 8)) {
+    case 0:
+        bytes[at] ^= (uint8_t)(1u << below(from, 8));
+        return count;
+    case 1:
+        bytes[at] = (uint8_t)below(from, 256);
+        return count;
+    case 2:
+        bytes[at] = (uint8_t)letters[below(from, sizeof letters - 1)];
+        return count;
+    case 3:
+        memcpy(bytes + at, edges[below(from, KN_COUNT_OF(edges))], length < 8 ? length : 8);
+        return count;
+    case 4: /* cut out */
+        length = length < left ? length : left;
+        memmove(bytes + at, bytes + at + length, left - length);
+        return count - length;
+    case 5: /* doubled */
+        length = length < left ? length : left;
+        if (count + length > ROOM) return count;
+        memmove(bytes + at + length, bytes + at, left);
+        return count + length;
+    case 6: { /* copied from elsewhere */
+        size_t other = below(from, (uint32_t)count);
+        length = length < left ? length : left;
+        length = length < count - other ? length : count - other;
+        memmove(bytes + at, bytes + other, length);
+        return count;
+    }
+    default:
+        return at;
+    }
+}
+
+static void try_sample(const sample *original, uint64_t seed, int *accepted, int *refused) {
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint8_t work[ROOM + 16];
+        dice from = {kn_random_key(seed, original->name), (uint64_t)round * 256};
+        size_t count = original->count;
+        memcpy(work, original->bytes, count);
+        uint32_t changes = 1 + below(&from, 4);
+        for (uint32_t i = 0; i < changes; i++)
+            count = change(&from, work, count);
+        /* A block of exactly that size, so that a sanitizer sees what is read beyond. */
+        uint8_t *exact = malloc(count > 0 ? count : 1);
+        assert_non_null(exact);
+        memcpy(exact, work, count);
+        meter memory = {0};
+        kn_host host = metered_host(&memory);
+        kn_error error = {0};
+        kn_status status = original->read(&host, exact, count, &error);
+        free(exact);
+        bool sound = !reader_inconsistent && memory.live == 0 &&
+                     (status == KN_OK) == (error.text[0] == '\0') && memory.peak < (1u << 19) + 200 * count;
+        if (!sound)
+            fail_msg("%s, seed %llu, round %u: %s, \"%s\", %zu blocks left, %zu bytes at most",
+                     original->name, (unsigned long long)seed, round, kn_status_name(status), error.text,
+                     memory.live, memory.peak);
+        *(status == KN_OK ? accepted : refused) += 1;
+    }
+}
+
+static void readers_withstand(void **state) {
+    /* The lengths of headers are filled in below. */
+    char npy[] = "\x93NUMPY\1\0\0\0{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }"
+                 "             \n\0\1\0\2\0\3\0\4\0\5\0\6";
+    char npy3[] = "\x93NUMPY\3\0\0\0\0\0{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2), }"
+                  "         \n12345678abcdefgh";
+    static const char idx[] = "\0\0\x0c\2\0\0\0\2\0\0\0\3aaaabbbbccccddddeeeeffff";
+    static const char json[] =
+        "{\"list\": [1, -2.5e-3, true, null, \"\\u00e9\\ud83d\\ude00\"],\n \"a\": {\"b\": [[]], "
+        "\"c\": {}}, \"d\": 12345678901234567890, \"e\": \"\xc3\xa9\", \"f\":0, \"g\":0, \"h\":0, "
+        "\"i\":0, \"j\":0}";
+    static const char tensors[] =
+        "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],"
+        "\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[16,20]}"
+        ",\"c\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[20,20]}}    "
+        "aaaabbbbccccdddd1234";
+    npy[8] = (char)(sizeof npy - 1 - 10 - 12);
+    npy3[8] = (char)(sizeof npy3 - 1 - 12 - 16);
+    char whole[sizeof tensors + 7];
+    size_t header = sizeof tensors - 1 - 20;
+    for (int i = 0; i < 8; i++)
+        whole[i] = (char)((uint64_t)header >> (8 * i));
+    memcpy(whole + 8, tensors, sizeof tensors - 1);
+    size_t packed_count;
+    uint8_t *packed = pack(json, sizeof json - 1, &packed_count);
+    const sample samples[] = {
+        {"npy", read_npy, npy, sizeof npy - 1},
+        {"npy3", read_npy, npy3, sizeof npy3 - 1},
+        {"idx", read_idx, idx, sizeof idx - 1},
+        {"gzip", read_gzip, packed, packed_count},
+        {"json", read_json, json, sizeof json - 1},
+        {"safetensors", read_safetensors, whole, sizeof whole},
+    };
+    const char *word = getenv("KOINE_TEST_SEED");
+    uint64_t seed = word ? strtoull(word, NULL, 10) : 1;
+    for (size_t i = 0; i < KN_COUNT_OF(samples); i++) {
+        kn_error error = {0};
+        assert_fine(samples[i].read(NULL, samples[i].bytes, samples[i].count, &error), &error);
+        int accepted = 0, refused = 0;
+        try_sample(&samples[i], seed, &accepted, &refused);
+        /* Both ways were taken, or the mutations try nothing. */
+        if (accepted == 0 || refused < ROUNDS / 4)
+            fail_msg("%s: %d accepted, %d refused", samples[i].name, accepted, refused);
+    }
+    free(packed);
+}
+
+int test_mutations(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_withstand)};
+    return cmocka_run_group_tests_name("mutations", tests, NULL, NULL);
+}
