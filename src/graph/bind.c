@@ -122,12 +122,14 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
 
 static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
                                  kn_attribute_value *attributes) {
-    memcpy(attributes, node->attributes, sizeof node->attributes);
+    /* As given: what the shape rule worked out, it works out again. */
+    const kn_attribute_value *given = node->given ? node->given : node->attributes;
+    memcpy(attributes, given, sizeof node->attributes);
     for (int i = 0; i < node->operator->attribute_count; i++) {
         if (node->operator->attributes[i].kind != KN_ATTRIBUTE_DIMS) continue;
         for (int j = 0; j < attributes[i].count; j++) {
             if (attributes[i].list[j] == -1) continue; /* a place for the shape rule to fill in */
-            kn_status status = copy_dim(copying, node->attributes[i].list[j], &attributes[i].list[j]);
+            kn_status status = copy_dim(copying, given[i].list[j], &attributes[i].list[j]);
             if (status != KN_OK)
                 return kn_fail_in(copying->error, "%s '%s', attribute '%s'", node->operator->name, node->name,
                                   node->operator->attributes[i].name);

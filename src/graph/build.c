@@ -306,7 +306,8 @@ static void choose_types(kn_node *node) {
         if (node->outputs[i]->shape.dtype == KN_FLOAT64) node->compute = node->accumulate = KN_FLOAT64;
 }
 
-static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const kn_shape_call *call) {
+static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const kn_shape_call *call,
+                            const kn_attribute_value *given) {
     kn_node *node = kn_arena_take(&graph->arena, 1, sizeof *node);
     void *nodes = graph->nodes;
     if (!node || graph->node_count >= INT32_MAX ||
@@ -328,6 +329,13 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
         return NULL;
     }
     memcpy(node->attributes, call->attributes, sizeof node->attributes);
+    if (memcmp(given, call->attributes, sizeof node->attributes) != 0) {
+        node->given = kn_arena_copy(&graph->arena, given, KN_MAX_ATTRIBUTES, sizeof *given);
+        if (!node->given) {
+            fail_memory(graph);
+            return NULL;
+        }
+    }
     if (!make_outputs(graph, recipe, node, call->outputs)) return NULL;
     choose_types(node);
     if (graph->bound && recipe->row->random)
@@ -345,12 +353,13 @@ kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe) {
     const char *name = recipe->name;
     if (!name) name = graph->origin ? graph->origin->name : kn_name_make(graph, row->name);
     kn_status status = check_inputs(graph, recipe, name, &error);
-    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}}, given[KN_MAX_ATTRIBUTES];
     if (recipe->attributes)
         memcpy(attributes, recipe->attributes, (size_t)row->attribute_count * sizeof *attributes);
     else
         kn_attributes_defaults(graph, row, attributes);
     if (graph->error.status != KN_OK) return NULL;
+    memcpy(given, attributes, sizeof given);
     kn_shape_call call = {.graph = graph,
                           .row = row,
                           .name = name,
@@ -366,7 +375,7 @@ kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe) {
         kn_graph_fail_with(graph, &error);
         return NULL;
     }
-    return append_node(graph, recipe, &call);
+    return append_node(graph, recipe, &call, given);
 }
 
 kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs,

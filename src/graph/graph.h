@@ -163,6 +163,7 @@ struct kn_node {
     int output_count;  /* visible and hidden */
     kn_value **outputs;
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES]; /* in the row's order */
+    const kn_attribute_value *given; /* attributes before the shape rule completed them; NULL: the same */
     uint64_t random_key; /* of the stream that this node draws from: seed and name */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
     /* Written by the plan, in bound graphs only. */

@@ -1,0 +1,60 @@
+/* The groups of the graph room's tests, and what they share. */
+#ifndef KN_GRAPH_TESTS_H
+#define KN_GRAPH_TESTS_H
+
+#include "support.h"
+
+#include <string.h>
+
+#include "graph/graph.h"
+
+/* Each runs one group and answers the number of its tests that failed. */
+int test_tensor(void);
+int test_dimension(void);
+int test_attribute(void);
+int test_build(void);
+int test_expression(void);
+int test_bind(void);
+int test_fold(void);
+int test_gradient(void);
+int test_step(void);
+int test_faults(void);
+
+/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never). */
+typedef struct failing {
+    size_t calls, fail_at, live;
+} failing;
+kn_allocator failing_allocator(failing *state);
+
+/* A graph that fails the test when there is no memory. */
+kn_graph *graph_make(void);
+/* The graph must have failed with this status and a text that holds each of the words (NULL ends them). */
+void assert_graph_error(const kn_graph *graph, kn_status status, ...);
+void assert_words(const char *text, const char *word);
+/* What the graph prints, in memory that the next call reuses. */
+const char *printed(const kn_graph *graph);
+
+/* Operators of the small table of these tests, by their names (see mini_table.c). */
+kn_value *apply1(kn_value *x, const char *name, const char *attributes);
+kn_value *apply2(kn_value *x, kn_value *y, const char *name, const char *attributes);
+kn_value *apply3(kn_value *x, kn_value *y, kn_value *z, const char *name, const char *attributes);
+
+/* Binds with up to two symbols (NULL for none); fails the test if that fails. */
+typedef struct numbers {
+    const char *symbol;
+    int64_t value;
+} numbers;
+kn_graph *bind_or_fail(const kn_graph *graph, kn_value *const *outputs, size_t count, const numbers *symbols,
+                       bool training, kn_value **bound_outputs);
+
+/* A bound graph computed on the host: inputs and states take what `start` gives them, by name and position.
+ */
+typedef struct computed {
+    const kn_graph *graph;
+    double **data; /* by value id */
+} computed;
+typedef double start_number(const char *name, int64_t position);
+computed compute(const kn_graph *bound, start_number *start);
+void computed_release(computed *values);
+
+#endif

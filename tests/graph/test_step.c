@@ -1,0 +1,242 @@
+/* Steps: what is written comes out, and what cannot run is refused. */
+#include "graph_tests.h"
+
+typedef struct bench {
+    kn_host host;
+    kn_arena arena;
+    kn_target target;
+    kn_error error;
+    kn_emitter emitter;
+    kn_graph *graph;
+    kn_value *x, *y;
+    kn_lowering lowering;
+} bench;
+
+static bench *bench_make(const char *shape) {
+    bench *made = test_calloc(1, sizeof *made);
+    made->host = kn_host_defaults();
+    made->target = (kn_target){.vector_width = 8, .work_group_items = 256, .local_bytes = 32768};
+    kn_arena_init(&made->arena, &made->host);
+    kn_emitter_init(&made->emitter, &made->arena, &made->host, &made->target, &made->error);
+    made->graph = graph_make();
+    made->x = kn_input(made->graph, "x", KN_FLOAT32, shape);
+    made->y = apply1(made->x, "exp", NULL);
+    made->lowering = (kn_lowering){.target = &made->target,
+                                   .node = made->y->producer,
+                                   .emitter = &made->emitter,
+                                   .result = made->y,
+                                   .error = &made->error};
+    return made;
+}
+
+static void bench_release(bench *b) {
+    kn_emitter_finish(&b->emitter);
+    kn_arena_finish(&b->arena);
+    kn_graph_destroy(&b->graph);
+    test_free(b);
+}
+
+static void test_kernel(void **state) {
+    (void)state;
+    bench *b = bench_make("5,7");
+    char long_text[2000];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    int scratch = kn_emit_scratch(&b->lowering, 100);
+    assert_int_equal(kn_emit_scratch(&b->lowering, 200), scratch + 1);
+    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    kn_step_define(step, "KN_ROWS", "%d", 4);
+    kn_step_define(step, "KN_EMPTY", "%s", "");
+    kn_step_define_type(step, "KN_T", KN_BFLOAT16);
+    kn_step_define_number(step, "KN_SCALE", -0.5);
+    kn_step_define(step, "KN_LONG", "%s", long_text);
+    kn_step_read(step, b->x);
+    kn_step_write(step, b->y);
+    kn_step_update(step, b->y);
+    kn_step_read(step, NULL);
+    kn_step_scratch(step, scratch);
+    kn_step_int(step, -3);
+    kn_step_index(step, 35);
+    kn_step_float(step, 0.25);
+    kn_step_uint(step, 4000000000u);
+    kn_step_local(step, 1024);
+    for (int i = 0; i < 30; i++)
+        kn_step_int(step, i);
+    kn_step_size2(step, 5, 64, 4, 8);
+    assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
+    assert_int_equal(b->emitter.step_count, 1);
+    assert_ptr_equal(b->emitter.steps[0], step);
+    assert_string_equal(step->label, "exp exp1");
+    assert_string_equal(step->file, "exp.cl");
+    assert_string_equal(step->kernel, "kn_exp");
+    const char *start = "#define KN_INDEX int\n#define KN_ROWS 4\n#define KN_EMPTY \n#define KN_T ushort\n"
+                        "#define KN_SCALE (-0.5f)\n#define KN_LONG xxx";
+    assert_memory_equal(step->prelude, start, strlen(start));
+    assert_int_equal(step->prelude[strlen(step->prelude) - 1], '\n');
+    assert_int_equal(step->argument_count, 40);
+    const kn_argument *arguments = step->arguments;
+    assert_true(arguments[0].value == b->x && arguments[0].reads && !arguments[0].writes);
+    assert_true(arguments[1].value == b->y && !arguments[1].reads && arguments[1].writes);
+    assert_true(arguments[2].reads && arguments[2].writes);
+    assert_true(arguments[3].kind == KN_ARGUMENT_VALUE && !arguments[3].value);
+    assert_true(arguments[4].kind == KN_ARGUMENT_SCRATCH && arguments[4].integer == scratch);
+    assert_true(arguments[5].kind == KN_ARGUMENT_INT && arguments[5].integer == -3);
+    assert_true(arguments[6].kind == KN_ARGUMENT_INDEX && arguments[6].integer == 35);
+    assert_true(arguments[7].kind == KN_ARGUMENT_FLOAT && arguments[7].number == 0.25);
+    assert_true(arguments[8].kind == KN_ARGUMENT_UINT && arguments[8].integer == 4000000000);
+    assert_true(arguments[9].kind == KN_ARGUMENT_LOCAL && arguments[9].integer == 1024);
+    assert_int_equal(arguments[39].integer, 29);
+    assert_int_equal(step->dimensions, 2);
+    assert_true(step->global[0] == 8 && step->global[1] == 64 && step->global[2] == 1);
+    assert_true(step->local[0] == 4 && step->local[1] == 8 && step->local[2] == 1);
+    assert_true(b->emitter.scratch_bytes[0] == 100 && b->emitter.scratch_bytes[1] == 200);
+    bench_release(b);
+}
+
+static void test_others(void **state) {
+    (void)state;
+    bench *b = bench_make("5,7");
+    assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
+    assert_int_equal(kn_emit_fill_zero(&b->lowering, b->y), KN_OK);
+    assert_int_equal(b->emitter.step_count, 2);
+    const kn_step *copy = b->emitter.steps[0], *fill = b->emitter.steps[1];
+    assert_int_equal(copy->kind, KN_STEP_COPY);
+    assert_true(copy->arguments[0].value == b->x && copy->arguments[0].reads);
+    assert_true(copy->arguments[1].value == b->y && copy->arguments[1].writes);
+    assert_int_equal(fill->kind, KN_STEP_FILL);
+    assert_int_equal(fill->argument_count, 1);
+    assert_string_equal(kn_opencl_type(KN_BOOL), "uchar");
+    assert_string_equal(kn_opencl_type(KN_UINT64), "ulong");
+    bench_release(b);
+    /* Nothing to do is no step. */
+    b = bench_make("0,7");
+    assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
+    assert_int_equal(kn_emit_fill_zero(&b->lowering, b->y), KN_OK);
+    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    kn_step_size3(step, (size_t[]){4, 0, 4}, (size_t[]){4, 1, 1});
+    assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
+    assert_int_equal(b->emitter.step_count, 0);
+    bench_release(b);
+}
+
+static void test_wide_indices(void **state) {
+    (void)state;
+    bench *b = bench_make("65536,32768");
+    for (int wide = 0; wide < 2; wide++) {
+        b->target.wide_indices = wide;
+        kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+        kn_step_read(step, b->x);
+        kn_step_size1(step, 64, 0);
+        kn_status status = kn_step_end(step, &b->lowering);
+        if (wide) {
+            assert_int_equal(status, KN_OK);
+            assert_string_equal(step->prelude, "#define KN_INDEX long\n");
+            continue;
+        }
+        assert_int_equal(status, KN_ERROR_UNSUPPORTED);
+        assert_words(b->error.text, "exp exp1: 'x' has 2147483648 elements");
+        assert_words(b->error.text, "smaller batch");
+    }
+    /* Copies have no indices. */
+    b->target.wide_indices = false;
+    assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
+    bench_release(b);
+    b = bench_make("65536,32767");
+    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    kn_step_read(step, b->x);
+    kn_step_size1(step, 64, 0);
+    assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
+    bench_release(b);
+}
+
+typedef void break_step(kn_step *step);
+static void large_int(kn_step *step) {
+    kn_step_int(step, INT64_C(2147483648));
+}
+static void large_index(kn_step *step) {
+    kn_step_index(step, INT64_C(-2147483649));
+}
+static void large_group(kn_step *step) {
+    kn_step_size2(step, 64, 64, 32, 16);
+}
+static void large_local(kn_step *step) {
+    kn_step_local(step, 32769);
+}
+static void no_scratch(kn_step *step) {
+    kn_step_scratch(step, -1);
+}
+static void many_lines(kn_step *step) {
+    kn_step_define(step, "KN_A", "%s", "1\n2");
+}
+static void half_local(kn_step *step) {
+    kn_step_size2(step, 64, 64, 16, 0);
+}
+static void huge_global(kn_step *step) {
+    kn_step_size1(step, SIZE_MAX, 16);
+}
+static void no_size(kn_step *step) {
+    step->dimensions = 0;
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    const struct {
+        break_step *make;
+        kn_status status;
+        const char *word;
+    } cases[] = {
+        {large_int, KN_ERROR_UNSUPPORTED, "32 bits"},
+        {large_index, KN_ERROR_UNSUPPORTED, "32 bits"},
+        {large_group, KN_ERROR_UNSUPPORTED, "512 work-items"},
+        {large_local, KN_ERROR_UNSUPPORTED, "32769 bytes"},
+        {no_scratch, KN_ERROR_MEMORY, "memory"},
+        {many_lines, KN_ERROR_INTERNAL, "several lines"},
+        {half_local, KN_ERROR_INTERNAL, "all given or none"},
+        {huge_global, KN_ERROR_UNSUPPORTED, "work-items"},
+        {no_size, KN_ERROR_INTERNAL, "no size"},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        bench *b = bench_make("5");
+        kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+        kn_step_size1(step, 64, 16);
+        cases[i].make(step);
+        assert_int_equal(kn_step_end(step, &b->lowering), cases[i].status);
+        assert_words(b->error.text, cases[i].word);
+        assert_words(b->error.text, "exp exp1");
+        assert_int_equal(b->emitter.step_count, 0);
+        bench_release(b);
+    }
+}
+
+static void test_epilogue(void **state) {
+    (void)state;
+    bench *b = bench_make("5,7");
+    kn_epilogue epilogue = {.prelude = "#define KN_EPILOGUE_PARAMETERS , global const float *e0\n",
+                            .operand_count = 2};
+    epilogue.operands[0].value = b->x;
+    epilogue.operands[0].strides[2] = 7;
+    epilogue.operands[1].value = b->y;
+    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    kn_step_write(step, b->y);
+    kn_step_epilogue(step, &b->lowering); /* there is none */
+    assert_int_equal(step->argument_count, 1);
+    b->lowering.epilogue = &epilogue;
+    kn_step_epilogue(step, &b->lowering);
+    kn_step_size1(step, 64, 16);
+    assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
+    assert_int_equal(step->argument_count, 9);
+    assert_ptr_equal(step->arguments[1].value, b->x);
+    assert_true(step->arguments[4].kind == KN_ARGUMENT_INDEX && step->arguments[4].integer == 7);
+    assert_ptr_equal(step->arguments[5].value, b->y);
+    assert_string_equal(step->prelude,
+                        "#define KN_INDEX int\n#define KN_EPILOGUE_PARAMETERS , global const float *e0\n");
+    bench_release(b);
+}
+
+int test_step(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernel),   cmocka_unit_test(test_others),   cmocka_unit_test(test_wide_indices),
+        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_epilogue),
+    };
+    return cmocka_run_group_tests_name("graph: steps", tests, NULL, NULL);
+}
