@@ -163,8 +163,6 @@ static kn_status sum_up(plan_making *making) {
     info->peak_bytes = info->scratch_bytes + info->state_bytes + plan->input_total + plan->constant_bytes;
     info->steps = passes->emitter.step_count;
     info->conversions = passes->conversions;
-    for (int i = 0; i < passes->emitter.step_count; i++)
-        info->flops += passes->emitter.steps[i]->cost.flops;
     uint64_t limit = making->request->params->memory_bytes;
     if (!limit) limit = device->memory_bytes;
     if (!limit || info->peak_bytes <= limit) return KN_OK;
@@ -269,6 +267,20 @@ static kn_status settle_transfer(const kn_plan *plan, kn_ready_step *ready, kn_e
     return KN_OK;
 }
 
+/* Steps that do not know their cost have that of their node, the first of them all of it. */
+static void settle_costs(kn_plan *plan) {
+    const kn_node *before = NULL;
+    for (int i = 0; i < plan->step_count; i++) {
+        kn_ready_step *ready = &plan->steps[i];
+        const kn_node *node = ready->step->node;
+        ready->cost = ready->step->cost;
+        if (ready->cost.flops == 0 && ready->cost.bytes == 0 && node && node != before)
+            kn_node_cost(node, &ready->cost);
+        before = node;
+        plan->info.flops += ready->cost.flops;
+    }
+}
+
 static kn_status make_steps(plan_making *making, const compiling *work) {
     kn_plan *plan = making->plan;
     const kn_emitter *emitter = &making->passes.emitter;
@@ -304,6 +316,7 @@ static kn_status compile(plan_making *making) {
     if (status == KN_OK) status = gather_programs(making, &work);
     if (status == KN_OK) status = get_programs(making, &work);
     if (status == KN_OK) status = make_steps(making, &work);
+    if (status == KN_OK) settle_costs(plan);
     plan->info.kernels = (int)work.count;
     kn_release(&plan->host, work.requests);
     kn_release(&plan->host, work.programs);

@@ -41,8 +41,10 @@ const char *kn_pointwise_type(kn_dtype dtype) {
     }
 }
 
-/* What an expression is computed in: the type of the first input that is no truth value. */
+/* What an expression is computed in: the type of the first input that is no truth value. Gradients are of the
+ * type of what they are taken by; the step counter of a random row, its last input, does not count. */
 static kn_dtype compute_dtype(const kn_node *node) {
+    if (node->derivative) return node->outputs[0]->shape.dtype;
     int count = node->operator->random ? node->input_count - 1 : node->input_count;
     for (int i = 0; i < count; i++)
         if (node->inputs[i] && node->inputs[i]->shape.dtype != KN_BOOL) return node->inputs[i]->shape.dtype;

@@ -64,9 +64,9 @@ static void add_step(const kn_plan *plan, int position, const columns *widths, c
     if (measured && text->length - start > measured->shape) measured->shape = text->length - start;
     if (!widths) return;
     pad(text, start, widths->shape);
-    add_amount(text, step->cost.flops, "FLOP");
+    add_amount(text, plan->steps[position].cost.flops, "FLOP");
     kn_text_add(text, ", ");
-    add_amount(text, step->cost.bytes, "B");
+    add_amount(text, plan->steps[position].cost.bytes, "B");
     kn_text_add(text, "\n");
 }
 

@@ -110,6 +110,7 @@ typedef struct kn_ready_step {
     kn_launch launch;
     const kn_value *source, *target; /* roots; of copies and fills */
     uint64_t bytes;
+    kn_cost cost;
 } kn_ready_step;
 
 /* An argument that is an input: it is set before each run. */

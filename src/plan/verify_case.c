@@ -41,18 +41,24 @@ static double draw(uint64_t key, int64_t index, bool special, bool whole, double
     return (float)(low + uniform * (high - low));
 }
 
+/* "-2..2": two numbers and two dots, which are no decimal points. */
+static bool read_range(const char *range, double *low, double *high) {
+    char first[32];
+    const char *dots = strstr(range, ".."), *end;
+    if (!dots || (size_t)(dots - range) >= sizeof first) return false;
+    memcpy(first, range, (size_t)(dots - range));
+    first[dots - range] = 0;
+    return kn_parse_double(first, &end, low) && !*end && kn_parse_double(dots + 2, &end, high) && !*end;
+}
+
 static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
     const kn_tensor_info *info = &trial->infos[input];
     const char *range = trial->sample->ranges[input];
     bool special = range && !strcmp(range, "special");
     bool whole = info->dtype != KN_FLOAT32 && info->dtype != KN_FLOAT64;
     double low = info->dtype == KN_BOOL ? 0 : -2, high = info->dtype == KN_BOOL ? 1 : 2;
-    if (range && !special) {
-        const char *end = range;
-        bool fine = kn_parse_double(range, &end, &low) && end[0] == '.' && end[1] == '.';
-        if (!fine || !kn_parse_double(end + 2, &end, &high))
-            return kn_fail(error, KN_ERROR_INTERNAL, "the range '%s' of a case is not like \"-2..2\"", range);
-    }
+    if (range && !special && !read_range(range, &low, &high))
+        return kn_fail(error, KN_ERROR_INTERNAL, "the range '%s' of a case is not like \"-2..2\"", range);
     uint64_t elements = 0;
     char name[16];
     snprintf(name, sizeof name, "x%d", input);
