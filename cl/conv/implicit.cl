@@ -19,6 +19,7 @@
     table_left[at] = k;                                                                                      \
     table_y[at] = tap / filter_width * dilation_y;                                                           \
     table_x[at] = tap % filter_width * dilation_x;
+#define KN_RESULT(sum, channel) KN_EPILOGUE(sum, outer, channel, inner)
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
     const KN_INDEX first = outer * outputs * pixels + inner;

@@ -16,6 +16,7 @@
     table_left[at] = (KN_INDEX)output * group_channels * taps + tap;                                         \
     table_y[at] = -(tap / filter_width * dilation_y);                                                        \
     table_x[at] = -(tap % filter_width * dilation_x);
+#define KN_RESULT(sum, channel) KN_EPILOGUE(sum, outer, channel, inner)
 #define KN_RESULT_COLUMN(column)                                                                             \
     const KN_INDEX outer = column / pixels, inner = column % pixels;                                         \
     const KN_INDEX first = outer * channels * pixels + inner;

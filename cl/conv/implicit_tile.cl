@@ -84,16 +84,17 @@ static inline void load_right(global const KN_T *source, const window *window, c
         sums_add(&sums, left, right);                                                                        \
     }
 
-/* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets outer, first and inner; the element of a
- * row is at first + middle * plane, where middle is middle0 + row. shares, with parts > 1, has the result's
- * shape. */
-#define KN_STORE_SUMS(result, shares, row0, rows, column0, columns, middle0, plane)                          \
+/* Stores the sums: for a column of the result, KN_RESULT_COLUMN sets what KN_RESULT needs and `first`; the element
+ * of channel channel0 + row is at first + channel * plane, and KN_RESULT(sum, channel) is its epilogue. shares,
+ * with parts > 1, has the result's shape. */
+#define KN_STORE_SUMS(result, shares, row0, rows, column0, columns, channel0, plane)                         \
     _Pragma("unroll") for (int j = 0; j < KN_ITEM_N; j++) {                                                  \
         const KN_INDEX column = column0 + KN_COLUMN(j / 4) + j % 4;                                          \
         if (column < columns) {                                                                              \
             KN_RESULT_COLUMN(column)                                                                         \
             _Pragma("unroll") for (int i = 0; i < KN_ITEM_M; i++) {                                          \
-                const KN_INDEX row = row0 + KN_ROW(i), middle = middle0 + row, at = first + middle * plane;  \
+                const KN_INDEX row = row0 + KN_ROW(i), channel = channel0 + row;                             \
+                const KN_INDEX at = first + channel * plane;                                                 \
                 const KN_A4 four = sums.at[i][j / 4];                                                        \
                 const KN_A sum = j % 4 == 0   ? four.s0                                                      \
                                  : j % 4 == 1 ? four.s1                                                      \
@@ -103,7 +104,7 @@ static inline void load_right(global const KN_T *source, const window *window, c
                     if (parts > 1)                                                                           \
                         shares[at] = sum;                                                                    \
                     else                                                                                     \
-                        result[at] = KN_TO_T(KN_EPILOGUE(sum, outer, middle, inner));                        \
+                        result[at] = KN_TO_T(KN_RESULT(sum, channel));                                       \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \

@@ -16,7 +16,9 @@
     table_left[at] = (KN_INDEX)image * outputs * pixels + pixel;                                             \
     table_y[at] = pixel / out_width * stride_y - pad_top;                                                    \
     table_x[at] = pixel % out_width * stride_x - pad_left;
-#define KN_RESULT_COLUMN(column) const KN_INDEX outer = 0, inner = column, first = column;
+#define KN_RESULT(sum, channel) KN_EPILOGUE(sum, channel, middle, inner)
+#define KN_RESULT_COLUMN(column)                                                                             \
+    const KN_INDEX middle = column / taps, inner = column % taps, first = column;
 
 KN_WORK_GROUP kernel void kn_conv_weight(global const KN_T *restrict dy, global const KN_T *restrict x,
                                          global KN_T *restrict dw, global KN_A *restrict shares, int images,

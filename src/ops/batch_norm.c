@@ -8,7 +8,7 @@
 extern const kn_operator kn_row_batch_norm, kn_row_batch_norm_gradient;
 
 /* Results of the row, and of its gradient. */
-enum { RESULT, NEXT_MEAN, NEXT_VARIANCE, MEAN, INVERSE };
+enum { RESULT, MEAN, INVERSE, NEXT_MEAN, NEXT_VARIANCE };
 enum { DATA, WEIGHT, BIAS };
 
 /* ---- shapes --------------------------------------------------------------------------------------- */
@@ -27,12 +27,13 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
     return KN_OK;
 }
 
-/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x; the running statistics
- * after this batch follow, and hidden the batch's mean and 1 / sqrt(variance + epsilon), all (C). */
+/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x. Hidden are the
+ * batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the running statistics after this batch, for
+ * the builder to assign; all (C). */
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_channels(call, 1, 5)) return call->error->status;
     call->outputs[RESULT] = call->inputs[0]->shape;
-    for (int i = NEXT_MEAN; i <= INVERSE; i++) call->outputs[i] = call->inputs[1]->shape;
+    for (int i = MEAN; i <= NEXT_VARIANCE; i++) call->outputs[i] = call->inputs[1]->shape;
     return KN_OK;
 }
 
@@ -309,8 +310,6 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
     kn_value *scale = along_channels(bound, kn_mul(inputs[1], inverse), rank);
     kn_value *centered = kn_sub(inputs[0], along_channels(bound, inputs[3], rank));
     results[RESULT] = kn_add(kn_mul(centered, scale), along_channels(bound, inputs[2], rank));
-    results[NEXT_MEAN] = inputs[3];
-    results[NEXT_VARIANCE] = inputs[4];
     return bound->error.status;
 }
 
@@ -320,7 +319,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 KN_OPERATOR(batch_norm, .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
             KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
                           KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
-            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .hidden = 2, .shape = norm_shape, .gradient = norm_gradient,
+            .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
             .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts", .accepts = accepts, .lower = lower_norm, .takes_epilogue = true, .any = true}),
             KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")}, {NORM_CASE("7,5,31", "5")},

@@ -111,8 +111,10 @@ static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *val
         kn_status status =
             kn_graph_gradient(bound, pass ? twice : loss, by, (size_t)wanted, gradients, error);
         if (status != KN_OK) return status;
+        /* Where no path leads from an input to the loss, its slope has to come out as zero. */
         for (int w = 0; w < wanted; w++)
-            if (gradients[w]) keep(bound, gradients[w], pass ? "added" : "gradient", inputs[w]);
+            keep(bound, gradients[w] ? gradients[w] : kn_scale(by[w], 0), pass ? "added" : "gradient",
+                 inputs[w]);
     }
     if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
     return KN_OK;
