@@ -1,10 +1,11 @@
 /* Turns files into one C file that holds their bytes:
  *
- *     embed OUTPUT.c FOLDER NAME...
+ *     embed [--table PREFIX] [--header HEADER] [--strip ENDING] OUTPUT.c FOLDER NAME...
  *
- * Each NAME is a path below FOLDER and becomes the entry's name. The table's type is in
- * src/device/embedded.h. It runs on the machine that builds, so that cross builds work,
- * and needs nothing but the C library. */
+ * Each NAME is a path below FOLDER and becomes the entry's name, without ENDING if it ends so.
+ * The table is PREFIX_files, its length PREFIX_file_count, its type PREFIX_file, declared in
+ * HEADER: kn_embedded and src/device/embedded.h unless told otherwise. It runs on the machine
+ * that builds, so that cross builds work, and needs nothing but the C library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,10 @@ typedef struct entry {
     unsigned long size;
     unsigned long long hash;
 } entry;
+
+typedef struct options {
+    const char *table, *header, *strip;
+} options;
 
 static int fail(const char *what, const char *path) {
     fprintf(stderr, "embed: %s: %s\n", what, path);
@@ -51,25 +56,41 @@ static int write_bytes(FILE *output, const char *folder, entry *item, size_t num
     return good;
 }
 
-static int write_table(FILE *output, const char *folder, entry *items, size_t count) {
-    fputs("/* Written by tools/embed.c; do not edit. */\n#include \"device/embedded.h\"\n", output);
+/* The length of a name without the ending that is to be left out. */
+static int shown_length(const char *name, const char *strip) {
+    size_t length = strlen(name), ending = strlen(strip);
+    return (int)(length > ending && !strcmp(name + length - ending, strip) ? length - ending : length);
+}
+
+static int write_table(FILE *output, const options *how, const char *folder, entry *items, size_t count) {
+    fprintf(output, "/* Written by tools/embed.c; do not edit. */\n#include \"%s\"\n", how->header);
     for (size_t i = 0; i < count; i++) {
         if (i && !strcmp(items[i - 1].name, items[i].name)) return fail("listed twice", items[i].name);
         if (strpbrk(items[i].name, "\\\"\n*?"))
             return fail("a file name may not hold \\ \" * ?", items[i].name);
         if (!write_bytes(output, folder, &items[i], i)) return 0;
     }
-    fputs("\nconst kn_embedded_file kn_embedded_files[] = {\n", output);
+    fprintf(output, "\nconst %s_file %s_files[] = {\n", how->table, how->table);
     for (size_t i = 0; i < count; i++)
-        fprintf(output, "    {\"%s\", file_%zu, %lu, 0x%016llxull},\n", items[i].name, i, items[i].size,
-                items[i].hash);
-    fprintf(output, "    {0, 0, 0, 0},\n};\nconst unsigned long kn_embedded_file_count = %zu;\n", count);
+        fprintf(output, "    {\"%.*s\", file_%zu, %lu, 0x%016llxull},\n",
+                shown_length(items[i].name, how->strip), items[i].name, i, items[i].size, items[i].hash);
+    fprintf(output, "    {0, 0, 0, 0},\n};\nconst unsigned long %s_file_count = %zu;\n", how->table, count);
     return 1;
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) {
-        fputs("usage: embed OUTPUT.c FOLDER NAME...\n", stderr);
+    options how = {"kn_embedded", "device/embedded.h", ""};
+    for (; argc > 2 && !strncmp(argv[1], "--", 2); argc -= 2, argv += 2) {
+        const char **option = !strcmp(argv[1], "--table")    ? &how.table
+                              : !strcmp(argv[1], "--header") ? &how.header
+                              : !strcmp(argv[1], "--strip")  ? &how.strip
+                                                             : NULL;
+        if (!option) break;
+        *option = argv[2];
+    }
+    if (argc < 3 || !strncmp(argv[1], "--", 2)) {
+        fputs("usage: embed [--table PREFIX] [--header HEADER] [--strip ENDING] OUTPUT.c FOLDER NAME...\n",
+              stderr);
         return 2;
     }
     size_t count = (size_t)argc - 3;
@@ -84,7 +105,7 @@ int main(int argc, char **argv) {
         free(items);
         return fail("cannot write", argv[1]), 1;
     }
-    int good = write_table(output, argv[2], items, count);
+    int good = write_table(output, &how, argv[2], items, count);
     free(items);
     int failed = ferror(output);
     failed |= fclose(output);

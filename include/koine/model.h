@@ -31,8 +31,7 @@ typedef struct kn_model_params {
     kn_logger log;
     const char *source; /* what messages call the text, such as a path; NULL: "text", or the path */
 } kn_model_params;
-#define KN_MODEL_DEFAULTS                                                                                    \
-    { sizeof(kn_model_params) }
+#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0}
 KN_API void kn_model_params_init(kn_model_params *params);
 
 /* A model of the zoo (see kn_zoo_count). params NULL means defaults. */
@@ -80,8 +79,7 @@ typedef struct kn_model_loss {
     kn_value *value;    /* the scalar to be trained */
     kn_value *accuracy; /* the share of right answers; NULL where there are no classes */
 } kn_model_loss;
-#define KN_MODEL_LOSS_DEFAULTS                                                                               \
-    { sizeof(kn_model_loss) }
+#define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0}
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy", "mse",
  * "binary-cross-entropy" or "huber"; NULL: the model's own, with the settings that its text has. Once per model. */
 KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss);
@@ -98,8 +96,7 @@ typedef struct kn_model_save_params {
     const kn_model_pair *pairs; /* more metadata for the file; keys that begin with "koine." are taken */
     size_t pair_count;
 } kn_model_save_params;
-#define KN_MODEL_SAVE_DEFAULTS                                                                               \
-    { sizeof(kn_model_save_params) }
+#define KN_MODEL_SAVE_DEFAULTS {sizeof(kn_model_save_params), false, 0, 0}
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
 /* Writes a safetensors file, whole or not at all: parameters and statistics by their names, and the text of the
  * model as metadata. Waits for the device. */
@@ -111,8 +108,7 @@ typedef struct kn_model_load_params {
     bool training;   /* also what continues a training, if the file has it */
     bool incomplete; /* take what fits by name and shape and leave the rest, instead of failing */
 } kn_model_load_params;
-#define KN_MODEL_LOAD_DEFAULTS                                                                               \
-    { sizeof(kn_model_load_params) }
+#define KN_MODEL_LOAD_DEFAULTS {sizeof(kn_model_load_params), false, false}
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
 /* Sets `states` from a safetensors file. path NULL: the one the model was opened from. All names and shapes are
  * checked before the first state is set. *loaded, if not NULL, gets the number of tensors taken. */

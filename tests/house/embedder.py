@@ -13,7 +13,7 @@ from report import run
 EMBED = sys.argv[1]
 
 
-def embed(files, names):
+def embed(files, names, options=()):
     """(exit status, text written or None, messages) of embedding NAMES out of a folder with FILES."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
@@ -21,7 +21,7 @@ def embed(files, names):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         output = pathlib.Path(folder, "out.c")
-        result = subprocess.run([EMBED, str(output), f"{folder}/in", *names], capture_output=True, text=True)
+        result = subprocess.run([EMBED, *options, str(output), f"{folder}/in", *names], capture_output=True, text=True)
         return result.returncode, output.read_text() if output.exists() else None, result.stderr
 
 
@@ -39,6 +39,22 @@ def every_byte():
     return complaints
 
 
+def another_table():
+    status, text, _ = embed({"a.txt": b"a", "b": b"b"}, ["a.txt", "b"],
+                            ["--table", "kn_zoo", "--header", "zoo/zoo.h", "--strip", ".txt"])
+    if status:
+        return [f"exit status {status}"]
+    wanted = ['#include "zoo/zoo.h"', "const kn_zoo_file kn_zoo_files[]", '{"a", file_0', '{"b", file_1',
+              "kn_zoo_file_count = 2"]
+    return [f"lacks {words}" for words in wanted if words not in text] + (
+        ["still says embedded.h"] if "embedded.h" in text else [])
+
+
+def unknown_option():
+    status, text, messages = embed({"a": b"a"}, ["a"], ["--colour", "red"])
+    return [] if status == 2 and text is None and "usage" in messages else [f"exit status {status}: {messages}"]
+
+
 def refused(files, names, word):
     status, text, messages = embed(files, names)
     complaints = [] if status == 1 else [f"exit status {status}"]
@@ -50,6 +66,8 @@ def refused(files, names, word):
 
 
 run([("every byte", every_byte),
+     ("another table", another_table),
+     ("unknown option", unknown_option),
      ("missing file", lambda: refused({"a.cl": b"a"}, ["a.cl", "b.cl"], "b.cl")),
      ("listed twice", lambda: refused({"a.cl": b"a"}, ["a.cl", "a.cl"], "twice")),
      ("a quote in a name", lambda: refused({'a".cl': b"a"}, ['a".cl'], "may not hold"))])

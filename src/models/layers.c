@@ -1,0 +1,348 @@
+/* The kinds of layers: which arguments they take and which public function makes them. Every other kind is a
+ * row of the operator table. A new layer is a row here and the function it names. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/models_private.h"
+
+#define WHOLE(word, about, ...)                                                                              \
+    { .name = word, .kind = KN_OPTION_WHOLE, .least = 1, .help = about, __VA_ARGS__ }
+#define PAIR(word, about, ...)                                                                               \
+    {                                                                                                        \
+        .name = word, .kind = KN_OPTION_WHOLES, .least_count = 1, .most_count = 2, .least = 1,               \
+        .help = about, __VA_ARGS__                                                                           \
+    }
+#define SIDES(word, about, ...)                                                                              \
+    {                                                                                                        \
+        .name = word, .kind = KN_OPTION_WHOLES, .least_count = 1, .most_count = 4, .help = about,            \
+        .usual = "0", __VA_ARGS__                                                                            \
+    }
+#define NUMBER(word, about, ...)                                                                             \
+    { .name = word, .kind = KN_OPTION_NUMBER, .help = about, __VA_ARGS__ }
+#define FLAG(word, about, ...)                                                                               \
+    { .name = word, .kind = KN_OPTION_FLAG, .help = about, __VA_ARGS__ }
+#define REQUIRED .by_position = true, .required = true
+#define BY_POSITION .by_position = true
+
+/* ---- what builders need ------------------------------------------------------------------------------ */
+
+/* Parameter `part` of the layer at call->share; NULL if that one has none. */
+static kn_value *shared(kn_layer_call *call, const char *part) {
+    char name[KN_MODEL_PATH_BYTES + 32];
+    snprintf(name, sizeof name, "%s.%s", call->share, part);
+    return kn_graph_find(call->graph, name);
+}
+
+/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows. NULL after a mistake.
+ */
+static kn_value *shared_weight(kn_layer_call *call, int rank, const kn_option_value *units) {
+    kn_value *weight = shared(call, "weight");
+    if (!weight || kn_value_rank(weight) != rank) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "the weight of '%s' %s; expected share= with another %s", call->share,
+                   weight ? "has another number of dimensions" : "does not exist", call->line->word.text);
+        return NULL;
+    }
+    if (units->given && units->whole != kn_value_dimension(weight, 0)) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "found %" PRId64 " for a %s whose shared weight, that of '%s', has %" PRId64
+                   "; expected the same, or no number",
+                   units->whole, call->line->word.text, call->share, kn_value_dimension(weight, 0));
+        return NULL;
+    }
+    return weight;
+}
+
+/* One number or two: a 0 in the second repeats the first. */
+static void copy_pair(const kn_option_value *value, int64_t pair[2]) {
+    for (int i = 0; i < value->count && i < 2; i++)
+        pair[i] = value->list[i];
+}
+
+/* One for all sides, two for height and width, or four: top, left, bottom, right. */
+static void copy_sides(const kn_option_value *value, int64_t sides[4]) {
+    for (int i = 0; i < 4 && value->count > 0; i++)
+        sides[i] = value->list[value->count == 1 ? 0 : value->count == 2 ? i % 2 : i];
+}
+
+/* ---- layers with parameters ------------------------------------------------------------------------------
+ */
+
+enum { LINEAR_UNITS, LINEAR_BIAS };
+static const kn_option linear_arguments[] = {
+    WHOLE("units", "size of the last dimension of the result", REQUIRED),
+    FLAG("bias", "whether a learnt number is added to each unit", .usual = "yes"),
+};
+
+/* x is (..., inputs), the result (..., units). */
+static kn_value *build_linear(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    bool no_bias = values[LINEAR_BIAS].given && !values[LINEAR_BIAS].flag;
+    if (call->share) {
+        kn_value *weight = shared_weight(call, 2, &values[LINEAR_UNITS]), *bias = shared(call, "bias");
+        if (!weight) return NULL;
+        kn_scope_begin(call->graph,
+                       call->name); /* so that the product takes no name that the text may want */
+        kn_value *product = kn_matmul(call->inputs[0], weight, false, true);
+        kn_scope_end(call->graph);
+        return bias && !no_bias ? kn_add(product, bias) : product;
+    }
+    kn_linear_params params = {.size = sizeof params,
+                               .name = call->name,
+                               .no_bias = no_bias,
+                               .weight = call->init,
+                               .bias = call->bias_init};
+    return kn_linear(call->inputs[0], values[LINEAR_UNITS].whole, &params);
+}
+
+enum { CONV_CHANNELS, CONV_SIZE, CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_BIAS };
+static const kn_option conv_arguments[] = {
+    WHOLE("channels", "channels of the result", REQUIRED),
+    PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
+    PAIR("stride", "steps of the filter, down and across", .usual = "1"),
+    SIDES("padding",
+          "rows and columns of zeros around the image: all sides, or height,width, or top,left,bottom,right; "
+          "same: as many as keep the size, divided by the stride",
+          .words = "same"),
+    PAIR("dilation", "distance between the points of the filter", .usual = "1"),
+    WHOLE("groups", "parts into which the channels are split", .usual = "1"),
+    FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
+};
+
+/* x is (N,C,H,W), the result (N,channels,P,Q). */
+static kn_value *build_conv(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_conv_params params = {.size = sizeof params,
+                             .name = call->name,
+                             .groups = values[CONV_GROUPS].whole,
+                             .same = values[CONV_PADDING].text != NULL,
+                             .no_bias = values[CONV_BIAS].given && !values[CONV_BIAS].flag,
+                             .weight = call->init,
+                             .bias = call->bias_init};
+    int64_t size[2] = {0, 0};
+    copy_pair(&values[CONV_SIZE], size);
+    copy_pair(&values[CONV_STRIDE], params.stride);
+    copy_pair(&values[CONV_DILATION], params.dilation);
+    copy_sides(&values[CONV_PADDING], params.padding);
+    if (!call->share) return kn_conv(call->inputs[0], values[CONV_CHANNELS].whole, size[0], size[1], &params);
+    kn_value *weight = shared_weight(call, 4, &values[CONV_CHANNELS]);
+    if (!weight) return NULL;
+    int64_t height = kn_value_dimension(weight, 2), width = kn_value_dimension(weight, 3);
+    if (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width)) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "the shared filter, that of '%s', is %" PRId64 "x%" PRId64 "; expected that size, or none",
+                   call->share, height, width);
+        return NULL;
+    }
+    return kn_conv2d(call->inputs[0], weight, params.no_bias ? NULL : shared(call, "bias"), &params);
+}
+
+enum { NORM_EPSILON, NORM_MOMENTUM };
+static const kn_option norm_arguments[] = {
+    NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
+    NUMBER("momentum", "share of the batch in the running statistics", .usual = "0.1"),
+};
+
+/* x is (N,C,...). */
+static kn_value *build_batch_norm(kn_layer_call *call) {
+    kn_batch_norm_params params;
+    kn_batch_norm_params_init(&params);
+    params.name = call->name;
+    if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
+    if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
+    return kn_batch_norm(call->inputs[0], &params);
+}
+
+static const kn_option parameter_arguments[] = {
+    {.name = "shape",
+     .kind = KN_OPTION_SHAPE,
+     REQUIRED,
+     .help = "its sizes, without the batch: 3x4, or scalar"},
+};
+
+static kn_value *build_parameter(kn_layer_call *call) {
+    if (call->share) return kn_graph_find(call->graph, call->share);
+    return kn_parameter(call->graph, call->name, KN_FLOAT32, call->values[0].text, call->init);
+}
+
+/* ---- layers without
+ * ----------------------------------------------------------------------------------------- */
+
+static const kn_option number_arguments[] = {NUMBER("value", "the number", REQUIRED)};
+
+static kn_value *build_number(kn_layer_call *call) {
+    return kn_number(call->graph, call->values[0].number);
+}
+
+static const kn_option dropout_arguments[] = {
+    NUMBER("rate", "probability of an element to become 0", BY_POSITION, .usual = "0.5"),
+};
+
+static kn_value *build_dropout(kn_layer_call *call) {
+    return kn_dropout(call->inputs[0], call->values[0].given ? call->values[0].number : 0.5);
+}
+
+enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_SKIP };
+#define POOL_ARGUMENTS                                                                                       \
+    PAIR("window", "height and width of the window: 2 or 2x3", REQUIRED),                                    \
+        PAIR("stride", "steps of the window, down and across", .usual = "the window"),                       \
+        SIDES("padding", "rows and columns around the image, as for conv", .words = NULL)
+static const kn_option max_pool_arguments[] = {POOL_ARGUMENTS};
+static const kn_option average_pool_arguments[] = {
+    POOL_ARGUMENTS,
+    FLAG("skip_padding", "divide by the elements inside the image only", .usual = "no"),
+};
+
+static kn_pool_params pool_params(const kn_layer_call *call) {
+    kn_pool_params params = {.size = sizeof params};
+    copy_pair(&call->values[POOL_WINDOW], params.window);
+    copy_pair(&call->values[POOL_STRIDE], params.stride);
+    copy_sides(&call->values[POOL_PADDING], params.padding);
+    return params;
+}
+
+/* x is (N,C,H,W), the result (N,C,P,Q). */
+static kn_value *build_max_pool(kn_layer_call *call) {
+    kn_pool_params params = pool_params(call);
+    return kn_max_pool(call->inputs[0], params.window[0], &params);
+}
+
+static kn_value *build_average_pool(kn_layer_call *call) {
+    kn_pool_params params = pool_params(call);
+    params.skip_padding = call->values[POOL_SKIP].flag;
+    return kn_average_pool(call->inputs[0], params.window[0], &params);
+}
+
+/* (N,C,H,W) to (N,C,1,1). */
+static kn_value *build_global_average_pool(kn_layer_call *call) {
+    return kn_global_average_pool(call->inputs[0]);
+}
+
+static kn_value *build_flatten(kn_layer_call *call) {
+    return kn_flatten(call->inputs[0]);
+}
+
+static const kn_option reshape_arguments[] = {
+    {.name = "shape",
+     .kind = KN_OPTION_SHAPE,
+     REQUIRED,
+     .help = "the sizes after the first dimension, which stays; one may be -1: whatever is left"},
+};
+
+/* (N, ...) to (N, shape). */
+static kn_value *build_reshape(kn_layer_call *call) {
+    char first[256];
+    kn_text text;
+    if (kn_value_shape_text(call->inputs[0], first, sizeof first) >= sizeof first || first[0] == '\0') {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "found a value without dimensions, or with very long ones; expected one whose first "
+                   "dimension stays");
+        return NULL;
+    }
+    size_t length = 0;
+    for (int depth = 0; first[length] && (depth > 0 || first[length] != ','); length++)
+        depth += (first[length] == '(') - (first[length] == ')');
+    first[length] = '\0';
+    kn_text_init(&text, &call->model->host);
+    kn_text_add(&text, first);
+    if (call->values[0].text[0]) kn_text_format(&text, ",%s", call->values[0].text);
+    kn_value *value = NULL;
+    if (kn_text_failed(&text))
+        kn_model_no_memory(call->model);
+    else
+        value = kn_reshape(call->inputs[0], text.data);
+    kn_text_finish(&text);
+    return value;
+}
+
+/* ---- the table
+ * ------------------------------------------------------------------------------------------------- */
+
+enum { WITH_WEIGHTS = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE };
+#define ARGUMENTS(list) .arguments = list, .argument_count = (int)KN_COUNT_OF(list)
+#define ONE_INPUT .least_inputs = 1, .most_inputs = 1
+
+const kn_layer_row kn_layer_table[] = {
+    {.name = "linear",
+     .help = "a matrix product with a learnt weight",
+     .also = "dense fc fully_connected gemm",
+     ONE_INPUT,
+     ARGUMENTS(linear_arguments),
+     .takes = WITH_WEIGHTS,
+     .build = build_linear},
+    {.name = "conv",
+     .help = "a convolution of images",
+     .also = "conv2d convolution convolution2d",
+     ONE_INPUT,
+     ARGUMENTS(conv_arguments),
+     .takes = WITH_WEIGHTS,
+     .build = build_conv},
+    {.name = "batchnorm",
+     .help = "each channel brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .also = "batch_norm batchnorm2d bn",
+     ONE_INPUT,
+     ARGUMENTS(norm_arguments),
+     .takes = KN_TAKES_FREEZE,
+     .build = build_batch_norm},
+    {.name = "dropout",
+     .help = "zeroes elements at random in training",
+     .also = "drop",
+     ONE_INPUT,
+     ARGUMENTS(dropout_arguments),
+     .build = build_dropout},
+    {.name = "maxpool",
+     .help = "the largest element of each window",
+     .also = "max_pool maxpool2d max_pool2d",
+     ONE_INPUT,
+     ARGUMENTS(max_pool_arguments),
+     .build = build_max_pool},
+    {.name = "avgpool",
+     .help = "the average of each window",
+     .also = "avg_pool avg_pool2d average_pool averagepool avgpool2d mean_pool",
+     ONE_INPUT,
+     ARGUMENTS(average_pool_arguments),
+     .build = build_average_pool},
+    {.name = "globalavgpool",
+     .help = "the average of each channel, as an image of 1x1",
+     .also = "global_average_pool gap globalaveragepool",
+     ONE_INPUT,
+     .build = build_global_average_pool},
+    {.name = "flatten", .help = "all dimensions but the first become one", ONE_INPUT, .build = build_flatten},
+    {.name = "reshape",
+     .help = "the same elements under another shape",
+     .also = "view",
+     ONE_INPUT,
+     ARGUMENTS(reshape_arguments),
+     .build = build_reshape},
+    {.name = "parameter",
+     .help = "a learnt value by itself",
+     .also = "weight variable",
+     ARGUMENTS(parameter_arguments),
+     .takes = KN_TAKES_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_parameter},
+    {.name = "number",
+     .help = "a number as a value",
+     .also = "constant scalar",
+     ARGUMENTS(number_arguments),
+     .build = build_number},
+};
+const int kn_layer_table_count = (int)KN_COUNT_OF(kn_layer_table);
+
+const kn_layer_row *kn_layer_find(const char *name) {
+    for (int i = 0; i < kn_layer_table_count; i++)
+        if (!strcmp(kn_layer_table[i].name, name)) return &kn_layer_table[i];
+    return NULL;
+}
+
+const kn_layer_row *kn_layer_meant(const char *word) {
+    size_t length = strlen(word);
+    for (int i = 0; i < kn_layer_table_count; i++)
+        for (const char *also = kn_layer_table[i].also; also && *also;) {
+            size_t item = strcspn(also, " ");
+            if (item == length && !memcmp(also, word, length)) return &kn_layer_table[i];
+            also += item;
+            also += strspn(also, " ");
+        }
+    return NULL;
+}

@@ -1,0 +1,183 @@
+/* Models as handles: made from a name, a text or a file, and looked at. */
+#include <string.h>
+
+#include "models/models_private.h"
+
+void kn_model_params_init(kn_model_params *params) {
+    *params = (kn_model_params)KN_MODEL_DEFAULTS;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+/* An empty model whose texts are called `source` unless the caller says otherwise; NULL when out of memory.
+ */
+static kn_model *model_new(const kn_model_params *params, const char *source) {
+    kn_model_params given = KN_MODEL_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    kn_host host = kn_host_defaults();
+    if (given.allocator.resize) host.allocator = given.allocator;
+    host.log = given.log;
+    kn_model *model = kn_allocate(&host, 1, sizeof *model);
+    if (!model) return NULL;
+    model->host = host;
+    kn_arena_init(&model->arena, &model->host);
+    model->source = kn_arena_text(&model->arena, given.source ? given.source : source);
+    if (!model->source) kn_model_destroy(&model);
+    return model;
+}
+
+/* The end of every creator: what failed stays in the handle. */
+static kn_model *finish(kn_model *model) {
+    if (model) model->status = model->error.status;
+    return model;
+}
+
+static kn_model *refuse(kn_model *model, kn_status status, const char *text) {
+    kn_fail(&model->error, status, "%s", text);
+    return finish(model);
+}
+
+/* The end of a path without its ending: "nets/tiny.koine" is called tiny. */
+static const char *name_of_path(kn_model *model, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t length = strcspn(name, ".");
+    return kn_arena_format(&model->arena, "%.*s", length > 200 ? 200 : (int)length, name);
+}
+
+bool kn_model_read(kn_model *model, const char *text, size_t bytes) {
+    if (!kn_model_read_lines(model, text, bytes) || !kn_model_check(model) || !kn_model_build(model) ||
+        !kn_model_print(model))
+        return false;
+    if (!model->name) model->name = name_of_path(model, model->source);
+    return model->name || kn_model_no_memory(model);
+}
+
+kn_model *kn_model_parse(const char *text, const kn_model_params *params) {
+    kn_model *model = model_new(params, "text");
+    if (!model) return NULL;
+    if (!text) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_parse: the text is NULL");
+    kn_model_read(model, text, strlen(text));
+    return finish(model);
+}
+
+static void fail_unknown(kn_model *model, const char *name, bool file) {
+    kn_text list;
+    char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
+    const char *names[128];
+    size_t count = 0;
+    kn_text_init(&list, &model->host);
+    for (int i = 0; i < kn_zoo_count() && count < KN_COUNT_OF(names); i++) {
+        kn_text_format(&list, "%s%s", i ? ", " : "", kn_zoo_name(i));
+        names[count++] = kn_zoo_name(i);
+    }
+    kn_fail(&model->error, KN_ERROR_NOT_FOUND, "found %s, expected %sone of the models %s%s",
+            kn_found(name, found), file ? "a file or " : "", list.data, kn_guess(name, names, count, guess));
+    kn_text_finish(&list);
+}
+
+kn_model *kn_model_create_named(const char *name, const kn_model_params *params) {
+    kn_model *model = model_new(params, name ? name : "zoo");
+    if (!model) return NULL;
+    if (!name) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_create_named: the name is NULL");
+    int position = kn_zoo_find(name);
+    if (position < 0)
+        fail_unknown(model, name, false);
+    else
+        kn_model_read(model, kn_zoo_text(position), kn_zoo_files[position].size);
+    return finish(model);
+}
+
+static void open_file(kn_model *model, const char *path) {
+    kn_file_view view;
+    if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return;
+    bool saved = kn_saved_is(view.bytes, view.count);
+    if (!saved) {
+        const char *text = view.count ? (const char *)view.bytes : "";
+        kn_model_read(model, text, view.count > SIZE_MAX ? SIZE_MAX : (size_t)view.count);
+    }
+    kn_file_close_view(&model->host, &view);
+    if (saved) kn_saved_open(model, path);
+}
+
+kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params) {
+    if (name_or_path && kn_zoo_find(name_or_path) >= 0) return kn_model_create_named(name_or_path, params);
+    kn_model *model = model_new(params, name_or_path ? name_or_path : "model");
+    if (!model) return NULL;
+    if (!name_or_path) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_open: the name is NULL");
+    if (kn_path_exists(name_or_path))
+        open_file(model, name_or_path);
+    else
+        fail_unknown(model, name_or_path, true);
+    return finish(model);
+}
+
+void kn_model_destroy(kn_model **model) {
+    if (!model || !*model) return;
+    kn_host host = (*model)->host;
+    kn_graph_destroy(&(*model)->graph);
+    if ((*model)->has_weights) kn_safetensors_close(&(*model)->host, &(*model)->weights);
+    kn_release(&host, (*model)->blocks);
+    kn_arena_finish(&(*model)->arena);
+    kn_release(&host, *model);
+    *model = NULL;
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------- */
+
+static bool usable(const kn_model *model) {
+    return model && model->status == KN_OK;
+}
+
+kn_status kn_model_status(const kn_model *model) {
+    return model ? model->status : KN_ERROR_MEMORY;
+}
+
+const char *kn_model_error(const kn_model *model) {
+    return model ? model->error.text : "out of host memory";
+}
+
+const char *kn_model_name(const kn_model *model) {
+    return usable(model) ? model->name : "";
+}
+
+const char *kn_model_text(const kn_model *model) {
+    return usable(model) ? model->text : "";
+}
+
+kn_task kn_model_task(const kn_model *model) {
+    return usable(model) ? model->task : KN_TASK_CLASSIFICATION;
+}
+
+kn_graph *kn_model_graph(const kn_model *model) {
+    return usable(model) ? model->graph : NULL;
+}
+
+int kn_model_input_count(const kn_model *model) {
+    return usable(model) ? model->input_count : 0;
+}
+
+kn_value *kn_model_input(const kn_model *model, int position) {
+    return position >= 0 && position < kn_model_input_count(model) ? model->inputs[position] : NULL;
+}
+
+int kn_model_output_count(const kn_model *model) {
+    return usable(model) ? model->output_count : 0;
+}
+
+kn_value *kn_model_output(const kn_model *model, int position) {
+    return position >= 0 && position < kn_model_output_count(model) ? model->outputs[position] : NULL;
+}
+
+uint64_t kn_model_parameter_elements(const kn_model *model) {
+    uint64_t sum = 0;
+    const kn_graph *graph = kn_model_graph(model);
+    for (size_t i = 0; graph && i < graph->value_count; i++) {
+        const kn_value *value = graph->values[i];
+        int64_t elements = value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER
+                               ? kn_shape_elements(&value->shape)
+                               : 0;
+        if (elements > 0) sum += (uint64_t)elements;
+    }
+    return sum;
+}

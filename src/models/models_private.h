@@ -1,0 +1,325 @@
+/* What the files of the models room share.
+ *
+ * A text becomes lines (lines.c), whose structure and words are checked (check.c) and which can be printed
+ * again (print.c). Building (build.c) walks them, blocks and repeats unrolled, and makes a graph. */
+#ifndef KN_MODELS_PRIVATE_H
+#define KN_MODELS_PRIVATE_H
+
+#include <koine/operators.h>
+
+#include "formats/formats.h"
+#include "graph/graph.h"
+#include "models/models.h"
+
+/* Texts may be made to do harm: nothing in one may cost more than these. */
+enum {
+    KN_MODEL_BYTES = 4 << 20,  /* of a text */
+    KN_MODEL_LINES = 50000,    /* in a text */
+    KN_MODEL_WORDS = 160,      /* in a line */
+    KN_MODEL_WORD_BYTES = 200, /* of a word */
+    KN_MODEL_NAME_BYTES = 64,  /* of a name */
+    KN_MODEL_PATH_BYTES = 400, /* of names with dots */
+    KN_MODEL_DEPTH = 32,       /* of blocks and repeats inside one another, and of parentheses */
+    KN_MODEL_PARAMETERS = 32,  /* of a block */
+    KN_MODEL_LAYERS = 100000,  /* after blocks and repeats are unrolled */
+    KN_MODEL_ARGUMENTS = KN_MODEL_PARAMETERS + 4, /* of a kind, those that layers have in common included */
+    KN_MODEL_LIST = 2 * KN_MAX_RANK,
+};
+
+/* ---- lines (lines.c) ----------------------------------------------------------------------- */
+
+/* A word of the text. text NULL: there is none. */
+typedef struct kn_word {
+    const char *text;
+    int column; /* of its first byte, from 1 */
+} kn_word;
+
+typedef struct kn_given {
+    kn_word key; /* of KEY=VALUE; none where the position tells */
+    kn_word value;
+} kn_given;
+
+typedef enum kn_line_sort {
+    KN_LINE_EMPTY = 0, /* nothing but perhaps a comment */
+    KN_LINE_VERSION,
+    KN_LINE_MODEL,
+    KN_LINE_TASK,
+    KN_LINE_LOSS,
+    KN_LINE_INPUT,
+    KN_LINE_OUTPUT,
+    KN_LINE_BLOCK,
+    KN_LINE_REPEAT,
+    KN_LINE_END,
+    KN_LINE_LAYER, /* also the use of a block */
+} kn_line_sort;
+
+typedef struct kn_layer_row kn_layer_row;
+typedef struct kn_block kn_block;
+
+/* What a line makes: exactly one is set. */
+typedef struct kn_kind {
+    const kn_layer_row *layer;
+    const kn_operator *operator;
+    const kn_block *block;
+} kn_kind;
+
+typedef struct kn_line {
+    kn_line_sort sort;
+    int number;      /* in the text, from 1 */
+    kn_word name;    /* NAME = */
+    kn_word word;    /* what the line begins with otherwise: a keyword or KIND */
+    kn_word *inputs; /* without their @; "" is the line before */
+    int input_count;
+    kn_given *given;
+    int given_count;
+    const char *comment; /* what follows #, or NULL */
+    int partner;         /* position of the end of a block or repeat, and back */
+    kn_kind kind;        /* of a layer, after the check */
+} kn_line;
+
+typedef struct kn_block_parameter {
+    kn_word name;
+    kn_word value; /* the default, if there is one */
+} kn_block_parameter;
+
+struct kn_block {
+    const char *name;
+    int first, last; /* positions of its body's lines: first up to, not including, last */
+    kn_word *inputs; /* names; none declared means one called "in" */
+    int input_count;
+    kn_block_parameter *parameters;
+    int parameter_count;
+    int number; /* of the line it begins in */
+};
+
+/* ---- the model ---------------------------------------------------------------------------------- */
+
+typedef struct kn_scope kn_scope;
+
+struct kn_model {
+    kn_host host;
+    kn_arena arena;
+    kn_status status;   /* of making it */
+    kn_error error;     /* of the last call */
+    const char *source; /* what messages call the text */
+    const char *name;
+    const char *text; /* canonical */
+    kn_task task;
+    kn_line *lines;
+    size_t line_count;
+    kn_block *blocks; /* in the order of the text */
+    size_t block_count, block_capacity;
+    const kn_line *loss_line; /* or NULL */
+    kn_graph *graph;
+    kn_value **inputs, **outputs;
+    int input_count, output_count;
+    bool loss_added;
+    bool has_weights;
+    kn_safetensors weights; /* with has_weights: the file it was opened from */
+    const kn_scope *scope;  /* where the builder is, for messages */
+};
+
+/* Records a mistake of the text, "source:line:column: …", and answers false. Inside blocks it is said where
+ * they are used. */
+bool kn_mistake(kn_model *model, const kn_line *line, int column, const char *format, ...) KN_PRINTF(4, 5);
+/* The same of a failure that `model->error` holds already. */
+bool kn_mistake_here(kn_model *model, const kn_line *line, int column);
+bool kn_model_no_memory(kn_model *model);
+/* "'word'", cut off when long, in a buffer of the caller's. */
+enum { KN_FOUND_BYTES = 72 };
+const char *kn_found(const char *word, char buffer[KN_FOUND_BYTES]);
+/* "; did you mean 'conv'?", or "" if no word is near, in a buffer of the caller's. A slip of two neighbouring
+ * letters and upper case count as near. */
+enum { KN_GUESS_BYTES = 128 };
+const char *kn_guess(const char *word, const char *const *words, size_t count, char buffer[KN_GUESS_BYTES]);
+
+/* Splits the text into lines and words. Nothing is looked up yet. */
+bool kn_model_read_lines(kn_model *model, const char *text, size_t bytes);
+/* Finds out what each line is, which blocks there are, and whether all kinds and arguments exist. */
+bool kn_model_check(kn_model *model);
+/* Makes the graph. */
+bool kn_model_build(kn_model *model);
+/* The canonical text; in the model's arena. */
+bool kn_model_print(kn_model *model);
+/* All of these. */
+bool kn_model_read(kn_model *model, const char *text, size_t bytes);
+
+/* Letters, digits and '_', a letter first. */
+bool kn_is_name(const char *word);
+
+/* ---- whole-number arithmetic (arithmetic.c) ------------------------------------------------------- */
+
+/* Parameters of blocks and counters of repeats. What is no whole number is kept as a word. */
+typedef struct kn_variable {
+    const char *name;
+    bool whole;
+    int64_t number;
+    const char *word; /* as it was written */
+} kn_variable;
+
+/* Variables from `variables` on are those of the innermost; `outer` NULL ends the search. */
+typedef struct kn_variables {
+    const struct kn_variables *outer;
+    const kn_variable *items;
+    int count;
+} kn_variables;
+
+const kn_variable *kn_variable_find(const kn_variables *variables, const char *name, size_t length);
+/* Computes `length` bytes of a word from `offset` on: + - * / % and parentheses, rounded down. */
+bool kn_arithmetic(kn_model *model, const kn_line *line, const kn_word *word, size_t offset, size_t length,
+                   const kn_variables *variables, int64_t *number);
+/* Replaces {…} in a name by its number. The result is in the model's arena. */
+const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *word,
+                         const kn_variables *variables);
+/* Replaces the variables in a size such as "2*n*length" by their numbers and leaves other words: symbols. */
+bool kn_fill_size(kn_model *model, const kn_line *line, const kn_word *word, size_t offset, size_t length,
+                  const kn_variables *variables, kn_text *text);
+/* Where the size that begins at `start` of "3x5" or "3,5" ends: at a comma or, if the word has none
+ * (`commas`), at an x that follows or precedes a digit or a parenthesis. */
+size_t kn_size_end(const char *text, size_t start, bool commas);
+/* A word with the variables in it replaced, as another place may read it; in the model's arena. */
+const char *kn_fill_word(kn_model *model, const kn_word *word, const kn_variables *variables);
+/* Whether a word is arithmetic of known names, and no list, fraction or other word. */
+bool kn_is_whole(const kn_word *word, const kn_variables *variables);
+/* A shape without the batch, "1x28x28" or "length,64", as the public API wants it: "1,28,28". "scalar" is "".
+ * *count, if not NULL, gets the number of sizes. */
+bool kn_fill_shape(kn_model *model, const kn_line *line, const kn_word *word, const kn_variables *variables,
+                   kn_text *text, int *count);
+
+/* ---- kinds of layers (layers.c), and arguments (arguments.c) ----------------------------------------- */
+
+typedef enum kn_option_kind {
+    KN_OPTION_WHOLE,  /* integer */
+    KN_OPTION_WHOLES, /* list, "3x5" or "3,5" */
+    KN_OPTION_NUMBER, /* number */
+    KN_OPTION_FLAG,   /* yes or no; the bare name means yes */
+    KN_OPTION_WORD,   /* one of `words` */
+    KN_OPTION_SHAPE,  /* without the batch; kept as text */
+    KN_OPTION_SIZES,  /* sizes separated by commas, which may hold symbols; kept as text */
+    KN_OPTION_START,  /* an initializer */
+    KN_OPTION_PATH,   /* of another layer */
+    KN_OPTION_ANY,    /* of a block: whole or a word */
+} kn_option_kind;
+
+typedef struct kn_option {
+    const char *name;
+    kn_option_kind kind;
+    bool by_position; /* its value may stand without the name, in the order of the table */
+    bool required;
+    int least_count, most_count; /* of a list */
+    int64_t least;               /* of whole numbers */
+    const char *words;           /* of KN_OPTION_WORD, separated by spaces; also taken instead of a list */
+    const char *usual;           /* for the grammar page: what holds when it is not given */
+    const char *help;
+} kn_option;
+
+typedef struct kn_option_value {
+    bool given;
+    bool flag;
+    int64_t whole;
+    double number;
+    int64_t list[KN_MODEL_LIST];
+    int count;        /* of the list */
+    const char *text; /* words, shapes, sizes, paths and ANY; in the model's arena */
+    kn_initializer start;
+} kn_option_value;
+
+/* One line that is to become values. */
+typedef struct kn_layer_call {
+    kn_graph *graph;
+    const char *name; /* in the graph's scope */
+    kn_value **inputs;
+    int input_count;
+    const kn_option_value *values;          /* in the order of the row's arguments */
+    const kn_initializer *init, *bias_init; /* or NULL */
+    const char *share;                      /* path of the layer whose parameters are used, or NULL */
+    kn_model *model;
+    const kn_line *line;
+} kn_layer_call;
+
+enum { KN_TAKES_INIT = 1, KN_TAKES_BIAS_INIT = 2, KN_TAKES_SHARE = 4, KN_TAKES_FREEZE = 8 };
+
+struct kn_layer_row {
+    const char *name;
+    const char *help;
+    const char *also; /* other names under which people look for it, separated by spaces */
+    int least_inputs, most_inputs;
+    const kn_option *arguments;
+    int argument_count;
+    int takes; /* of the arguments that layers with parameters have in common */
+    kn_value *(*build)(kn_layer_call *call);
+};
+
+extern const kn_layer_row kn_layer_table[];
+extern const int kn_layer_table_count;
+const kn_layer_row *kn_layer_find(const char *name);
+/* The layer that people mean by a word, by its `also`; NULL if there is none. */
+const kn_layer_row *kn_layer_meant(const char *word);
+
+/* Whether a row of the operator table can be a line of a text. */
+bool kn_operator_is_kind(const kn_operator *row);
+/* The arguments of a kind: its own, then those that layers have in common. */
+int kn_kind_argument_count(const kn_kind *kind);
+kn_option kn_kind_argument(const kn_kind *kind, int position);
+const char *kn_kind_name(const kn_kind *kind);
+void kn_kind_inputs(const kn_kind *kind, int *least, int *most);
+/* Whether the line's arguments exist, fit in number and are given once. */
+bool kn_arguments_check(kn_model *model, const kn_line *line);
+/* Their values. `values` is zeroed, and has places for those of the kind. */
+bool kn_arguments_evaluate(kn_model *model, const kn_line *line, const kn_variables *variables,
+                           kn_option_value *values);
+/* The value of a parameter of a block: a whole number or a word. */
+bool kn_evaluate_any(kn_model *model, const kn_line *line, const kn_word *word, const kn_variables *variables,
+                     kn_option_value *value);
+
+/* ---- initializers (start.c) -------------------------------------------------------------------------- */
+
+typedef struct kn_start_row {
+    const char *name;
+    kn_initializer_kind kind;
+    bool takes_value;
+    double value; /* when not given */
+    const char *help;
+} kn_start_row;
+extern const kn_start_row kn_start_table[];
+extern const int kn_start_table_count;
+
+/* ---- losses (loss.c) ----------------------------------------------------------------------------------- */
+
+typedef struct kn_loss_row {
+    const char *name;
+    const char *setting;        /* NUMBER that it takes as SETTING=NUMBER, or NULL */
+    double usual, least, below; /* of the setting: least <= number < below */
+    const char *help, *setting_help;
+    kn_value *(*build)(kn_value *output, kn_value *target, double setting);
+} kn_loss_row;
+extern const kn_loss_row kn_loss_table[];
+extern const int kn_loss_table_count;
+/* Whether a `loss` line is right: its name and its settings. */
+bool kn_loss_check(kn_model *model, const kn_line *line);
+
+/* ---- files with weights (saved.c) -------------------------------------------------------------------------
+ */
+
+/* Whether bytes look like a safetensors file. */
+bool kn_saved_is(const uint8_t *bytes, uint64_t count);
+/* Opens the file as the model's weights and reads the text in it. */
+bool kn_saved_open(kn_model *model, const char *path);
+
+/* ---- the zoo (zoo.c) --------------------------------------------------------------------------------------
+ */
+
+typedef struct kn_zoo_file {
+    const char *name; /* "lenet" */
+    const unsigned char *bytes;
+    unsigned long size;
+    unsigned long long hash;
+} kn_zoo_file;
+/* Written by tools/embed.c: sorted by name; a NULL name follows the last. */
+extern const kn_zoo_file kn_zoo_files[];
+extern const unsigned long kn_zoo_file_count;
+
+/* Position of a model in the zoo, or -1. */
+int kn_zoo_find(const char *name);
+
+#endif

@@ -1,0 +1,43 @@
+/* The canonical text: the lines that were read, with one blank between words and the insides of blocks and
+ * repeats moved in. Reading it gives the same lines. */
+#include "models/models_private.h"
+
+static void print_line(const kn_line *line, int depth, kn_text *text) {
+    for (int i = 0; i < depth; i++)
+        kn_text_add(text, "    ");
+    if (line->name.text) kn_text_format(text, "%s = ", line->name.text);
+    if (line->word.text) kn_text_add(text, line->word.text);
+    for (int i = 0; i < line->input_count; i++)
+        kn_text_format(text, " @%s", line->inputs[i].text);
+    for (int i = 0; i < line->given_count; i++) {
+        const kn_given *given = &line->given[i];
+        if (given->key.text)
+            kn_text_format(text, " %s=%s", given->key.text, given->value.text);
+        else
+            kn_text_format(text, " %s", given->value.text);
+    }
+    if (line->comment) kn_text_format(text, "%s#%s", line->word.text ? "  " : "", line->comment);
+    kn_text_add(text, "\n");
+}
+
+bool kn_model_print(kn_model *model) {
+    kn_text text;
+    int depth = 0;
+    bool blank = false; /* empty lines wait for the next: none at the ends, one between */
+    kn_text_init(&text, &model->host);
+    for (size_t i = 0; i < model->line_count; i++) {
+        const kn_line *line = &model->lines[i];
+        if (!line->word.text && !line->comment) {
+            blank = text.length > 0;
+            continue;
+        }
+        if (blank) kn_text_add(&text, "\n");
+        blank = false;
+        if (line->sort == KN_LINE_END && depth > 0) depth--;
+        print_line(line, depth, &text);
+        if (line->sort == KN_LINE_BLOCK || line->sort == KN_LINE_REPEAT) depth++;
+    }
+    model->text = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data);
+    kn_text_finish(&text);
+    return model->text || kn_model_no_memory(model);
+}

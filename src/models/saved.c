@@ -1,0 +1,336 @@
+/* Files with weights: safetensors that hold the text of their model.
+ *
+ * Tensors are called as the parameters and statistics are; what continues a training has "koine.training." in
+ * front. Metadata: koine.format (the version of all this), koine.model (the text), and what the caller adds.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/models_private.h"
+
+#define FORMAT_KEY "koine.format"
+#define FORMAT_VERSION "1"
+#define MODEL_KEY "koine.model"
+#define TRAINING_PREFIX "koine.training."
+
+void kn_model_save_params_init(kn_model_save_params *params) {
+    *params = (kn_model_save_params)KN_MODEL_SAVE_DEFAULTS;
+}
+void kn_model_load_params_init(kn_model_load_params *params) {
+    *params = (kn_model_load_params)KN_MODEL_LOAD_DEFAULTS;
+}
+
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------ */
+
+bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
+    uint64_t length = 0;
+    if (count < 10 || bytes[8] != '{') return false;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | bytes[i];
+    return length <= count - 8;
+}
+
+bool kn_saved_open(kn_model *model, const char *path) {
+    if (kn_safetensors_open(&model->host, path, &model->weights, &model->error) != KN_OK) return false;
+    model->has_weights = true;
+    const char *version = kn_safetensors_metadata(&model->weights, FORMAT_KEY);
+    const char *text = kn_safetensors_metadata(&model->weights, MODEL_KEY);
+    if (version && strcmp(version, FORMAT_VERSION)) {
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                "%s: found version %.20s of Koine's files, expected " FORMAT_VERSION
+                ", which is all that this library knows",
+                path, version);
+        return false;
+    }
+    if (!text) {
+        kn_fail(&model->error, KN_ERROR_FORMAT,
+                "%s: has weights but no model in its metadata (" MODEL_KEY "); open the model by "
+                "its name or text and load the weights into it",
+                path);
+        return false;
+    }
+    return kn_model_read(model, text, strlen(text));
+}
+
+bool kn_model_has_weights(const kn_model *model) {
+    return model && model->status == KN_OK && model->has_weights;
+}
+
+const char *kn_model_metadata(const kn_model *model, const char *key) {
+    return kn_model_has_weights(model) && key ? kn_safetensors_metadata(&model->weights, key) : NULL;
+}
+
+/* ---- states of the model
+ * --------------------------------------------------------------------------------------- */
+
+/* What a file keeps of the model: its parameters and running statistics. */
+static bool is_weight(const kn_value *value) {
+    return value && value->kind == KN_VALUE_STATE &&
+           (value->role == KN_STATE_PARAMETER || value->role == KN_STATE_STATISTIC);
+}
+
+static kn_tensor_info info_of(const kn_value *value) {
+    kn_tensor_info info = {.dtype = value->shape.dtype, .rank = value->shape.rank};
+    for (int i = 0; i < info.rank; i++)
+        info.shape[i] = value->shape.dims[i];
+    return info;
+}
+
+static bool same_shape(const kn_tensor_info *info, int rank, const int64_t *shape) {
+    return info->rank == rank && (rank == 0 || !memcmp(info->shape, shape, (size_t)rank * sizeof *shape));
+}
+
+static const char *shape_text(const kn_tensor_info *info, char *text, size_t bytes) {
+    kn_array array = {.type = info->dtype, .rank = info->rank};
+    memcpy(array.shape, info->shape, sizeof array.shape);
+    return kn_array_shape_text(&array, text, bytes);
+}
+
+/* ---- saving
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct saving {
+    kn_model *model;
+    kn_states *states;
+    kn_safetensor *tensors; /* named as in the file */
+    const char **names;     /* as in the states */
+    size_t count;
+    uint64_t largest; /* bytes of a tensor */
+    kn_arena arena;
+} saving;
+
+/* Lists the states that go into the file, wide types first so that all lie aligned. */
+static kn_status list_tensors(saving *s, bool training) {
+    kn_model *model = s->model;
+    size_t most = (size_t)kn_states_count(s->states), weights = 0;
+    s->tensors = kn_arena_take(&s->arena, most, sizeof *s->tensors);
+    s->names = kn_arena_take(&s->arena, most, sizeof *s->names);
+    if (!s->tensors || !s->names) return kn_fail_memory(&model->error, most * sizeof *s->tensors);
+    for (size_t width = 8; width >= 1; width /= 2) {
+        for (size_t i = 0; i < most; i++) {
+            kn_tensor_info info;
+            const char *name = kn_states_entry(s->states, (int)i, &info);
+            if (!name || kn_dtype_bytes(info.dtype) != width) continue;
+            bool weight = is_weight(kn_graph_find(model->graph, name));
+            if (!weight && !training) continue;
+            kn_array *array = &s->tensors[s->count].array;
+            *array = (kn_array){.type = info.dtype, .rank = info.rank};
+            memcpy(array->shape, info.shape, sizeof array->shape);
+            if (!kn_array_measure(array))
+                return kn_fail(&model->error, KN_ERROR_SHAPE,
+                               "the state '%s' has no size that a file can hold", name);
+            s->tensors[s->count].name =
+                weight ? name : kn_arena_format(&s->arena, TRAINING_PREFIX "%s", name);
+            if (!s->tensors[s->count].name) return kn_fail_memory(&model->error, strlen(name));
+            s->names[s->count++] = name;
+            weights += weight;
+            if (array->byte_count > s->largest) s->largest = array->byte_count;
+        }
+    }
+    if (weights > 0 || kn_graph_parameter_count(model->graph) == 0) return KN_OK;
+    return kn_fail(
+        &model->error, KN_ERROR_ARGUMENT,
+        "the states hold no parameter of the model '%s'; expected those that it was trained or run with",
+        model->name);
+}
+
+static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn_text_pair **pairs,
+                               size_t *count) {
+    kn_model *model = s->model;
+    *count = 2 + params->pair_count;
+    *pairs = kn_arena_take(&s->arena, *count, sizeof **pairs);
+    if (!*pairs) return kn_fail_memory(&model->error, *count * sizeof **pairs);
+    (*pairs)[0] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
+    (*pairs)[1] = (kn_text_pair){MODEL_KEY, model->text};
+    for (size_t i = 0; i < params->pair_count; i++) {
+        const kn_model_pair *pair = &params->pairs[i];
+        if (!pair->key || !pair->value || !strncmp(pair->key, "koine.", 6))
+            return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                           "metadata '%.60s': expected a key that does not begin with "
+                           "'koine.', and a value",
+                           pair->key ? pair->key : "NULL");
+        (*pairs)[2 + i] = (kn_text_pair){pair->key, pair->value};
+    }
+    return KN_OK;
+}
+
+static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
+    kn_error *error = &s->model->error;
+    kn_status status = KN_OK;
+    if (s->largest > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    void *bytes = kn_allocate(&s->model->host, (size_t)(s->largest ? s->largest : 1), 1);
+    if (!bytes) return kn_fail_memory(error, (size_t)s->largest);
+    for (size_t i = 0; i < s->count && status == KN_OK; i++) {
+        size_t size = (size_t)s->tensors[i].array.byte_count;
+        status = kn_states_get(s->states, s->names[i], bytes, size);
+        if (status != KN_OK)
+            kn_fail(error, status, "the state '%s': %s", s->names[i], kn_states_error(s->states));
+        else
+            status = kn_safetensors_writer_add(writer, bytes, size, error);
+    }
+    kn_release(&s->model->host, bytes);
+    return status;
+}
+
+static kn_status save(saving *s, const char *path, const kn_model_save_params *params) {
+    kn_error *error = &s->model->error;
+    kn_safetensors_writer *writer = NULL;
+    kn_text_pair *pairs;
+    size_t pair_count;
+    kn_status status = list_tensors(s, params->training);
+    if (status == KN_OK) status = list_metadata(s, params, &pairs, &pair_count);
+    if (status == KN_OK)
+        status = kn_safetensors_writer_open(&s->model->host, path, s->tensors, s->count, pairs, pair_count,
+                                            &writer, error);
+    if (status != KN_OK) return status;
+    status = write_tensors(s, writer);
+    if (status == KN_OK) return kn_safetensors_writer_commit(&writer, error);
+    kn_safetensors_writer_abandon(&writer);
+    return status;
+}
+
+kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
+                        const kn_model_save_params *params) {
+    if (!model) return KN_ERROR_ARGUMENT;
+    if (model->status != KN_OK) return model->status;
+    kn_error_clear(&model->error);
+    if (!path || !states)
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save: %s is NULL",
+                       path ? "states" : "path");
+    kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    saving s = {.model = model, .states = states};
+    kn_arena_init(&s.arena, &model->host);
+    kn_status status = save(&s, path, &given);
+    kn_arena_finish(&s.arena);
+    return status;
+}
+
+/* ---- loading
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct loading {
+    kn_model *model;
+    kn_states *states;
+    const kn_safetensors *file;
+    const char *path;
+    kn_model_load_params params;
+    bool own; /* the file that the model is from: what it lacks was never used */
+    int found, loaded;
+} loading;
+
+/* The tensor for a weight, if it is there and fits; otherwise NULL, and a failure unless it may be left out.
+ */
+static const kn_safetensor *fitting(loading *l, const kn_value *value) {
+    const char *name = kn_value_name(value);
+    const kn_safetensor *tensor = kn_safetensors_find(l->file, name);
+    kn_tensor_info info = info_of(value);
+    char has[160], wants[160];
+    if (!tensor) {
+        if (!l->params.incomplete && !l->own)
+            kn_fail(&l->model->error, KN_ERROR_NOT_FOUND,
+                    "%s: has no tensor '%s', which the model '%s' needs", l->path, name, l->model->name);
+        return NULL;
+    }
+    if (same_shape(&info, tensor->array.rank, tensor->array.shape) &&
+        (info.dtype == tensor->array.type ||
+         (kn_dtype_is_float(info.dtype) && kn_dtype_is_float(tensor->array.type))))
+        return tensor;
+    if (!l->params.incomplete)
+        kn_fail(&l->model->error, info.dtype == tensor->array.type ? KN_ERROR_SHAPE : KN_ERROR_DTYPE,
+                "%s: tensor '%s' is %s %s, expected %s %s for the model '%s'", l->path, name,
+                kn_array_type_name(tensor->array.type), kn_array_shape_text(&tensor->array, has, sizeof has),
+                kn_dtype_name(info.dtype), shape_text(&info, wants, sizeof wants), l->model->name);
+    return NULL;
+}
+
+static kn_status set_state(loading *l, const char *name, const kn_tensor_info *info, const void *bytes,
+                           uint64_t count) {
+    kn_status status = kn_states_set(l->states, name, info, bytes, (size_t)count);
+    if (status != KN_OK)
+        return kn_fail(&l->model->error, status, "%s: tensor '%s': %s", l->path, name,
+                       kn_states_error(l->states));
+    l->loaded++;
+    return KN_OK;
+}
+
+/* Sets a state from a tensor of its shape; numbers of another type of fractions are converted. */
+static kn_status set_weight(loading *l, const kn_value *value, const kn_array *array) {
+    kn_tensor_info info = info_of(value);
+    uint64_t bytes;
+    if (info.dtype == array->type)
+        return set_state(l, kn_value_name(value), &info, array->bytes, array->byte_count);
+    if (!kn_tensor_bytes(&info, &bytes) || bytes > SIZE_MAX)
+        return kn_fail_memory(&l->model->error, SIZE_MAX);
+    void *converted = kn_allocate(&l->model->host, (size_t)(bytes ? bytes : 1), 1);
+    if (!converted) return kn_fail_memory(&l->model->error, (size_t)bytes);
+    for (uint64_t i = 0; i < array->count; i++)
+        kn_element_set(info.dtype, converted, (int64_t)i, kn_array_number(array, i));
+    kn_status status = set_state(l, kn_value_name(value), &info, converted, bytes);
+    kn_release(&l->model->host, converted);
+    return status;
+}
+
+/* Calls for each weight of the graph: first to check them all, then to set them. */
+static kn_status load_weights(loading *l, bool set) {
+    const kn_graph *graph = l->model->graph;
+    for (size_t i = 0; i < graph->value_count; i++) {
+        if (!is_weight(graph->values[i])) continue;
+        const kn_safetensor *tensor = fitting(l, graph->values[i]);
+        if (l->model->error.status != KN_OK) return l->model->error.status;
+        l->found += tensor != NULL;
+        kn_status status = set && tensor ? set_weight(l, graph->values[i], &tensor->array) : KN_OK;
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+static kn_status load_training(loading *l) {
+    const size_t prefix = strlen(TRAINING_PREFIX);
+    for (size_t i = 0; i < l->file->count; i++) {
+        const kn_safetensor *tensor = &l->file->tensors[i];
+        if (strncmp(tensor->name, TRAINING_PREFIX, prefix)) continue;
+        kn_tensor_info info = {.dtype = tensor->array.type, .rank = tensor->array.rank};
+        memcpy(info.shape, tensor->array.shape, sizeof info.shape);
+        kn_status status =
+            set_state(l, tensor->name + prefix, &info, tensor->array.bytes, tensor->array.byte_count);
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
+                        const kn_model_load_params *params, int *loaded) {
+    kn_safetensors file;
+    if (!model) return KN_ERROR_ARGUMENT;
+    if (model->status != KN_OK) return model->status;
+    kn_error_clear(&model->error);
+    if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_load: states is NULL");
+    if (!path && !model->has_weights)
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                       "kn_model_load: the model '%s' is from no file with weights; expected a path",
+                       model->name);
+    loading l = {.model = model,
+                 .states = states,
+                 .file = &model->weights,
+                 .path = path ? path : model->source,
+                 .params = KN_MODEL_LOAD_DEFAULTS,
+                 .own = !path};
+    if (params) memcpy(&l.params, params, params->size < sizeof l.params ? params->size : sizeof l.params);
+    if (path) {
+        if (kn_safetensors_open(&model->host, path, &file, &model->error) != KN_OK)
+            return model->error.status;
+        l.file = &file;
+    }
+    kn_status status = load_weights(&l, false);
+    if (status == KN_OK && l.found == 0 && l.own && kn_graph_parameter_count(model->graph) > 0)
+        status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameter of its model", l.path);
+    if (status == KN_OK) status = load_weights(&l, true);
+    if (status == KN_OK && l.params.training) status = load_training(&l);
+    if (path) kn_safetensors_close(&model->host, &file);
+    if (loaded) *loaded = l.loaded;
+    return status;
+}

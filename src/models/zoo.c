@@ -1,0 +1,22 @@
+/* The zoo: models that have a name, as texts inside the library. A new one is a file in zoo/. */
+#include <string.h>
+
+#include "models/models_private.h"
+
+int kn_zoo_count(void) {
+    return (int)kn_zoo_file_count;
+}
+
+const char *kn_zoo_name(int position) {
+    return position >= 0 && position < kn_zoo_count() ? kn_zoo_files[position].name : NULL;
+}
+
+const char *kn_zoo_text(int position) {
+    return position >= 0 && position < kn_zoo_count() ? (const char *)kn_zoo_files[position].bytes : NULL;
+}
+
+int kn_zoo_find(const char *name) {
+    for (int i = 0; i < kn_zoo_count(); i++)
+        if (!strcmp(kn_zoo_files[i].name, name)) return i;
+    return -1;
+}
