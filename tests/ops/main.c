@@ -1,0 +1,11 @@
+/* The tests of the ops room: usage: test-ops GOLDEN_OPERATORS_JSON */
+#include "ops_tests.h"
+
+int main(int count, char **arguments) {
+    if (count != 2) {
+        print_error("usage: test-ops tests/golden/operators.json\n");
+        return 2;
+    }
+    return test_pointwise_values() + test_shapes() + test_builders() + test_rows() + test_lowering() +
+           test_golden(arguments[1]);
+}

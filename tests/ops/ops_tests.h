@@ -1,0 +1,41 @@
+/* The groups of the ops room's tests, and what they share. */
+#ifndef KN_OPS_TESTS_H
+#define KN_OPS_TESTS_H
+
+#include "support.h"
+
+#include "ops/ops.h"
+
+/* Each runs one group and answers the number of its tests that failed. */
+int test_pointwise_values(void);
+int test_shapes(void);
+int test_builders(void);
+int test_rows(void);
+int test_lowering(void);
+int test_golden(const char *file);
+
+/* ---- computing graphs on the host, in double precision (host_graph.c) ------------------------------ */
+
+/* An input's numbers, row-major. */
+typedef struct host_input {
+    const char *name;
+    const double *numbers;
+} host_input;
+
+/* The numbers of all values of a bound graph, by id; states have what they are initialised with. */
+typedef struct host_values {
+    size_t count;
+    double **numbers;
+} host_values;
+
+/* Computes every node by its reference; fails the test when one cannot be. */
+host_values host_compute(const kn_graph *bound, const host_input *inputs, int count);
+void host_release(host_values *values);
+
+/* Elements of a value of a bound graph. */
+int64_t host_elements(const kn_value *value);
+
+/* The sum of weights[k][i] * outputs[k][i] as a node of the graph, for gradients. */
+kn_value *host_loss(kn_graph *bound, kn_value *const *outputs, double *const *weights, int count);
+
+#endif

@@ -1,0 +1,290 @@
+/* The public functions: each builds the row that it is named after, passes its parameters on, and carries
+ * failures. */
+#include "ops_tests.h"
+
+#include <math.h>
+#include <string.h>
+
+static kn_graph *graph;
+static kn_value *x, *y, *labels;
+
+static int begin(void **state) {
+    (void)state;
+    graph = kn_graph_create(NULL);
+    x = kn_input(graph, "x", KN_FLOAT32, "batch,4");
+    y = kn_input(graph, "y", KN_FLOAT32, "batch,4");
+    labels = kn_input(graph, "labels", KN_INT32, "batch");
+    return kn_value_failed(x) || kn_value_failed(y) || kn_value_failed(labels);
+}
+
+static int end(void **state) {
+    (void)state;
+    kn_graph_destroy(&graph);
+    return 0;
+}
+
+static void is_row(kn_value *value, const char *name) {
+    if (kn_value_failed(value)) fail_msg("%s: %s", name, kn_graph_error(graph));
+    assert_string_equal(value->producer->operator->name, name);
+}
+
+static double number(const kn_value *value, const char *attribute) {
+    return kn_attribute_of(value->producer, attribute)->number;
+}
+
+static int64_t integer(const kn_value *value, const char *attribute) {
+    return kn_attribute_of(value->producer, attribute)->integer;
+}
+
+static void one_input(void **state) {
+    (void)state;
+    is_row(kn_neg(x), "neg");
+    is_row(kn_exp(x), "exp");
+    is_row(kn_log(x), "log");
+    is_row(kn_sqrt(x), "sqrt");
+    is_row(kn_rsqrt(x), "rsqrt");
+    is_row(kn_abs(x), "abs");
+    is_row(kn_sin(x), "sin");
+    is_row(kn_cos(x), "cos");
+    is_row(kn_erf(x), "erf");
+    is_row(kn_sigmoid(x), "sigmoid");
+    is_row(kn_tanh(x), "tanh");
+    is_row(kn_relu(x), "relu");
+    is_row(kn_relu6(x), "relu6");
+    is_row(kn_selu(x), "selu");
+    is_row(kn_gelu(x), "gelu");
+    is_row(kn_gelu_tanh(x), "gelu_tanh");
+    is_row(kn_silu(x), "silu");
+    is_row(kn_softplus(x), "softplus");
+    is_row(kn_hard_sigmoid(x), "hard_sigmoid");
+    is_row(kn_hard_swish(x), "hard_swish");
+    is_row(kn_flatten(x), "flatten");
+}
+
+static void two_inputs(void **state) {
+    (void)state;
+    is_row(kn_add(x, y), "add");
+    is_row(kn_sub(x, y), "sub");
+    is_row(kn_mul(x, y), "mul");
+    is_row(kn_div(x, y), "div");
+    is_row(kn_pow(x, y), "pow");
+    is_row(kn_min(x, y), "min");
+    is_row(kn_max(x, y), "max");
+    is_row(kn_equal(x, y), "equal");
+    is_row(kn_not_equal(x, y), "not_equal");
+    is_row(kn_less(x, y), "less");
+    is_row(kn_less_equal(x, y), "less_equal");
+    is_row(kn_greater(x, y), "greater");
+    is_row(kn_greater_equal(x, y), "greater_equal");
+    is_row(kn_where(kn_less(x, y), x, y), "where");
+    kn_value *difference = kn_sub(x, y);
+    assert_ptr_equal(difference->producer->inputs[0], x);
+    assert_ptr_equal(difference->producer->inputs[1], y);
+}
+
+static void numbers_are_passed(void **state) {
+    (void)state;
+    kn_value *value;
+    is_row(value = kn_scale(x, -2.5), "scale");
+    assert_true(number(value, "factor") == -2.5);
+    is_row(value = kn_shift(x, 0), "shift");
+    assert_true(number(value, "summand") == 0);
+    is_row(value = kn_leaky_relu(x, 0.3), "leaky_relu");
+    assert_true(number(value, "slope") == 0.3);
+    is_row(value = kn_elu(x, 0.3), "elu");
+    assert_true(number(value, "alpha") == 0.3);
+    is_row(value = kn_clip(x, -INFINITY, 3), "clip");
+    assert_true(number(value, "low") == -INFINITY && number(value, "high") == 3);
+    is_row(value = kn_cast(x, KN_INT16), "cast");
+    assert_int_equal(value->shape.dtype, KN_INT16);
+    is_row(value = kn_softmax(x, 0), "softmax");
+    assert_int_equal(integer(value, "axis"), 0);
+    is_row(value = kn_log_softmax(x, -1), "log_softmax");
+    assert_int_equal(integer(value, "axis"), -1);
+}
+
+static void shape_is(kn_value *value, const char *row, const char *words) {
+    is_row(value, row);
+    assert_string_equal(kn_shape_words(graph, &value->shape), words);
+}
+
+static void texts_are_read(void **state) {
+    (void)state;
+    shape_is(kn_sum(x, NULL, false), "sum", "float32 ()");
+    shape_is(kn_sum(x, "", true), "sum", "float32 (1,1)");
+    shape_is(kn_mean(x, "-1", false), "mean", "float32 (batch)");
+    shape_is(kn_reduce_max(x, " 0 , 1 ", true), "reduce_max", "float32 (1,1)");
+    shape_is(kn_reduce_min(x, "0", false), "reduce_min", "float32 (4)");
+    shape_is(kn_reshape(x, "2, 2, batch"), "reshape", "float32 (2,2,batch)");
+    shape_is(kn_reshape(x, "-1"), "reshape", "float32 (4*batch)");
+    shape_is(kn_broadcast(x, "3,batch,4"), "broadcast", "float32 (3,batch,4)");
+    shape_is(kn_transpose(x, "1,0"), "transpose", "float32 (4,batch)");
+    shape_is(kn_transpose(x, NULL), "transpose", "float32 (4,batch)");
+    shape_is(kn_concat((kn_value *const[]){x, y, x}, 3, 1), "concat", "float32 (batch,12)");
+    shape_is(kn_slice(x, 1, 1, INT64_MAX), "slice", "float32 (batch,3)");
+    shape_is(kn_slice(x, -1, -3, -1), "slice", "float32 (batch,2)");
+    shape_is(kn_pad(x, "0,1,0,2", 1.5), "pad", "float32 (batch,7)");
+}
+
+static void losses(void **state) {
+    (void)state;
+    kn_cross_entropy_params params = {sizeof params, 0.1};
+    kn_value *value;
+    is_row(value = kn_cross_entropy(x, labels, &params), "cross_entropy");
+    assert_true(number(value, "label_smoothing") == 0.1);
+    is_row(value = kn_cross_entropy(x, y, NULL), "cross_entropy");
+    assert_true(number(value, "label_smoothing") == 0);
+    shape_is(kn_accuracy(x, labels), "accuracy", "float32 ()");
+    shape_is(kn_mse(x, y), "mean", "float32 ()");
+    shape_is(kn_binary_cross_entropy(x, y), "mean", "float32 ()");
+    shape_is(value = kn_huber(x, y, 0.5), "mean", "float32 ()");
+    assert_true(number(value->producer->inputs[0], "delta") == 0.5);
+}
+
+/* One state counts the steps of all of them; outside training nothing is dropped. */
+static void dropout_counts_steps(void **state) {
+    (void)state;
+    kn_value *first = kn_dropout(x, 0.25), *second = kn_dropout(first, 0.5), *result;
+    is_row(second, "dropout");
+    assert_true(number(first, "rate") == 0.25);
+    assert_ptr_equal(first->producer->inputs[1], second->producer->inputs[1]);
+    assert_ptr_equal(first->producer->inputs[1], kn_step_counter(graph));
+    assert_int_equal(kn_step_counter(graph)->role, KN_STATE_CONTROL);
+    for (int training = 0; training < 2; training++) {
+        kn_graph *bound;
+        kn_error error = {0};
+        kn_binding binding = {"batch", 3};
+        kn_bind_request request = {.bindings = &binding, .binding_count = 1, .training = training};
+        if (kn_graph_bind(graph, &second, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
+        assert_int_equal(bound->node_count, training ? 2 : 0);
+        kn_graph_destroy(&bound);
+    }
+}
+
+/* Drops about the share asked for, differently for each step and each node, and scales the rest. */
+static void dropout_drops(void **state) {
+    (void)state;
+    kn_graph *own = kn_graph_create(NULL), *bound;
+    kn_value *input = kn_input(own, "x", KN_FLOAT32, "4000"), *steps = kn_input(own, "steps", KN_UINT32, "");
+    kn_value *pair[2] = {input, steps}, *outputs[2], *results[2];
+    outputs[0] = kn_apply(own, "dropout", pair, 2, "rate=0.25");
+    outputs[1] = kn_apply(own, "dropout", pair, 2, "rate=0.25");
+    kn_error error = {0};
+    kn_bind_request request = {.training = true, .seed = 5};
+    if (kn_graph_bind(own, outputs, 2, &request, &bound, results, &error)) fail_msg("%s", error.text);
+    static double ones[4000], kept[3][4000];
+    for (int i = 0; i < 4000; i++)
+        ones[i] = 1;
+    for (int step = 0; step < 2; step++) {
+        double counter = step;
+        host_input inputs[2] = {{"x", ones}, {"steps", &counter}};
+        host_values values = host_compute(bound, inputs, 2);
+        memcpy(kept[step], values.numbers[results[0]->id], sizeof kept[0]);
+        memcpy(kept[2], values.numbers[results[1]->id], sizeof kept[0]);
+        host_release(&values);
+    }
+    for (int run = 0; run < 3; run++) {
+        int zeros = 0, same = 0;
+        for (int i = 0; i < 4000; i++) {
+            assert_true(kept[run][i] == 0 || fabs(kept[run][i] - 4.0 / 3) < 1e-12);
+            zeros += kept[run][i] == 0;
+            same += (kept[run][i] == 0) == (kept[(run + 1) % 3][i] == 0);
+        }
+        assert_in_range(zeros, 880, 1120); /* 1000, 4.4 standard deviations */
+        assert_in_range(same, 2360, 2640); /* 2500 */
+    }
+    kn_graph_destroy(&bound);
+    kn_graph_destroy(&own);
+}
+
+/* Each in a graph of its own, since the first failure stays. */
+static void mistakes(void **state) {
+    (void)state;
+    for (int i = 0; i < 14; i++) {
+        kn_graph *own = kn_graph_create(NULL);
+        kn_value *a = kn_input(own, "a", KN_FLOAT32, "3,1"), *b = kn_input(own, "b", KN_FLOAT32, "3"),
+                 *value = NULL;
+        kn_status expected = KN_ERROR_SHAPE;
+        switch (i) {
+        case 0:
+            value = kn_mse(a, b);
+            break;
+        case 1:
+            value = kn_binary_cross_entropy(a, b);
+            break;
+        case 2:
+            value = kn_huber(a, b, 1);
+            break;
+        case 3:
+            value = kn_sum(a, "0,x", false), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 4:
+            value = kn_sum(a, "0,", false), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 5:
+            value = kn_sum(a, "0 1", false), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 6:
+            value = kn_transpose(a, "0,1,2,3,4,5,6,7,8"), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 7:
+            value = kn_reshape(a, "3,,1"), expected = KN_ERROR_FORMAT;
+            break;
+        case 8:
+            value = kn_cast(a, (kn_dtype)99), expected = KN_ERROR_DTYPE;
+            break;
+        case 9:
+            value = kn_add(a, NULL), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 10:
+            value = kn_add(NULL, a), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 11:
+            value = kn_concat((kn_value *const[]){a, NULL}, 2, 0), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 12:
+            value = kn_dropout(a, -0.5), expected = KN_ERROR_ARGUMENT;
+            break;
+        case 13:
+            value = kn_huber(a, a, -1), expected = KN_ERROR_ARGUMENT;
+            break;
+        }
+        if (!kn_value_failed(value)) fail_msg("mistake %d was accepted", i);
+        if (kn_graph_status(own) != expected) fail_msg("mistake %d: %s", i, kn_graph_error(own));
+        assert_true(strlen(kn_graph_error(own)) > 20);
+        /* What is built on it fails too, and the first message stays. */
+        char message[200];
+        strncpy(message, kn_graph_error(own), sizeof message - 1);
+        message[sizeof message - 1] = 0;
+        kn_value *later[2] = {value, a};
+        assert_true(kn_value_failed(kn_softmax(kn_relu(kn_clip(value, 0, 1)), 0)));
+        assert_true(kn_value_failed(kn_mse(value, a)));
+        assert_true(kn_value_failed(kn_cross_entropy(value, b, NULL)));
+        assert_true(kn_value_failed(kn_concat(later, 2, 0)));
+        assert_true(kn_value_failed(kn_pad(kn_slice(kn_transpose(value, NULL), 0, 0, 1), "0,0,0,0", 0)));
+        assert_true(
+            kn_value_failed(kn_dropout(kn_reshape(kn_scale(kn_cast(value, KN_FLOAT32), 1), "3"), 0.5)));
+        assert_int_equal(strncmp(kn_graph_error(own), message, sizeof message - 1), 0);
+        kn_graph_destroy(&own);
+    }
+    /* Without any value there is no graph to tell. */
+    assert_null(kn_add(NULL, NULL));
+    assert_null(kn_relu(NULL));
+    assert_null(kn_concat(NULL, 0, 0));
+    assert_true(kn_value_failed(kn_mse(NULL, NULL)));
+    assert_true(kn_value_failed(kn_cross_entropy(NULL, NULL, NULL)));
+}
+
+int test_builders(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_input, begin, end),
+        cmocka_unit_test_setup_teardown(two_inputs, begin, end),
+        cmocka_unit_test_setup_teardown(numbers_are_passed, begin, end),
+        cmocka_unit_test_setup_teardown(texts_are_read, begin, end),
+        cmocka_unit_test_setup_teardown(losses, begin, end),
+        cmocka_unit_test_setup_teardown(dropout_counts_steps, begin, end),
+        cmocka_unit_test(dropout_drops),
+        cmocka_unit_test(mistakes),
+    };
+    return cmocka_run_group_tests_name("builders", tests, NULL, NULL);
+}

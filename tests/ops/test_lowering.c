@@ -1,0 +1,222 @@
+/* From nodes to steps: every variant lowers every case of its row, nothing is launched for nothing, and the
+ * number of a device's units changes no step. */
+#include "ops_tests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const kn_target wide = {.wide_vector = true,
+                               .vector_width = 16,
+                               .vector_registers = 32,
+                               .compute_units = 2,
+                               .work_group_items = 4096,
+                               .local_bytes = 65536};
+static const kn_target many = {.vector_width = 4,
+                               .vector_registers = 16,
+                               .compute_units = 2,
+                               .work_group_items = 256,
+                               .local_bytes = 32768};
+
+typedef struct lowered {
+    kn_host host;
+    kn_arena arena;
+    kn_error error;
+    kn_emitter emitter;
+} lowered;
+
+/* The steps of a node by a variant; the caller calls drop. */
+static void lower(lowered *on, const kn_node *node, const kn_variant *variant, const kn_target *target) {
+    on->host = kn_host_defaults();
+    on->error = (kn_error){0};
+    kn_arena_init(&on->arena, &on->host);
+    kn_emitter_init(&on->emitter, &on->arena, &on->host, target, &on->error);
+    kn_lowering lowering = {.target = target,
+                            .node = node,
+                            .emitter = &on->emitter,
+                            .result = node->outputs[0],
+                            .error = &on->error};
+    kn_status status = variant->lower(&lowering);
+    if (status) fail_msg("%s, %s: %s", node->operator->name, variant->name, on->error.text);
+}
+
+static void drop(lowered *on) {
+    kn_emitter_finish(&on->emitter);
+    kn_arena_finish(&on->arena);
+}
+
+/* A case bound; *node is NULL where binding left nothing. */
+static kn_graph *bind_case(const kn_operator *row, const kn_case *sample, const kn_node **node) {
+    kn_graph *graph = kn_graph_create(NULL), *bound = NULL;
+    kn_value *inputs[8] = {NULL}, *outputs[KN_MAX_OUTPUTS];
+    int count = 0;
+    for (; count < 8 && sample->inputs[count]; count++) {
+        const char *text = sample->inputs[count], *space = strchr(text, ' ');
+        char word[16], name[16];
+        kn_dtype dtype = KN_FLOAT32;
+        if (!strcmp(text, "-")) continue;
+        snprintf(name, sizeof name, "x%d", count);
+        snprintf(word, sizeof word, "%.*s", space ? (int)(space - text) : 15, text);
+        if (kn_dtype_parse(word, &dtype)) text = space ? space + 1 : "";
+        inputs[count] = kn_input(graph, name, dtype, text);
+    }
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
+    kn_error error = {0};
+    if (kn_attributes_parse(graph, row, sample->attributes, attributes, &error))
+        fail_msg("%s: %s", row->name, error.text);
+    kn_value *first = kn_node_add(graph, row, "case", inputs, count, attributes);
+    if (kn_value_failed(first)) fail_msg("%s: %s", row->name, kn_graph_error(graph));
+    kn_bind_request request = {.training = sample->training};
+    if (kn_graph_bind(graph, &first, 1, &request, &bound, outputs, &error))
+        fail_msg("%s: %s", row->name, error.text);
+    *node = outputs[0]->producer;
+    for (int i = 0; *node && i < (*node)->output_count; i++)
+        assert_non_null((*node)->outputs[i]);
+    kn_graph_destroy(&graph);
+    return bound;
+}
+
+static bool suits(const kn_variant *variant, const kn_target *target, const kn_node *node) {
+    return !variant->accepts || variant->accepts(target, node);
+}
+
+static bool all_empty(const kn_node *node) {
+    for (int i = 0; i < node->output_count; i++)
+        if (host_elements(node->outputs[i])) return false;
+    return true;
+}
+
+static void check_step(const kn_step *step, const kn_node *node, const kn_target *target) {
+    size_t items = 1;
+    if (step->kind != KN_STEP_KERNEL) return;
+    for (int d = 0; d < step->dimensions; d++) {
+        items *= step->local[d];
+        if (!step->global[d] || !step->local[d] || step->global[d] % step->local[d])
+            fail_msg("%s launches %zu in groups of %zu", node->operator->name, step->global[d],
+                     step->local[d]);
+    }
+    if (items > target->work_group_items) fail_msg("%s: a group of %zu", node->operator->name, items);
+    assert_non_null(step->file);
+    assert_non_null(step->kernel);
+}
+
+static void cases_lower(void **state) {
+    (void)state;
+    const kn_target *const targets[] = {&wide, &many};
+    int steps = 0;
+    for (int i = 0; i < kn_operator_table_count; i++)
+        for (int j = 0; j < kn_operator_table[i]->case_count; j++) {
+            const kn_operator *row = kn_operator_table[i];
+            const kn_node *node;
+            kn_graph *bound = bind_case(row, &row->cases[j], &node);
+            for (int v = 0; node && node->operator== row && v<row->variant_count; v++)
+                for (size_t t = 0; t < KN_COUNT_OF(targets); t++) {
+                    if (!suits(&row->variants[v], targets[t], node)) continue;
+                    lowered on;
+                    lower(&on, node, &row->variants[v], targets[t]);
+                    if (all_empty(node) != (on.emitter.step_count == 0))
+                        fail_msg("%s case %d, %s: %d steps", row->name, j, row->variants[v].name,
+                                 on.emitter.step_count);
+                    for (int s = 0; s < on.emitter.step_count; s++)
+                        check_step(on.emitter.steps[s], node, targets[t]);
+                    steps += on.emitter.step_count;
+                    drop(&on);
+                }
+            kn_graph_destroy(&bound);
+        }
+    assert_true(steps > 200);
+}
+
+/* Every row with kernels has a variant for each kind of device. */
+static void every_device_is_served(void **state) {
+    (void)state;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        for (int j = 0; j < row->case_count; j++) {
+            const kn_node *node;
+            kn_graph *bound = bind_case(row, &row->cases[j], &node);
+            bool on_wide = false, on_many = false;
+            for (int v = 0; node && v < row->variant_count; v++) {
+                on_wide = on_wide || suits(&row->variants[v], &wide, node);
+                on_many = on_many || suits(&row->variants[v], &many, node);
+            }
+            if (row->class == KN_CLASS_KERNEL && node && (!on_wide || !on_many))
+                fail_msg("%s case %d has no variant for %s", row->name, j,
+                         on_wide ? "many threads" : "wide vectors");
+            kn_graph_destroy(&bound);
+        }
+    }
+}
+
+static void steps_are_equal(const kn_step *left, const kn_step *right, const char *what) {
+    assert_int_equal(left->kind, right->kind);
+    if (left->kind != KN_STEP_KERNEL) return;
+    if (strcmp(left->prelude, right->prelude) != 0)
+        fail_msg("%s: the macros depend on the number of units:\n%s\n%s", what, left->prelude,
+                 right->prelude);
+    assert_int_equal(left->argument_count, right->argument_count);
+}
+
+/* A reduction over everything is dealt out by its shape: its parts are the same on a device with 64 times the
+ * units. */
+static void units_change_no_bits(void **state) {
+    (void)state;
+    static const char *const names[] = {"sum", "mean", "softmax", "cross_entropy", "accuracy", "reduce_max"};
+    for (size_t i = 0; i < KN_COUNT_OF(names); i++) {
+        const kn_operator *row = kn_operator_find(names[i]);
+        assert_non_null(row);
+        for (int j = 0; j < row->case_count; j++) {
+            const kn_node *node;
+            kn_graph *bound = bind_case(row, &row->cases[j], &node);
+            for (int v = 0; v < row->variant_count; v++)
+                for (int kind = 0; kind < 2; kind++) {
+                    kn_target few = kind ? wide : many, lots = few;
+                    lots.compute_units = few.compute_units * 64;
+                    if (!suits(&row->variants[v], &few, node)) continue;
+                    lowered left, right;
+                    lower(&left, node, &row->variants[v], &few);
+                    lower(&right, node, &row->variants[v], &lots);
+                    assert_int_equal(left.emitter.step_count, right.emitter.step_count);
+                    assert_int_equal(left.emitter.scratch_count, right.emitter.scratch_count);
+                    for (int s = 0; s < left.emitter.scratch_count; s++)
+                        assert_int_equal(left.emitter.scratch_bytes[s], right.emitter.scratch_bytes[s]);
+                    for (int s = 0; s < left.emitter.step_count; s++)
+                        steps_are_equal(left.emitter.steps[s], right.emitter.steps[s], names[i]);
+                    drop(&left);
+                    drop(&right);
+                }
+            kn_graph_destroy(&bound);
+        }
+    }
+}
+
+/* A long reduction has parts, so that a device with many units is not left with one at work. */
+static void long_reductions_are_split(void **state) {
+    (void)state;
+    const kn_operator *row = kn_operator_find("sum");
+    static const kn_case long_case = {.inputs = {"1000000"}},
+                         wide_case = {.inputs = {"100000,8"}, .attributes = "axes=0"};
+    const kn_case *const cases[] = {&long_case, &wide_case};
+    for (int i = 0; i < 2; i++)
+        for (int v = 0; v < row->variant_count; v++) {
+            const kn_node *node;
+            kn_graph *bound = bind_case(row, cases[i], &node);
+            const kn_target *target = suits(&row->variants[v], &many, node) ? &many : &wide;
+            lowered on;
+            lower(&on, node, &row->variants[v], target);
+            assert_int_equal(on.emitter.step_count, 2);
+            assert_int_equal(on.emitter.scratch_count, 1);
+            assert_in_range(on.emitter.scratch_bytes[0], 64, 1 << 20);
+            drop(&on);
+            kn_graph_destroy(&bound);
+        }
+}
+
+int test_lowering(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cases_lower),
+        cmocka_unit_test(every_device_is_served),
+        cmocka_unit_test(units_change_no_bits),
+        cmocka_unit_test(long_reductions_are_split),
+    };
+    return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* Every pointwise row against a function of the C library: its value at many points, and its gradient
+ * expressions against central differences of that function. */
+#include "ops_tests.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef double function(const double *in, const double *attribute);
+
+typedef struct known {
+    const char *row;
+    function *value;
+    double low[3], high[3];
+    double attributes[2]; /* used where `given` is set, otherwise the row's defaults */
+    bool given;
+    double uniform; /* of random rows */
+} known;
+
+static double logistic(double x) {
+    return 1 / (1 + exp(-x));
+}
+static double expm1_scaled(double x, double alpha) {
+    return x > 0 ? x : alpha * expm1(x);
+}
+
+#define KNOWN(name, text)                                                                                    \
+    static double known_##name(const double *in, const double *a) {                                          \
+        const double x = in[0], y = in[1], z = in[2];                                                        \
+        (void)x, (void)y, (void)z, (void)a;                                                                  \
+        return text;                                                                                         \
+    }
+KNOWN(add, x + y)
+KNOWN(sub, x - y)
+KNOWN(mul, x *y)
+KNOWN(div, x / y)
+KNOWN(pow, pow(x, y))
+KNOWN(min, fmin(x, y))
+KNOWN(max, fmax(x, y))
+KNOWN(scale, x *a[0])
+KNOWN(shift, x + a[0])
+KNOWN(neg, -x)
+KNOWN(exp, exp(x))
+KNOWN(log, log(x))
+KNOWN(sqrt, sqrt(x))
+KNOWN(rsqrt, 1 / sqrt(x))
+KNOWN(abs, fabs(x))
+KNOWN(sin, sin(x))
+KNOWN(cos, cos(x))
+KNOWN(erf, erf(x))
+KNOWN(clip, fmin(fmax(x, a[0]), a[1]))
+KNOWN(sigmoid, logistic(x))
+KNOWN(tanh, tanh(x))
+KNOWN(relu, fmax(x, 0))
+KNOWN(leaky_relu, x > 0 ? x : a[0] * x)
+KNOWN(relu6, fmin(fmax(x, 0), 6))
+KNOWN(elu, expm1_scaled(x, a[0]))
+KNOWN(selu, 1.0507009873554804934 * expm1_scaled(x, 1.6732632423543772848))
+KNOWN(gelu, x * 0.5 * erfc(-x / sqrt(2)))
+KNOWN(gelu_tanh, 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))))
+KNOWN(silu, x *logistic(x))
+KNOWN(softplus, log1p(exp(x)))
+KNOWN(hard_sigmoid, fmin(fmax(a[0] * x + a[1], 0), 1))
+KNOWN(hard_swish, x *fmin(fmax(x / 6 + 0.5, 0), 1))
+KNOWN(dropout_kept, x / (1 - a[0]))
+KNOWN(dropout_gone, 0)
+KNOWN(equal, x == y)
+KNOWN(not_equal, x != y)
+KNOWN(less, x < y)
+KNOWN(less_equal, x <= y)
+KNOWN(greater, x > y)
+KNOWN(greater_equal, x >= y)
+KNOWN(where, x != 0 ? y : z)
+KNOWN(same, x)
+KNOWN(truth, x != 0)
+KNOWN(squared_error, (x - y) * (x - y))
+KNOWN(huber_error, fabs(x - y) <= a[0] ? 0.5 * (x - y) * (x - y) : a[0] * (fabs(x - y) - 0.5 * a[0]))
+KNOWN(logits_error, -(y *log(logistic(x)) + (1 - y) * log(1 - logistic(x))))
+
+#define ONE(row, low, high)                                                                                  \
+    { #row, known_##row, {low }, {high }, {0 }, false, 0 }
+#define TWO(row, x0, x1, y0, y1)                                                                             \
+    { #row, known_##row, {x0, y0 }, {x1, y1 }, {0 }, false, 0 }
+static const known table[] = {
+    TWO(add, -3, 3, -3, 3),
+    TWO(sub, -3, 3, -3, 3),
+    TWO(mul, -3, 3, -3, 3),
+    TWO(div, -3, 3, 0.5, 3),
+    TWO(pow, 0.25, 3, -2, 3),
+    TWO(min, -3, 3, -3, 3),
+    TWO(max, -3, 3, -3, 3),
+    {"scale", known_scale, {-3}, {3}, {-1.5}, true, 0},
+    {"shift", known_shift, {-3}, {3}, {0.75}, true, 0},
+    ONE(neg, -3, 3),
+    ONE(exp, -4, 4),
+    ONE(log, 0.1, 4),
+    ONE(sqrt, 0.1, 4),
+    ONE(rsqrt, 0.1, 4),
+    ONE(abs, -3, 3),
+    ONE(sin, -9, 9),
+    ONE(cos, -9, 9),
+    ONE(erf, -3, 3),
+    {"clip", known_clip, {-3}, {3}, {-1.25, 2}, true, 0},
+    ONE(clip, -3, 3),
+    ONE(sigmoid, -9, 9),
+    ONE(tanh, -4, 4),
+    ONE(relu, -3, 3),
+    ONE(leaky_relu, -3, 3),
+    {"leaky_relu", known_leaky_relu, {-3}, {3}, {-0.5}, true, 0},
+    ONE(relu6, -3, 9),
+    ONE(elu, -4, 3),
+    {"elu", known_elu, {-0.01}, {-1e-5}, {2}, true, 0},
+    ONE(selu, -4, 3),
+    ONE(gelu, -4, 4),
+    ONE(gelu_tanh, -4, 4),
+    ONE(silu, -9, 9),
+    ONE(softplus, -9, 9),
+    ONE(hard_sigmoid, -5, 5),
+    {"hard_sigmoid", known_hard_sigmoid, {-5}, {5}, {0.2, 0.4}, true, 0},
+    ONE(hard_swish, -5, 5),
+    {"dropout", known_dropout_kept, {-3}, {3}, {0.25}, true, 0.25},
+    {"dropout", known_dropout_gone, {-3}, {3}, {0.25}, true, 0.2499},
+    TWO(equal, -3, 3, -3, 3),
+    TWO(not_equal, -3, 3, -3, 3),
+    TWO(less, -3, 3, -3, 3),
+    TWO(less_equal, -3, 3, -3, 3),
+    TWO(greater, -3, 3, -3, 3),
+    TWO(greater_equal, -3, 3, -3, 3),
+    {"where", known_where, {0, -3, -3}, {0, 3, 3}, {0}, false, 0},
+    {"where", known_where, {1, -3, -3}, {1, 3, 3}, {0}, false, 0},
+    {"cast", known_same, {-3}, {3}, {KN_FLOAT32}, true, 0},
+    {"cast", known_truth, {-3}, {3}, {KN_BOOL}, true, 0},
+    {"broadcast", known_same, {-3}, {3}, {0}, false, 0},
+    TWO(squared_error, -3, 3, -3, 3),
+    TWO(huber_error, -3, 3, -3, 3),
+    {"huber_error", known_huber_error, {-3, -3}, {3, 3}, {0.5}, true, 0},
+    TWO(logits_error, -4, 4, 0, 1),
+};
+
+static kn_arena arena;
+static kn_host host;
+
+/* What an expression may read. */
+typedef struct point {
+    double in[3], result, gradient, uniform;
+    double attributes[KN_MAX_ATTRIBUTES];
+} point;
+
+static double number_named(const kn_operator *row, const char *name, const point *at) {
+    for (int i = 0; i < row->attribute_count; i++)
+        if (!strcmp(row->attributes[i].name, name)) return at->attributes[i];
+    if (!strcmp(name, "uniform")) return at->uniform;
+    if (!strcmp(name, "r")) return at->result;
+    if (!strcmp(name, "g")) return at->gradient;
+    if (strlen(name) == 1 && name[0] >= 'x' && name[0] <= 'z') return at->in[name[0] - 'x'];
+    fail_msg("%s reads '%s', which is nothing", row->name, name);
+    return 0;
+}
+
+static double evaluate(const kn_operator *row, const char *text, const point *at) {
+    kn_expression *expression;
+    kn_error error = {0};
+    double numbers[16];
+    if (kn_expression_parse(&arena, text, &expression, &error)) fail_msg("%s: %s", row->name, error.text);
+    int count = kn_expression_name_count(expression);
+    assert_true(count <= 16);
+    for (int i = 0; i < count; i++)
+        numbers[i] = number_named(row, kn_expression_name(expression, i), at);
+    return kn_expression_evaluate(expression, numbers);
+}
+
+static const kn_operator *row_of(const known *entry) {
+    const kn_operator *row = kn_operator_find(entry->row);
+    if (!row || row->class != KN_CLASS_POINTWISE) fail_msg("%s is no pointwise row", entry->row);
+    return row;
+}
+
+static point point_of(const known *entry, const kn_operator *row, int sample) {
+    point at = {.uniform = entry->uniform, .gradient = 0.75};
+    for (int i = 0; i < row->attribute_count; i++)
+        at.attributes[i] = entry->given && i < 2 ? entry->attributes[i] : row->attributes[i].number;
+    for (int i = 0; i < 3; i++) {
+        double u = kn_random_uniform(kn_random_key(7, entry->row), (uint64_t)(3 * sample + i));
+        at.in[i] = entry->low[i] + u * (entry->high[i] - entry->low[i]);
+    }
+    return at;
+}
+
+enum { SAMPLES = 60 };
+
+static void values_are_right(void **state) {
+    (void)state;
+    for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
+        const kn_operator *row = row_of(&table[i]);
+        for (int sample = 0; sample < SAMPLES; sample++) {
+            point at = point_of(&table[i], row, sample);
+            double expected = table[i].value(at.in, at.attributes), actual = evaluate(row, row->value, &at);
+            if (!(fabs(actual - expected) <= 1e-12 * fmax(fabs(expected), 1e-3)))
+                fail_msg("%s(%.9g, %.9g, %.9g) is %.17g; expected %.17g", row->name, at.in[0], at.in[1],
+                         at.in[2], actual, expected);
+        }
+    }
+}
+
+static void gradients_are_right(void **state) {
+    (void)state;
+    for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
+        const kn_operator *row = row_of(&table[i]);
+        for (int sample = 0; sample < SAMPLES; sample++)
+            for (int by = 0; by < 3; by++) {
+                if (!row->by[by] || (row->fixed_dtype && row->result_dtype == KN_BOOL)) continue;
+                if (row == kn_operator_find("cast") && table[i].attributes[0] == KN_BOOL) continue;
+                point at = point_of(&table[i], row, sample), moved = at;
+                const double step = 1e-6;
+                at.result = table[i].value(at.in, at.attributes);
+                moved.in[by] = at.in[by] + step;
+                double above = table[i].value(moved.in, at.attributes);
+                moved.in[by] = at.in[by] - step;
+                double below = table[i].value(moved.in, at.attributes);
+                double expected = at.gradient * (above - below) / (2 * step);
+                double actual = evaluate(row, row->by[by], &at);
+                if (!(fabs(actual - expected) <= 1e-7 * fmax(fabs(expected), 1)))
+                    fail_msg("%s by input %d at (%.9g, %.9g, %.9g) is %.12g; central differences give %.12g",
+                             row->name, by, at.in[0], at.in[1], at.in[2], actual, expected);
+            }
+    }
+}
+
+/* Where two are equal, and where a function has a corner, there is no difference to take: these are choices.
+ */
+static void corners_are_chosen(void **state) {
+    (void)state;
+    static const struct {
+        const char *row;
+        int by;
+        double x, y, expected;
+    } corners[] = {
+        {"min", 0, 2, 2, 0.5},         {"min", 1, 2, 2, 0.5}, {"max", 0, 2, 2, 0.5},
+        {"max", 1, 2, 2, 0.5},         {"relu", 0, 0, 0, 0},  {"abs", 0, 0, 0, 0},
+        {"clip", 0, 1e30, 0, 1},       {"pow", 0, 0, 0, 0},   {"pow", 1, 0, 2, 0},
+        {"leaky_relu", 0, 0, 0, 0.01}, {"relu6", 0, 6, 0, 0}, {"huber_error", 0, 3, 2, 1},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(corners); i++) {
+        const kn_operator *row = kn_operator_find(corners[i].row);
+        assert_non_null(row);
+        point at = {.in = {corners[i].x, corners[i].y}, .gradient = 1};
+        for (int j = 0; j < row->attribute_count; j++)
+            at.attributes[j] = row->attributes[j].number;
+        at.result = evaluate(row, row->value, &at);
+        double actual = evaluate(row, row->by[corners[i].by], &at);
+        if (actual != corners[i].expected)
+            fail_msg("%s by %d at (%g, %g) is %g; expected %g", row->name, corners[i].by, corners[i].x,
+                     corners[i].y, actual, corners[i].expected);
+    }
+}
+
+/* A NaN that goes in comes out, whatever the operator; comparisons answer. */
+static void nan_is_passed_on(void **state) {
+    (void)state;
+    for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
+        const kn_operator *row = row_of(&table[i]);
+        if (row->fixed_dtype || row->mixed_inputs || row->random || !strcmp(row->name, "cast")) continue;
+        int least, most;
+        kn_operator_arity(row, &least, &most);
+        for (int input = 0; input < most; input++) {
+            point at = point_of(&table[i], row, 0);
+            at.in[input] = NAN;
+            if (!isnan(evaluate(row, row->value, &at)))
+                fail_msg("%s loses the NaN of input %d", row->name, input);
+        }
+    }
+}
+
+static void every_row_is_here(void **state) {
+    (void)state;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        bool found = row->class != KN_CLASS_POINTWISE;
+        for (size_t j = 0; j < KN_COUNT_OF(table) && !found; j++)
+            found = !strcmp(table[j].row, row->name);
+        if (!found) fail_msg("pointwise row %s has no function in this file", row->name);
+    }
+}
+
+static int begin(void **state) {
+    (void)state;
+    host = kn_host_defaults();
+    kn_arena_init(&arena, &host);
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    kn_arena_finish(&arena);
+    return 0;
+}
+
+int test_pointwise_values(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_right),   cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(corners_are_chosen), cmocka_unit_test(nan_is_passed_on),
+        cmocka_unit_test(every_row_is_here),
+    };
+    return cmocka_run_group_tests_name("pointwise values", tests, begin, end);
+}
