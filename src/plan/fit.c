@@ -2,21 +2,21 @@
  *
  * Tenants are placed one after the other, each into the tightest gap among those that are alive at the same
  * time, or at the end of the block that must grow least. The order decides how well that goes: three are
- * tried (large first, early first, long-lived first), and then whoever sticks out at the end moves to the
- * front, again and again, as long as there is hope and the work is small. The result depends on the
- * tenants alone. */
+ * tried (large first, early first, long-lived first), and then whoever sticks out at the end moves forward in
+ * the best of them, to a place drawn at random, as long as there is hope and the work is small. The stream of
+ * random numbers is always the same, so the result depends on the tenants alone. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/run_private.h"
 
-enum { WORK_LIMIT = 20 * 1000 * 1000, ROUNDS_MOST = 400 };
+enum { WORK_LIMIT = 5 * 1000 * 1000, ROUNDS_MOST = 400 };
 
 typedef struct fit_work {
     kn_tenant *tenants;
     int count;
     uint64_t alignment, limit;
-    int *order;
+    int *order, *kept;
     int *placed; /* those that have a place, by block and offset */
     int placed_count;
     uint64_t *ends; /* of blocks */
@@ -137,23 +137,26 @@ static void sort(const kn_tenant *tenants, int *order, int *spare, int count, co
     memcpy(order, spare, (size_t)count * sizeof *order);
 }
 
-/* Moves whoever ends highest in the last block to the front of the order; false if it is there. */
-static bool move_highest(fit_work *fitting) {
-    int highest = -1, last = fitting->block_count - 1;
+/* Moves whoever ends highest in the last block to the front of the order, or to a place on the way there. */
+static void move_highest(fit_work *fitting, uint64_t round) {
+    int highest = 0, last = fitting->block_count - 1;
     for (int i = 0; i < fitting->count; i++) {
         const kn_tenant *tenant = &fitting->tenants[fitting->order[i]];
         if (tenant->block == last && tenant->offset + room(fitting, tenant) == fitting->ends[last])
             highest = i;
     }
-    if (highest <= 0) return false;
+    if (highest == 0) highest = (int)kn_random_below(2, round, (uint32_t)fitting->count);
     int number = fitting->order[highest];
-    memmove(fitting->order + 1, fitting->order, (size_t)highest * sizeof *fitting->order);
-    fitting->order[0] = number;
-    return true;
+    int place = round % 2 && highest ? (int)kn_random_below(1, round, (uint32_t)highest) : 0;
+    memmove(fitting->order + place + 1, fitting->order + place,
+            (size_t)(highest - place) * sizeof *fitting->order);
+    fitting->order[place] = number;
 }
 
+/* The order that gave the best result comes back where the last attempt was worse than it was before. */
 static void search(fit_work *fitting, uint64_t bound) {
     static comes_first *const orders[] = {larger, earlier, longer};
+    size_t bytes = (size_t)fitting->count * sizeof *fitting->order;
     int64_t work = (int64_t)fitting->count * fitting->count;
     int64_t rounds = work ? WORK_LIMIT / work : 0;
     if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
@@ -162,9 +165,18 @@ static void search(fit_work *fitting, uint64_t bound) {
         for (int i = 0; i < fitting->count; i++)
             fitting->order[i] = i;
         sort(fitting->tenants, fitting->order, fitting->placed, fitting->count, orders[k]);
-        for (int64_t round = 0; round <= rounds; round++) {
-            try_order(fitting);
-            if (fitting->best_total <= bound || !move_highest(fitting)) break;
+        uint64_t reached = try_order(fitting);
+        memcpy(fitting->kept, fitting->order, bytes);
+        for (int64_t round = 0; round < rounds && fitting->best_total > bound; round++) {
+            move_highest(fitting, (uint64_t)round);
+            uint64_t total = try_order(fitting);
+            if (total <= reached) {
+                reached = total;
+                memcpy(fitting->kept, fitting->order, bytes);
+            } else {
+                memcpy(fitting->order, fitting->kept, bytes);
+                try_order(fitting); /* who sticks out there */
+            }
         }
         if (fitting->best_total <= bound) return;
     }
@@ -237,13 +249,14 @@ kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alig
     size_t places = (size_t)count;
     fit_work fitting = {.tenants = tenants, .count = count, .alignment = alignment, .limit = limit};
     fitting.order = kn_allocate(host, places, sizeof *fitting.order);
+    fitting.kept = kn_allocate(host, places, sizeof *fitting.kept);
     fitting.placed = kn_allocate(host, places, sizeof *fitting.placed);
     fitting.ends = kn_allocate(host, places, sizeof *fitting.ends);
     fitting.best_blocks = kn_allocate(host, places, sizeof *fitting.best_blocks);
     fitting.best_offsets = kn_allocate(host, places, sizeof *fitting.best_offsets);
     uint64_t *sizes = kn_arena_take(arena, places, sizeof *sizes);
-    if (fitting.order && fitting.placed && fitting.ends && fitting.best_blocks && fitting.best_offsets &&
-        sizes) {
+    if (fitting.order && fitting.kept && fitting.placed && fitting.ends && fitting.best_blocks &&
+        fitting.best_offsets && sizes) {
         search(&fitting, kn_place_bound(host, tenants, count, alignment));
         for (int i = 0; i < count; i++) {
             kn_tenant *tenant = &tenants[i];
@@ -258,6 +271,7 @@ kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alig
         status = kn_fail_memory(error, places * 40);
     }
     kn_release(host, fitting.order);
+    kn_release(host, fitting.kept);
     kn_release(host, fitting.placed);
     kn_release(host, fitting.ends);
     kn_release(host, fitting.best_blocks);

@@ -1,0 +1,149 @@
+/* Runs in a row: nothing is allocated, data may change at once, states are updated in order. */
+#include "run_tests.h"
+
+#include <string.h>
+
+static kn_session *adder_session(kn_context *context, adder *made) {
+    kn_session_request request = {
+        .context = context, .values = &made->total, .count = 1, .extend = adder_extend};
+    kn_session_params_init(&request.params);
+    request.params.training = true;
+    kn_session *session = kn_session_open(&request);
+    assert_non_null(session);
+    session_good(session, kn_session_status(session));
+    kn_graph_destroy(&made->graph);
+    return session;
+}
+
+static void a_state_is_written_once_a_run(void **state) {
+    adder made = adder_make("5");
+    kn_session *session = adder_session(*state, &made);
+    float x[5] = {1, 2, 3, 4, 5}, total[5], sum[5];
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"total", total, sizeof total};
+    for (int run = 1; run <= 4; run++) {
+        session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+        states_good(kn_session_states(session),
+                    kn_states_get(kn_session_states(session), "sum", sum, sizeof sum));
+        for (int i = 0; i < 5; i++)
+            assert_true(total[i] == (float)run * x[i] && sum[i] == total[i]);
+    }
+    kn_session_destroy(&session);
+}
+
+static void data_may_change_when_a_run_returns(void **state) {
+    enum { COUNT = 1 << 16, RUNS = 40 };
+    static float x[COUNT], sum[COUNT];
+    adder made = adder_make("65536");
+    kn_session *session = adder_session(*state, &made);
+    kn_feed feed = {"x", x, sizeof x};
+    float expected = 0;
+    for (int run = 0; run < RUNS; run++) {
+        for (int i = 0; i < COUNT; i++)
+            x[i] = (float)(run + 1);
+        expected += (float)(run + 1);
+        session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
+        for (int i = 0; i < COUNT; i++)
+            x[i] = -1000;
+    }
+    session_good(session, kn_session_wait(session));
+    states_good(kn_session_states(session),
+                kn_states_get(kn_session_states(session), "sum", sum, sizeof sum));
+    for (int i = 0; i < COUNT; i++)
+        if (sum[i] != expected)
+            fail_msg("element %d is %g, expected %g", i, (double)sum[i], (double)expected);
+    kn_session_destroy(&session);
+}
+
+static void scalars_change_in_the_order_of_the_runs(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_initializer two = {KN_INITIALIZE_FILL, 2};
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "3");
+    kn_value *rate = kn_parameter(graph, "rate", KN_FLOAT32, "", &two);
+    kn_value *y = kn_name(kn_mul(x, rate), "y");
+    kn_session *session = kn_session_create(context, &y, 1, NULL);
+    kn_graph_destroy(&graph);
+    float xs[3] = {1, 2, 3}, got[3];
+    kn_feed feed = {"x", xs, sizeof xs};
+    kn_buffer *places[6] = {NULL};
+    kn_error error = {0};
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_set_scalar(session, "rate", 1), "'rate'", NULL);
+    session_good(session, kn_session_compile(session, NULL, 0));
+    session_good(session, kn_session_set_scalar(session, "rate", 0.5)); /* before it has memory */
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(kn_buffer_create(context, sizeof got, &places[i], &error), KN_OK);
+        if (i) session_good(session, kn_session_set_scalar(session, "rate", i));
+        session_good(session, kn_session_fetch_buffer(session, "y", places[i]));
+        session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
+    }
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(
+            kn_queue_read(context, 0, places[i], 0, got, sizeof got, true, (kn_event){NULL}, NULL, &error),
+            KN_OK);
+        for (int k = 0; k < 3; k++)
+            assert_true(got[k] == xs[k] * (i ? (float)i : 0.5f));
+        kn_buffer_destroy(&places[i]);
+    }
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_set_scalar(session, "nothing", 1), "'nothing'", NULL);
+    kn_session_destroy(&session);
+}
+
+static void only_scalars_are_set_as_scalars(void **state) {
+    adder made = adder_make("5");
+    kn_session *session = adder_session(*state, &made);
+    session_good(session, kn_session_compile(session, NULL, 0));
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_set_scalar(session, "sum", 1), "'sum'", NULL);
+    kn_session_destroy(&session);
+}
+
+/* Several steps of several kinds. */
+static void runs_allocate_nothing(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *input = kn_input(graph, "x", KN_FLOAT32, "n,6");
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "6,4", NULL);
+    kn_value *hidden = kn_tanh(kn_matmul(kn_scale(input, 2), w, false, false));
+    kn_value *values[] = {kn_name(hidden, "hidden"), kn_name(kn_mean(hidden, NULL, false), "loss")};
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session_request request = {.context = context, .values = values, .count = 2, .extend = NULL};
+    kn_session_params_init(&request.params);
+    kn_session *session = kn_session_open(&request);
+    kn_graph_destroy(&graph);
+    session_good(session, kn_session_status(session));
+    session_good(session, kn_session_bind(session, "n", 8));
+    float x[48], loss, first = 0;
+    fill_numbers(x, 48, 1);
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"loss", &loss, sizeof loss};
+    for (int run = 0; run < 20; run++) {
+        if (run == 3) wrapped_reset();
+        session_good(session, kn_session_bind(session, "n", 8)); /* as a trainer does for each batch */
+        bool reads = run % 3 != 1;
+        session_good(session, kn_session_run(session, &feed, 1, &fetch, reads ? 1 : 0));
+        if (run == 0) first = loss;
+        if (loss != first) fail_msg("run %d: the loss is %g, it was %g", run, (double)loss, (double)first);
+    }
+    session_good(session, kn_session_set_scalar(session, "w", 1) == KN_ERROR_ARGUMENT
+                              ? kn_session_wait(session)
+                              : KN_ERROR_INTERNAL);
+    assert_int_equal(wrapped_calls.memory, 0);
+    assert_int_equal(wrapped_calls.buffers, 0);
+    assert_int_equal(wrapped_calls.slices, 0);
+    assert_int_equal(wrapped_calls.kernels, 0);
+    assert_int_equal(wrapped_calls.builds, 0);
+    /* Only what reads the input is switched. */
+    assert_in_range(wrapped_calls.arguments, 17, 17 * 4);
+    kn_session_destroy(&session);
+}
+
+int test_running(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_is_written_once_a_run),
+        cmocka_unit_test(data_may_change_when_a_run_returns),
+        cmocka_unit_test(scalars_change_in_the_order_of_the_runs),
+        cmocka_unit_test(only_scalars_are_set_as_scalars),
+        cmocka_unit_test(runs_allocate_nothing),
+    };
+    return cmocka_run_group_tests(tests, open_shared, close_shared);
+}

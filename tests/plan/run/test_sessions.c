@@ -1,0 +1,334 @@
+/* Sessions: results, what is fed and fetched, what is told of a plan, mistakes. */
+#include "run_tests.h"
+
+#include <string.h>
+
+static kn_session *small_session(kn_context *context) {
+    small_net net = small_net_make();
+    kn_session *session = kn_session_create(context, &net.y, 1, NULL);
+    assert_non_null(session);
+    kn_graph_destroy(&net.graph); /* the session has a copy */
+    return session;
+}
+
+static void results_are_right_for_any_batch(void **state) {
+    kn_session *session = small_session(*state);
+    static const size_t batches[] = {4, 1, 7, 33, 4, 100, 1};
+    float x[300], y[200];
+    for (size_t i = 0; i < KN_COUNT_OF(batches); i++) {
+        size_t batch = batches[i];
+        fill_numbers(x, 3 * batch, i);
+        kn_feed feed = {"x", x, 3 * batch * sizeof *x};
+        kn_fetch fetch = {"y", y, 2 * batch * sizeof *y};
+        session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+        small_net_check(kn_session_states(session), x, batch, y);
+    }
+    kn_session_destroy(&session);
+    assert_null(session);
+    kn_session_destroy(&session);
+}
+
+static void an_empty_batch_gives_nothing(void **state) {
+    kn_session *session = small_session(*state);
+    kn_feed feed = {"x", NULL, 0};
+    kn_fetch fetch = {"y", NULL, 0};
+    session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+    kn_tensor_info info;
+    session_good(session, kn_session_info(session, "y", &info));
+    assert_true(info.rank == 2 && info.shape[0] == 0 && info.shape[1] == 2);
+    kn_session_destroy(&session);
+}
+
+static void inputs_states_constants_and_views_can_be_fetched(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    float three[3] = {1, 2, 3};
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "n,4");
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "4", NULL);
+    kn_value *c = kn_name(kn_constant(graph, KN_FLOAT32, "3", three, sizeof three), "c");
+    kn_value *view = kn_name(kn_reshape(kn_scale(x, 2), "-1"), "view");
+    kn_value *folded = kn_name(kn_scale(c, 3), "folded");
+    kn_value *values[] = {x, w, c, view, folded, kn_name(kn_reshape(x, "4,n"), "turned")};
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session *session = kn_session_create(context, values, 6, NULL);
+    kn_graph_destroy(&graph);
+    float xs[8] = {1, 2, 3, 4, 5, 6, 7, 8}, got[6][8], expected[4];
+    kn_feed feed = {"x", xs, sizeof xs};
+    kn_fetch fetches[] = {{"x", got[0], 32},    {"w", got[1], 16},      {"c", got[2], 12},
+                          {"view", got[3], 32}, {"folded", got[4], 12}, {"turned", got[5], 32}};
+    for (int round = 0; round < 3; round++) {
+        memset(got, 0, sizeof got);
+        xs[7] += 1;
+        session_good(session, kn_session_run(session, &feed, 1, fetches, 6));
+        assert_memory_equal(got[0], xs, sizeof xs);
+        assert_memory_equal(got[5], xs, sizeof xs);
+        states_good(kn_session_states(session), kn_states_get(kn_session_states(session), "w", expected, 16));
+        assert_memory_equal(got[1], expected, 16);
+        for (int i = 0; i < 3; i++)
+            assert_true(got[2][i] == three[i] && got[4][i] == 3 * three[i]);
+        for (int i = 0; i < 8; i++)
+            assert_true(got[3][i] == 2 * xs[i]);
+    }
+    kn_session_destroy(&session);
+}
+
+static void the_callers_buffers_take_the_place_of_host_memory(void **state) {
+    kn_context *context = *state;
+    kn_session *session = small_session(context);
+    kn_error error = {0};
+    kn_buffer *x = NULL, *y = NULL;
+    float xs[6], ys[4], again[4];
+    fill_numbers(xs, 6, 5);
+    assert_int_equal(kn_buffer_create(context, sizeof xs, &x, &error), KN_OK);
+    assert_int_equal(kn_buffer_create(context, sizeof ys, &y, &error), KN_OK);
+    assert_int_equal(kn_queue_write(context, 0, x, 0, xs, sizeof xs, true, (kn_event){NULL}, NULL, &error),
+                     KN_OK);
+    session_good(session, kn_session_feed_buffer(session, "x", x));
+    session_good(session, kn_session_fetch_buffer(session, "y", y));
+    session_good(session, kn_session_run(session, NULL, 0, NULL, 0));
+    assert_int_equal(kn_queue_read(context, 0, y, 0, ys, sizeof ys, true, (kn_event){NULL}, NULL, &error),
+                     KN_OK);
+    small_net_check(kn_session_states(session), xs, 2, ys);
+    /* For one run only. */
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_run(session, NULL, 0, NULL, 0), "'batch'", NULL);
+    kn_feed feed = {"x", xs, sizeof xs};
+    kn_fetch fetch = {"y", again, sizeof again};
+    session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+    assert_memory_equal(again, ys, sizeof ys);
+    session_good(session, kn_session_feed_buffer(session, "x", x));
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &feed, 1, NULL, 0), "'x'", "twice", NULL);
+    session_good(session, kn_session_fetch_buffer(session, "y", x));
+    session_bad(session, KN_ERROR_SHAPE, kn_session_run(session, &feed, 1, NULL, 0), "'y'", "24", NULL);
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_feed_buffer(session, "z", x), "'z'", NULL);
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_fetch_buffer(session, "z", x), "'z'", NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_fetch_buffer(session, "y", NULL), NULL);
+    kn_buffer_destroy(&x);
+    kn_buffer_destroy(&y);
+    kn_session_destroy(&session);
+}
+
+static void feeds_of_other_inputs_of_the_graph_are_ignored(void **state) {
+    kn_context *context = *state;
+    small_net net = small_net_make();
+    kn_input(net.graph, "labels", KN_INT32, "batch");
+    kn_session *session = kn_session_create(context, &net.y, 1, NULL);
+    kn_graph_destroy(&net.graph);
+    float x[6], y[4];
+    int32_t labels[2] = {0, 1};
+    fill_numbers(x, 6, 1);
+    kn_feed feeds[] = {{"labels", labels, sizeof labels}, {"x", x, sizeof x}};
+    kn_fetch fetch = {"y", y, sizeof y};
+    session_good(session, kn_session_run(session, feeds, 2, &fetch, 1));
+    small_net_check(kn_session_states(session), x, 2, y);
+    kn_session_destroy(&session);
+}
+
+static void mistakes_in_feeds_and_fetches_are_told(void **state) {
+    kn_context *context = *state;
+    kn_session *session = small_session(context);
+    float x[6] = {0}, y[4];
+    kn_feed good = {"x", x, sizeof x}, nameless = {NULL, x, sizeof x}, empty = {"x", NULL, sizeof x},
+            unknown = {"xx", x, sizeof x}, twice[] = {good, good};
+    kn_fetch fine = {"y", y, sizeof y}, small = {"y", y, 12}, nowhere = {"y", NULL, sizeof y},
+             missing = {"z", y, sizeof y}, no_name = {NULL, y, sizeof y};
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &nameless, 1, &fine, 1), NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &empty, 1, &fine, 1), "'x'", NULL);
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_run(session, &unknown, 1, &fine, 1), "'xx'", "x",
+                NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, twice, 2, &fine, 1), "twice", NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, NULL, 1, &fine, 1), NULL);
+    session_bad(session, KN_ERROR_SHAPE, kn_session_run(session, &good, 1, &small, 1), "'y'", "float32 (2,2)",
+                "16", "12", NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &good, 1, &nowhere, 1), "'y'", NULL);
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_run(session, &good, 1, &missing, 1), "'z'", "y",
+                NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &good, 1, &no_name, 1), NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &good, 1, NULL, 1), NULL);
+    session_good(session, kn_session_bind(session, "batch", 2));
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, NULL, 0, &fine, 1), "'x'", "not fed",
+                NULL);
+    /* After all that it works, and a wait keeps nothing of the mistakes. */
+    session_good(session, kn_session_run(session, &good, 1, &fine, 1));
+    small_net_check(kn_session_states(session), x, 2, y);
+    session_good(session, kn_session_wait(session));
+    assert_string_equal(kn_session_error(session), "");
+    kn_session_destroy(&session);
+}
+
+static void a_session_that_cannot_be_says_why(void **state) {
+    kn_context *context = *state;
+    small_net net = small_net_make(), other = small_net_make();
+    kn_value *mixed[] = {net.y, other.y}, *nothing = NULL;
+    struct {
+        kn_value **values;
+        size_t count;
+        kn_status status;
+        const char *word;
+    } cases[] = {{mixed, 2, KN_ERROR_ARGUMENT, "graphs"},
+                 {&nothing, 1, KN_ERROR_ARGUMENT, "NULL"},
+                 {mixed, 0, KN_ERROR_ARGUMENT, "none"},
+                 {NULL, 1, KN_ERROR_ARGUMENT, "none"}};
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        kn_session *session = kn_session_create(context, cases[i].values, cases[i].count, NULL);
+        assert_non_null(session);
+        session_bad(session, cases[i].status, kn_session_status(session), cases[i].word, NULL);
+        session_bad(session, cases[i].status, kn_session_run(session, NULL, 0, NULL, 0), cases[i].word, NULL);
+        session_bad(session, cases[i].status, kn_session_compile(session, NULL, 0), cases[i].word, NULL);
+        session_bad(session, cases[i].status, kn_session_bind(session, "batch", 1), cases[i].word, NULL);
+        session_bad(session, cases[i].status, kn_session_wait(session), cases[i].word, NULL);
+        assert_null(kn_session_plan_text(session));
+        kn_session_destroy(&session);
+    }
+    /* A graph with a mistake in it. */
+    kn_value *wrong = kn_matmul(net.x, net.b, false, false);
+    kn_session *session = kn_session_create(context, &wrong, 1, NULL);
+    session_bad(session, KN_ERROR_SHAPE, kn_session_status(session), "matmul", NULL);
+    kn_session_destroy(&session);
+    /* States of another context. */
+    kn_context *second = open_context(NULL);
+    kn_states *states = kn_states_create(second, 0);
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    session = kn_session_create(context, &other.y, 1, &params);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_status(session), "context", NULL);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
+    kn_context_destroy(&second);
+    /* A context that failed. */
+    kn_context_params context_params = test_params();
+    context_params.device = "no such device";
+    kn_context *failed = kn_context_create(&context_params);
+    session = kn_session_create(failed, &other.y, 1, NULL);
+    session_bad(session, KN_ERROR_NO_DEVICE, kn_session_status(session), "no such device", NULL);
+    kn_session_destroy(&session);
+    states = kn_states_create(failed, 0);
+    assert_int_equal(kn_states_get(states, "w", NULL, 0), KN_ERROR_NO_DEVICE);
+    kn_states_destroy(&states);
+    kn_context_destroy(&failed);
+    assert_null(kn_session_create(NULL, &other.y, 1, NULL));
+    assert_null(kn_states_create(NULL, 0));
+    assert_int_equal(kn_session_status(NULL), KN_ERROR_MEMORY);
+    assert_true(*kn_session_error(NULL) != '\0');
+    kn_graph_destroy(&net.graph);
+    kn_graph_destroy(&other.graph);
+}
+
+static void plans_tell_what_they_are(void **state) {
+    kn_context *context = *state;
+    kn_session *session = small_session(context);
+    kn_plan_info info = {.size = sizeof info};
+    kn_tensor_info shape;
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_plan(session, &info), "compile", NULL);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_info(session, "y", &shape), "compile", NULL);
+    session_good(session, kn_session_bind(session, "batch", 5));
+    uint64_t before = counts_of(context).device_bytes;
+    session_good(session, kn_session_compile(session, NULL, 0));
+    assert_int_equal(counts_of(context).device_bytes, before); /* nothing is allocated yet */
+    session_good(session, kn_session_plan(session, &info));
+    session_good(session, kn_session_info(session, "y", &shape));
+    assert_true(shape.dtype == KN_FLOAT32 && shape.rank == 2 && shape.shape[0] == 5 && shape.shape[1] == 2);
+    session_bad(session, KN_ERROR_NOT_FOUND, kn_session_info(session, "q", &shape), "'q'", NULL);
+    uint64_t unit = kn_context_capabilities(context)->alignment_bytes;
+    assert_int_equal(info.state_bytes, 2 * unit);
+    assert_true(info.steps >= 1 && info.kernels >= 1 && info.kernels <= info.steps && info.conversions == 0);
+    assert_true(info.scratch_bytes >= info.scratch_bound_bytes && info.scratch_bound_bytes >= unit);
+    assert_int_equal(info.peak_bytes, info.state_bytes + 2 * unit + info.scratch_bytes);
+    assert_true(info.flops >= 60); /* 2 * 5 * 3 * 2 of the product at least */
+    char *text = kn_session_plan_text(session);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "batch = 5\n"));
+    assert_non_null(strstr(text, "matmul"));
+    assert_non_null(strstr(text, ".cl:"));
+    assert_non_null(strstr(text, "float32 (5,2) plain"));
+    assert_non_null(strstr(text, "peak"));
+    kn_session_free_text(session, text);
+    /* A run takes what was announced. */
+    float x[15], y[10];
+    fill_numbers(x, 15, 3);
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"y", y, sizeof y};
+    session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+    assert_int_equal(counts_of(context).device_bytes - before, info.peak_bytes);
+    /* Older programs know a smaller struct. */
+    kn_plan_info part = {.size = offsetof(kn_plan_info, state_bytes)};
+    part.state_bytes = 12345;
+    session_good(session, kn_session_plan(session, &part));
+    assert_true(part.peak_bytes == info.peak_bytes && part.state_bytes == 12345);
+    kn_session_destroy(&session);
+}
+
+static void a_budget_is_kept(void **state) {
+    kn_context *context = *state;
+    small_net net = small_net_make();
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.memory_bytes = 100000;
+    kn_session *session = kn_session_create(context, &net.y, 1, &params);
+    kn_graph_destroy(&net.graph);
+    session_good(session, kn_session_bind(session, "batch", 100000));
+    session_bad(session, KN_ERROR_DEVICE_MEMORY, kn_session_compile(session, NULL, 0), "100000",
+                "smaller batch", NULL);
+    session_good(session, kn_session_bind(session, "batch", 100));
+    session_good(session, kn_session_compile(session, NULL, 0));
+    kn_session_destroy(&session);
+}
+
+static void a_value_above_the_limit_is_named(void **state) {
+    (void)state;
+    kn_context_params params = test_params();
+    params.largest_block_bytes = 1 << 16;
+    kn_context *context = open_context(&params);
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "n");
+    kn_value *outer = kn_name(kn_mul(kn_reshape(x, "n,1"), kn_reshape(x, "1,n")), "outer");
+    kn_session *session = kn_session_create(context, &outer, 1, NULL);
+    kn_graph_destroy(&graph);
+    session_good(session, kn_session_bind(session, "n", 200));
+    session_bad(session, KN_ERROR_DEVICE_MEMORY, kn_session_compile(session, NULL, 0), "'outer'", "(200,200)",
+                "160000", "65536", NULL);
+    session_good(session, kn_session_bind(session, "n", 100));
+    session_good(session, kn_session_compile(session, NULL, 0));
+    kn_session_destroy(&session);
+    kn_context_destroy(&context);
+}
+
+static void note_progress(void *user, const char *label, uint64_t done, uint64_t total) {
+    uint64_t *seen = user;
+    assert_non_null(label);
+    assert_true(done >= seen[0] && done <= total);
+    seen[0] = done;
+    seen[1] = total;
+}
+
+static void compiling_reports_progress(void **state) {
+    kn_context *context = *state;
+    small_net net = small_net_make();
+    uint64_t seen[2] = {0, 0};
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.progress = (kn_progress){seen, note_progress};
+    kn_session *session = kn_session_create(context, &net.y, 1, &params);
+    kn_graph_destroy(&net.graph);
+    session_good(session, kn_session_bind(session, "batch", 4));
+    session_good(session, kn_session_compile(session, NULL, 0));
+    assert_true(seen[0] >= 1 && seen[0] == seen[1]);
+    kn_session_destroy(&session);
+}
+
+int test_sessions(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_right_for_any_batch),
+        cmocka_unit_test(an_empty_batch_gives_nothing),
+        cmocka_unit_test(inputs_states_constants_and_views_can_be_fetched),
+        cmocka_unit_test(the_callers_buffers_take_the_place_of_host_memory),
+        cmocka_unit_test(feeds_of_other_inputs_of_the_graph_are_ignored),
+        cmocka_unit_test(mistakes_in_feeds_and_fetches_are_told),
+        cmocka_unit_test(a_session_that_cannot_be_says_why),
+        cmocka_unit_test(plans_tell_what_they_are),
+        cmocka_unit_test(a_budget_is_kept),
+        cmocka_unit_test(a_value_above_the_limit_is_named),
+        cmocka_unit_test(compiling_reports_progress),
+    };
+    return cmocka_run_group_tests(tests, open_shared, close_shared);
+}

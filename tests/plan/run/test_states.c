@@ -1,0 +1,213 @@
+/* States: first contents, setting and getting, sharing, blocks. */
+#include "run_tests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A session over sums of parameters, so that their states exist. */
+static kn_session *session_over(kn_context *context, kn_graph *graph, kn_value **values, size_t count,
+                                kn_states *states, uint64_t seed) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    params.seed = seed;
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session *session = kn_session_create(context, values, count, &params);
+    assert_non_null(session);
+    session_good(session, kn_session_status(session));
+    return session;
+}
+
+static void first_contents_follow_seed_and_name(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_initializer uniform = {KN_INITIALIZE_UNIFORM, 0.3}, normal = {KN_INITIALIZE_NORMAL, 2},
+                   fill = {KN_INITIALIZE_FILL, 5};
+    kn_value *values[] = {
+        kn_exp(kn_parameter(graph, "u", KN_FLOAT32, "3,70001", &uniform)),
+        kn_exp(kn_parameter(graph, "n", KN_FLOAT32, "7", &normal)),
+        kn_exp(kn_parameter(graph, "f", KN_FLOAT32, "5", &fill)),
+        kn_neg(kn_state_add(graph, "i", &(kn_shape){KN_INT32, 1, {300}}, KN_STATE_CONTROL, &fill)),
+        kn_exp(kn_parameter(graph, "w", KN_FLOAT32, "10,4", NULL)),
+    };
+    kn_session *session = session_over(context, graph, values, 5, NULL, 42);
+    kn_graph_destroy(&graph);
+    session_good(session, kn_session_compile(session, NULL, 0));
+    kn_states *states = kn_session_states(session);
+    assert_int_equal(kn_states_count(states), 5);
+    static float u[3 * 70001];
+    float n[7], f[5], w[40];
+    int32_t i[300];
+    states_good(states, kn_states_get(states, "u", u, sizeof u));
+    states_good(states, kn_states_get(states, "n", n, sizeof n));
+    states_good(states, kn_states_get(states, "f", f, sizeof f));
+    states_good(states, kn_states_get(states, "i", i, sizeof i));
+    states_good(states, kn_states_get(states, "w", w, sizeof w));
+    for (size_t k = 0; k < 3 * 70001; k++)
+        if (u[k] != (2.0f * kn_random_uniform(kn_random_key(42, "u"), k) - 1.0f) * 0.3f)
+            fail_msg("u[%zu] is %g", k, (double)u[k]);
+    for (size_t k = 0; k < 7; k++)
+        assert_true(n[k] == kn_random_normal(kn_random_key(42, "n"), k) * 2.0f);
+    for (size_t k = 0; k < 5; k++)
+        assert_true(f[k] == 5.0f);
+    for (size_t k = 0; k < 300; k++)
+        assert_int_equal(i[k], 5);
+    for (size_t k = 0; k < 40; k++) /* within 1 / sqrt(elements of a row) */
+        assert_true(w[k] == (2.0f * kn_random_uniform(kn_random_key(42, "w"), k) - 1.0f) * 0.5f);
+    kn_session_destroy(&session);
+}
+
+static void entries_are_listed_in_order(void **state) {
+    kn_context *context = *state;
+    small_net net = small_net_make();
+    kn_session *session = session_over(context, net.graph, &net.y, 1, NULL, 0);
+    session_good(session, kn_session_bind(session, "batch", 4));
+    session_good(session, kn_session_compile(session, NULL, 0));
+    kn_states *states = kn_session_states(session);
+    kn_tensor_info info;
+    assert_int_equal(kn_states_count(states), 2);
+    assert_string_equal(kn_states_entry(states, 0, &info), "w");
+    assert_true(info.dtype == KN_FLOAT32 && info.rank == 2 && info.shape[0] == 3 && info.shape[1] == 2);
+    assert_string_equal(kn_states_entry(states, 1, NULL), "b");
+    assert_null(kn_states_entry(states, 2, &info));
+    assert_null(kn_states_entry(states, -1, &info));
+    kn_session_destroy(&session);
+    kn_graph_destroy(&net.graph);
+}
+
+static void what_was_set_before_is_kept(void **state) {
+    kn_context *context = *state;
+    kn_states *states = kn_states_create(context, 1);
+    float w[6] = {1, 2, 3, 4, 5, 6}, b[2] = {-1, 1}, got[6];
+    kn_tensor_info info = {KN_FLOAT32, 2, {3, 2}};
+    states_good(states, kn_states_set(states, "w", &info, w, sizeof w));
+    states_good(states, kn_states_get(states, "w", got, sizeof got)); /* not on the device yet */
+    assert_memory_equal(got, w, sizeof w);
+    small_net net = small_net_make();
+    kn_session *session = session_over(context, net.graph, &net.y, 1, states, 9);
+    kn_graph_destroy(&net.graph);
+    float x[3] = {1, 0, -1}, y[2];
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"y", y, sizeof y};
+    session_good(session, kn_session_compile(session, &feed, 1));
+    states_good(states, kn_states_set(states, "b", NULL, b, sizeof b)); /* asked for, without memory */
+    session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+    assert_true(y[0] == 0.0f && y[1] == 0.0f);
+    b[0] = 5;
+    states_good(states, kn_states_set(states, "b", NULL, b, sizeof b)); /* on the device */
+    session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+    assert_true(y[0] == 1.0f && y[1] == 0.0f);
+    small_net_check(states, x, 1, y);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
+}
+
+static void two_sessions_share_states(void **state) {
+    kn_context *context = *state;
+    kn_states *states = kn_states_create(context, 3);
+    small_net net = small_net_make();
+    kn_session *one = session_over(context, net.graph, &net.y, 1, states, 0);
+    kn_value *twice = kn_add(net.w, net.w);
+    kn_name(twice, "twice");
+    kn_session *other = session_over(context, net.graph, &twice, 1, states, 0);
+    kn_graph_destroy(&net.graph);
+    float x[3] = {1, 2, 3}, y[2], w[6] = {1, 1, 2, 2, 3, 3}, doubled[6];
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch_y = {"y", y, sizeof y}, fetch_w = {"twice", doubled, sizeof doubled};
+    session_good(one, kn_session_run(one, &feed, 1, &fetch_y, 1));
+    states_good(states, kn_states_set(states, "w", NULL, w, sizeof w));
+    session_good(other, kn_session_run(other, NULL, 0, &fetch_w, 1));
+    for (int i = 0; i < 6; i++)
+        assert_true(doubled[i] == 2 * w[i]);
+    assert_int_equal(kn_states_count(states), 2);
+    /* The sessions keep the states alive. */
+    kn_states_destroy(&states);
+    session_good(one, kn_session_run(one, &feed, 1, &fetch_y, 1));
+    small_net_check(kn_session_states(one), x, 1, y);
+    kn_session_destroy(&one);
+    assert_int_equal(kn_states_count(kn_session_states(other)), 2);
+    kn_session_destroy(&other);
+}
+
+static void mistakes_are_told(void **state) {
+    kn_context *context = *state;
+    kn_states *states = kn_states_create(context, 3);
+    float data[6] = {0};
+    kn_tensor_info info = {KN_FLOAT32, 2, {2, 3}}, other = {KN_FLOAT32, 2, {3, 2}},
+                   negative = {KN_FLOAT32, 1, {-1}};
+    assert_int_equal(kn_states_get(states, "w", data, sizeof data), KN_ERROR_NOT_FOUND);
+    assert_non_null(strstr(kn_states_error(states), "'w'"));
+    assert_int_equal(kn_states_set(states, "w", NULL, data, sizeof data), KN_ERROR_NOT_FOUND);
+    assert_int_equal(kn_states_set(states, "w", &info, data, 20), KN_ERROR_SHAPE);
+    assert_non_null(strstr(kn_states_error(states), "24 bytes"));
+    assert_int_equal(kn_states_count(states), 0);
+    assert_int_not_equal(kn_states_set(states, "w", &negative, data, 4), KN_OK);
+    assert_int_equal(kn_states_set(states, "w", &info, NULL, sizeof data), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_states_set(states, NULL, &info, data, sizeof data), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_states_count(states), 0);
+    states_good(states, kn_states_set(states, "w", &info, data, sizeof data));
+    assert_string_equal(kn_states_error(states), "");
+    assert_int_equal(kn_states_set(states, "w", &other, data, sizeof data), KN_ERROR_SHAPE);
+    assert_non_null(strstr(kn_states_error(states), "(2,3)"));
+    assert_non_null(strstr(kn_states_error(states), "(3,2)"));
+    assert_int_equal(kn_states_get(states, "w", data, 4), KN_ERROR_SHAPE);
+    /* A session whose graph wants another shape. */
+    small_net net = small_net_make();
+    kn_session *session = session_over(context, net.graph, &net.y, 1, states, 0);
+    float x[3] = {0};
+    kn_feed feed = {"x", x, sizeof x};
+    session_bad(session, KN_ERROR_SHAPE, kn_session_run(session, &feed, 1, NULL, 0), "'w'", "(2,3)", "(3,2)",
+                NULL);
+    kn_session_destroy(&session);
+    kn_graph_destroy(&net.graph);
+    kn_states_destroy(&states);
+    kn_states_destroy(&states);
+}
+
+static void states_share_blocks_within_the_limit(void **state) {
+    (void)state;
+    for (int limited = 0; limited < 2; limited++) {
+        kn_context_params params = test_params();
+        if (limited) params.largest_block_bytes = 16384;
+        kn_context *context = open_context(&params);
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *sum = NULL;
+        for (int i = 0; i < 30; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "p%d", i);
+            kn_initializer number = {KN_INITIALIZE_FILL, i};
+            kn_value *parameter = kn_parameter(graph, name, KN_FLOAT32, "1000", &number);
+            sum = sum ? kn_add(sum, parameter) : parameter;
+        }
+        kn_name(sum, "sum");
+        kn_session *session = session_over(context, graph, &sum, 1, NULL, 0);
+        kn_graph_destroy(&graph);
+        static float got[1000];
+        kn_fetch fetch = {"sum", got, sizeof got};
+        session_good(session, kn_session_compile(session, NULL, 0));
+        wrapped_reset();
+        session_good(session, kn_session_run(session, NULL, 0, &fetch, 1));
+        /* 30 states of 4000 bytes: one block, or four in each; and the scratch. */
+        assert_in_range(wrapped_calls.buffers, limited ? 9 : 2, limited ? 11 : 2);
+        for (int i = 0; i < 1000; i++)
+            assert_true(got[i] == 435.0f);
+        states_good(kn_session_states(session),
+                    kn_states_get(kn_session_states(session), "p29", got, sizeof got));
+        assert_true(got[999] == 29.0f);
+        kn_session_destroy(&session);
+        assert_int_equal(counts_of(context).device_bytes, 0);
+        kn_context_destroy(&context);
+    }
+}
+
+int test_states(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_contents_follow_seed_and_name),
+        cmocka_unit_test(entries_are_listed_in_order),
+        cmocka_unit_test(what_was_set_before_is_kept),
+        cmocka_unit_test(two_sessions_share_states),
+        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(states_share_blocks_within_the_limit),
+    };
+    return cmocka_run_group_tests(tests, open_shared, close_shared);
+}
