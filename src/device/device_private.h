@@ -33,6 +33,8 @@ typedef struct kn_found_device {
     cl_platform_id platform; /* NULL, as device, for entries that only explain */
     cl_device_id device;
     uint32_t vendor_id;
+    bool simulated; /* claims to be a CPU and a GPU at once, as simulators do; those compile in one thread
+                       only */
     char platform_version[128];
     char language[64]; /* such as "OpenCL C 1.2 ..." */
 } kn_found_device;
@@ -50,6 +52,8 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
 void kn_found_identity(const kn_found_device *found, char *text, size_t bytes);
 /* The number in "OpenCL 1.2 ..." or "OpenCL C 1.2 ..." as 120; 0 when there is none. */
 int kn_version_number(const char *text);
+/* Whether the compiler takes -cl-std for this version (120, 200, 300): some drivers abort on others. */
+bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version);
 /* Whether a device extension is claimed, as a whole word. */
 bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension);
 /* Adds an entry for each GPU that the operating system shows below `root` ("/sys") and that no

@@ -59,6 +59,30 @@ int kn_version_number(const char *text) {
     return (digits[0] - '0') * 100 + (digits[2] - '0') * 10;
 }
 
+/* As OpenCL 3.0 lists them; these are not in the headers of 1.2. */
+enum { ALL_LANGUAGES = 0x1066 };
+typedef struct language {
+    cl_uint version; /* major in the top 10 bits, minor in the next 10 */
+    char name[64];
+} language;
+
+bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version) {
+    if (version <= kn_version_number(found->language)) return true;
+    if (kn_version_number(found->info.version) < 300) return false;
+    size_t bytes = 0;
+    if (clGetDeviceInfo(found->device, ALL_LANGUAGES, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
+        return false;
+    language *languages = kn_allocate(host, bytes, 1);
+    bool spoken = false;
+    if (languages && clGetDeviceInfo(found->device, ALL_LANGUAGES, bytes, languages, NULL) == CL_SUCCESS)
+        for (size_t i = 0; i < bytes / sizeof *languages; i++) {
+            cl_uint major = languages[i].version >> 22, minor = languages[i].version >> 12 & 0x3ff;
+            spoken = spoken || (int)(major * 100 + minor * 10) == version;
+        }
+    kn_release(host, languages);
+    return spoken;
+}
+
 bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension) {
     size_t bytes = 0, length = strlen(extension);
     if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
@@ -94,6 +118,7 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
     info->type = type & CL_DEVICE_TYPE_GPU   ? KN_DEVICE_GPU
                  : type & CL_DEVICE_TYPE_CPU ? KN_DEVICE_CPU
                                              : KN_DEVICE_ACCELERATOR;
+    found->simulated = (type & CL_DEVICE_TYPE_GPU) && (type & CL_DEVICE_TYPE_CPU);
     found->vendor_id = device_uint(device, CL_DEVICE_VENDOR_ID);
     info->compute_units = (int)device_uint(device, CL_DEVICE_MAX_COMPUTE_UNITS);
     info->clock_mhz = (int)device_uint(device, CL_DEVICE_MAX_CLOCK_FREQUENCY);

@@ -279,7 +279,7 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
     int threads = kn_processor_count();
     if (threads > COMPILE_THREADS_MOST) threads = COMPILE_THREADS_MOST;
     double gain = 0;
-    if (threads < 2 || count < 2) {
+    if (threads < 2 || count < 2 || context->found.simulated) {
         run_threads(&job, count, 1);
     } else if (kn_verdict_get(context, key, &gain)) {
         run_threads(&job, count, gain >= worth_threads ? threads : 1);

@@ -4,8 +4,9 @@
  * would find it; each file is taken in once. `#line` directives keep the compiler's messages true.
  *
  * Kernels are compiled as OpenCL C 1.2, without fast-math: what the compiler may fuse (a * b + c) it fuses,
- * which is exact to half a unit and the same on every run, and nothing else is relaxed. A prelude or file
- * whose first line is `// language: CL3.0` is compiled as that language instead. */
+ * which rounds once instead of twice and gives the same bits on every run; nothing else is relaxed. A prelude
+ * (or a text that is no file) whose first line is `// language: CL3.0` is compiled as that language instead,
+ * where the device speaks it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -129,24 +130,31 @@ static kn_status add_file(reader *state, const char *name, kn_error *error) {
     return status;
 }
 
-/* The language that a text asks for in its first line, into options. */
-static bool take_language(const char *text, char *options, size_t bytes) {
+/* The language that a text asks for in its first line, as 120, 200 or 300; 0 when it asks for none. */
+static int asked_language(const char *text) {
     static const char mark[] = "// language: CL";
-    if (strncmp(text, mark, sizeof mark - 1) != 0) return false;
+    if (strncmp(text, mark, sizeof mark - 1) != 0) return 0;
     const char *number = text + sizeof mark - 1;
-    if (!kn_is_digit(number[0]) || number[1] != '.' || !kn_is_digit(number[2])) return false;
-    snprintf(options, bytes, "-cl-std=CL%c.%c", number[0], number[2]);
-    return true;
+    if (!kn_is_digit(number[0]) || number[1] != '.' || !kn_is_digit(number[2])) return 0;
+    return (number[0] - '0') * 100 + (number[2] - '0') * 10;
 }
 
-static void source_begin(const kn_context *context, const char *prelude, kn_source *source) {
+/* `first` is the text whose first line may ask for a language. */
+static kn_status source_begin(const kn_context *context, const char *name, const char *prelude,
+                              const char *first, kn_source *source, kn_error *error) {
+    int language = asked_language(first);
     memset(source, 0, sizeof *source);
+    if (language == 0) language = 120;
+    if (language > 120 && !kn_device_speaks(&context->host, &context->found, language))
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "\"%s\" needs OpenCL C %d.%d, which %s does not speak (%s)", name, language / 100,
+                       language / 10 % 10, context->found.info.name, context->found.language);
+    snprintf(source->options, sizeof source->options, "-cl-std=CL%d.%d", language / 100, language / 10 % 10);
     kn_text_init(&source->text, &context->host);
-    if (!take_language(prelude, source->options, sizeof source->options))
-        snprintf(source->options, sizeof source->options, "-cl-std=CL1.2");
     kn_text_add(&source->text, prelude);
     size_t length = strlen(prelude);
     if (length > 0 && prelude[length - 1] != '\n') kn_text_add(&source->text, "\n");
+    return KN_OK;
 }
 
 void kn_source_finish(kn_source *source) {
@@ -155,10 +163,12 @@ void kn_source_finish(kn_source *source) {
 
 kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, kn_source *source,
                          kn_error *error) {
-    source_begin(context, prelude ? prelude : "", source);
+    if (!prelude) prelude = "";
+    kn_status status = source_begin(context, file, prelude, prelude, source, error);
+    if (status) return status;
     reader state = {.context = context, .text = &source->text};
     kn_map_init(&state.taken, &context->host);
-    kn_status status = add_file(&state, file, error);
+    status = add_file(&state, file, error);
     kn_map_finish(&state.taken);
     if (!status && kn_text_failed(&source->text)) status = kn_fail_memory(error, source->text.capacity);
     if (status) kn_source_finish(source);
@@ -167,8 +177,8 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
 
 kn_status kn_source_text(const kn_context *context, const char *name, const char *text, kn_source *source,
                          kn_error *error) {
-    source_begin(context, "", source);
-    take_language(text, source->options, sizeof source->options);
+    kn_status status = source_begin(context, name, "", text, source, error);
+    if (status) return status;
     char plain[128];
     size_t count = 0;
     for (; name[count] && count + 1 < sizeof plain; count++)

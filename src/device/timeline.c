@@ -29,8 +29,11 @@ bool kn_timeline_open(kn_context *context) {
     cl_int value = 0, code;
     cl_mem memory = clCreateBuffer(context->context, CL_MEM_READ_WRITE, 64, NULL, &code);
     double start, end = 0;
-    bool works = memory && clEnqueueWriteBuffer(context->queues[0], memory, CL_FALSE, 0, sizeof value, &value,
-                                                0, NULL, &event) == CL_SUCCESS;
+    cl_command_queue_properties properties = 0;
+    clGetCommandQueueInfo(context->queues[0], CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    bool works = memory && (properties & CL_QUEUE_PROFILING_ENABLE) &&
+                 clEnqueueWriteBuffer(context->queues[0], memory, CL_FALSE, 0, sizeof value, &value, 0, NULL,
+                                      &event) == CL_SUCCESS;
     works = works && clWaitForEvents(1, &event) == CL_SUCCESS;
     double now = kn_clock();
     works = works && event_times(event, &start, &end);

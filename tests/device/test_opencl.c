@@ -52,6 +52,32 @@ static cl_uint memory_references(cl_mem memory) {
     return count;
 }
 
+typedef struct references {
+    cl_uint context, queue, memory;
+} references;
+
+/* Drivers keep a queue's last command, with all that it refers to, and let go of it some time later; so the
+ * guest works a little on its own before it counts. */
+static references count_references(const guest *own, cl_mem memory) {
+    cl_int zero = 0;
+    assert_int_equal(clEnqueueWriteBuffer(own->queue, memory, CL_TRUE, 0, 4, &zero, 0, NULL, NULL),
+                     CL_SUCCESS);
+    assert_int_equal(clFinish(own->queue), CL_SUCCESS);
+    return (references){context_references(own->context), queue_references(own->queue),
+                        memory_references(memory)};
+}
+
+static void expect_references(const guest *own, cl_mem memory, references expected) {
+    references now = {0};
+    for (double start = kn_clock(); kn_clock() - start < 5.0;) {
+        now = count_references(own, memory);
+        if (memcmp(&now, &expected, sizeof now) == 0) return;
+    }
+    assert_int_equal(now.context, expected.context);
+    assert_int_equal(now.queue, expected.queue);
+    assert_int_equal(now.memory, expected.memory);
+}
+
 static kn_context *borrow(const guest *own) {
     kn_context_params params = test_params();
     params.device = "ignored";
@@ -66,12 +92,7 @@ static void references_are_as_they_were(void **state) {
     cl_int code;
     cl_mem memory = clCreateBuffer(own.context, CL_MEM_READ_WRITE, 1000, NULL, &code);
     assert_int_equal(code, CL_SUCCESS);
-    /* Drivers keep the last command of a queue, and that its queue; so there is one before we count. */
-    cl_int zero = 0;
-    clEnqueueWriteBuffer(own.queue, memory, CL_TRUE, 0, 4, &zero, 0, NULL, NULL);
-    clFinish(own.queue);
-    cl_uint contexts = context_references(own.context), queues = queue_references(own.queue);
-    cl_uint memories = memory_references(memory);
+    references before = count_references(&own, memory);
     kn_context *context = borrow(&own);
     assert_int_equal(kn_context_device(context)->index >= 0, true);
     assert_ptr_equal(context->queues[KN_QUEUE_COMPUTE], own.queue);
@@ -109,10 +130,7 @@ static void references_are_as_they_were(void **state) {
     kn_buffer_destroy(&block);
     kn_kernel_destroy(&kernel);
     kn_context_destroy(&context);
-    assert_int_equal(clFinish(own.queue), CL_SUCCESS);
-    assert_int_equal(context_references(own.context), contexts);
-    assert_int_equal(queue_references(own.queue), queues);
-    assert_int_equal(memory_references(memory), memories);
+    expect_references(&own, memory, before);
     clReleaseMemObject(memory);
     guest_close(&own);
 }
@@ -127,13 +145,19 @@ static void refuse(cl_context context, cl_device_id device, cl_command_queue que
 }
 
 static void strangers_are_refused(void **state) {
-    guest own = guest_open(0), other = guest_open(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    guest own = guest_open(0), other = guest_open(0);
     cl_uint contexts = context_references(own.context), queues = queue_references(own.queue);
     refuse(NULL, own.device, own.queue, "NULL");
     refuse(own.context, NULL, own.queue, "NULL");
     refuse(own.context, own.device, NULL, "NULL");
     refuse(own.context, own.device, other.queue, "another OpenCL context");
-    refuse(other.context, other.device, other.queue, "out of order");
+    cl_int made;
+    cl_command_queue unordered =
+        clCreateCommandQueue(own.context, own.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &made);
+    if (made == CL_SUCCESS) { /* not every device has them */
+        refuse(own.context, own.device, unordered, "out of order");
+        clReleaseCommandQueue(unordered);
+    }
     assert_int_equal(context_references(own.context), contexts);
     assert_int_equal(queue_references(own.queue), queues);
     kn_context *context = borrow(&own);
@@ -173,6 +197,9 @@ static void work_waits_and_marks(void **state) {
         cl_event start = clCreateUserEvent(context->context, &code), end = NULL;
         assert_int_equal(code, CL_SUCCESS);
         assert_int_equal(kn_context_wait_for(context, &start, 1), KN_OK);
+        /* A simulator runs everything at once in the caller's thread: it cannot be made to wait. */
+        bool waits = !context->found.simulated;
+        if (!waits) clSetUserEventStatus(start, CL_COMPLETE);
         kn_event uploaded = {NULL};
         assert_int_equal(
             kn_queue_write(context, KN_QUEUE_TRANSFER, block, 0, &before, 4, false, none, &uploaded, &error),
@@ -182,9 +209,11 @@ static void work_waits_and_marks(void **state) {
             KN_OK);
         assert_int_equal(kn_context_marker(context, &end), KN_OK);
         assert_non_null(end);
-        assert_false(complete(end));
-        assert_int_equal(got, 0);
-        assert_int_equal(clSetUserEventStatus(start, CL_COMPLETE), CL_SUCCESS);
+        if (waits) {
+            assert_false(complete(end));
+            assert_int_equal(got, 0);
+            assert_int_equal(clSetUserEventStatus(start, CL_COMPLETE), CL_SUCCESS);
+        }
         assert_int_equal(clWaitForEvents(1, &end), CL_SUCCESS);
         assert_int_equal(got, 7);
         kn_event_release(&uploaded);

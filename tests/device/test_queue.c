@@ -153,16 +153,17 @@ static void nothing_keeps_the_order(void **state) {
 
 enum { COUNT = 64 };
 
-/* Enqueues y = x after a while. */
+/* Enqueues y = x after a while. Several short launches: some drivers stop loops that take long. */
 static void launch_slow(kn_context *context, kn_kernel *kernel, kn_buffer *x, kn_buffer *y) {
     kn_error error = {0};
-    cl_int count = COUNT, rounds = test_cases_wanted() == TEST_ALL ? 20000 : 20;
+    cl_int count = COUNT, rounds = test_cases_wanted() == TEST_ALL ? 400 : 10;
     kn_launch launch = {1, {1, 1, 1}, {1, 1, 1}};
     if (kn_kernel_set_buffer(kernel, 0, x, &error) || kn_kernel_set_buffer(kernel, 1, y, &error) ||
         kn_kernel_set_bytes(kernel, 2, &count, sizeof count, &error) ||
-        kn_kernel_set_bytes(kernel, 3, &rounds, sizeof rounds, &error) ||
-        kn_kernel_launch(context, kernel, &launch, "slow", &error))
+        kn_kernel_set_bytes(kernel, 3, &rounds, sizeof rounds, &error))
         fail_msg("%s", error.text);
+    for (int i = 0; i < 20; i++)
+        if (kn_kernel_launch(context, kernel, &launch, "slow", &error)) fail_msg("%s", error.text);
 }
 
 static void a_write_does_not_overtake_a_kernel(void **state) {
