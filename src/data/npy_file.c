@@ -19,8 +19,10 @@ kn_npy_file *kn_npy_file_open(const char *path, const kn_allocator *allocator) {
     kn_npy_file *file = kn_allocate(&host, 1, sizeof *file);
     if (!file) return NULL;
     file->host = host;
-    if (!path) kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of an npy file is NULL");
-    else kn_npy_open(&file->host, path, &file->file, &file->error);
+    if (!path)
+        kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of an npy file is NULL");
+    else
+        kn_npy_open(&file->host, path, &file->file, &file->error);
     return file;
 }
 
@@ -32,9 +34,13 @@ void kn_npy_file_destroy(kn_npy_file **file) {
     *file = NULL;
 }
 
-kn_status kn_npy_file_status(const kn_npy_file *file) { return file ? file->error.status : KN_ERROR_MEMORY; }
+kn_status kn_npy_file_status(const kn_npy_file *file) {
+    return file ? file->error.status : KN_ERROR_MEMORY;
+}
 
-const char *kn_npy_file_error(const kn_npy_file *file) { return file ? file->error.text : "out of host memory"; }
+const char *kn_npy_file_error(const kn_npy_file *file) {
+    return file ? file->error.text : "out of host memory";
+}
 
 bool kn_npy_file_info(const kn_npy_file *file, kn_tensor_info *info) {
     if (kn_npy_file_status(file) != KN_OK) return false;
@@ -81,7 +87,9 @@ static bool set_element(kn_dtype dtype, void *data, uint64_t i, double number) {
 kn_status kn_npy_file_copy(const kn_npy_file *file, kn_dtype dtype, void *data, size_t bytes) {
     if (kn_npy_file_status(file) != KN_OK) return kn_npy_file_status(file);
     const kn_array *array = &file->file.array;
-    if (bytes / kn_dtype_bytes(dtype) != array->count || bytes % kn_dtype_bytes(dtype)) return KN_ERROR_ARGUMENT;
+    size_t size = kn_array_type_bytes(dtype);
+    if (size == 0 || bytes / size != array->count || bytes % size || (!data && bytes > 0))
+        return KN_ERROR_ARGUMENT;
     if (dtype == array->type) {
         if (bytes) memcpy(data, array->bytes, bytes);
         return KN_OK;
@@ -91,14 +99,24 @@ kn_status kn_npy_file_copy(const kn_npy_file *file, kn_dtype dtype, void *data, 
     return KN_OK;
 }
 
-kn_status kn_npy_file_save(const char *path, const kn_tensor_info *info, const void *data, char *message, size_t room) {
+kn_status kn_npy_file_save(const char *path, const kn_tensor_info *info, const void *data, char *message,
+                           size_t room) {
     kn_host host = kn_host_defaults();
     kn_error error = {.status = KN_OK};
-    kn_array array = {.type = info->dtype, .rank = info->rank, .bytes = data};
-    memcpy(array.shape, info->shape, sizeof array.shape);
-    kn_status status = kn_array_measure(&array)
-                           ? kn_npy_write(&host, path, &array, &error)
-                           : kn_fail(&error, KN_ERROR_ARGUMENT, "'%s': the shape to be written makes no sense", path);
-    if (room) snprintf(message, room, "%s", error.text);
+    kn_array array = {.type = KN_FLOAT32};
+    if (info) {
+        array = (kn_array){.type = info->dtype, .rank = info->rank, .bytes = data};
+        memcpy(array.shape, info->shape, sizeof array.shape);
+    }
+    kn_status status;
+    if (!path || !info)
+        status = kn_fail(&error, KN_ERROR_ARGUMENT, "kn_npy_file_save: the path or the array's info is NULL");
+    else if (!kn_array_measure(&array))
+        status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the shape to be written makes no sense", path);
+    else if (!data && array.byte_count > 0)
+        status = kn_fail(&error, KN_ERROR_ARGUMENT, "%s: the data to be written is NULL", path);
+    else
+        status = kn_npy_write(&host, path, &array, &error);
+    if (message && room > 0) snprintf(message, room, "%s", error.text);
     return status;
 }

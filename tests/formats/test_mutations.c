@@ -129,12 +129,9 @@ static void readers_withstand(void **state) {
     size_t packed_count;
     uint8_t *packed = pack(json, sizeof json - 1, &packed_count);
     const sample samples[] = {
-        {"npy", read_npy, npy, sizeof npy - 1},
-        {"npy3", read_npy, npy3, sizeof npy3 - 1},
-        {"idx", read_idx, idx, sizeof idx - 1},
-        {"gzip", read_gzip, packed, packed_count},
-        {"json", read_json, json, sizeof json - 1},
-        {"safetensors", read_safetensors, whole, sizeof whole},
+        {"npy", read_npy, npy, sizeof npy - 1},     {"npy3", read_npy, npy3, sizeof npy3 - 1},
+        {"idx", read_idx, idx, sizeof idx - 1},     {"gzip", read_gzip, packed, packed_count},
+        {"json", read_json, json, sizeof json - 1}, {"safetensors", read_safetensors, whole, sizeof whole},
     };
     const char *word = getenv("KOINE_TEST_SEED");
     uint64_t seed = word ? strtoull(word, NULL, 10) : 1;
