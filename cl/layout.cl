@@ -6,8 +6,7 @@
  * [group][panel][source block][tap][lane][KN_COLUMNS], padded with zeros, and W zeros behind them all; a
  * source block has `lanes` channels, W for blocked sources and 1 for plain ones.
  *
- * Defines, with their defaults: KN_WIDTH 16 (16, 8 or 4), KN_VECTORS 4 (2 for KN_WIDTH 8; 4, 3, 2 or 1; must
- * be that of the convolution), KN_INDEX int (long for values above 2^31 elements).
+ * Defines: those of common/vector.cl; KN_VECTORS must be that of the convolution.
  *
  * Work-groups are (1,1,1); strides count elements; nothing beyond the shapes is touched.
  *
@@ -17,87 +16,18 @@
  *   strides are those from image to image and from channel to channel.
  * kn_pack_filter(plain, packed, targets, sources, taps, plain_group, plain_target, plain_source, lanes)
  *   global size (ceil(sources / lanes), groups * panels), panels = ceil(ceil(targets / W) / KN_VECTORS);
- *   targets and sources are the channels of one group. packed takes
- *   groups * panels * KN_COLUMNS * ceil(sources / lanes) * lanes * taps + W floats. For filters (K, C/groups,
- * taps): forward: targets = K/groups, sources = C/groups, plain_target = C/groups * taps, plain_source =
- * taps; gradient of x (and transposed convolution): targets and sources swapped, and their strides swapped.
- *   plain_group = K/groups * C/groups * taps.
+ *   targets and sources are the channels of one group, plain_group = targets * sources * taps. packed takes
+ *   groups * panels * KN_COLUMNS * ceil(sources / lanes) * lanes * taps + W floats.
+ *   Forward, from filters (K, C/groups, taps): targets = K/groups, sources = C/groups,
+ *   plain_target = C/groups * taps, plain_source = taps.
+ *   For the gradient of x, or a transposed convolution: targets and sources swapped, and their strides.
  * kn_unpack_filter(packed, plain, targets, sources, taps, plain_group, plain_target, plain_source, lanes,
- * parts, packed_part, accumulate) the way back, for the gradient of a filter: same global size; sums `parts`
- * packed filters in order, each packed_part elements after the one before; accumulate: 1 adds to plain, 0
- * writes it. */
+ *                  parts, packed_part, accumulate)
+ *   the way back, for the gradient of a filter, with the same global size: sums `parts` packed filters in
+ *   order, each packed_part elements after the one before. accumulate: 1 adds to plain, 0 writes it. */
+#include "common/weave.cl"
 
-#ifndef KN_WIDTH
-#define KN_WIDTH 16
-#endif
-#ifndef KN_VECTORS
-#if KN_WIDTH == 8
-#define KN_VECTORS 2
-#else
-#define KN_VECTORS 4
-#endif
-#endif
-#ifndef KN_INDEX
-#define KN_INDEX int
-#endif
-
-#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
-#define KN_JOIN_(a, b) a##b
-#define KN_JOIN(a, b) KN_JOIN_(a, b)
-#define KN_INLINE static inline __attribute__((always_inline))
-
-typedef KN_JOIN(float, KN_WIDTH) vector;
-/* The hint keeps runtimes from making vectors out of work-items. */
-#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
-#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
-#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
-
-/* ---- W vectors transposed in registers: log2 W rounds, each weaving vector i with vector i + W/2 --------
- */
-
-KN_INLINE vector weave_low(vector a, vector b) {
-    vector c;
-    c.even = a.lo;
-    c.odd = b.lo;
-    return c;
-}
-KN_INLINE vector weave_high(vector a, vector b) {
-    vector c;
-    c.even = a.hi;
-    c.odd = b.hi;
-    return c;
-}
-#define KN_WEAVE(from, to, i, j, low, high)                                                                  \
-    const vector to##low = weave_low(from##i, from##j), to##high = weave_high(from##i, from##j);
-#define KN_LANES_4(X) X(0) X(1) X(2) X(3)
-#define KN_LANES_8(X) KN_LANES_4(X) X(4) X(5) X(6) X(7)
-#define KN_LANES_16(X) KN_LANES_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define KN_EACH_LANE(X) KN_JOIN(KN_LANES_, KN_WIDTH)(X)
-#if KN_WIDTH == 16
-#define KN_ROUND(from, to)                                                                                   \
-    KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \
-    KN_WEAVE(from, to, 1, 9, 2, 3)                                                                           \
-    KN_WEAVE(from, to, 2, 10, 4, 5)                                                                          \
-    KN_WEAVE(from, to, 3, 11, 6, 7)                                                                          \
-    KN_WEAVE(from, to, 4, 12, 8, 9)                                                                          \
-    KN_WEAVE(from, to, 5, 13, 10, 11)                                                                        \
-    KN_WEAVE(from, to, 6, 14, 12, 13)                                                                        \
-    KN_WEAVE(from, to, 7, 15, 14, 15)
-#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, r) KN_ROUND(r, t)
-#elif KN_WIDTH == 8
-#define KN_ROUND(from, to)                                                                                   \
-    KN_WEAVE(from, to, 0, 4, 0, 1)                                                                           \
-    KN_WEAVE(from, to, 1, 5, 2, 3)                                                                           \
-    KN_WEAVE(from, to, 2, 6, 4, 5)                                                                           \
-    KN_WEAVE(from, to, 3, 7, 6, 7)
-#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, t)
-#else
-#define KN_ROUND(from, to) KN_WEAVE(from, to, 0, 2, 0, 1) KN_WEAVE(from, to, 1, 3, 2, 3)
-#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, t)
-#endif
-
-/* ---- values ---------------------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------- */
 
 #define KN_LOAD_CHANNEL(i)                                                                                   \
     vector x##i = 0.0f;                                                                                      \
@@ -144,8 +74,7 @@ KN_WIDE kn_unblock(global const float *restrict blocked, global float *restrict 
             plain[i * plain_channel + pixel] = blocked[(KN_INDEX)pixel * KN_WIDTH + i];
 }
 
-/* ---- filters --------------------------------------------------------------------------------------------
- */
+/* ---- filters --------------------------------------------------------------- */
 
 KN_WIDE kn_pack_filter(global const float *restrict plain, global float *restrict packed, int targets,
                        int sources, int taps, KN_INDEX plain_group, KN_INDEX plain_target,

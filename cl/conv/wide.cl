@@ -8,19 +8,13 @@
  * vector registers. A number of y is the sum over source blocks, ky, kx, lanes, in this order: neither
  * item_pixels nor, for filters of up to KN_TAPS taps, pass_blocks changes a bit.
  *
- * Defines, with their defaults:
- *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
- *   KN_VECTORS 4    vectors of a tile: 4, 3, 2 or 1; for KN_WIDTH 8, with its 16 registers, 2 (default) or 1
- *   KN_ROWS         pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
- *   KN_TAPS 64      taps handled at once; larger filters take several rounds
- *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
- *   KN_OPERANDS 0   extra operands of the epilogue, 0 to 4
- *   KN_EPILOGUE(value, e0, e1, e2, e3) (value)
- *                   what is stored; all are vectors, operands that do not exist are zero
+ * Defines: those of common/vector.cl, and, with their defaults:
+ *   KN_ROWS      pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
+ *   KN_TAPS 64   taps handled at once; larger filters take several rounds
  *
- * kn_conv(x, filter, y, OPERANDS, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height,
- *         x_width, y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
- *         dilation_y, dilation_x, gradient, item_pixels, pass_blocks, accumulate)
+ * kn_conv(x, filter, y, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height, x_width,
+ *         y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
+ *         dilation_y, dilation_x, gradient, item_pixels, pass_blocks, accumulate, EPILOGUE)
  *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), groups * panels, phases) with
  *   panels = ceil(ceil(y_channels / W) / KN_VECTORS).
  *   x_channels and y_channels are those of one group; with more than one group both are multiples of W.
@@ -32,25 +26,13 @@
  *   phases = stride_y * stride_x, pixels = images * ceil(y_height / stride_y) * ceil(y_width / stride_x).
  *   This is a transposed convolution's forward pass, too; its gradient of x is gradient 0.
  *   item_pixels: should be a multiple of KN_ROWS.
- *   pass_blocks: source blocks in one sweep over an item's pixels, at least 1; choose it so that the filter
- * of a sweep, filter_height * filter_width * pass_blocks * W * KN_COLUMNS * 4 bytes, stays in the L2 cache.
+ *   pass_blocks: source blocks in one sweep over an item's pixels, at least 1. Choose it so that the filter
+ *   of a sweep, taps * pass_blocks * W * KN_COLUMNS * 4 bytes, stays in the L2 cache.
  *   accumulate: 1 starts the sums from what y holds, 0 from zero.
- * OPERANDS: for each of the KN_OPERANDS (pointer e, e_image, e_block, e_pixel, e_lane): the vector at
- *   e + image * e_image + channel block * e_block + pixel * e_pixel; e_lane is 1, or 0 where one number
- *   serves all lanes. Lanes beyond the channels are not read. A bias per channel is (bias, 0, W, 0, 1); a
- *   value laid out like y is (e, y_image, y_height * y_width * W, W, 1).
+ *   EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
+#include "common/vector.cl"
 
-#ifndef KN_WIDTH
-#define KN_WIDTH 16
-#endif
-#ifndef KN_VECTORS
-#if KN_WIDTH == 8
-#define KN_VECTORS 2
-#else
-#define KN_VECTORS 4
-#endif
-#endif
 #ifndef KN_ROWS
 #if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
 #define KN_ROWS 6
@@ -63,105 +45,18 @@
 #ifndef KN_TAPS
 #define KN_TAPS 64
 #endif
-#ifndef KN_INDEX
-#define KN_INDEX int
-#endif
-#ifndef KN_OPERANDS
-#define KN_OPERANDS 0
-#endif
-#ifndef KN_EPILOGUE
-#define KN_EPILOGUE(value, e0, e1, e2, e3) (value)
-#endif
-
-#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
-#define KN_JOIN_(a, b) a##b
-#define KN_JOIN(a, b) KN_JOIN_(a, b)
-#define KN_INLINE static inline __attribute__((always_inline))
-
-typedef KN_JOIN(float, KN_WIDTH) vector;
-/* The hint keeps runtimes from making vectors out of work-items. */
-#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
-#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
-#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
-
-/* ---- repetition: X(row) for each pixel of a tile, X(row, v) for each of its vectors -------------------- */
-
-#define KN_ROWS_6(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#define KN_ROWS_8(X) KN_ROWS_6(X) X(6) X(7)
-#define KN_ROWS_12(X) KN_ROWS_8(X) X(8) X(9) X(10) X(11)
 #define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
-#define KN_VECTORS_1(X, row) X(row, 0)
-#define KN_VECTORS_2(X, row) KN_VECTORS_1(X, row) X(row, 1)
-#define KN_VECTORS_3(X, row) KN_VECTORS_2(X, row) X(row, 2)
-#define KN_VECTORS_4(X, row) KN_VECTORS_3(X, row) X(row, 3)
-#define KN_EACH(X, row) KN_JOIN(KN_VECTORS_, KN_VECTORS)(X, row)
 
-/* ---- the epilogue ------------------------------------------------------------------------------------- */
-
-#define KN_PARAMETER(i)                                                                                      \
-    global const float *e##i, KN_INDEX e##i##_image, KN_INDEX e##i##_block, KN_INDEX e##i##_pixel,           \
-        int e##i##_lane,
-#define KN_OPERAND(i) , e##i + image *e##i##_image + block *e##i##_block + pixel *e##i##_pixel, e##i##_lane
-#define KN_FORMAL(i) , global const float *e##i, int e##i##_lane
-#define KN_VALUE(i) const vector o##i = operand(e##i, e##i##_lane, count);
-#define KN_NOTHING(i) const vector o##i = 0.0f;
-#if KN_OPERANDS > 0
-#define KN_OPERANDS_1(X) X(0)
-#define KN_MISSING_1(X)
-#else
-#define KN_OPERANDS_1(X)
-#define KN_MISSING_1(X) X(0)
-#endif
-#if KN_OPERANDS > 1
-#define KN_OPERANDS_2(X) X(1)
-#define KN_MISSING_2(X)
-#else
-#define KN_OPERANDS_2(X)
-#define KN_MISSING_2(X) X(1)
-#endif
-#if KN_OPERANDS > 2
-#define KN_OPERANDS_3(X) X(2)
-#define KN_MISSING_3(X)
-#else
-#define KN_OPERANDS_3(X)
-#define KN_MISSING_3(X) X(2)
-#endif
-#if KN_OPERANDS > 3
-#define KN_OPERANDS_4(X) X(3)
-#define KN_MISSING_4(X)
-#else
-#define KN_OPERANDS_4(X)
-#define KN_MISSING_4(X) X(3)
-#endif
-#define KN_EACH_OPERAND(X) KN_OPERANDS_1(X) KN_OPERANDS_2(X) KN_OPERANDS_3(X) KN_OPERANDS_4(X)
-#define KN_EACH_MISSING(X) KN_MISSING_1(X) KN_MISSING_2(X) KN_MISSING_3(X) KN_MISSING_4(X)
-
-KN_INLINE vector operand(global const float *e, int e_lane, int count) {
-    if (!e_lane) return e[0];
-    if (count >= KN_WIDTH) return load(0, e);
+/* The lanes from count on become zero, as the padding of channels must be. */
+KN_INLINE vector keep_lanes(vector value, int count) {
     float part[KN_WIDTH];
-    for (int i = 0; i < KN_WIDTH; i++)
-        part[i] = i < count ? e[i] : 0.0f;
+    store(value, 0, part);
+    for (int i = count; i < KN_WIDTH; i++)
+        part[i] = 0.0f;
     return load(0, part);
 }
 
-/* Applies the epilogue; lanes from count on become zero, as the padding of channels must be. */
-KN_INLINE vector finish(vector value, int count KN_EACH_OPERAND(KN_FORMAL)) {
-    KN_EACH_OPERAND(KN_VALUE);
-    KN_EACH_MISSING(KN_NOTHING);
-    value = KN_EPILOGUE(value, o0, o1, o2, o3);
-    if (count < KN_WIDTH) {
-        float part[KN_WIDTH];
-        store(value, 0, part);
-        for (int i = count; i < KN_WIDTH; i++)
-            part[i] = 0.0f;
-        value = load(0, part);
-    }
-    return value;
-}
-
-/* ---- the convolution ------------------------------------------------------------------------------------
- */
+/* ---- the convolution ------------------------------------------------------- */
 
 #define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
 #define KN_START(row) KN_EACH(KN_ZERO, row)
@@ -180,11 +75,10 @@ KN_INLINE vector finish(vector value, int count KN_EACH_OPERAND(KN_FORMAL)) {
 #define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
 
 KN_WIDE kn_conv(global const float *restrict x, global const float *restrict filter, global float *restrict y,
-                KN_EACH_OPERAND(KN_PARAMETER) int images, KN_INDEX x_image, KN_INDEX y_image, int x_channels,
-                int x_lanes, int y_channels, int x_height, int x_width, int y_height, int y_width,
-                int filter_height, int filter_width, int stride_y, int stride_x, int pad_y, int pad_x,
-                int dilation_y, int dilation_x, int gradient, int item_pixels, int pass_blocks,
-                int accumulate) {
+                int images, KN_INDEX x_image, KN_INDEX y_image, int x_channels, int x_lanes, int y_channels,
+                int x_height, int x_width, int y_height, int y_width, int filter_height, int filter_width,
+                int stride_y, int stride_x, int pad_y, int pad_x, int dilation_y, int dilation_x,
+                int gradient, int item_pixels, int pass_blocks, int accumulate KN_EPILOGUE_PARAMETERS) {
     float result[KN_ROWS * KN_COLUMNS];
     int source_y[KN_ROWS], source_x[KN_ROWS], target_image[KN_ROWS], target_pixel[KN_ROWS];
     KN_INDEX source[KN_ROWS];
@@ -285,11 +179,13 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
             for (int r = 0; r < tile_rows; r++) {
                 const KN_INDEX image = target_image[r], pixel = target_pixel[r];
                 for (int v = 0; v < panel_vectors; v++) {
+                    const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
                     const KN_INDEX block = group * y_blocks + panel * KN_VECTORS + v;
                     vector value = load(r * KN_VECTORS + v, result);
-                    if (block_end == x_blocks)
-                        value = finish(value, y_channels - (panel * KN_VECTORS + v) *
-                                                               KN_WIDTH KN_EACH_OPERAND(KN_OPERAND));
+                    if (block_end == x_blocks) {
+                        value = KN_EPILOGUE_VECTOR(value, image, block * KN_WIDTH, pixel);
+                        if (channel + KN_WIDTH > y_channels) value = keep_lanes(value, y_channels - channel);
+                    }
                     store(value, pixel, y + image * y_image + block * y_plane);
                 }
             }

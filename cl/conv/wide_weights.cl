@@ -8,64 +8,27 @@
  * within each part; the parts are separate results, which kn_unpack_filter of layout.cl adds in order.
  * Neither item_taps nor KN_BAND changes a bit; part_pixels does, so the host takes it from the shape alone.
  *
- * Defines, with their defaults:
- *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
- *   KN_VECTORS 4    vectors of a tile: 4, 3, 2 or 1; for KN_WIDTH 8, with its 16 registers, 2 (default) or 1
- *   KN_BAND 96      pixels in a band
- *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
+ * Defines: those of common/vector.cl, and KN_BAND 96, the pixels in a band.
  *
  * kn_conv_weights(x, dy, dw, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height, x_width,
  *                 y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
  *                 dilation_y, dilation_x, item_taps, part_pixels, dw_part)
  *   Work-groups (1,1,1), global size (blocks * ceil(taps / item_taps), groups * panels, parts) with
  *   blocks = ceil(x_channels / W), taps = filter_height * filter_width,
- *   panels = ceil(ceil(y_channels / W) / KN_VECTORS), parts = ceil(images * y_height * y_width /
- * part_pixels). The other arguments are those of kn_conv with gradient 0. Part p is stored dw_part * p
- * elements into dw; a part takes groups * panels * KN_COLUMNS * taps * (x_lanes == 1 ? x_channels : blocks *
- * W) floats. kn_conv_bias(dy, parts, images, y_image, pixels, part_images) Work-groups (1,1,1), global size
- * (blocks of dy, ceil(images / part_images)): sums of dy over its images and pixels, W for each block: parts
- * is (parts, blocks * W). kn_conv_bias_sum(parts, db, channels, count, row, accumulate) global size (1):
- * db[i] = the sum of parts[p * row + i] over p < count, in order; row is blocks * W. */
+ *   panels = ceil(ceil(y_channels / W) / KN_VECTORS),
+ *   parts = ceil(images * y_height * y_width / part_pixels).
+ *   The other arguments are those of kn_conv with gradient 0. Part p is stored dw_part * p elements into dw;
+ *   a part takes groups * panels * KN_COLUMNS * taps * (x_lanes == 1 ? x_channels : blocks * W) floats.
+ * kn_conv_bias(dy, parts, images, y_image, pixels, part_images)
+ *   Work-groups (1,1,1), global size (blocks of dy, ceil(images / part_images)): sums of dy over its images
+ *   and pixels, W for each block: parts is (parts, blocks * W).
+ * kn_conv_bias_sum(parts, db, channels, count, row, accumulate)
+ *   global size (1): db[i] = the sum of parts[p * row + i] over p < count, in order; row is blocks * W. */
+#include "common/vector.cl"
 
-#ifndef KN_WIDTH
-#define KN_WIDTH 16
-#endif
-#ifndef KN_VECTORS
-#if KN_WIDTH == 8
-#define KN_VECTORS 2
-#else
-#define KN_VECTORS 4
-#endif
-#endif
 #ifndef KN_BAND
 #define KN_BAND 96
 #endif
-#ifndef KN_INDEX
-#define KN_INDEX int
-#endif
-
-#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
-#define KN_JOIN_(a, b) a##b
-#define KN_JOIN(a, b) KN_JOIN_(a, b)
-#define KN_INLINE static inline __attribute__((always_inline))
-
-typedef KN_JOIN(float, KN_WIDTH) vector;
-/* The hint keeps runtimes from making vectors out of work-items. */
-#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
-#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
-#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
-
-/* ---- repetition: X(row) for each input channel of a tile, X(row, v) for each of its vectors -------------
- */
-
-#define KN_ROWS_4(X) X(0) X(1) X(2) X(3)
-#define KN_ROWS_6(X) KN_ROWS_4(X) X(4) X(5)
-#define KN_ROWS_8(X) KN_ROWS_6(X) X(6) X(7)
-#define KN_VECTORS_1(X, row) X(row, 0)
-#define KN_VECTORS_2(X, row) KN_VECTORS_1(X, row) X(row, 1)
-#define KN_VECTORS_3(X, row) KN_VECTORS_2(X, row) X(row, 2)
-#define KN_VECTORS_4(X, row) KN_VECTORS_3(X, row) X(row, 3)
-#define KN_EACH(X, row) KN_JOIN(KN_VECTORS_, KN_VECTORS)(X, row)
 
 #define KN_START_VECTOR(row, v)                                                                              \
     vector sum##row##_##v = 0.0f;                                                                            \
@@ -202,8 +165,7 @@ KN_WIDE kn_conv_weights(global const float *restrict x, global const float *rest
     }
 }
 
-/* ---- bias ------------------------------------------------------------------------------------------------
- */
+/* ---- bias ------------------------------------------------------------------ */
 
 KN_WIDE kn_conv_bias(global const float *restrict dy, global float *restrict parts, int images,
                      KN_INDEX y_image, int pixels, int part_images) {

@@ -7,134 +7,45 @@
  * panels are dealt to work-items never changes a bit; part_depth does, so the host takes it from the shape
  * alone.
  *
- * Defines, with their defaults:
- *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
- *   KN_VECTORS 4    vectors in a row of the tile: 4, 2 or 1; 2 for KN_WIDTH 8, with its 16 registers
+ * Defines: those of common/vector.cl, and, with their defaults:
  *   KN_PACKED 1     1: b holds packed panels; 0: b is read in place, by b_row and b_column
  *   KN_DEPTH 256    k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
  *                   (64 KiB; choose 128 where the device has only 32 KiB)
- *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
- *   KN_OPERANDS 0   extra operands of the epilogue, 0 to 4
- *   KN_EPILOGUE(value, e0, e1, e2, e3) (value)
- *                   what is stored; all are vectors, operands that do not exist are zero
  *
- * Work-groups are (1,1,1) in every kernel; strides count elements; nothing beyond the shapes is touched.
+ * Work-groups are (1,1,1) in every kernel; strides count elements; nothing beyond the shapes is touched. The
+ * epilogue sees (batch, row, column); EPILOGUE stands for its operands. c shares memory with no input and no
+ * operand; `accumulate` is the way to add to what is there.
  *
- * kn_matmul(a, b, c, OPERANDS, m, n, k, a_row, a_column, b_row, b_column, c_row, c_part, batch_inner,
- *           a_outer, a_inner, b_outer, b_inner, c_outer, c_inner,
- *           item_rows, item_panels, part_depth, accumulate)
+ * kn_matmul(a, b, c, m, n, k, a_row, a_column, b_row, b_column, c_row, c_part, batch_inner, a_outer, a_inner,
+ *           b_outer, b_inner, c_outer, c_inner, item_rows, item_panels, part_depth, accumulate, EPILOGUE)
  *   global size (ceil(m / item_rows), ceil(panels / item_panels), batches * parts) with
  *   panels = ceil(n / KN_COLUMNS), parts = max(1, ceil(k / part_depth)).
  *   A(i,j) is a[i * a_row + j * a_column]; B(i,j) is b[i * b_row + j * b_column], both ignored when packed;
  *   C(i,j) is c[i * c_row + j]. Batch t adds (t / batch_inner) * outer + (t % batch_inner) * inner to each
- *   of a, b, c and the operands; batch_inner is at least 1; a stride of 0 repeats a matrix.
+ *   of a, b and c; batch_inner is at least 1; a stride of 0 repeats a matrix.
  *   accumulate: 1 adds the product to C before the epilogue, 0 only writes C.
  *   part_depth >= k is one part. With less, a multiple of KN_DEPTH, part p stores its bare share of the sum
  *   at c + p * c_part, and kn_matmul_sum adds the parts and applies the epilogue.
  *   item_rows should be a multiple of KN_ROWS, or m.
- * OPERANDS: for each of the KN_OPERANDS (pointer e, e_outer, e_inner, e_row, e_column); e_column is 1, or 0
- *   where one number serves a row. A bias per column is (bias, 0, 0, 0, 1).
- * kn_matmul_sum(source, c, OPERANDS, m, n, parts, source_row, source_part, source_batch, c_row, batch_inner,
- *               c_outer, c_inner, item_rows, item_columns, accumulate)
+ * kn_matmul_sum(source, c, m, n, parts, source_row, source_part, source_batch, c_row, batch_inner, c_outer,
+ *               c_inner, item_rows, item_columns, accumulate, EPILOGUE)
  *   global size (ceil(m / item_rows), ceil(n / item_columns), batches); item_columns: a multiple of KN_WIDTH.
  * kn_matmul_pack(b, panels, n, k, b_row, b_column, batch_inner, b_outer, b_inner, panels_batch, item_panels)
  *   global size (ceil(panels / item_panels), 1, batches); writes panels * k * KN_COLUMNS floats a batch.
- * kn_matmul_thin(a, b, c, OPERANDS, m, n, k, a_row, b_column, c_row, batch_inner, a_outer, a_inner, b_outer,
- *                b_inner, c_outer, c_inner, item_columns, accumulate)
+ * kn_matmul_thin(a, b, c, m, n, k, a_row, b_column, c_row, batch_inner, a_outer, a_inner, b_outer, b_inner,
+ *                c_outer, c_inner, item_columns, accumulate, EPILOGUE)
  *   few rows (up to about 8) times weights kept as (N,K), each read once and in place: a_column and b_row are
- *   1. Global size (ceil(n / item_columns), 1, batches); item_columns: a multiple of KN_WIDTH.
- * c never shares memory with an input or an operand; accumulate is the way to add to what is there. */
+ *   1. Global size (ceil(n / item_columns), 1, batches); item_columns: a multiple of KN_WIDTH. */
+#include "common/vector.cl"
+#include "common/weave.cl"
 
-#ifndef KN_WIDTH
-#define KN_WIDTH 16
-#endif
-#ifndef KN_VECTORS
-#if KN_WIDTH == 8
-#define KN_VECTORS 2
-#else
-#define KN_VECTORS 4
-#endif
-#endif
 #ifndef KN_PACKED
 #define KN_PACKED 1
 #endif
 #ifndef KN_DEPTH
 #define KN_DEPTH 256
 #endif
-#ifndef KN_INDEX
-#define KN_INDEX int
-#endif
-#ifndef KN_OPERANDS
-#define KN_OPERANDS 0
-#endif
-#ifndef KN_EPILOGUE
-#define KN_EPILOGUE(value, e0, e1, e2, e3) (value)
-#endif
-
 #define KN_ROWS 6
-#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
-#define KN_JOIN_(a, b) a##b
-#define KN_JOIN(a, b) KN_JOIN_(a, b)
-#define KN_INLINE static inline __attribute__((always_inline))
-
-typedef KN_JOIN(float, KN_WIDTH) vector;
-/* The hint keeps runtimes from making vectors out of work-items. */
-#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
-#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
-#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
-
-/* ---- repetition: X(row) for each row of a tile, X(row, v) for each of its vectors --------------------- */
-
-#define KN_ROWS_1(X) X(0)
-#define KN_ROWS_4(X) X(0) X(1) X(2) X(3)
-#define KN_ROWS_6(X) KN_ROWS_4(X) X(4) X(5)
-#if KN_VECTORS == 4
-#define KN_EACH(X, row) X(row, 0) X(row, 1) X(row, 2) X(row, 3)
-#elif KN_VECTORS == 2
-#define KN_EACH(X, row) X(row, 0) X(row, 1)
-#else
-#define KN_EACH(X, row) X(row, 0)
-#endif
-
-/* ---- the epilogue's operands ------------------------------------------------------------------------- */
-
-#define KN_PARAMETER(i)                                                                                      \
-    global const float *e##i, KN_INDEX e##i##_outer, KN_INDEX e##i##_inner, KN_INDEX e##i##_row,             \
-        KN_INDEX e##i##_column,
-#define KN_OPERAND(i) , e##i + outer *e##i##_outer + inner *e##i##_inner + row *e##i##_row, e##i##_column
-#define KN_FORMAL(i) , global const float *e##i, KN_INDEX e##i##_column
-#define KN_VALUE(i) const vector o##i = operand(e##i, e##i##_column, column, count);
-#define KN_NOTHING(i) const vector o##i = 0.0f;
-#if KN_OPERANDS > 0
-#define KN_OPERANDS_1(X) X(0)
-#define KN_MISSING_1(X)
-#else
-#define KN_OPERANDS_1(X)
-#define KN_MISSING_1(X) X(0)
-#endif
-#if KN_OPERANDS > 1
-#define KN_OPERANDS_2(X) X(1)
-#define KN_MISSING_2(X)
-#else
-#define KN_OPERANDS_2(X)
-#define KN_MISSING_2(X) X(1)
-#endif
-#if KN_OPERANDS > 2
-#define KN_OPERANDS_3(X) X(2)
-#define KN_MISSING_3(X)
-#else
-#define KN_OPERANDS_3(X)
-#define KN_MISSING_3(X) X(2)
-#endif
-#if KN_OPERANDS > 3
-#define KN_OPERANDS_4(X) X(3)
-#define KN_MISSING_4(X)
-#else
-#define KN_OPERANDS_4(X)
-#define KN_MISSING_4(X) X(3)
-#endif
-#define KN_EACH_OPERAND(X) KN_OPERANDS_1(X) KN_OPERANDS_2(X) KN_OPERANDS_3(X) KN_OPERANDS_4(X)
-#define KN_EACH_MISSING(X) KN_MISSING_1(X) KN_MISSING_2(X) KN_MISSING_3(X) KN_MISSING_4(X)
 
 /* The first count lanes from memory, zero in the others. */
 KN_INLINE vector load_part(global const float *source, int count) {
@@ -144,70 +55,25 @@ KN_INLINE vector load_part(global const float *source, int count) {
     return load(0, part);
 }
 
-KN_INLINE vector operand(global const float *e, KN_INDEX e_column, KN_INDEX column, int count) {
-    if (e_column == 0) return e[0];
-    return count >= KN_WIDTH ? load(0, e + column) : load_part(e + column, count);
-}
-
-/* Stores one vector of a row of C: value goes to columns column to column + count - 1. row points to the row.
- */
-KN_INLINE void finish(vector value, global float *row, KN_INDEX column, int count, int add,
-                      int last KN_EACH_OPERAND(KN_FORMAL)) {
-    global float *out = row + column;
-    if (add) value += count >= KN_WIDTH ? load(0, out) : load_part(out, count);
-    if (last) {
-        KN_EACH_OPERAND(KN_VALUE);
-        KN_EACH_MISSING(KN_NOTHING);
-        value = KN_EPILOGUE(value, o0, o1, o2, o3);
-    }
+/* Stores one vector of C, for the columns from `column` on; count are left in this row. */
+KN_INLINE void finish(vector value, global float *row_start, KN_INDEX batch, KN_INDEX row, KN_INDEX column,
+                      int count, int add, int last KN_EPILOGUE_PARAMETERS) {
+    global float *out = row_start + column;
     if (count >= KN_WIDTH) {
+        if (add) value += load(0, out);
+        if (last) value = KN_EPILOGUE_VECTOR(value, batch, row, column);
         store(value, 0, out);
     } else {
         float part[KN_WIDTH];
+        if (add) value += load_part(out, count);
         store(value, 0, part);
         for (int i = 0; i < count; i++)
-            out[i] = part[i];
+            out[i] = last ? KN_EPILOGUE(part[i], batch, row, column + i) : part[i];
     }
 }
 
-/* ---- panels -------------------------------------------------------------------------------------------- */
+/* ---- panels ---------------------------------------------------------------- */
 
-/* W vectors transposed in registers: log2 W rounds, each weaving vector i with vector i + W/2. */
-KN_INLINE vector weave_low(vector a, vector b) {
-    vector c;
-    c.even = a.lo;
-    c.odd = b.lo;
-    return c;
-}
-KN_INLINE vector weave_high(vector a, vector b) {
-    vector c;
-    c.even = a.hi;
-    c.odd = b.hi;
-    return c;
-}
-#define KN_WEAVE(from, to, i, j, low, high)                                                                  \
-    const vector to##low = weave_low(from##i, from##j), to##high = weave_high(from##i, from##j);
-#define KN_LANES_4(X) X(0) X(1) X(2) X(3)
-#define KN_LANES_8(X) KN_LANES_4(X) X(4) X(5) X(6) X(7)
-#define KN_LANES_16(X) KN_LANES_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define KN_EACH_LANE(X) KN_JOIN(KN_LANES_, KN_WIDTH)(X)
-#if KN_WIDTH == 16
-#define KN_ROUND(from, to)                                                                                   \
-    KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \
-    KN_WEAVE(from, to, 1, 9, 2, 3)                                                                           \
-    KN_WEAVE(from, to, 2, 10, 4, 5)                                                                          \
-    KN_WEAVE(from, to, 3, 11, 6, 7) KN_WEAVE(from, to, 4, 12, 8, 9) KN_WEAVE(from, to, 5, 13, 10, 11)        \
-        KN_WEAVE(from, to, 6, 14, 12, 13) KN_WEAVE(from, to, 7, 15, 14, 15)
-#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, r) KN_ROUND(r, t)
-#elif KN_WIDTH == 8
-#define KN_ROUND(from, to)                                                                                   \
-    KN_WEAVE(from, to, 0, 4, 0, 1)                                                                           \
-    KN_WEAVE(from, to, 1, 5, 2, 3) KN_WEAVE(from, to, 2, 6, 4, 5) KN_WEAVE(from, to, 3, 7, 6, 7)
-#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, q) KN_ROUND(q, t)
-#else
-#define KN_ROUND(from, to) KN_WEAVE(from, to, 0, 2, 0, 1) KN_WEAVE(from, to, 1, 3, 2, 3)
-#define KN_TRANSPOSE(x) KN_ROUND(x, p) KN_ROUND(p, t)
-#endif
 #define KN_TRANSPOSED_LOAD(i)                                                                                \
     const vector x##i = load(0, b + (KN_INDEX)min(column + i, columns - 1) * b_column + k);
 #define KN_TRANSPOSED_STORE(i) store(t##i, 0, to + i * KN_COLUMNS);
@@ -251,7 +117,7 @@ KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict pa
                     panels + (KN_INDEX)p * k * KN_COLUMNS);
 }
 
-/* ---- the product --------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------- */
 
 #if KN_PACKED
 #define KN_PANEL global
@@ -292,10 +158,10 @@ KN_TILE(tile_4, KN_ROWS_4)
 KN_TILE(tile_1, KN_ROWS_1)
 
 KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b, global float *restrict c,
-                  KN_EACH_OPERAND(KN_PARAMETER) int m, int n, int k, KN_INDEX a_row, KN_INDEX a_column,
-                  KN_INDEX b_row, KN_INDEX b_column, KN_INDEX c_row, KN_INDEX c_part, int batch_inner,
-                  KN_INDEX a_outer, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer,
-                  KN_INDEX c_inner, int item_rows, int item_panels, int part_depth, int accumulate) {
+                  int m, int n, int k, KN_INDEX a_row, KN_INDEX a_column, KN_INDEX b_row, KN_INDEX b_column,
+                  KN_INDEX c_row, KN_INDEX c_part, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner,
+                  KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_rows,
+                  int item_panels, int part_depth, int accumulate KN_EPILOGUE_PARAMETERS) {
 #if !KN_PACKED
     local float chunk[KN_DEPTH * KN_COLUMNS];
 #endif
@@ -341,9 +207,9 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
                 for (int r = 0; r < rows; r++, i++) {
                     const KN_INDEX row = i;
                     for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++)
-                        finish(load(r * KN_VECTORS + v, result), c + row * c_row,
+                        finish(load(r * KN_VECTORS + v, result), c + row * c_row, batch, row,
                                (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH, columns - v * KN_WIDTH, add,
-                               last KN_EACH_OPERAND(KN_OPERAND));
+                               last KN_EPILOGUE_ARGUMENTS);
                 }
             }
         }
@@ -351,10 +217,10 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
 }
 
 /* C(M,N) = epilogue of the sum of `parts` matrices, added in order. */
-KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restrict c,
-                      KN_EACH_OPERAND(KN_PARAMETER) int m, int n, int parts, KN_INDEX source_row,
-                      KN_INDEX source_part, KN_INDEX source_batch, KN_INDEX c_row, int batch_inner,
-                      KN_INDEX c_outer, KN_INDEX c_inner, int item_rows, int item_columns, int accumulate) {
+KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restrict c, int m, int n, int parts,
+                      KN_INDEX source_row, KN_INDEX source_part, KN_INDEX source_batch, KN_INDEX c_row,
+                      int batch_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_rows, int item_columns,
+                      int accumulate KN_EPILOGUE_PARAMETERS) {
     const int batch = get_global_id(2), outer = batch / batch_inner, inner = batch % batch_inner;
     source += batch * source_batch;
     c += outer * c_outer + inner * c_inner;
@@ -367,12 +233,11 @@ KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restric
             vector sum = 0.0f;
             for (int part = 0; part < parts; part++, from += source_part)
                 sum += count >= KN_WIDTH ? load(0, from) : load_part(from, count);
-            finish(sum, c + row * c_row, column, count, accumulate, 1 KN_EACH_OPERAND(KN_OPERAND));
+            finish(sum, c + row * c_row, batch, row, column, count, accumulate, 1 KN_EPILOGUE_ARGUMENTS);
         }
 }
 
-/* ---- few rows, weights (N,K) ----------------------------------------------------------------------------
- */
+/* ---- few rows, weights (N,K) ----------------------------------------------- */
 
 KN_INLINE float sum_4(float4 x) {
     return (x.s0 + x.s2) + (x.s1 + x.s3);
@@ -387,8 +252,7 @@ KN_INLINE float sum_16(float16 x) {
 #define KN_THIN_ROW(row, v) vector sum##row##_##v = 0.0f;
 #define KN_THIN_START(row)                                                                                   \
     global const float *restrict a##row = a + row * a_row;                                                   \
-    KN_THIN_EACH(KN_THIN_ROW, row)
-#define KN_THIN_EACH(X, row) X(row, 0) X(row, 1) X(row, 2) X(row, 3)
+    KN_VECTORS_4(KN_THIN_ROW, row)
 #define KN_THIN_POINTER(row, v)                                                                              \
     global const float *restrict b##v = b + (KN_INDEX)min(v, columns - 1) * b_column;
 #define KN_THIN_LOAD(row, v) const vector right##v = load(0, b##v + k);
@@ -396,15 +260,15 @@ KN_INLINE float sum_16(float16 x) {
 #define KN_THIN_STEP(row)                                                                                    \
     {                                                                                                        \
         const vector left = load(0, a##row + k);                                                             \
-        KN_THIN_EACH(KN_ADD, row)                                                                            \
+        KN_VECTORS_4(KN_ADD, row)                                                                            \
     }
 #define KN_THIN_STEP_PART(row)                                                                               \
     {                                                                                                        \
         const vector left = load_part(a##row + k, depth - k);                                                \
-        KN_THIN_EACH(KN_ADD, row)                                                                            \
+        KN_VECTORS_4(KN_ADD, row)                                                                            \
     }
 #define KN_THIN_KEEP_ONE(row, v) result[row * KN_WIDTH + v] = KN_JOIN(sum_, KN_WIDTH)(sum##row##_##v);
-#define KN_THIN_KEEP(row) KN_THIN_EACH(KN_THIN_KEEP_ONE, row)
+#define KN_THIN_KEEP(row) KN_VECTORS_4(KN_THIN_KEEP_ONE, row)
 
 /* result (rows,4) = A(rows,depth) · B(depth,4), vectors along depth; columns beyond the last repeat it. */
 #define KN_THIN(name, each_row)                                                                              \
@@ -412,20 +276,19 @@ KN_INLINE float sum_16(float16 x) {
                         int columns, int depth, float *result) {                                             \
         int k = 0;                                                                                           \
         each_row(KN_THIN_START);                                                                             \
-        KN_THIN_EACH(KN_THIN_POINTER, 0);                                                                    \
+        KN_VECTORS_4(KN_THIN_POINTER, 0);                                                                    \
         for (; k + KN_WIDTH <= depth; k += KN_WIDTH) {                                                       \
-            KN_THIN_EACH(KN_THIN_LOAD, 0);                                                                   \
+            KN_VECTORS_4(KN_THIN_LOAD, 0);                                                                   \
             each_row(KN_THIN_STEP);                                                                          \
         }                                                                                                    \
         if (k < depth) {                                                                                     \
-            KN_THIN_EACH(KN_THIN_LOAD_PART, 0);                                                              \
+            KN_VECTORS_4(KN_THIN_LOAD_PART, 0);                                                              \
             each_row(KN_THIN_STEP_PART);                                                                     \
         }                                                                                                    \
         each_row(KN_THIN_KEEP);                                                                              \
     }
 #if KN_WIDTH == 8
 #define KN_THIN_ROWS 2 /* 16 registers */
-#define KN_ROWS_2(X) X(0) X(1)
 #else
 #define KN_THIN_ROWS 4
 #endif
@@ -433,10 +296,10 @@ KN_THIN(thin_rows, KN_JOIN(KN_ROWS_, KN_THIN_ROWS))
 KN_THIN(thin_1, KN_ROWS_1)
 
 KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restrict b,
-                       global float *restrict c, KN_EACH_OPERAND(KN_PARAMETER) int m, int n, int k,
-                       KN_INDEX a_row, KN_INDEX b_column, KN_INDEX c_row, int batch_inner, KN_INDEX a_outer,
-                       KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer,
-                       KN_INDEX c_inner, int item_columns, int accumulate) {
+                       global float *restrict c, int m, int n, int k, KN_INDEX a_row, KN_INDEX b_column,
+                       KN_INDEX c_row, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner, KN_INDEX b_outer,
+                       KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_columns,
+                       int accumulate KN_EPILOGUE_PARAMETERS) {
     float result[KN_THIN_ROWS * KN_WIDTH] = {0.0f};
     const int batch = get_global_id(2), outer = batch / batch_inner, inner = batch % batch_inner;
     a += outer * a_outer + inner * a_inner;
@@ -456,8 +319,8 @@ KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restr
             }
             for (int r = 0; r < rows; r++, i++) {
                 const KN_INDEX row = i;
-                finish(load(r, result), c + row * c_row, column, count, accumulate,
-                       1 KN_EACH_OPERAND(KN_OPERAND));
+                finish(load(r, result), c + row * c_row, batch, row, column, count, accumulate,
+                       1 KN_EPILOGUE_ARGUMENTS);
             }
         }
     }

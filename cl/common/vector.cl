@@ -1,0 +1,64 @@
+/* What the kernels for wide-vector devices (CPUs) share: a work-item is a loop over vectors as wide as the
+ * device's, with work-groups of (1,1,1). Tiles of rows times KN_COLUMNS numbers stay in registers; they are
+ * written with macros that repeat, since arrays of vectors do not reach registers on every compiler.
+ *
+ * Defines, with their defaults:
+ *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
+ *   KN_VECTORS 4    vectors in a row of a tile: 4, 3, 2 or 1; 2 (default) or 1 for KN_WIDTH 8, with its 16
+ *                   registers. Panels are KN_COLUMNS = KN_WIDTH * KN_VECTORS wide: what packs and what
+ *                   multiplies must agree
+ *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
+ *   KN_EPILOGUE_VECTOR(v, outer, middle, inner), KN_EPILOGUE(v, outer, middle, inner)
+ *                   pointwise work on a vector of results, or on one, before it is stored
+ *   KN_EPILOGUE_PARAMETERS, KN_EPILOGUE_ARGUMENTS
+ *                   what they need: the end of a parameter list, and of an argument list that passes it on */
+#ifndef KN_VECTOR_CL
+#define KN_VECTOR_CL
+#ifndef KN_WIDTH
+#define KN_WIDTH 16
+#endif
+#ifndef KN_VECTORS
+#if KN_WIDTH == 8
+#define KN_VECTORS 2
+#else
+#define KN_VECTORS 4
+#endif
+#endif
+#ifndef KN_INDEX
+#define KN_INDEX int
+#endif
+#ifndef KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE_ARGUMENTS
+#endif
+#ifndef KN_EPILOGUE
+#define KN_EPILOGUE(v, outer, middle, inner) (v)
+#endif
+#ifndef KN_EPILOGUE_VECTOR
+#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
+#endif
+
+#define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
+#define KN_JOIN_(a, b) a##b
+#define KN_JOIN(a, b) KN_JOIN_(a, b)
+#define KN_INLINE static inline __attribute__((always_inline))
+
+typedef KN_JOIN(float, KN_WIDTH) vector;
+#define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
+#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
+/* The hint keeps runtimes from making vectors out of work-items. */
+#define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
+
+/* Repetition: X(row) for the rows of a tile, X(row, v) for the vectors of a row. */
+#define KN_ROWS_1(X) X(0)
+#define KN_ROWS_2(X) KN_ROWS_1(X) X(1)
+#define KN_ROWS_4(X) KN_ROWS_2(X) X(2) X(3)
+#define KN_ROWS_6(X) KN_ROWS_4(X) X(4) X(5)
+#define KN_ROWS_8(X) KN_ROWS_6(X) X(6) X(7)
+#define KN_ROWS_12(X) KN_ROWS_8(X) X(8) X(9) X(10) X(11)
+#define KN_VECTORS_1(X, row) X(row, 0)
+#define KN_VECTORS_2(X, row) KN_VECTORS_1(X, row) X(row, 1)
+#define KN_VECTORS_3(X, row) KN_VECTORS_2(X, row) X(row, 2)
+#define KN_VECTORS_4(X, row) KN_VECTORS_3(X, row) X(row, 3)
+#define KN_EACH(X, row) KN_JOIN(KN_VECTORS_, KN_VECTORS)(X, row)
+#endif
