@@ -173,12 +173,11 @@ static void size_by_part(kn_step *step, const dealing *deal) {
 }
 
 static void size_by_channel(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
-    kn_step_size1(step, (size_t)deal->form.channels, lowering->target->wide_vector ? 1 : kn_power_of_two(deal->form.channels, kn_group_items(lowering->target)));
+    kn_step_size_free(step, deal->form.channels, lowering->target);
 }
 
 static void size_by_element(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
-    size_t items = lowering->target->wide_vector ? 1 : kn_power_of_two(deal->count, kn_group_items(lowering->target));
-    kn_step_size1(step, (size_t)kn_divide_up(deal->count, deal->share), items);
+    kn_step_size_free(step, kn_divide_up(deal->count, deal->share), lowering->target);
 }
 
 static kn_status lower_norm(kn_lowering *lowering) {

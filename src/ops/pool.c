@@ -170,8 +170,7 @@ static kn_status lower(kn_lowering *lowering) {
     const int64_t numbers[] = {form.height,    form.width,     form.out_height, form.out_width, form.window[0],
                                form.window[1], form.stride[0], form.stride[1],  form.padding[0], form.padding[1]};
     for (size_t i = 0; i < KN_COUNT_OF(numbers); i++) kn_step_int(step, numbers[i]);
-    size_t items = target->wide_vector ? 1 : kn_power_of_two(total, kn_group_items(target));
-    kn_step_size1(step, (size_t)kn_divide_up(total, share), items);
+    kn_step_size_free(step, kn_divide_up(total, share), target);
     return kn_step_end(step, lowering);
 }
 

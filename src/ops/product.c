@@ -65,6 +65,10 @@ void kn_product_size(kn_step *step, const kn_product *product) {
     kn_step_size3(step, global, (const size_t[3]){product->items, 1, 1});
 }
 
+void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
+    kn_step_size1(step, (size_t)(target->wide_vector ? items : kn_round_up(items, 64)), 0);
+}
+
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
                             void (*define)(kn_step *step, const kn_lowering *lowering, const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner) {
@@ -78,7 +82,7 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, co
     kn_step_index(step, middle);
     kn_step_index(step, inner);
     kn_step_epilogue(step, lowering);
-    kn_step_size1(step, (size_t)elements, kn_power_of_two(elements, kn_group_items(lowering->target)));
+    kn_step_size_free(step, elements, lowering->target);
     return kn_step_end(step, lowering);
 }
 
