@@ -346,9 +346,9 @@ static kn_status emit(kernel_text *writing) {
         size_t shares = (size_t)(count / 4096);
         kn_step_size1(step, count ? shares < 1 ? 1 : shares > 16 ? 16 : shares : 0, 1);
     } else {
-        size_t local = target->work_group_items < 64 ? target->work_group_items : 64;
-        size_t items = count > 262144 ? 262144 : (size_t)count;
-        kn_step_size1(step, items, local);
+        /* Any size of work-group will do: what the kernel allows is known when it is compiled. */
+        size_t items = count > 262144 ? 262144 : (size_t)(count + 63) / 64 * 64;
+        kn_step_size1(step, items, 0);
     }
     return kn_step_end(step, &lowering);
 }
