@@ -4,15 +4,17 @@
  *   KN_LABELS    1  1: class numbers (int); 0: distributions (KN_T)
  *   KN_T     float  type of x        KN_A  float  type of the computation and of what is kept for a row
  *   KN_INDEX   int  type of indices
- *   KN_WIDTH     0  0: many threads (defines of common/lanes.cl); lanes of a vector (4, 8, 16): few work-items
+ *   KN_WIDTH     0  0: many threads (defines of common/lanes.cl); lanes of a vector (4, 8, 16): few
+ * work-items
  *
  *   kn_cross_entropy(x, target, most, log_sum, loss, rows, classes, smoothing, share)
  *     most: the largest x of a row; log_sum: log(sum(exp(x - most))); loss: of the row. Each is (rows)
  *   kn_cross_entropy_gradient(x, target, most, log_sum, g, dx, rows, classes, smoothing, share)
  *     g is the gradient of the mean of the losses, one number
- *   kn_hits(x, target, hit, rows, classes, share)   1 where the largest x is the target's (the first of several), else 0
- * Label smoothing mixes the target with the uniform distribution. A class number that does not exist gives NaN.
- * Many threads: groups of KN_ITEMS, KN_SLOTS rows each. Few: work-item i has the rows from i * share on. */
+ *   kn_hits(x, target, hit, rows, classes, share)   1 where the largest x is the target's (the first of
+ * several), else 0 Label smoothing mixes the target with the uniform distribution. A class number that does
+ * not exist gives NaN. Many threads: groups of KN_ITEMS, KN_SLOTS rows each. Few: work-item i has the rows
+ * from i * share on. */
 #ifndef KN_LABELS
 #define KN_LABELS 1
 #endif
@@ -35,7 +37,7 @@ typedef int kn_target;
 #define KN_SHARE(j) ((KN_INDEX)label == (j) ? 1 - smoothing + even : even)
 #else
 typedef KN_T kn_target;
-#define KN_TARGET_OF(row) (target + (row) * classes)
+#define KN_TARGET_OF(row) (target + (row)*classes)
 #define KN_SHARE(j) ((1 - smoothing) * (KN_A)target[j] + even)
 #endif
 
@@ -53,10 +55,10 @@ KN_TREE(kn_tree_sum, KN_SUM_OF)
     const KN_INDEX length = row < rows ? classes : 0;                                                        \
     x += (row < rows ? row : 0) * classes;
 
-kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_target *restrict target,
-                             global KN_A *restrict most, global KN_A *restrict log_sum, global KN_A *restrict loss,
-                             const KN_INDEX rows, const KN_INDEX classes, const float smoothing,
-                             const KN_INDEX share) {
+KN_WORK_GROUP kernel void
+kn_cross_entropy(global const KN_T *restrict x, global const kn_target *restrict target,
+                 global KN_A *restrict most, global KN_A *restrict log_sum, global KN_A *restrict loss,
+                 const KN_INDEX rows, const KN_INDEX classes, const float smoothing, const KN_INDEX share) {
     KN_ROW_OF_GROUP
     const KN_A even = smoothing / (KN_A)classes;
     KN_A largest = -INFINITY;
@@ -97,10 +99,11 @@ kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_targ
     loss[row] = mass * sum + far;
 }
 
-kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global const kn_target *restrict target,
-                                      global const KN_A *restrict most, global const KN_A *restrict log_sum,
-                                      global const KN_A *restrict g, global KN_T *restrict dx, const KN_INDEX rows,
-                                      const KN_INDEX classes, const float smoothing, const KN_INDEX share) {
+KN_WORK_GROUP kernel void
+kn_cross_entropy_gradient(global const KN_T *restrict x, global const kn_target *restrict target,
+                          global const KN_A *restrict most, global const KN_A *restrict log_sum,
+                          global const KN_A *restrict g, global KN_T *restrict dx, const KN_INDEX rows,
+                          const KN_INDEX classes, const float smoothing, const KN_INDEX share) {
     KN_ROW_OF_GROUP
     const KN_A even = smoothing / (KN_A)classes;
     target = KN_TARGET_OF(row < rows ? row : 0);
@@ -120,8 +123,9 @@ kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global cons
         dx[j] = (KN_T)(scale * (mass * exp((KN_A)x[j] - largest - sum) - KN_SHARE(j)));
 }
 
-kernel void kn_hits(global const KN_T *restrict x, global const int *restrict target, global KN_A *restrict hit,
-                    const KN_INDEX rows, const KN_INDEX classes, const KN_INDEX share) {
+KN_WORK_GROUP kernel void kn_hits(global const KN_T *restrict x, global const int *restrict target,
+                                  global KN_A *restrict hit, const KN_INDEX rows, const KN_INDEX classes,
+                                  const KN_INDEX share) {
     KN_ROW_OF_GROUP
     local KN_INDEX places[KN_ITEMS];
     KN_A best = -INFINITY;
@@ -161,9 +165,9 @@ static KN_A kn_row_even(global const KN_T *restrict x, const KN_INDEX classes, c
 }
 
 kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_target *restrict target,
-                             global KN_A *restrict most, global KN_A *restrict log_sum, global KN_A *restrict loss,
-                             const KN_INDEX rows, const KN_INDEX classes, const float smoothing,
-                             const KN_INDEX share) {
+                             global KN_A *restrict most, global KN_A *restrict log_sum,
+                             global KN_A *restrict loss, const KN_INDEX rows, const KN_INDEX classes,
+                             const float smoothing, const KN_INDEX share) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     const KN_A even = smoothing / (KN_A)classes;
     x += first * classes;
@@ -197,8 +201,9 @@ kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_targ
 
 kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global const kn_target *restrict target,
                                       global const KN_A *restrict most, global const KN_A *restrict log_sum,
-                                      global const KN_A *restrict g, global KN_T *restrict dx, const KN_INDEX rows,
-                                      const KN_INDEX classes, const float smoothing, const KN_INDEX share) {
+                                      global const KN_A *restrict g, global KN_T *restrict dx,
+                                      const KN_INDEX rows, const KN_INDEX classes, const float smoothing,
+                                      const KN_INDEX share) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     const KN_A even = smoothing / (KN_A)classes, scale = g[0] / (KN_A)rows;
     x += first * classes;
@@ -222,7 +227,8 @@ kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global cons
         for (; j < classes; j++)
             mass += KN_SHARE(j);
         for (j = 0; j + KN_WIDTH <= classes; j += KN_WIDTH)
-            KN_STORE(scale * (mass * exp(KN_LOAD(x + j) - shift - sum) - ((1 - smoothing) * KN_LOAD(target + j) + even)),
+            KN_STORE(scale * (mass * exp(KN_LOAD(x + j) - shift - sum) -
+                              ((1 - smoothing) * KN_LOAD(target + j) + even)),
                      dx + j);
         for (; j < classes; j++)
             dx[j] = (KN_T)(scale * (mass * exp((KN_A)x[j] - shift - sum) - KN_SHARE(j)));
@@ -231,8 +237,9 @@ kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global cons
     }
 }
 
-kernel void kn_hits(global const KN_T *restrict x, global const int *restrict target, global KN_A *restrict hit,
-                    const KN_INDEX rows, const KN_INDEX classes, const KN_INDEX share) {
+kernel void kn_hits(global const KN_T *restrict x, global const int *restrict target,
+                    global KN_A *restrict hit, const KN_INDEX rows, const KN_INDEX classes,
+                    const KN_INDEX share) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     for (KN_INDEX row = first; row < last; row++) {
         KN_A best = -INFINITY;

@@ -31,6 +31,7 @@
         stride *= source##i;                                                                                 \
         place /= size##i;                                                                                    \
     }
+
 kernel void kn_pad(global const KN_T *restrict in, global KN_T *restrict out, const float value,
                    const KN_INDEX count KN_AXIS(0) KN_OUTER(KN_AXIS)) {
     const KN_INDEX element = (KN_INDEX)get_global_id(0);

@@ -3,18 +3,17 @@
  *
  *   KN_KIND      0  0: sum, 1: maximum, 2: minimum
  *   KN_START        what an empty reduction gives; fits KN_KIND and KN_A
- *   KN_T     float  type of the source         KN_A  float  type of the reduction        KN_R  float  of the result
- *   KN_KEPT, KN_REDUCED  1  runs of each kind, 1 to 4
- *   KN_DIVIDE    0  1: results are divided by `divisor`
- *   KN_INDEX   int  type of indices
- *   KN_WIDTH     0  0: kn_reduce, for many threads (defines of common/lanes.cl);
- *                   lanes of a vector (4, 8, 16): kn_reduce_rows and kn_reduce_columns, for few work-items
+ *   KN_T     float  type of the source         KN_A  float  type of the reduction        KN_R  float  of the
+ * result KN_KEPT, KN_REDUCED  1  runs of each kind, 1 to 4 KN_DIVIDE    0  1: results are divided by
+ * `divisor` KN_INDEX   int  type of indices KN_WIDTH     0  0: kn_reduce, for many threads (defines of
+ * common/lanes.cl); lanes of a vector (4, 8, 16): kn_reduce_rows and kn_reduce_columns, for few work-items
  *
- * A result is made of `count` elements, in parts of `part`: part p of result o is stored at out[p * outputs + o].
- * How results are dealt to work-items does not change a bit; the parts come from the shape alone.
+ * A result is made of `count` elements, in parts of `part`: part p of result o is stored at out[p * outputs +
+ * o]. How results are dealt to work-items does not change a bit; the parts come from the shape alone.
  *   kn_reduce          groups of KN_ITEMS; global size (ceil(outputs / KN_SLOTS) * KN_ITEMS, parts)
- *   kn_reduce_rows     reduced axis 0 is contiguous; work-item i makes parts i * share … of all outputs * parts
- *   kn_reduce_columns  kept axis 0 is contiguous; a task is KN_COLUMNS neighbouring results of one part */
+ *   kn_reduce_rows     reduced axis 0 is contiguous; work-item i makes parts i * share … of all outputs *
+ * parts kn_reduce_columns  kept axis 0 is contiguous; a task is KN_COLUMNS neighbouring results of one part
+ */
 #ifndef KN_KIND
 #define KN_KIND 0
 #endif
@@ -63,10 +62,10 @@
 
 #define KN_AXES                                                                                              \
     const KN_INDEX kept0, const KN_INDEX kept_stride0, const KN_INDEX kept1, const KN_INDEX kept_stride1,    \
-        const KN_INDEX kept2, const KN_INDEX kept_stride2, const KN_INDEX kept3, const KN_INDEX kept_stride3, \
-        const KN_INDEX reduced0, const KN_INDEX reduced_stride0, const KN_INDEX reduced1,                    \
-        const KN_INDEX reduced_stride1, const KN_INDEX reduced2, const KN_INDEX reduced_stride2,             \
-        const KN_INDEX reduced3, const KN_INDEX reduced_stride3
+        const KN_INDEX kept2, const KN_INDEX kept_stride2, const KN_INDEX kept3,                             \
+        const KN_INDEX kept_stride3, const KN_INDEX reduced0, const KN_INDEX reduced_stride0,                \
+        const KN_INDEX reduced1, const KN_INDEX reduced_stride1, const KN_INDEX reduced2,                    \
+        const KN_INDEX reduced_stride2, const KN_INDEX reduced3, const KN_INDEX reduced_stride3
 
 /* Where element i of axes with these sizes and strides stands; the last size is not asked for. */
 #define KN_OFFSET_1(i, s0, t0, s1, t1, s2, t2, s3, t3) ((i) * (t0))
@@ -83,14 +82,16 @@
     (i, kept0, kept_stride0, kept1, kept_stride1, kept2, kept_stride2, kept3, kept_stride3)
 #define KN_REDUCED_OFFSET(i)                                                                                 \
     KN_PASTE(KN_OFFSET_, KN_REDUCED)                                                                         \
-    (i, reduced0, reduced_stride0, reduced1, reduced_stride1, reduced2, reduced_stride2, reduced3, reduced_stride3)
+    (i, reduced0, reduced_stride0, reduced1, reduced_stride1, reduced2, reduced_stride2, reduced3,           \
+     reduced_stride3)
 
 #if KN_WIDTH == 0
 
 KN_TREE(kn_tree, KN_COMBINE)
 
-kernel void kn_reduce(global const KN_T *restrict in, global KN_R *restrict out, const KN_INDEX outputs,
-                      const KN_INDEX count, const KN_INDEX part, const KN_INDEX divisor, KN_AXES) {
+KN_WORK_GROUP kernel void kn_reduce(global const KN_T *restrict in, global KN_R *restrict out,
+                                    const KN_INDEX outputs, const KN_INDEX count, const KN_INDEX part,
+                                    const KN_INDEX divisor, KN_AXES) {
     local KN_A scratch[KN_ITEMS];
     const int lane = KN_LANE, slot = KN_SLOT;
     const KN_INDEX output = (KN_INDEX)get_group_id(0) * KN_SLOTS + slot;
@@ -111,8 +112,7 @@ kernel void kn_reduce(global const KN_T *restrict in, global KN_R *restrict out,
 
 typedef KN_PASTE(KN_A, KN_WIDTH) kn_vector;
 #define KN_LOAD(p) KN_PASTE(KN_PASTE(convert_, KN_A), KN_WIDTH)(KN_PASTE(vload, KN_WIDTH)(0, p))
-#define KN_STORE(v, p)                                                                                       \
-    KN_PASTE(vstore, KN_WIDTH)(KN_PASTE(KN_PASTE(convert_, KN_R), KN_WIDTH)(v), 0, p)
+#define KN_STORE(v, p) KN_PASTE(vstore, KN_WIDTH)(KN_PASTE(KN_PASTE(convert_, KN_R), KN_WIDTH)(v), 0, p)
 #if KN_DIVIDE
 #define KN_FINISH_VECTOR(v) ((v) / (KN_A)divisor)
 #else
@@ -180,7 +180,8 @@ kernel void kn_reduce_rows(global const KN_T *restrict in, global KN_R *restrict
 }
 
 /* One vector of results, elements `begin` to `end` - 1 of each. */
-static kn_vector kn_column(global const KN_T *restrict in, const KN_INDEX begin, const KN_INDEX end, KN_AXES) {
+static kn_vector kn_column(global const KN_T *restrict in, const KN_INDEX begin, const KN_INDEX end,
+                           KN_AXES) {
     kn_vector total = (kn_vector)(KN_START);
     for (KN_INDEX i = begin; i < end;) {
         const KN_INDEX length = min(min(reduced0 - i % reduced0, end - i), (KN_INDEX)KN_COLUMN_RUN);
@@ -216,13 +217,15 @@ static KN_A kn_single(global const KN_T *restrict in, const KN_INDEX begin, cons
     kept0, kept_stride0, kept1, kept_stride1, kept2, kept_stride2, kept3, kept_stride3, reduced0,            \
         reduced_stride0, reduced1, reduced_stride1, reduced2, reduced_stride2, reduced3, reduced_stride3
 
-kernel void kn_reduce_columns(global const KN_T *restrict in, global KN_R *restrict out, const KN_INDEX outputs,
-                              const KN_INDEX count, const KN_INDEX part, const KN_INDEX divisor,
-                              const KN_INDEX parts, const KN_INDEX share, KN_AXES) {
+kernel void kn_reduce_columns(global const KN_T *restrict in, global KN_R *restrict out,
+                              const KN_INDEX outputs, const KN_INDEX count, const KN_INDEX part,
+                              const KN_INDEX divisor, const KN_INDEX parts, const KN_INDEX share, KN_AXES) {
     const KN_INDEX blocks = (kept0 + KN_COLUMNS - 1) / KN_COLUMNS, rows = outputs / kept0;
-    const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(first + share, blocks * rows * parts);
+    const KN_INDEX first = (KN_INDEX)get_global_id(0) * share,
+                   last = min(first + share, blocks * rows * parts);
     for (KN_INDEX task = first; task < last; task++) {
-        const KN_INDEX row = task / blocks % rows, begin = task / blocks / rows * part, end = min(count, begin + part);
+        const KN_INDEX row = task / blocks % rows, begin = task / blocks / rows * part,
+                       end = min(count, begin + part);
         KN_INDEX column = task % blocks * KN_COLUMNS;
         const KN_INDEX stop = min(kept0, column + KN_COLUMNS);
         global const KN_T *from = in + KN_KEPT_OFFSET(row * kept0);

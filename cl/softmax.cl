@@ -4,7 +4,8 @@
  *   KN_LOG       0  1: log-softmax
  *   KN_T     float  type of the arrays        KN_A  float  type of the computation
  *   KN_INDEX   int  type of indices
- *   KN_WIDTH     0  0: many threads (defines of common/lanes.cl); lanes of a vector (4, 8, 16): few work-items
+ *   KN_WIDTH     0  0: many threads (defines of common/lanes.cl); lanes of a vector (4, 8, 16): few
+ * work-items
  *
  *   kn_softmax(x, y, rows, count, inner, share)                 y = exp(x - max) / sum, or its logarithm
  *   kn_softmax_gradient(y, g, dx, rows, count, inner, share)    dx = y (g - sum(g y)), or g - exp(y) sum(g)
@@ -43,8 +44,9 @@
 KN_TREE(kn_tree_max, KN_LARGER)
 KN_TREE(kn_tree_sum, KN_SUM_OF)
 
-kernel void kn_softmax(global const KN_T *restrict x, global KN_T *restrict y, const KN_INDEX rows,
-                       const KN_INDEX count, const KN_INDEX inner, const KN_INDEX share) {
+KN_WORK_GROUP kernel void kn_softmax(global const KN_T *restrict x, global KN_T *restrict y,
+                                     const KN_INDEX rows, const KN_INDEX count, const KN_INDEX inner,
+                                     const KN_INDEX share) {
     local KN_A scratch[KN_ITEMS];
     const int lane = KN_LANE, slot = KN_SLOT;
     const KN_INDEX row = (KN_INDEX)get_group_id(0) * KN_SLOTS + slot;
@@ -67,9 +69,10 @@ kernel void kn_softmax(global const KN_T *restrict x, global KN_T *restrict y, c
         y[start + i * inner] = (KN_T)KN_RESULT((KN_A)x[start + i * inner], most, sum);
 }
 
-kernel void kn_softmax_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
-                                global KN_T *restrict dx, const KN_INDEX rows, const KN_INDEX count,
-                                const KN_INDEX inner, const KN_INDEX share) {
+KN_WORK_GROUP kernel void kn_softmax_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
+                                              global KN_T *restrict dx, const KN_INDEX rows,
+                                              const KN_INDEX count, const KN_INDEX inner,
+                                              const KN_INDEX share) {
     local KN_A scratch[KN_ITEMS];
     const int lane = KN_LANE, slot = KN_SLOT;
     const KN_INDEX row = (KN_INDEX)get_group_id(0) * KN_SLOTS + slot;
@@ -102,8 +105,8 @@ static void kn_row(global const KN_T *restrict x, global KN_T *restrict y, const
         y[i] = (KN_T)KN_RESULT((KN_A)x[i], most, sum);
 }
 
-static void kn_row_gradient(global const KN_T *restrict y, global const KN_T *restrict g, global KN_T *restrict dx,
-                            const KN_INDEX count) {
+static void kn_row_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
+                            global KN_T *restrict dx, const KN_INDEX count) {
     KN_A sum = 0;
     KN_INDEX i = 0;
     if (count >= KN_WIDTH) {

@@ -5,9 +5,9 @@
  *   KN_INDEX   int  type of indices
  *
  *   kn_strided(in, out, in_offset, out_offset, count, AXES)              one work-item per element of `count`
- *   kn_strided_rows(in, out, in_offset, out_offset, rows, share, AXES)   work-item i walks the rows (axis 0) from
- *                                                                        i * share on: for few work-items
- * AXES is, from the innermost out, (size, in_stride, out_stride) for each of the KN_AXES. */
+ *   kn_strided_rows(in, out, in_offset, out_offset, rows, share, AXES)   work-item i walks the rows (axis 0)
+ * from i * share on: for few work-items AXES is, from the innermost out, (size, in_stride, out_stride) for
+ * each of the KN_AXES. */
 #ifndef KN_T
 #define KN_T uint
 #endif
@@ -25,6 +25,7 @@
     in += place % size##i * in_stride##i;                                                                    \
     out += place % size##i * out_stride##i;                                                                  \
     place /= size##i;
+
 kernel void kn_strided(global const KN_T *restrict in, global KN_T *restrict out, const KN_INDEX in_offset,
                        const KN_INDEX out_offset, const KN_INDEX count KN_AXIS(0) KN_OUTER(KN_AXIS)) {
     KN_INDEX place = (KN_INDEX)get_global_id(0);

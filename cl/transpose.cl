@@ -5,8 +5,8 @@
  *   KN_TILE     16  edge of a tile (many threads: a power of two, and KN_TILE squared work-items in a group)
  *   KN_INDEX   int  type of indices
  *
- *   kn_transpose(in, out, a, b, in_stride, out_stride, BATCH)        many threads: tiles through local memory, groups of
- *     (KN_TILE, KN_TILE, 1); global size (b and a rounded up to tiles, batch)
+ *   kn_transpose(in, out, a, b, in_stride, out_stride, BATCH)        many threads: tiles through local
+ * memory, groups of (KN_TILE, KN_TILE, 1); global size (b and a rounded up to tiles, batch)
  *   kn_transpose_wide(in, out, a, b, in_stride, out_stride, BATCH)   few: a work-item per tile; global size
  *     (ceil(b / KN_TILE), ceil(a / KN_TILE), batch)
  * in_stride is that of a, out_stride that of b. BATCH is, from the innermost out, six times (size, in_stride,
@@ -36,8 +36,9 @@
     KN_STEP(4)                                                                                               \
     KN_STEP(5)
 
-kernel void kn_transpose(global const KN_T *restrict in, global KN_T *restrict out, const KN_INDEX a,
-                         const KN_INDEX b, const KN_INDEX in_stride, const KN_INDEX out_stride, KN_BATCH) {
+__attribute__((reqd_work_group_size(KN_TILE, KN_TILE, 1))) kernel void
+kn_transpose(global const KN_T *restrict in, global KN_T *restrict out, const KN_INDEX a, const KN_INDEX b,
+             const KN_INDEX in_stride, const KN_INDEX out_stride, KN_BATCH) {
     local KN_T tile[KN_TILE][KN_TILE + 1];
     const int x = get_local_id(0), y = get_local_id(1);
     const KN_INDEX b0 = (KN_INDEX)get_group_id(0) * KN_TILE, a0 = (KN_INDEX)get_group_id(1) * KN_TILE;
@@ -48,7 +49,8 @@ kernel void kn_transpose(global const KN_T *restrict in, global KN_T *restrict o
 }
 
 kernel void kn_transpose_wide(global const KN_T *restrict in, global KN_T *restrict out, const KN_INDEX a,
-                              const KN_INDEX b, const KN_INDEX in_stride, const KN_INDEX out_stride, KN_BATCH) {
+                              const KN_INDEX b, const KN_INDEX in_stride, const KN_INDEX out_stride,
+                              KN_BATCH) {
     const KN_INDEX b0 = (KN_INDEX)get_global_id(0) * KN_TILE, a0 = (KN_INDEX)get_global_id(1) * KN_TILE;
     const KN_INDEX b1 = min(b, b0 + KN_TILE), a1 = min(a, a0 + KN_TILE);
     KN_FIND_MATRIX

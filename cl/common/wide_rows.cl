@@ -19,8 +19,7 @@
 #define KN_PASTE(a, b) KN_PASTE_(a, b)
 typedef KN_PASTE(KN_A, KN_WIDTH) kn_vector;
 #define KN_LOAD(p) KN_PASTE(KN_PASTE(convert_, KN_A), KN_WIDTH)(KN_PASTE(vload, KN_WIDTH)(0, p))
-#define KN_STORE(v, p)                                                                                       \
-    KN_PASTE(vstore, KN_WIDTH)(KN_PASTE(KN_PASTE(convert_, KN_T), KN_WIDTH)(v), 0, p)
+#define KN_STORE(v, p) KN_PASTE(vstore, KN_WIDTH)(KN_PASTE(KN_PASTE(convert_, KN_T), KN_WIDTH)(v), 0, p)
 #define KN_STORE_LANES(v, lanes) KN_PASTE(vstore, KN_WIDTH)(v, 0, lanes)
 
 /* NaN wins over any number. */

@@ -122,7 +122,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
         kn_step_size1(step, (size_t)divide_up(rows, share), 1);
     } else {
         kn_step_index(step, elements);
-        kn_step_size1(step, (size_t)elements, kn_group_items(lowering->target));
+        kn_step_size1(step, (size_t)elements, 0);
     }
     for (int i = 0; i < count; i++)
         write_axis(step, axes[i]);
@@ -173,7 +173,7 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
         kn_step_size1(step, (size_t)divide_up(rows, share), 1);
     } else {
         kn_step_index(step, elements);
-        kn_step_size1(step, (size_t)elements, kn_group_items(lowering->target));
+        kn_step_size1(step, (size_t)elements, 0);
     }
     for (int i = 0; i < count; i++) {
         kn_step_index(step, axes[i].size);

@@ -89,8 +89,9 @@ static void check_step(const kn_step *step, const kn_node *node, const kn_target
     size_t items = 1;
     if (step->kind != KN_STEP_KERNEL) return;
     for (int d = 0; d < step->dimensions; d++) {
-        items *= step->local[d];
-        if (!step->global[d] || !step->local[d] || step->global[d] % step->local[d])
+        size_t local = step->local[d] ? step->local[d] : 1; /* 0: the plan chooses */
+        items *= local;
+        if (!step->global[d] || step->global[d] % local)
             fail_msg("%s launches %zu in groups of %zu", node->operator->name, step->global[d],
                      step->local[d]);
     }
