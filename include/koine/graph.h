@@ -3,7 +3,8 @@
  * Values know their graph, and a builder call given a failed value answers a failed value: build
  * first, check once with kn_graph_status, or let the session or trainer made from it say what
  * was wrong. Shapes are texts: "batch,1,28,28"; a word is a symbol that gets its number when the
- * graph is used, "" is a scalar; sums, differences, products and quotients of symbols are allowed.
+ * graph is used, "" is a scalar; sums, differences, products and quotients (rounded down) of symbols are
+ * allowed. Sizes that are different expressions do not fit each other, whatever their numbers will be.
  *
  * Lifetime: values and nodes live as long as their graph. A graph may be destroyed once sessions
  * and trainers have been made from it: they keep what they need.
@@ -62,9 +63,10 @@ KN_API void kn_freeze(kn_value *parameter);
 /* Names made from here on begin with "name."; scopes nest. */
 KN_API void kn_scope_begin(kn_graph *graph, const char *name);
 KN_API void kn_scope_end(kn_graph *graph);
-/* Gives a value a name of its own (in the current scope), by which it can be fetched. Returns the value. */
+/* Gives a value a name of its own (in the current scope), by which it can be fetched. Returns the value.
+ * Inputs and parameters keep the name that they were made with. */
 KN_API kn_value *kn_name(kn_value *value, const char *name);
-/* Marks a value as one of the graph's outputs. Returns the value. */
+/* Marks a value as one of the graph's outputs, named as by kn_name; NULL keeps its name. Returns the value. */
 KN_API kn_value *kn_output(kn_value *value, const char *name);
 
 /* Any operator by its name, attributes as text ("stride=2 padding=1"); NULL text for defaults. */

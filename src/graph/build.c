@@ -127,6 +127,29 @@ void kn_node_cost(const kn_node *node, kn_cost *cost) {
     }
 }
 
+/* Kernels compute whole numbers as whole numbers, so a row that makes fractions of them is refused. */
+static kn_status check_whole(const kn_shape_call *call, kn_dtype dtype) {
+    const kn_operator *row = call->row;
+    kn_arena arena;
+    kn_expression *expression = NULL;
+    kn_arena_init(&arena, &call->graph->host);
+    kn_status status = kn_expression_parse(&arena, row->value, &expression, call->error);
+    bool whole = status == KN_OK && kn_expression_whole(expression);
+    for (int i = 0; whole && i < expression->name_count; i++)
+        whole = strcmp(expression->names[i], "uniform") != 0;
+    for (int i = 0; whole && i < row->attribute_count; i++) {
+        double number = call->attributes[i].number;
+        if (kn_expression_reads(expression, row->attributes[i].name)) whole = number == floor(number);
+    }
+    kn_arena_finish(&arena);
+    if (status == KN_OK && !whole)
+        return kn_fail(
+            call->error, KN_ERROR_DTYPE,
+            "%s '%s': the input is %s, and the result has fractions; cast the input to float32 first",
+            row->name, call->name, kn_dtype_name(dtype));
+    return status;
+}
+
 /* The usual rule of a pointwise row: shapes broadcast, types agree. */
 static kn_status pointwise_shape(kn_shape_call *call) {
     const kn_operator *row = call->row;
@@ -162,8 +185,11 @@ static kn_status pointwise_shape(kn_shape_call *call) {
         return kn_fail(call->error, KN_ERROR_DTYPE,
                        "%s '%s': the condition is %s, and has to be bool or %s; compare first", row->name,
                        call->name, kn_dtype_name(call->inputs[0]->shape.dtype), kn_dtype_name(result->dtype));
+    kn_status status = KN_OK;
+    if (count > 0 && row->value && !kn_dtype_is_float(result->dtype))
+        status = check_whole(call, result->dtype);
     if (row->fixed_dtype) result->dtype = row->result_dtype;
-    return KN_OK;
+    return status;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------

@@ -281,6 +281,31 @@ bool kn_expression_text_reads(const char *text, const char *name) {
     return false;
 }
 
+static bool is_whole(const kn_term *term) {
+    switch (term->kind) {
+    case KN_TERM_NUMBER:
+        if (term->number != floor(term->number)) return false;
+        break;
+    case KN_TERM_DIVIDE:
+        return false;
+    case KN_TERM_CALL:
+        if (term->function != KN_FUNCTION_ABS && term->function != KN_FUNCTION_MIN &&
+            term->function != KN_FUNCTION_MAX && term->function != KN_FUNCTION_FLOOR &&
+            term->function != KN_FUNCTION_ISNAN)
+            return false;
+        break;
+    default:
+        break;
+    }
+    for (int i = 0; i < 3 && term->parts[i]; i++)
+        if (!is_whole(term->parts[i])) return false;
+    return true;
+}
+
+bool kn_expression_whole(const kn_expression *expression) {
+    return is_whole(expression->root);
+}
+
 /* ---- computing ---------------------------------------------------------------------------------------- */
 
 static double call_function(kn_function function, double x, double y) {

@@ -5,7 +5,7 @@
 #include "graph/graph_private.h"
 
 /* Above these a constant costs more memory and traffic than computing it again saves. */
-enum { MOST_ELEMENTS = 1 << 20, MOST_GROWN = 4096 };
+enum { MOST_ELEMENTS = 1 << 20, MOST_GROWN = 4096, MOST_WORK = 1 << 26 };
 
 /* Whole numbers beyond this are not all doubles. */
 #define EXACT 9007199254740992.0
@@ -28,7 +28,10 @@ static bool can_fold(const kn_node *node) {
     }
     for (int i = 0; i < node->output_count; i++)
         if (!kn_add_fits(written, kn_shape_elements(&node->outputs[i]->shape), &written)) return false;
-    return read <= MOST_ELEMENTS && written <= MOST_ELEMENTS && (written <= MOST_GROWN || written <= read);
+    kn_cost cost;
+    kn_node_cost(node, &cost);
+    return read <= MOST_ELEMENTS && written <= MOST_ELEMENTS && (written <= MOST_GROWN || written <= read) &&
+           cost.flops <= MOST_WORK;
 }
 
 typedef struct constant_folding {

@@ -176,6 +176,8 @@ struct kn_expression {
 
 enum { KN_EXPRESSION_NAMES = 32, KN_EXPRESSION_DEPTH = 64, KN_EXPRESSION_WEIGHT = 4000 };
 
+/* Whether whole numbers give whole numbers: no quotients, no fractions, no functions that make some. */
+bool kn_expression_whole(const kn_expression *expression);
 /* Whether the text reads the name; no parsing, so it cannot fail. */
 bool kn_expression_text_reads(const char *text, const char *name);
 

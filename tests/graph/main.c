@@ -130,6 +130,6 @@ void computed_release(computed *values) {
 
 int main(void) {
     int failed = test_tensor() + test_dimension() + test_attribute() + test_build() + test_expression() +
-                 test_bind() + test_fold() + test_gradient() + test_step() + test_faults();
+                 test_bind() + test_fold() + test_gradient() + test_step() + test_faults() + test_mutations();
     return failed != 0;
 }

@@ -70,6 +70,11 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
+static void matmul_cost(const kn_node *node, kn_cost *cost) {
+    const kn_shape *a = &node->inputs[0]->shape;
+    cost->flops = 2.0 * (double)a->dims[0] * (double)a->dims[1] * (double)node->outputs[0]->shape.dims[1];
+}
+
 /* ---- sum and reshape --------------------------------------------------------------------------------- */
 
 static bool is_reduced(const kn_attribute_value *axes, int axis, int rank) {
@@ -255,6 +260,7 @@ static const kn_operator rows[] = {
      .min_inputs = 2,
      .max_inputs = 2,
      .shape = matmul_shape,
+     .cost = matmul_cost,
      .reference = matmul_reference,
      .gradient = matmul_gradient,
      .attributes = matmul_attributes,

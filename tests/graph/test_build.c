@@ -191,6 +191,14 @@ static kn_value *mixed(kn_graph *graph, kn_value *x) {
 static kn_value *condition(kn_graph *graph, kn_value *x) {
     return apply3(kn_input(graph, "y", KN_INT32, "10"), x, x, "where", NULL);
 }
+static kn_value *fraction(kn_graph *graph, kn_value *x) {
+    (void)x;
+    return apply1(kn_input(graph, "y", KN_INT32, "10"), "exp", NULL);
+}
+static kn_value *fraction_attribute(kn_graph *graph, kn_value *x) {
+    (void)x;
+    return apply1(kn_input(graph, "y", KN_INT32, "10"), "leaky", "slope=0.5");
+}
 static kn_value *inner(kn_graph *graph, kn_value *x) {
     return apply2(x, kn_parameter(graph, "w", KN_FLOAT32, "9,4", NULL), "matmul", NULL);
 }
@@ -270,6 +278,8 @@ static void test_mistakes(void **state) {
         {apart, KN_ERROR_SHAPE, {"add 'add1'", "float32 (batch,10)", "float32 (n,10)"}},
         {mixed, KN_ERROR_DTYPE, {"add 'add1'", "float32 and int32", "cast"}},
         {condition, KN_ERROR_DTYPE, {"where 'where1'", "the condition is int32"}},
+        {fraction, KN_ERROR_DTYPE, {"exp 'exp1': the input is int32", "cast"}},
+        {fraction_attribute, KN_ERROR_DTYPE, {"leaky 'leaky1': the input is int32"}},
         {inner, KN_ERROR_SHAPE, {"matmul 'matmul1'", "(batch,10)", "(9,4)"}},
         {too_small, KN_ERROR_SHAPE, {"pool 'pool1'", "dimension 1", "too small"}},
         {too_large, KN_ERROR_SHAPE, {"add 'add1'", "64 bits"}},
@@ -359,6 +369,8 @@ static void test_types_of_results(void **state) {
     kn_value *whole = apply1(x, "reshape", "shape=-1,5");
     kn_value_shape_text(whole, text, sizeof text);
     assert_string_equal(text, "2*batch,5");
+    kn_value *whole_numbers = apply1(kn_input(graph, "w", KN_INT32, "10"), "leaky", "slope=2");
+    assert_int_equal(kn_value_dtype(whole_numbers), KN_INT32);
     int least, most;
     kn_operator_arity(kn_operator_find("noise"), &least, &most);
     assert_true(least == 2 && most == 2);
