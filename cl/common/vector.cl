@@ -10,8 +10,8 @@
  *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner), KN_EPILOGUE(v, outer, middle, inner)
  *                   pointwise work on a vector of results, or on one, before it is stored
- *   KN_EPILOGUE_PARAMETERS, KN_EPILOGUE_ARGUMENTS
- *                   what they need: the end of a parameter list, and of an argument list that passes it on */
+ *   KN_EPILOGUE_PARAMETERS
+ *                   what they need, at the end of a kernel's parameters */
 #ifndef KN_VECTOR_CL
 #define KN_VECTOR_CL
 #ifndef KN_WIDTH
@@ -29,7 +29,6 @@
 #endif
 #ifndef KN_EPILOGUE_PARAMETERS
 #define KN_EPILOGUE_PARAMETERS
-#define KN_EPILOGUE_ARGUMENTS
 #endif
 #ifndef KN_EPILOGUE
 #define KN_EPILOGUE(v, outer, middle, inner) (v)

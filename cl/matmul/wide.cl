@@ -55,22 +55,24 @@ KN_INLINE vector load_part(global const float *source, int count) {
     return load(0, part);
 }
 
-/* Stores one vector of C, for the columns from `column` on; count are left in this row. */
-KN_INLINE void finish(vector value, global float *row_start, KN_INDEX batch, KN_INDEX row, KN_INDEX column,
-                      int count, int add, int last KN_EPILOGUE_PARAMETERS) {
-    global float *out = row_start + column;
-    if (count >= KN_WIDTH) {
-        if (add) value += load(0, out);
-        if (last) value = KN_EPILOGUE_VECTOR(value, batch, row, column);
-        store(value, 0, out);
-    } else {
-        float part[KN_WIDTH];
-        if (add) value += load_part(out, count);
-        store(value, 0, part);
-        for (int i = 0; i < count; i++)
-            out[i] = last ? KN_EPILOGUE(part[i], batch, row, column + i) : part[i];
+/* Stores one vector of C at (batch, row), for the columns from `column` on, of which `count` are left; a
+ * macro, since the epilogue uses the kernel's parameters. */
+#define KN_FINISH(value, column, count, add, last)                                                           \
+    {                                                                                                        \
+        global float *out = c + row * c_row + (column);                                                      \
+        vector finished = value;                                                                             \
+        if ((count) >= KN_WIDTH) {                                                                           \
+            if (add) finished += load(0, out);                                                               \
+            if (last) finished = KN_EPILOGUE_VECTOR(finished, batch, row, column);                           \
+            store(finished, 0, out);                                                                         \
+        } else {                                                                                             \
+            float part[KN_WIDTH];                                                                            \
+            if (add) finished += load_part(out, count);                                                      \
+            store(finished, 0, part);                                                                        \
+            for (int lane = 0; lane < (count); lane++)                                                       \
+                out[lane] = last ? KN_EPILOGUE(part[lane], batch, row, (column) + lane) : part[lane];        \
+        }                                                                                                    \
     }
-}
 
 /* ---- panels ---------------------------------------------------------------- */
 
@@ -206,10 +208,11 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
                 }
                 for (int r = 0; r < rows; r++, i++) {
                     const KN_INDEX row = i;
-                    for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++)
-                        finish(load(r * KN_VECTORS + v, result), c + row * c_row, batch, row,
-                               (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH, columns - v * KN_WIDTH, add,
-                               last KN_EPILOGUE_ARGUMENTS);
+                    for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
+                        const KN_INDEX column = (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH;
+                        KN_FINISH(load(r * KN_VECTORS + v, result), column, columns - v * KN_WIDTH, add,
+                                  last);
+                    }
                 }
             }
         }
@@ -233,7 +236,7 @@ KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restric
             vector sum = 0.0f;
             for (int part = 0; part < parts; part++, from += source_part)
                 sum += count >= KN_WIDTH ? load(0, from) : load_part(from, count);
-            finish(sum, c + row * c_row, batch, row, column, count, accumulate, 1 KN_EPILOGUE_ARGUMENTS);
+            KN_FINISH(sum, column, count, accumulate, 1);
         }
 }
 
@@ -319,8 +322,7 @@ KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restr
             }
             for (int r = 0; r < rows; r++, i++) {
                 const KN_INDEX row = i;
-                finish(load(r, result), c + row * c_row, batch, row, column, count, accumulate,
-                       1 KN_EPILOGUE_ARGUMENTS);
+                KN_FINISH(load(r, result), column, count, accumulate, 1);
             }
         }
     }
