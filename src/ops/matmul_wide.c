@@ -1,8 +1,160 @@
 /* Matrix products on wide-vector devices: steps for cl/matmul/wide.cl. */
 #include "ops/matmul_private.h"
+#include "ops/product_private.h"
+
+enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8 };
+
+/* What is known once the shapes are: sizes in the kernel's words. */
+typedef struct wide_form {
+    kn_matmul_form form;
+    int64_t width, vectors, panels, depth, parts, part_depth, units;
+    int shares;
+} wide_form;
 
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
-    (void)target, (void)node;
-    return false;
+    kn_matmul_form form;
+    int width = target->vector_width;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    kn_matmul_describe(node, &form);
+    return form.levels <= WIDE_LEVELS && node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
-kn_status kn_matmul_wide_lower(kn_lowering *lowering) { (void)lowering; return KN_ERROR_UNSUPPORTED; }
+
+int64_t kn_wide_vectors(int64_t width, int64_t columns) {
+    int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
+    return vectors < most ? vectors : most;
+}
+
+static wide_form plan(kn_lowering *lowering) {
+    const kn_target *target = lowering->target;
+    wide_form wide = {.width = target->vector_width, .units = target->compute_units};
+    kn_matmul_form *form = &wide.form;
+    kn_matmul_describe(lowering->node, form);
+    kn_matmul_join_batches(form, lowering->epilogue);
+    wide.vectors = kn_wide_vectors(wide.width, form->n);
+    wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
+    /* A chunk of a panel waits in local memory. */
+    wide.depth = 256;
+    while (wide.depth > 32 && (uint64_t)(wide.depth * wide.width * wide.vectors) * sizeof(float) > target->local_bytes)
+        wide.depth /= 2;
+    wide.parts = 1;
+    wide.part_depth = form->k > 0 ? form->k : 1;
+    /* Few tiles and a long sum: the sum is split by its shape, so that there is work for all cores. */
+    int64_t tiles = kn_divide_up(form->m, ROWS) * wide.panels * form->batches;
+    if (tiles < 32 && form->k >= 1024) {
+        int64_t parts = kn_divide_up(32, tiles), most = kn_divide_up(form->k, 512);
+        if (parts > most) parts = most;
+        wide.part_depth = kn_round_up(kn_divide_up(form->k, parts), 256);
+        wide.parts = kn_divide_up(form->k, wide.part_depth);
+    }
+    return wide;
+}
+
+static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "matmul/wide.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", (int)wide->width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
+    kn_step_define(step, "KN_PACKED", "0");
+    kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
+    return step;
+}
+
+static void add_batches(kn_step *step, const kn_matmul_form *form) {
+    kn_step_int(step, form->sizes[0]);
+    kn_step_index(step, form->a_strides[1]);
+    kn_step_index(step, form->a_strides[0]);
+    kn_step_index(step, form->b_strides[1]);
+    kn_step_index(step, form->b_strides[0]);
+    kn_step_index(step, form->sizes[0] * form->m * form->n);
+    kn_step_index(step, form->m * form->n);
+}
+
+/* Few rows times weights (N,K): each weight is read once, in place. */
+static kn_status lower_thin(kn_lowering *lowering, const wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t columns = kn_round_up(kn_divide_up(form->n, 8 * wide->units), wide->width);
+    kn_step *step = begin(lowering, wide, "kn_matmul_thin");
+    kn_step_read(step, lowering->node->inputs[0]);
+    kn_step_read(step, lowering->node->inputs[1]);
+    kn_step_write(step, lowering->result);
+    kn_step_int(step, form->m);
+    kn_step_int(step, form->n);
+    kn_step_int(step, form->k);
+    kn_step_index(step, form->k);
+    kn_step_index(step, form->k);
+    kn_step_index(step, form->n);
+    add_batches(step, form);
+    kn_step_int(step, columns);
+    kn_step_int(step, 0);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t rows = kn_divide_up(form->m, 4 * wide->units);
+    kn_step *step = begin(lowering, wide, "kn_matmul_sum");
+    kn_step_scratch(step, wide->shares);
+    kn_step_write(step, lowering->result);
+    kn_step_int(step, form->m);
+    kn_step_int(step, form->n);
+    kn_step_int(step, wide->parts);
+    kn_step_index(step, form->n);
+    kn_step_index(step, form->batches * form->m * form->n);
+    kn_step_index(step, form->m * form->n);
+    kn_step_index(step, form->n);
+    kn_step_int(step, form->sizes[0]);
+    kn_step_index(step, form->sizes[0] * form->m * form->n);
+    kn_step_index(step, form->m * form->n);
+    kn_step_int(step, rows);
+    kn_step_int(step, kn_round_up(form->n, wide->width));
+    kn_step_int(step, 0);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), 1, (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    wide_form wide = plan(lowering);
+    const kn_matmul_form *form = &wide.form;
+    if (form->m <= THIN_ROWS && !form->transpose_a && form->transpose_b) return lower_thin(lowering, &wide);
+    int64_t elements = form->batches * form->m * form->n;
+    if (wide.parts > 1)
+        wide.shares = kn_emit_scratch(lowering, (uint64_t)(wide.parts * elements) * sizeof(float));
+    /* Each block of rows packs its panel again, so that blocks are few, but enough for all cores. */
+    int64_t items = wide.panels * form->batches * wide.parts, rows = form->m;
+    if (items < 4 * wide.units) {
+        rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(4 * wide.units, items)), ROWS);
+        if (rows < 96) rows = 96;
+    }
+    kn_step *step = begin(lowering, &wide, "kn_matmul");
+    kn_step_read(step, lowering->node->inputs[0]);
+    kn_step_read(step, lowering->node->inputs[1]);
+    if (wide.parts > 1)
+        kn_step_scratch(step, wide.shares);
+    else
+        kn_step_write(step, lowering->result);
+    kn_step_int(step, form->m);
+    kn_step_int(step, form->n);
+    kn_step_int(step, form->k);
+    kn_step_index(step, form->transpose_a ? 1 : form->k);
+    kn_step_index(step, form->transpose_a ? form->m : 1);
+    kn_step_index(step, form->transpose_b ? 1 : form->n);
+    kn_step_index(step, form->transpose_b ? form->k : 1);
+    kn_step_index(step, form->n);
+    kn_step_index(step, elements);
+    add_batches(step, form);
+    kn_step_int(step, rows);
+    kn_step_int(step, 1);
+    kn_step_int(step, wide.part_depth);
+    kn_step_int(step, 0);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)wide.panels,
+                                    (size_t)(form->batches * wide.parts)},
+                  (size_t[3]){1, 1, 1});
+    kn_status status = kn_step_end(step, lowering);
+    return status == KN_OK && wide.parts > 1 ? lower_sum(lowering, &wide) : status;
+}

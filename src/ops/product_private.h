@@ -18,6 +18,8 @@ typedef struct kn_product {
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* The macros of common/tile.cl. */
 void kn_product_define(kn_step *step, const kn_product *product);
+/* Vectors in a row of a tile of the wide-vector kernels (KN_VECTORS), for so many columns. */
+int64_t kn_wide_vectors(int64_t width, int64_t columns);
 /* At least so many work-items, for a kernel that leaves alone those beyond: groups of any size will do. */
 void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
 /* The fourth argument of the kernels: where the parts go, or nothing. */
