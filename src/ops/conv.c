@@ -164,14 +164,21 @@ static kn_status conv_gradient(kn_gradient_call *call) {
         KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),           \
         KN_INTS("dilation", "1", "distance of the filter's taps"),                                            \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
-#define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower,    \
-                 .takes_epilogue = true})
+#define IMPLICIT                                                                                             \
+    {.name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower, .takes_epilogue = true}
+/* On wide-vector devices images are blocked; "wide_first" reads an x of few channels as it is. */
+#define WIDE(...)                                                                                            \
+    {.name = "wide", .accepts = kn_conv_wide_accepts, .lower = kn_conv_wide_lower, .doubtful = true, __VA_ARGS__}
+#define WIDE_FIRST(...)                                                                                      \
+    {.name = "wide_first", .accepts = kn_conv_wide_first_accepts, .lower = kn_conv_wide_first_lower,          \
+     .doubtful = true, __VA_ARGS__}
 
 KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
             KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up")),
             .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
-            .reference = conv_reference, .cost = conv_cost, VARIANTS,
+            .reference = conv_reference, .cost = conv_cost,
+            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),
+                        WIDE_FIRST(.outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true), IMPLICIT),
             KN_CASES({.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
                      {.inputs = {"1,4,7,6", "6,2,3,2"}, .attributes = "stride=2 padding=2 dilation=2 groups=2", .smallest = true},
                      {.inputs = {"2,16,7,7", "16,16,3,3"}, .attributes = "padding=1", .smallest = true},
@@ -187,13 +194,15 @@ KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C
                      {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1"},
                      {.inputs = {"1,48,9,7", "32,48,1,1"}}, {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
                      {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
-                     {.inputs = {"3,1,12,12", "32,1,3,3"}}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
+                     {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
                      {.inputs = {"0,3,5,5", "2,3,3,3"}},
                      {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
 KN_OPERATOR(conv2d_data, .help = "gradient of conv2d by its data", .backward = true,
             KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the data")), .min_inputs = 2,
-            .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost, VARIANTS,
+            .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost,
+            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),
+                        IMPLICIT),
             KN_CASES({.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
                      {.inputs = {"1,6,4,5", "6,2,3,2"}, .no_gradient = true, .smallest = true,
                       .attributes = "stride=2 padding=2 dilation=2 groups=2 size=7,6"},
@@ -204,14 +213,19 @@ KN_OPERATOR(conv2d_data, .help = "gradient of conv2d by its data", .backward = t
 
 KN_OPERATOR(conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
             KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
-            .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost, VARIANTS,
+            .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
+            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}), WIDE_FIRST(.inputs = {KN_LAYOUT_BLOCKED}),
+                        IMPLICIT),
             KN_CASES({.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
                      {.inputs = {"1,6,4,5", "1,4,7,6"}, .no_gradient = true, .smallest = true,
                       .attributes = "stride=2 padding=2 dilation=2 groups=2 size=3,2"},
                      {.inputs = {"2,16,7,7", "2,16,7,7"}, .attributes = "padding=1 size=3,3", .no_gradient = true, .smallest = true},
+                     {.inputs = {"3,32,10,10", "3,1,12,12"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
+                     {.inputs = {"33,32,10,10", "33,3,12,12"}, .attributes = "size=3,3", .no_gradient = true},
                      {.inputs = {"7,33,13,11", "7,31,13,11"}, .attributes = "padding=1 size=3,3", .no_gradient = true},
                      {.inputs = {"2,48,5,7", "2,32,9,14"}, .attributes = "stride=2 padding=1 size=3,3", .no_gradient = true},
-                     {.inputs = {"0,2,3,3", "0,3,5,5"}, .attributes = "size=3,3", .no_gradient = true}));
+                     {.inputs = {"0,2,3,3", "0,3,5,5"}, .attributes = "size=3,3", .no_gradient = true},
+                     {.inputs = {"33,32,9,9", "33,16,9,9"}, .attributes = "padding=1 size=3,3", .no_gradient = true}));
 
 /* ---- builders ---------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,194 @@
+/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_weights.cl and layout.cl. Images are blocked
+ * by the vector width, but for the first layer's few channels; filters stay plain and are packed on the way. */
+#include "ops/conv_private.h"
+#include "ops/product_private.h"
+
+/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache; pixels in a band. */
+enum { SWEEP_BYTES = 600 << 10, BAND = 96, LEAST_PART = 2048, MOST_PARTS = 8 };
+
+/* A filter as it is packed: from `sources` channels of a group to `targets`. */
+typedef struct packing {
+    int64_t width, vectors, lanes, groups, targets, sources, taps, panels, columns, floats;
+    int scratch;
+} packing;
+
+static bool right_device(const kn_target *target, const kn_node *node) {
+    int width = target->vector_width;
+    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
+           node->outputs[0]->shape.dtype == KN_FLOAT32;
+}
+
+/* Both sides blocked: groups are whole blocks, too. */
+bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node) {
+    if (!right_device(target, node)) return false;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    return form.channels / form.groups % target->vector_width == 0 &&
+           form.outputs / form.groups % target->vector_width == 0;
+}
+
+/* x plain, with channels that fill no block. */
+bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
+    if (!right_device(target, node)) return false;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    return form.groups == 1 && form.channels % target->vector_width != 0 && form.outputs % target->vector_width == 0;
+}
+
+static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
+    packing pack = {.width = lowering->target->vector_width, .groups = form->groups};
+    int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
+    pack.targets = swapped ? channels : outputs;
+    pack.sources = swapped ? outputs : channels;
+    pack.taps = form->filter_height * form->filter_width;
+    pack.lanes = plain ? 1 : pack.width;
+    pack.vectors = kn_wide_vectors(pack.width, pack.targets);
+    pack.columns = pack.width * pack.vectors;
+    pack.panels = kn_divide_up(pack.targets, pack.columns);
+    pack.floats = pack.groups * pack.panels * pack.columns * kn_round_up(pack.sources, pack.lanes) * pack.taps;
+    return pack;
+}
+
+static kn_step *begin(kn_lowering *lowering, const packing *pack, const char *file, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, file, kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", (int)pack->width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)pack->vectors);
+    return step;
+}
+
+/* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
+static void add_packing(kn_step *step, const packing *pack, bool swapped) {
+    kn_step_int(step, pack->targets);
+    kn_step_int(step, pack->sources);
+    kn_step_int(step, pack->taps);
+    kn_step_index(step, pack->targets * pack->sources * pack->taps);
+    kn_step_index(step, swapped ? pack->taps : pack->sources * pack->taps);
+    kn_step_index(step, swapped ? pack->targets * pack->taps : pack->taps);
+    kn_step_int(step, pack->lanes);
+}
+
+static void size_packing(kn_step *step, const packing *pack) {
+    kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes), (size_t)(pack->groups * pack->panels), 1, 1);
+}
+
+static kn_status lower_packing(kn_lowering *lowering, packing *pack, kn_value *weight, bool swapped) {
+    /* A line of zeros stands behind the panels, for pixels outside the image. */
+    pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
+    kn_step *step = begin(lowering, pack, "layout.cl", "kn_pack_filter");
+    kn_step_read(step, weight);
+    kn_step_scratch(step, pack->scratch);
+    add_packing(step, pack, swapped);
+    size_packing(step, pack);
+    return kn_step_end(step, lowering);
+}
+
+/* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
+static void add_form(kn_step *step, const kn_conv_form *form, const packing *pack, bool swapped) {
+    const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
+    kn_step_int(step, pack->sources);
+    kn_step_int(step, pack->lanes);
+    kn_step_int(step, pack->targets);
+    for (int i = 0; i < 2; i++) kn_step_int(step, swapped ? y_size[i] : x_size[i]);
+    for (int i = 0; i < 2; i++) kn_step_int(step, swapped ? x_size[i] : y_size[i]);
+    kn_step_int(step, form->filter_height);
+    kn_step_int(step, form->filter_width);
+    for (int i = 0; i < 2; i++) kn_step_int(step, form->stride[i]);
+    for (int i = 0; i < 2; i++) kn_step_int(step, form->padding[i]);
+    for (int i = 0; i < 2; i++) kn_step_int(step, form->dilation[i]);
+}
+
+/* y of x, or dx of dy with the filter's channels swapped. */
+static kn_status lower_sweep(kn_lowering *lowering, bool swapped, bool plain) {
+    const kn_node *node = lowering->node;
+    int64_t units = lowering->target->compute_units;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    packing filter = pack(lowering, &form, swapped, plain);
+    kn_status status = lower_packing(lowering, &filter, node->inputs[1], swapped);
+    if (status != KN_OK) return status;
+    int64_t x_image = form.channels * form.height * form.width;
+    int64_t y_image = form.outputs * form.out_height * form.out_width;
+    /* The tile of pixels that goes with so many vectors. */
+    int64_t rows = filter.vectors == 4 || (filter.width == 8 && filter.vectors == 2) ? 6 : filter.vectors == 3 ? 8 : 12;
+    int64_t phases = swapped ? form.stride[0] * form.stride[1] : 1;
+    int64_t pixels = swapped ? form.images * kn_divide_up(form.height, form.stride[0]) * kn_divide_up(form.width, form.stride[1])
+                             : form.images * form.out_height * form.out_width;
+    int64_t columns = filter.groups * filter.panels;
+    int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, columns * phases)), rows);
+    if (share < 4 * rows) share = 4 * rows;
+    int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
+    kn_step *step = begin(lowering, &filter, "conv/wide.cl", "kn_conv");
+    kn_step_read(step, node->inputs[0]);
+    kn_step_scratch(step, filter.scratch);
+    kn_step_write(step, lowering->result);
+    kn_step_int(step, form.images);
+    kn_step_index(step, swapped ? y_image : x_image);
+    kn_step_index(step, swapped ? x_image : y_image);
+    add_form(step, &form, &filter, swapped);
+    kn_step_int(step, swapped);
+    kn_step_int(step, share);
+    kn_step_int(step, blocks > 1 ? blocks : 1);
+    kn_step_int(step, 0);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)columns, (size_t)phases},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+/* dw (K,C/groups,R,S) of dy and x: packed parts of it, then their sum in the plain layout. */
+static kn_status lower_weights(kn_lowering *lowering, bool plain) {
+    const kn_node *node = lowering->node;
+    int64_t units = lowering->target->compute_units;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    int64_t pixels = form.images * form.out_height * form.out_width;
+    if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    packing filter = pack(lowering, &form, false, plain);
+    /* The parts change bits, so they follow from the shape alone. */
+    int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
+    int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, LEAST_PART);
+    if (parts > most) parts = most;
+    if (parts > MOST_PARTS) parts = MOST_PARTS;
+    int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
+    parts = kn_divide_up(pixels, part);
+    int64_t items = blocks * columns * parts, taps = filter.taps;
+    if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
+    int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
+    kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
+    kn_step_read(step, node->inputs[1]);
+    kn_step_read(step, node->inputs[0]);
+    kn_step_scratch(step, shares);
+    kn_step_int(step, form.images);
+    kn_step_index(step, form.channels * form.height * form.width);
+    kn_step_index(step, form.outputs * form.out_height * form.out_width);
+    add_form(step, &form, &filter, false);
+    kn_step_int(step, taps);
+    kn_step_int(step, part);
+    kn_step_index(step, filter.floats);
+    kn_step_size3(step, (size_t[3]){(size_t)(blocks * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
+                  (size_t[3]){1, 1, 1});
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, &filter, "layout.cl", "kn_unpack_filter");
+    kn_step_scratch(step, shares);
+    kn_step_write(step, lowering->result);
+    add_packing(step, &filter, false);
+    kn_step_int(step, parts);
+    kn_step_index(step, filter.floats);
+    kn_step_int(step, 0);
+    size_packing(step, &filter);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_conv_wide_lower(kn_lowering *lowering) {
+    const kn_operator *row = lowering->node->operator;
+    if (row == &kn_row_conv2d_weight) return lower_weights(lowering, false);
+    return lower_sweep(lowering, row == &kn_row_conv2d_data, false);
+}
+
+kn_status kn_conv_wide_first_lower(kn_lowering *lowering) {
+    if (lowering->node->operator == &kn_row_conv2d_weight) return lower_weights(lowering, true);
+    return lower_sweep(lowering, false, true);
+}
