@@ -157,7 +157,7 @@ KN_WORK_GROUP kernel void kn_hits(global const KN_T *restrict x, global const in
 #include "common/wide_rows.cl"
 
 /* The sum of (largest - x) times `even`, of smoothing alone. */
-static KN_A kn_row_even(global const KN_T *restrict x, const KN_INDEX classes, const KN_A largest) {
+static KN_A kn_row_even(global const KN_T *x, const KN_INDEX classes, const KN_A largest) {
     KN_A sum = 0;
     for (KN_INDEX j = 0; j < classes; j++)
         sum += largest - (KN_A)x[j];

@@ -50,7 +50,7 @@ kernel void kn_pad_rows(global const KN_T *restrict in, global KN_T *restrict ou
         KN_INDEX place = row, from = 0, stride = source0;
         bool inside = true;
         KN_OUTER(KN_WALK)
-        global KN_T *restrict to = out + row * size0;
+        global KN_T *to = out + row * size0;
         const KN_INDEX begin = inside ? before0 : size0, end = inside ? before0 + source0 : size0;
         for (KN_INDEX i = 0; i < begin; i++)
             to[i] = (KN_T)value;

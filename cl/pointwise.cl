@@ -5,6 +5,7 @@
  *   KN_WIDE        1: few work-items, each walking its share; 0: many, striding
  *   KN_RANK        axes of the space; more than 1 where an operand repeats in some of them
  *   KN_PARAMETERS  sizes of the axes but the first, then pointers, each with its strides
+ *                  (pointers are KN_RESTRICT, which this file defines)
  *   KN_ARGUMENTS   their names
  *   KN_ROW         where row `row` begins in each operand (rank above 1)
  *   KN_BODY        what happens to element j of a row
@@ -21,7 +22,7 @@
 #endif
 #ifndef KN_BODY
 #define KN_RANK 1
-#define KN_PARAMETERS , global const float *restrict p0, global float *restrict p1
+#define KN_PARAMETERS , global const float *KN_RESTRICT p0, global float *KN_RESTRICT p1
 #define KN_ARGUMENTS , p0, p1
 #define KN_ROW
 #define KN_BODY p1[j] = p0[j];
@@ -50,6 +51,8 @@
 #define KN_INNER size8
 #endif
 
+/* Only the kernel's own pointers: in functions it does nothing more, and Oclgrind does not know what comes of it. */
+#define KN_RESTRICT
 static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
 #if KN_WIDE
     /* Shares begin at multiples of 64, so that vectors stay whole. */
@@ -88,6 +91,8 @@ static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
 #endif
 }
 
+#undef KN_RESTRICT
+#define KN_RESTRICT restrict
 #ifdef KN_BUCKET_CALLS
 kernel void pointwise_bucket(KN_BUCKET_PARAMETERS) { KN_BUCKET_CALLS }
 #else

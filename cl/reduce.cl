@@ -133,7 +133,7 @@ static KN_A kn_across(const kn_vector vector) {
 }
 
 /* `length` contiguous elements. */
-static KN_A kn_row(global const KN_T *restrict in, const KN_INDEX length) {
+static KN_A kn_row(global const KN_T *in, const KN_INDEX length) {
     kn_vector sum0 = (kn_vector)(KN_START), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     KN_INDEX i = 0;
     for (; i + KN_COLUMNS <= length; i += KN_COLUMNS) {
@@ -180,8 +180,7 @@ kernel void kn_reduce_rows(global const KN_T *restrict in, global KN_R *restrict
 }
 
 /* One vector of results, elements `begin` to `end` - 1 of each. */
-static kn_vector kn_column(global const KN_T *restrict in, const KN_INDEX begin, const KN_INDEX end,
-                           KN_AXES) {
+static kn_vector kn_column(global const KN_T *in, const KN_INDEX begin, const KN_INDEX end, KN_AXES) {
     kn_vector total = (kn_vector)(KN_START);
     for (KN_INDEX i = begin; i < end;) {
         const KN_INDEX length = min(min(reduced0 - i % reduced0, end - i), (KN_INDEX)KN_COLUMN_RUN);
@@ -197,7 +196,7 @@ static kn_vector kn_column(global const KN_T *restrict in, const KN_INDEX begin,
     return total;
 }
 
-static KN_A kn_single(global const KN_T *restrict in, const KN_INDEX begin, const KN_INDEX end, KN_AXES) {
+static KN_A kn_single(global const KN_T *in, const KN_INDEX begin, const KN_INDEX end, KN_AXES) {
     KN_A total = KN_START;
     for (KN_INDEX i = begin; i < end;) {
         const KN_INDEX length = min(min(reduced0 - i % reduced0, end - i), (KN_INDEX)KN_COLUMN_RUN);

@@ -92,7 +92,7 @@ KN_WORK_GROUP kernel void kn_softmax_gradient(global const KN_T *restrict y, glo
 
 /* ---- one contiguous row (inner is 1) ---- */
 
-static void kn_row(global const KN_T *restrict x, global KN_T *restrict y, const KN_INDEX count) {
+static void kn_row(global const KN_T *x, global KN_T *y, const KN_INDEX count) {
     const KN_A most = kn_row_max(x, count);
     KN_A sum = kn_row_sum_exp(x, count, most);
 #if KN_LOG
@@ -105,8 +105,8 @@ static void kn_row(global const KN_T *restrict x, global KN_T *restrict y, const
         y[i] = (KN_T)KN_RESULT((KN_A)x[i], most, sum);
 }
 
-static void kn_row_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
-                            global KN_T *restrict dx, const KN_INDEX count) {
+static void kn_row_gradient(global const KN_T *y, global const KN_T *g, global KN_T *dx,
+                            const KN_INDEX count) {
     KN_A sum = 0;
     KN_INDEX i = 0;
     if (count >= KN_WIDTH) {
@@ -126,8 +126,7 @@ static void kn_row_gradient(global const KN_T *restrict y, global const KN_T *re
 /* ---- neighbouring rows, `inner` between elements: once for vectors of rows, once for single ones ---- */
 
 #define KN_ROWS(name, type, load, store)                                                                     \
-    static void name(global const KN_T *restrict x, global KN_T *restrict y, const KN_INDEX count,           \
-                     const KN_INDEX inner) {                                                                 \
+    static void name(global const KN_T *x, global KN_T *y, const KN_INDEX count, const KN_INDEX inner) {     \
         type most = (type)(-INFINITY), sum = (type)(0);                                                      \
         for (KN_INDEX i = 0; i < count; i++) {                                                               \
             const type v = load(x + i * inner);                                                              \
@@ -139,8 +138,8 @@ static void kn_row_gradient(global const KN_T *restrict y, global const KN_T *re
         for (KN_INDEX i = 0; i < count; i++)                                                                 \
             store(KN_RESULT(load(x + i * inner), most, sum), y + i * inner);                                 \
     }                                                                                                        \
-    static void name##_gradient(global const KN_T *restrict y, global const KN_T *restrict g,                \
-                                global KN_T *restrict dx, const KN_INDEX count, const KN_INDEX inner) {      \
+    static void name##_gradient(global const KN_T *y, global const KN_T *g, global KN_T *dx,                 \
+                                const KN_INDEX count, const KN_INDEX inner) {                                \
         type sum = (type)(0);                                                                                \
         for (KN_INDEX i = 0; i < count; i++)                                                                 \
             sum += KN_DOT(load(y + i * inner), load(g + i * inner));                                         \

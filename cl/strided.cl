@@ -42,8 +42,8 @@ kernel void kn_strided_rows(global const KN_T *restrict all_in, global KN_T *res
                             const KN_INDEX share KN_AXIS(0) KN_OUTER(KN_AXIS)) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     for (KN_INDEX row = first; row < last; row++) {
-        global const KN_T *restrict in = all_in + in_offset;
-        global KN_T *restrict out = all_out + out_offset;
+        global const KN_T *in = all_in + in_offset;
+        global KN_T *out = all_out + out_offset;
         KN_INDEX place = row;
         KN_OUTER(KN_WALK)
         if (in_stride0 == 1 && out_stride0 == 1)

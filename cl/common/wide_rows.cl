@@ -33,7 +33,7 @@ static KN_A kn_sum_of_lanes(const kn_vector vector) {
     return sum;
 }
 
-static KN_A kn_row_max(global const KN_T *restrict x, const KN_INDEX count) {
+static KN_A kn_row_max(global const KN_T *x, const KN_INDEX count) {
     KN_A most = -INFINITY;
     KN_INDEX i = 0;
     if (count >= KN_WIDTH) {
@@ -55,7 +55,7 @@ static KN_A kn_row_max(global const KN_T *restrict x, const KN_INDEX count) {
 }
 
 /* The sum of exp(x - most). */
-static KN_A kn_row_sum_exp(global const KN_T *restrict x, const KN_INDEX count, const KN_A most) {
+static KN_A kn_row_sum_exp(global const KN_T *x, const KN_INDEX count, const KN_A most) {
     KN_A sum = 0;
     KN_INDEX i = 0;
     if (count >= KN_WIDTH) {

@@ -171,7 +171,7 @@ static void write_head(kernel_text *writing) {
         const kernel_operand *operand = &writing->operands[i];
         const char *type = kn_opencl_type(operand->value->shape.dtype);
         kn_text_format(&writing->parameters, ", global %s%s *%s p%d", operand->written ? "" : "const ", type,
-                       "restrict", i);
+                       "KN_RESTRICT", i);
         kn_text_format(&writing->arguments, ", p%d", i);
         write_strides(writing, "p", i, operand->strides);
     }
