@@ -1,8 +1,9 @@
 /* The device memory that plans of one session share, and the uploads into it.
  *
  * Each input has two buffers. A run reads one; the next batch is written into the other on the transfer
- * queue meanwhile, as soon as the run before has finished with it. The write waits, so that the caller's
- * data may change at once; this also keeps the host from running more than two batches ahead. */
+ * queue meanwhile, as soon as the run before has finished with it. The write waits until the caller's data
+ * may change. That is all a write promises by waiting: some drivers copy the data and write later, so the
+ * run waits for the write's event as well. */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -90,8 +91,18 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error
 
 kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
     if (!bytes) return KN_OK;
-    return kn_queue_write(memory->context, KN_QUEUE_TRANSFER, memory->inputs[input].buffers[memory->turn], 0,
-                          data, bytes, true, memory->used[memory->turn], NULL, error);
+    kn_event written = {NULL}, *used = &memory->used[memory->turn];
+    kn_buffer *buffer = memory->inputs[input].buffers[memory->turn];
+    /* The host waits here, so that it is never more than two batches ahead of the device. */
+    kn_status status = kn_event_wait(memory->context, *used, error);
+    if (status == KN_OK) {
+        kn_event_release(used);
+        status = kn_queue_write(memory->context, KN_QUEUE_TRANSFER, buffer, 0, data, bytes, true, *used,
+                                &written, error);
+    }
+    if (status == KN_OK) status = kn_queue_after(memory->context, KN_QUEUE_COMPUTE, written, error);
+    kn_event_release(&written);
+    return status;
 }
 
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,

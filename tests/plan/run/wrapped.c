@@ -99,4 +99,7 @@ WRAP(clEnqueueFillBuffer, &uncounted,
 WRAP(clEnqueueMarkerWithWaitList, &uncounted,
      (cl_command_queue queue, cl_uint waits, const cl_event *list, cl_event *event),
      (queue, waits, list, event))
+WRAP(clEnqueueBarrierWithWaitList, &uncounted,
+     (cl_command_queue queue, cl_uint waits, const cl_event *list, cl_event *event),
+     (queue, waits, list, event))
 WRAP(clFlush, &uncounted, (cl_command_queue queue), (queue))
