@@ -138,16 +138,26 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
     return KN_OK;
 }
 
-/* A row that is something else outside training builds that itself. */
+/* A row that is something else outside training builds that itself; names stay those of the node. */
 static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_value *const *inputs) {
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
-    kn_status status = node->operator->without_training(copying->to, node, inputs, results);
-    if (status == KN_OK) status = copying->to->error.status;
-    if (status != KN_OK && copying->error) *copying->error = copying->to->error;
-    if (status != KN_OK) return status;
-    for (int i = 0; i < node->output_count; i++)
+    kn_graph *to = copying->to;
+    size_t nodes = to->node_count;
+    to->origin = node;
+    kn_status status = node->operator->without_training(to, node, inputs, results);
+    to->origin = NULL;
+    for (int i = 0; status == KN_OK && i < node->output_count; i++) {
+        bool made = results[i] && results[i]->producer && (size_t)results[i]->producer->id >= nodes;
         copying->values[node->outputs[i]->id] = results[i];
-    return KN_OK;
+        if (made && !kn_value_rename(to, results[i], node->outputs[i]->name)) break;
+    }
+    if (to->error.status != KN_OK) {
+        if (copying->error) *copying->error = to->error;
+        return to->error.status;
+    }
+    if (status == KN_OK) return KN_OK;
+    return kn_fail(copying->error, status, "%s '%s': what stands for it outside training could not be built",
+                   node->operator->name, node->name);
 }
 
 static kn_status copy_node(graph_copying *copying, const kn_node *node) {
@@ -159,11 +169,11 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
         if (status != KN_OK) return status;
         inputs[i] = input ? copying->values[input->id] : NULL;
     }
-    if (node->operator->training_only && !copying->training && node->input_count> 0) {
+    if (!copying->training && node->operator->training_only) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
     }
-    if (node->operator->without_training && !copying->training) return copy_stand_ins(copying, node, inputs);
+    if (!copying->training && node->operator->without_training) return copy_stand_ins(copying, node, inputs);
     kn_status status = copy_attributes(copying, node, attributes);
     if (status != KN_OK) return status;
     kn_node_recipe recipe = {.row = node->operator,

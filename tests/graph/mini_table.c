@@ -196,6 +196,30 @@ static kn_status norm_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
+/* Outside training it is twice its input. */
+static kn_status stand_in(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results) {
+    (void)node;
+    kn_value *both[] = {inputs[0], inputs[0]};
+    results[0] = kn_node_add(bound, kn_operator_find("add"), NULL, both, 2, NULL);
+    return KN_OK;
+}
+
+static kn_status no_stand_in(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                             kn_value **results) {
+    (void)bound, (void)node, (void)inputs, (void)results;
+    return KN_ERROR_UNSUPPORTED;
+}
+
+static kn_status deep_shape(kn_shape_call *call) {
+    call->outputs[0].rank = KN_MAX_RANK + 1;
+    return KN_OK;
+}
+
+static kn_status silent_shape(kn_shape_call *call) {
+    (void)call;
+    return KN_ERROR_SHAPE;
+}
+
 static kn_status split_shape(kn_shape_call *call) {
     call->outputs[0] = call->outputs[1] = call->inputs[0]->shape;
     return KN_OK;
@@ -313,13 +337,28 @@ static const kn_operator rows[] = {
      .gradient = lost_gradient},
     {.name = "shapeless", .min_inputs = 1, .max_inputs = 1},
     {.name = "back", .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = split_shape, .backward = true},
+    {.name = "double",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .outputs = 2,
+     .shape = split_shape,
+     .without_training = stand_in},
+    {.name = "nothing",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .outputs = 2,
+     .shape = split_shape,
+     .without_training = no_stand_in},
+    {.name = "deep", .min_inputs = 1, .max_inputs = 1, .shape = deep_shape},
+    {.name = "silent", .min_inputs = 1, .max_inputs = 1, .shape = silent_shape},
+    {.name = "half", .class = KN_CLASS_POINTWISE, .value = "x / 2", .by = {"g / 2"}},
     {.name = "assign", .class = KN_CLASS_ASSIGN, .min_inputs = 2, .max_inputs = 2},
 };
 
 const kn_operator *const kn_operator_table[] = {
-    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],  &rows[7],
-    &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13], &rows[14], &rows[15],
-    &rows[16], &rows[17], &rows[18], &rows[19], &rows[20], &rows[21],
+    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],  &rows[7],  &rows[8],
+    &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13], &rows[14], &rows[15], &rows[16], &rows[17],
+    &rows[18], &rows[19], &rows[20], &rows[21], &rows[22], &rows[23], &rows[24], &rows[25], &rows[26],
 };
 const int kn_operator_table_count = (int)KN_COUNT_OF(kn_operator_table);
 

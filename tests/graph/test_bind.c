@@ -102,7 +102,10 @@ static void test_assigns(void **state) {
     kn_value *y = kn_name(apply1(normed, "exp", NULL), "y");
     kn_assign(graph, running, kn_result(normed, 1));            /* its state is read */
     kn_assign(graph, average, apply2(y, average, "add", NULL)); /* made of a result that is needed */
-    kn_value *other = apply1(kn_input(graph, "z", KN_FLOAT32, ""), "exp", NULL);
+    kn_value *late = kn_state_add(graph, "late", &scalar, KN_STATE_STATISTIC, NULL);
+    kn_assign(graph, late, kn_number(graph, 1)); /* before what reads it */
+    y = kn_name(apply2(y, late, "add", NULL), "z");
+    kn_value *other = apply1(kn_input(graph, "other", KN_FLOAT32, ""), "exp", NULL);
     kn_assign(graph, elsewhere, other); /* belongs to something else */
     assert_int_equal(kn_graph_status(graph), KN_OK);
     kn_value *result;
@@ -110,11 +113,14 @@ static void test_assigns(void **state) {
     assert_string_equal(printed(bound),
                         "input x float32 (4)\n"
                         "state running float32 () statistic fill 0\n"
+                        "state late float32 () statistic fill 0\n"
                         "norm1 float32 (4), norm1:1 float32 (), norm1:2 float32 () = norm(x, running)\n"
                         "y float32 (4) = exp(norm1)\n"
-                        "output y\n");
+                        "z float32 (4) = add(y, late)\n"
+                        "output z\n");
     kn_graph_destroy(&bound);
     bound = bind_or_fail(graph, &y, 1, NULL, true, &result);
+    assert_words(printed(bound), "late <- constant1\n");
     assert_true(bound->training);
     assert_words(printed(bound), "running <- norm1:1\n");
     assert_words(printed(bound), "average <- add1\n");
@@ -151,6 +157,44 @@ static void test_training_only(void **state) {
     kn_value *dropped = kn_graph_find(graph, "dropout1");
     bound = bind_or_fail(graph, &dropped, 1, NULL, false, results);
     assert_string_equal(kn_value_name(results[0]), "x");
+    kn_graph_destroy(&bound);
+    kn_graph_destroy(&graph);
+}
+
+static void test_stand_ins(void **state) {
+    (void)state;
+    kn_graph *graph = graph_make();
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4"), *result;
+    kn_value *y = apply1(kn_name(apply1(x, "double", NULL), "twice"), "exp", NULL);
+    kn_graph *bound = bind_or_fail(graph, &y, 1, NULL, false, &result);
+    assert_string_equal(printed(bound), "input x float32 (4)\n"
+                                        "twice float32 (4) = add(x, x)\n"
+                                        "exp1 float32 (4) = exp(twice)\n"
+                                        "output exp1\n");
+    assert_string_equal(kn_graph_find(bound, "twice")->producer->name, "double1");
+    kn_graph_destroy(&bound);
+    bound = bind_or_fail(graph, &y, 1, NULL, true, &result);
+    assert_words(printed(bound), " = double(x)\n");
+    kn_graph_destroy(&bound);
+    assert_bind_fails(graph, apply1(x, "nothing", NULL), NULL, 0, KN_ERROR_UNSUPPORTED, "nothing 'nothing1'",
+                      "outside training");
+    kn_graph_destroy(&graph);
+}
+
+/* A graph with gradients can be bound once more. */
+static void test_again_with_gradients(void **state) {
+    (void)state;
+    kn_graph *graph = graph_make();
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4"), *loss, *gradient, *result;
+    kn_value *y = apply1(apply1(x, "exp", NULL), "sum", NULL);
+    kn_error error = {0};
+    kn_graph *bound = bind_or_fail(graph, &y, 1, NULL, true, &loss), *again;
+    kn_value *by = kn_graph_find(bound, "x");
+    assert_int_equal(kn_graph_gradient(bound, loss, &by, 1, &gradient, &error), KN_OK);
+    again = bind_or_fail(bound, &gradient, 1, NULL, true, &result);
+    assert_words(printed(again), "exp1~gradient float32 (4) = exp'1(-, exp1, ");
+    assert_int_equal(result->producer->derivative, 1);
+    kn_graph_destroy(&again);
     kn_graph_destroy(&bound);
     kn_graph_destroy(&graph);
 }
@@ -211,6 +255,7 @@ int test_bind(void) {
         cmocka_unit_test(test_numbers),       cmocka_unit_test(test_again),
         cmocka_unit_test(test_failures),      cmocka_unit_test(test_assigns),
         cmocka_unit_test(test_training_only), cmocka_unit_test(test_names_stay),
+        cmocka_unit_test(test_stand_ins),     cmocka_unit_test(test_again_with_gradients),
         cmocka_unit_test(test_copy),
     };
     return cmocka_run_group_tests_name("graph: binding", tests, NULL, NULL);

@@ -191,6 +191,32 @@ static kn_value *mixed(kn_graph *graph, kn_value *x) {
 static kn_value *condition(kn_graph *graph, kn_value *x) {
     return apply3(kn_input(graph, "y", KN_INT32, "10"), x, x, "where", NULL);
 }
+static kn_value *deep(kn_graph *graph, kn_value *x) {
+    (void)graph;
+    return apply1(x, "deep", NULL);
+}
+static kn_value *silent(kn_graph *graph, kn_value *x) {
+    (void)graph;
+    return apply1(x, "silent", NULL);
+}
+static kn_value *quotient(kn_graph *graph, kn_value *x) {
+    (void)x;
+    return apply1(kn_input(graph, "y", KN_INT32, "10"), "half", NULL);
+}
+static kn_value *null_operator(kn_graph *graph, kn_value *x) {
+    return kn_apply(graph, NULL, &x, 1, NULL);
+}
+static kn_value *too_many(kn_graph *graph, kn_value *x) {
+    kn_value *inputs[65];
+    for (int i = 0; i < 65; i++)
+        inputs[i] = x;
+    return kn_apply(graph, "split", inputs, 65, NULL);
+}
+static kn_value *open_state(kn_graph *graph, kn_value *x) {
+    (void)x;
+    kn_shape shape = {.dtype = KN_FLOAT32, .rank = 2, .dims = {2, kn_dim_symbol(graph, "n")}};
+    return kn_state_add(graph, "s", &shape, KN_STATE_PARAMETER, NULL);
+}
 static kn_value *fraction(kn_graph *graph, kn_value *x) {
     (void)x;
     return apply1(kn_input(graph, "y", KN_INT32, "10"), "exp", NULL);
@@ -278,6 +304,12 @@ static void test_mistakes(void **state) {
         {apart, KN_ERROR_SHAPE, {"add 'add1'", "float32 (batch,10)", "float32 (n,10)"}},
         {mixed, KN_ERROR_DTYPE, {"add 'add1'", "float32 and int32", "cast"}},
         {condition, KN_ERROR_DTYPE, {"where 'where1'", "the condition is int32"}},
+        {deep, KN_ERROR_SHAPE, {"deep 'deep1'", "has 9 dimensions", "8"}},
+        {silent, KN_ERROR_SHAPE, {"silent 'silent1'", "do not fit"}},
+        {quotient, KN_ERROR_DTYPE, {"half 'half1': the input is int32"}},
+        {null_operator, KN_ERROR_ARGUMENT, {"operator_name is NULL"}},
+        {too_many, KN_ERROR_ARGUMENT, {"at most 64 inputs, found 65"}},
+        {open_state, KN_ERROR_SHAPE, {"'s', float32 (2,n)", "without symbols"}},
         {fraction, KN_ERROR_DTYPE, {"exp 'exp1': the input is int32", "cast"}},
         {fraction_attribute, KN_ERROR_DTYPE, {"leaky 'leaky1': the input is int32"}},
         {inner, KN_ERROR_SHAPE, {"matmul 'matmul1'", "(batch,10)", "(9,4)"}},
@@ -333,7 +365,10 @@ static void test_null_graphs(void **state) {
     assert_int_equal(kn_graph_output_count(NULL), 0);
     assert_null(kn_graph_parameter(NULL, 0));
     assert_string_equal(kn_value_name(NULL), "");
+    char room[4] = "abc";
     assert_int_equal(kn_value_shape_text(NULL, NULL, 0), 0);
+    assert_int_equal(kn_value_shape_text(NULL, room, sizeof room), 0);
+    assert_string_equal(room, "");
     kn_scope_begin(NULL, "a");
     kn_scope_end(NULL);
 }
@@ -420,7 +455,7 @@ static void test_print(void **state) {
     kn_value *h = apply2(x, w, "matmul", "transpose=true");
     kn_freeze(w);
     h = apply2(h, kn_number(graph, 2.5), "mul", NULL);
-    kn_output(apply1(h, "many", "axes=1,0 shape=batch,-1 mode=none"), "y");
+    kn_output(apply1(h, "many", "axes=1,0 shape=batch,-1 mode=valid"), "y");
     assert_string_equal(
         printed(graph),
         "input x float32 (batch,10)\n"
@@ -429,7 +464,7 @@ static void test_print(void **state) {
         "matmul1 float32 (batch,4) = matmul(x, w) transpose=true\n"
         "mul1 float32 (batch,4) = mul(matmul1, constant1)\n"
         "y float32 (batch,4), many1:1 float32 (batch,4) = many(mul1) count=3 rate=0.5 keep=true "
-        "axes=1,0 shape=batch,-1 mode=none\n"
+        "axes=1,0 shape=batch,-1 mode=valid\n"
         "output y\n");
     kn_graph_destroy(&graph);
 }

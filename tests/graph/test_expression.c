@@ -210,6 +210,9 @@ static void test_printing(void **state) {
     assert_printed("abs(x) + exp(y)", "float", "((fabs(a) + exp(b)))");
     assert_printed("abs(x)", "int", "(((a < 0) ? (-a) : a))");
     assert_printed("pow(x, 2)", "float4", "(pow(a, (float4)(2.0f)))");
+    assert_printed(
+        "log(x) + sqrt(x) + rsqrt(x) + sin(x) + cos(x) + tanh(x) + erf(x) + floor(x)", "half2",
+        "((((((((log(a) + sqrt(a)) + rsqrt(a)) + sin(a)) + cos(a)) + tanh(a)) + erf(a)) + floor(a)))");
     assert_printed("isnan(x) ? 0 : x", "float", "((isnan(a) ? 0.0f : a))");
     assert_printed("sigmoid(x)", "float", "((1.0f / (1.0f + exp(-a))))");
     assert_printed("softplus(x)", "float", "((fmax(a, 0.0f) + log1p(exp(-fabs(a)))))");

@@ -112,6 +112,7 @@ static void test_other_elements(void **state) {
         {KN_INT64, -1e30, -9223372036854775808.0},
         {KN_UINT64, 1e30, 18446744073709551616.0},
         {KN_UINT64, -5, 0},
+        {KN_UINT64, 1e19, 1e19},
         {KN_INT32, NAN, 0},
         {KN_BOOL, 0.25, 1},
         {KN_BOOL, 0, 0},
