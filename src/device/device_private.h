@@ -51,7 +51,7 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
 /* "a, b and c" in one line: what identifies device, driver and platform, for caches. */
 void kn_found_identity(const kn_found_device *found, char *text, size_t bytes);
 /* The number in "OpenCL 1.2 ..." or "OpenCL C 1.2 ..." as 120; 0 when there is none. */
-int kn_version_number(const char *text);
+int kn_opencl_version_number(const char *text);
 /* Whether the compiler takes -cl-std for this version (120, 200, 300): some drivers abort on others. */
 bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version);
 /* Whether a device extension is claimed, as a whole word. */

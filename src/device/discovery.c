@@ -53,7 +53,7 @@ static cl_ulong device_ulong(cl_device_id device, cl_device_info what) {
     return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-int kn_version_number(const char *text) {
+int kn_opencl_version_number(const char *text) {
     const char *digits = text + strcspn(text, "0123456789");
     if (!kn_is_digit(digits[0]) || digits[1] != '.' || !kn_is_digit(digits[2])) return 0;
     return (digits[0] - '0') * 100 + (digits[2] - '0') * 10;
@@ -67,8 +67,8 @@ typedef struct language {
 } language;
 
 bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version) {
-    if (version <= kn_version_number(found->language)) return true;
-    if (kn_version_number(found->info.version) < 300) return false;
+    if (version <= kn_opencl_version_number(found->language)) return true;
+    if (kn_opencl_version_number(found->info.version) < 300) return false;
     size_t bytes = 0;
     if (clGetDeviceInfo(found->device, ALL_LANGUAGES, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0)
         return false;
@@ -129,9 +129,9 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
 
     const char *problem = NULL;
     char text[sizeof info->problem];
-    if (kn_version_number(found->platform_version) < LOWEST_VERSION ||
-        kn_version_number(info->version) < LOWEST_VERSION ||
-        kn_version_number(found->language) < LOWEST_VERSION) {
+    if (kn_opencl_version_number(found->platform_version) < LOWEST_VERSION ||
+        kn_opencl_version_number(info->version) < LOWEST_VERSION ||
+        kn_opencl_version_number(found->language) < LOWEST_VERSION) {
         snprintf(
             text, sizeof text,
             "below OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer driver may help",

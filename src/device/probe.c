@@ -101,8 +101,8 @@ static bool try_double(kn_context *context, kn_error *error) {
 
 /* Sub-groups are part of the language from 2.0 on. */
 static const char *subgroups_prelude(const kn_context *context) {
-    return kn_version_number(context->found.language) >= 300 ||
-                   kn_version_number(context->found.info.version) >= 300
+    return kn_opencl_version_number(context->found.language) >= 300 ||
+                   kn_opencl_version_number(context->found.info.version) >= 300
                ? "// language: CL3.0\n"
                : "// language: CL2.0\n";
 }
@@ -196,7 +196,7 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     capabilities->half_claimed = kn_device_claims(host, device, "cl_khr_fp16");
     capabilities->double_claimed = kn_device_claims(host, device, "cl_khr_fp64");
     capabilities->subgroups_claimed = kn_device_claims(host, device, "cl_khr_subgroups") &&
-                                      kn_version_number(context->found.info.version) >= 200;
+                                      kn_opencl_version_number(context->found.info.version) >= 200;
     kn_status status = decide(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,
                               &capabilities->half, error);
     if (!status)

@@ -82,9 +82,16 @@ kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer,
     if (status) return status;
     if (bytes == 0) return nothing_to_do(context, queue, wait, after, done, error);
     submission work = submission_begin(context, queue, after, done);
-    cl_int code = clEnqueueWriteBuffer(work.queue, buffer->root, wait ? CL_TRUE : CL_FALSE,
-                                       (size_t)(buffer->base + offset), (size_t)bytes, source, waits(&work),
-                                       wait_list(&work), event_place(&work));
+    work.records = work.records || wait;
+    cl_int code =
+        clEnqueueWriteBuffer(work.queue, buffer->root, CL_FALSE, (size_t)(buffer->base + offset),
+                             (size_t)bytes, source, waits(&work), wait_list(&work), event_place(&work));
+    /* OpenCL's own blocking write only promises that it is done with `source`: the other queue might still
+     * see what was there before. */
+    if (wait && code == CL_SUCCESS) {
+        code = clWaitForEvents(1, &work.event);
+        if (code != CL_SUCCESS) clReleaseEvent(work.event);
+    }
     return submission_end(&work, code, "upload", "a write", bytes, done, error);
 }
 

@@ -145,12 +145,12 @@ static void errors_have_names_and_advice(void **state) {
 }
 
 static void versions_are_read(void **state) {
-    assert_int_equal(kn_version_number("OpenCL 1.2 pocl"), 120);
-    assert_int_equal(kn_version_number("OpenCL C 3.0"), 300);
-    assert_int_equal(kn_version_number("OpenCL 1.1 Mesa 22.3.6"), 110);
-    assert_int_equal(kn_version_number(""), 0);
-    assert_int_equal(kn_version_number("OpenCL 1"), 0);
-    assert_int_equal(kn_version_number("OpenCL 1."), 0);
+    assert_int_equal(kn_opencl_version_number("OpenCL 1.2 pocl"), 120);
+    assert_int_equal(kn_opencl_version_number("OpenCL C 3.0"), 300);
+    assert_int_equal(kn_opencl_version_number("OpenCL 1.1 Mesa 22.3.6"), 110);
+    assert_int_equal(kn_opencl_version_number(""), 0);
+    assert_int_equal(kn_opencl_version_number("OpenCL 1"), 0);
+    assert_int_equal(kn_opencl_version_number("OpenCL 1."), 0);
 }
 
 int test_discovery(void) {

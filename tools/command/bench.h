@@ -1,0 +1,28 @@
+/* What the benchmarks share. */
+#ifndef KOINE_COMMAND_BENCH_H
+#define KOINE_COMMAND_BENCH_H
+
+#include "command.h"
+
+enum { BENCH_MOST = 4000 };
+
+/* Times of steps after the warm-up, in seconds. */
+typedef struct bench_times {
+    double seconds[BENCH_MOST];
+    int count;
+    double first; /* from the program's start to the end of the first step */
+} bench_times;
+
+/* Runs `step` four times to warm up, then for at least 3 seconds and 5 times. */
+bool bench_measure(bool (*step)(void *user), void *user, bench_times *times);
+/* Median, best and 99th percentile; sorts the times. */
+void bench_summary(bench_times *times, double *median, double *best, double *p99);
+double bench_now(void);
+/* The largest memory that the process had, in bytes. */
+double bench_peak_rss(void);
+extern double bench_start; /* when the program began */
+
+/* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
+int bench_gemm(const common_options *common, int64_t m, int64_t n, int64_t k);
+
+#endif

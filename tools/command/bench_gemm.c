@@ -1,0 +1,141 @@
+/* The matrix product on the device, beside a plain C loop. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+typedef struct gemm_bench {
+    kn_context *context;
+    kn_graph *graph;
+    kn_session *session;
+} gemm_bench;
+
+/* Rows begin to end of c (m,n) = a (m,k) times b (k,n). */
+typedef struct plain_share {
+    const float *a, *b;
+    float *c;
+    int64_t n, k, begin, end;
+} plain_share;
+
+static void *plain_rows(void *user) {
+    const plain_share *share = user;
+    for (int64_t i = share->begin; i < share->end; i++) {
+        float *row = share->c + i * share->n;
+        memset(row, 0, (size_t)share->n * sizeof *row);
+        for (int64_t p = 0; p < share->k; p++) {
+            float factor = share->a[i * share->k + p];
+            const float *other = share->b + p * share->n;
+            for (int64_t j = 0; j < share->n; j++)
+                row[j] += factor * other[j];
+        }
+    }
+    return NULL;
+}
+
+/* Seconds of one product by `threads` threads. */
+static double plain_seconds(const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k,
+                            int threads) {
+    pthread_t handles[64];
+    plain_share shares[64];
+    int started = 0;
+    double begin = bench_now();
+    for (int t = 0; t < threads; t++) {
+        shares[t] = (plain_share){a, b, c, n, k, m * t / threads, m * (t + 1) / threads};
+        if (t + 1 < threads && !pthread_create(&handles[started], NULL, plain_rows, &shares[t]))
+            started++;
+        else
+            plain_rows(&shares[t]);
+    }
+    for (int t = 0; t < started; t++)
+        pthread_join(handles[t], NULL);
+    return bench_now() - begin;
+}
+
+static bool step(void *user) {
+    gemm_bench *bench = user;
+    if (kn_session_run(bench->session, NULL, 0, NULL, 0) == KN_OK && kn_session_wait(bench->session) == KN_OK)
+        return true;
+    command_fail("%s", kn_session_error(bench->session));
+    return false;
+}
+
+/* Both factors are states, so that nothing but the product is timed. */
+static bool prepare(gemm_bench *bench, int64_t m, int64_t n, int64_t k) {
+    char a[48], b[48];
+    kn_session_params params;
+    snprintf(a, sizeof a, "%lld,%lld", (long long)m, (long long)k);
+    snprintf(b, sizeof b, "%lld,%lld", (long long)k, (long long)n);
+    bench->graph = kn_graph_create(NULL);
+    kn_value *product = kn_matmul(kn_parameter(bench->graph, "a", KN_FLOAT32, a, NULL),
+                                  kn_parameter(bench->graph, "b", KN_FLOAT32, b, NULL), false, false);
+    kn_session_params_init(&params);
+    params.fast_math = true;
+    bench->session = kn_session_create(bench->context, &product, 1, &params);
+    if (kn_session_status(bench->session) == KN_OK) return true;
+    command_fail("%s", bench->session ? kn_session_error(bench->session) : "out of memory");
+    return false;
+}
+
+static void compare_plain(int64_t m, int64_t n, int64_t k, double *one, double *all, int *cores) {
+    float *a = malloc((size_t)(m * k) * sizeof *a), *b = malloc((size_t)(k * n) * sizeof *b);
+    float *c = malloc((size_t)(m * n) * sizeof *c);
+    *cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (*cores < 1) *cores = 1;
+    if (*cores > 64) *cores = 64;
+    *one = *all = 1e30;
+    if (a && b && c) {
+        for (int64_t i = 0; i < m * k; i++)
+            a[i] = (float)(i % 17) * 0.1f;
+        for (int64_t i = 0; i < k * n; i++)
+            b[i] = (float)(i % 13) * 0.1f;
+        for (int turn = 0; turn < 3; turn++) {
+            double seconds = plain_seconds(a, b, c, m, n, k, 1);
+            if (seconds < *one) *one = seconds;
+            seconds = plain_seconds(a, b, c, m, n, k, *cores);
+            if (seconds < *all) *all = seconds;
+        }
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
+int bench_gemm(const common_options *common, int64_t m, int64_t n, int64_t k) {
+    gemm_bench bench = {.context = context_open(common)};
+    static bench_times times;
+    int status = EXIT_FAILED, cores;
+    if (bench.context && prepare(&bench, m, n, k) && bench_measure(step, &bench, &times)) {
+        double median, best, p99, one, all, flops = 2.0 * (double)m * (double)n * (double)k;
+        bench_summary(&times, &median, &best, &p99);
+        compare_plain(m, n, k, &one, &all, &cores);
+        if (common->json) {
+            printf("{\"case\": \"gemm\", \"m\": %lld, \"n\": %lld, \"k\": %lld, \"device\": ", (long long)m,
+                   (long long)n, (long long)k);
+            json_text(stdout, kn_context_device(bench.context)->name);
+            printf(", \"median_ms\": ");
+            json_number(stdout, 1e3 * median);
+            printf(", \"best_ms\": ");
+            json_number(stdout, 1e3 * best);
+            printf(", \"gflops\": ");
+            json_number(stdout, flops / median * 1e-9);
+            printf(", \"times_plain_one_core\": ");
+            json_number(stdout, one / median);
+            printf(", \"times_plain_all_cores\": ");
+            json_number(stdout, all / median);
+            printf(", \"n_timed\": %d}\n", times.count);
+        } else {
+            progress_clear();
+            printf("gemm %lld x %lld x %lld: %.3f ms (best %.3f), %.1f GFLOP/s; plain C: %.1f times slower "
+                   "on one core, %.1f on %d\n",
+                   (long long)m, (long long)n, (long long)k, 1e3 * median, 1e3 * best, flops / median * 1e-9,
+                   one / median, all / median, cores);
+        }
+        status = EXIT_DONE;
+    }
+    kn_session_destroy(&bench.session);
+    kn_graph_destroy(&bench.graph);
+    kn_context_destroy(&bench.context);
+    return status;
+}

@@ -1,0 +1,102 @@
+/* What the parts of the command `koine` share. Public headers of the library only. */
+#ifndef KOINE_COMMAND_H
+#define KOINE_COMMAND_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <koine/koine.h>
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+#if defined(__GNUC__)
+#define COMMAND_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define COMMAND_PRINTF(text, first)
+#endif
+
+/* ---- options (options.c) ---------------------------------------------------------------- */
+
+typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_NUMBER } option_kind;
+
+typedef struct option {
+    const char *name; /* without the dashes */
+    option_kind kind;
+    const char *argument; /* the word for it in the help; NULL for flags */
+    const char *help;
+    void *target; /* bool, const char *, uint64_t or double */
+} option;
+
+typedef struct command {
+    const char *name;
+    const char *summary; /* one line of `koine --help` */
+    const char *usage;   /* what stands behind the name */
+    const char *text;    /* what it teaches, above the options */
+    int (*run)(int count, char **arguments);
+} command;
+
+/* Reads options and the other words, which are left in words[0..*word_count). On --help it prints it and
+ * *status is EXIT_DONE; on a mistake it says which and *status is EXIT_USAGE; both answer false. */
+bool options_read(const command *command, const option *options, int count, char **arguments,
+                  const char **words, int *word_count, int most_words, int *status);
+
+/* ---- what most commands take (common.c) ----------------------------------------------------- */
+
+typedef struct common_options {
+    const char *device, *cache;
+    bool json, quiet, verbose, no_cache;
+} common_options;
+/* The rows of an option table for them. */
+#define COMMON_OPTIONS(common)                                                                               \
+    {"device", OPTION_TEXT, "DEVICE",                                                                        \
+     "number, platform:device, type or part of a name (else KOINE_DEVICE, else the fastest)",                \
+     &(common).device},                                                                                      \
+        {"cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)",      \
+         &(common).cache},                                                                                   \
+        {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
+        {"json", OPTION_FLAG, NULL, "one JSON object per result, for programs", &(common).json},             \
+        {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &(common).quiet}, {             \
+        "verbose", OPTION_FLAG, NULL, "say what is done on the way", &(common).verbose                       \
+    }
+
+/* Says "koine: …" on the standard error and answers EXIT_FAILED. */
+int command_fail(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* The same, and answers EXIT_USAGE. */
+int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* Fills in parameters from options and the environment; texts live as long as the program. */
+void context_params_from(const common_options *common, kn_context_params *params);
+/* Opens the device, or says why not and answers NULL. */
+kn_context *context_open(const common_options *common);
+/* Opens a model, or says why not and answers NULL. */
+kn_model *model_open(const char *name);
+/* A JSON string with quotes, on a stream. */
+void json_text(FILE *stream, const char *text);
+/* A JSON number, null if it is not finite. */
+void json_number(FILE *stream, double number);
+/* "1.5 GB" */
+const char *bytes_text(double bytes, char *text, size_t room);
+/* Counts of a program that looks at signals: true after Ctrl-C. */
+void interrupts_watch(void);
+bool interrupted(void);
+
+/* ---- progress (progress.c) ------------------------------------------------------------------- */
+
+/* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. */
+void progress_setup(const common_options *common);
+bool progress_is_live(void);
+void progress_line(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* Takes the line away, before something else is printed. */
+void progress_clear(void);
+/* "[#####     ]" of a width in characters. */
+const char *progress_bar(double share, char *text, size_t room);
+/* For kn_progress: compiling. */
+void progress_compile(void *user, const char *label, uint64_t done, uint64_t total);
+/* "1:05" */
+const char *time_text(double seconds, char *text, size_t room);
+
+/* ---- the commands ------------------------------------------------------------------------------- */
+
+extern const command command_devices, command_train, command_eval, command_infer, command_plan, command_bench,
+    command_verify, command_models;
+
+#endif

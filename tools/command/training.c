@@ -1,0 +1,87 @@
+/* Opening a model, its loss and its data together, and telling where they do not fit. */
+#include <string.h>
+
+#include "training.h"
+
+bool setup_model(training_setup *setup, const char *model, const char *loss) {
+    setup->model = model_open(model);
+    if (!setup->model) return false;
+    setup->loss = (kn_model_loss){.size = sizeof setup->loss};
+    if (kn_model_add_loss(setup->model, loss, &setup->loss) != KN_OK) {
+        command_fail("%s", kn_model_error(setup->model));
+        return false;
+    }
+    setup->loss_name = kn_value_name(setup->loss.value);
+    setup->accuracy = setup->loss.accuracy;
+    setup->accuracy_name = setup->accuracy ? kn_value_name(setup->accuracy) : NULL;
+    return true;
+}
+
+/* The model's input and the data's field of its name ("x"), compared from the second dimension on. */
+static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
+    kn_field field;
+    size_t index;
+    char wanted[160], found[160] = "";
+    const char *name = kn_value_name(value);
+    if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field(setup->all, index, &field)) {
+        command_fail("the data '%s' have no field '%s', which the model '%s' reads", data, name,
+                     kn_model_name(setup->model));
+        return false;
+    }
+    bool fits = field.info.dtype == kn_value_dtype(value) && field.info.rank == kn_value_rank(value) - 1;
+    for (int d = 0; d < field.info.rank; d++) {
+        int64_t own = fits ? kn_value_dimension(value, d + 1) : -1;
+        fits = fits && (own < 0 || own == field.info.shape[d]);
+        snprintf(found + strlen(found), sizeof found - strlen(found), ",%lld",
+                 (long long)field.info.shape[d]);
+    }
+    if (fits) return true;
+    kn_value_shape_text(value, wanted, sizeof wanted);
+    command_fail("the data '%s' do not fit the model '%s': '%s' is %s (batch%s) in the data, and the model "
+                 "reads %s (%s)",
+                 data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
+                 kn_dtype_name(kn_value_dtype(value)), wanted);
+    return false;
+}
+
+static bool data_fail(const kn_dataset *dataset) {
+    command_fail("%s", dataset ? kn_dataset_error(dataset) : "out of memory");
+    return false;
+}
+
+bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
+    setup->all = kn_dataset_open(NULL, data);
+    if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
+    for (int i = 0; i < kn_model_input_count(setup->model); i++)
+        if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;
+    if (!check_field(setup, data, setup->loss.target)) return false;
+    if (share > 0) {
+        if (kn_dataset_split(setup->all, share, seed, &setup->train, &setup->validation) != KN_OK)
+            return data_fail(setup->train);
+        return true;
+    }
+    if (!kn_dataset_has_test(setup->all)) return true;
+    setup->validation = kn_dataset_test(setup->all);
+    return kn_dataset_status(setup->validation) == KN_OK || data_fail(setup->validation);
+}
+
+kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact) {
+    kn_session_params params;
+    kn_value *values[2] = {setup->loss.value, setup->accuracy};
+    kn_session_params_init(&params);
+    params.states = states;
+    params.fast_math = !exact;
+    params.progress.report = progress_compile;
+    kn_session *session = kn_session_create(context, values, setup->accuracy ? 2 : 1, &params);
+    if (kn_session_status(session) == KN_OK) return session;
+    command_fail("%s", session ? kn_session_error(session) : "out of memory");
+    kn_session_destroy(&session);
+    return NULL;
+}
+
+void setup_finish(training_setup *setup) {
+    kn_dataset_destroy(&setup->train);
+    kn_dataset_destroy(&setup->validation);
+    kn_dataset_destroy(&setup->all);
+    kn_model_destroy(&setup->model);
+}

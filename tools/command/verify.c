@@ -1,0 +1,80 @@
+/* koine verify: is this device computing rightly? */
+#include <string.h>
+
+#include "command.h"
+
+typedef struct verify_run {
+    const common_options *common;
+    int done;
+} verify_run;
+
+static void report(void *user, const kn_verify_result *result) {
+    verify_run *run = user;
+    run->done++;
+    if (run->common->json) {
+        printf("{\"name\": ");
+        json_text(stdout, result->name);
+        printf(", \"right\": %s, \"error\": ", result->status == KN_OK ? "true" : "false");
+        json_number(stdout, result->error);
+        printf(", \"seconds\": ");
+        json_number(stdout, result->seconds);
+        printf(", \"message\": ");
+        json_text(stdout, result->message);
+        printf("}\n");
+    } else if (result->status != KN_OK) {
+        progress_clear();
+        printf("WRONG %s: %s\n", result->name, result->message);
+    } else if (run->common->verbose) {
+        progress_clear();
+        printf("right %s, %.3f of the tolerance, %.3f s\n", result->name, result->error, result->seconds);
+    } else
+        progress_line("%d checked, now %s", run->done, result->name);
+}
+
+static int run(int count, char **arguments) {
+    common_options common = {.device = NULL};
+    kn_verify_params params;
+    kn_verify_params_init(&params);
+    verify_run state = {.common = &common};
+    bool smallest = false, one = false;
+    const option options[] = {
+        {"operators", OPTION_TEXT, "A,B", "only these", &params.operators},
+        {"variants", OPTION_TEXT, "A,B", "only kernels of these names", &params.variants},
+        {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
+        {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
+        {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
+        COMMON_OPTIONS(common),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status, passed = 0, failed = 0;
+    if (!options_read(&command_verify, options, count, arguments, words, &word_count, 0, &status))
+        return status;
+    params.thoroughness = smallest ? 2 : one ? 1 : 0;
+    params.user = &state;
+    params.report = report;
+    kn_context *context = context_open(&common);
+    if (!context) return EXIT_FAILED;
+    kn_status result = kn_verify(context, &params, &passed, &failed);
+    progress_clear();
+    if (result != KN_OK && result != KN_ERROR_MISMATCH)
+        status = command_fail("%s", kn_status_message(result));
+    else if (passed + failed == 0)
+        status = command_fail("no operator or kernel has that name");
+    else {
+        status = failed ? EXIT_FAILED : EXIT_DONE;
+        if (!common.json)
+            printf("%s: %d right, %d wrong\n", kn_context_device(context)->name, passed, failed);
+    }
+    kn_context_destroy(&context);
+    return status;
+}
+
+const command command_verify = {"verify", "check every operator on a device",
+                                "[--operators A,B] [--OPTION …]",
+                                "Runs the case table of all operators, forward and gradients, against "
+                                "references in double precision. What it\n"
+                                "prints belongs into a report of a wrong result.\n"
+                                "\n"
+                                "  koine verify --device gpu\n"
+                                "  koine verify --operators conv2d,matmul --verbose",
+                                run};
