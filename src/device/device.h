@@ -46,8 +46,8 @@ void kn_event_release(kn_event *event);
 kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error);
 
 /* In all of these: `after` (may be {NULL}) must be complete first; `done` (may be NULL) receives an
- * event to release; `label` names the work in the timeline (static or long-lived text).
- * Without `wait`, `source` and `target` memory must stay until the work is complete. */
+ * event to release. With `wait` the work is complete when they return, for the other queue too;
+ * without, `source` and `target` memory must stay until then. */
 kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, const void *source,
                          uint64_t bytes, bool wait, kn_event after, kn_event *done, kn_error *error);
 kn_status kn_queue_read(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, void *target,
@@ -55,7 +55,7 @@ kn_status kn_queue_read(kn_context *context, kn_queue queue, kn_buffer *buffer, 
 kn_status kn_queue_copy(kn_context *context, kn_queue queue, kn_buffer *source, uint64_t source_offset,
                         kn_buffer *target, uint64_t target_offset, uint64_t bytes, kn_event after, kn_event *done,
                         kn_error *error);
-/* Repeats a pattern of 1, 2, 4, 8 or 16 bytes. */
+/* Repeats a pattern of 1, 2, 4, 8 or 16 bytes; offset and length are multiples of it. */
 kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, uint64_t bytes,
                         const void *pattern, size_t pattern_bytes, kn_event *done, kn_error *error);
 /* Memory that the host sees, between map and unmap; free of copies where memory is shared. map waits. */
@@ -77,14 +77,17 @@ typedef struct kn_program_request {
     const char *prelude; /* #define lines put in front of the file; "" for none */
 } kn_program_request;
 
-/* From memory, from the disk cache, or compiled. Lines `#include "other.cl"` in a file are resolved
- * among the embedded files (or kernel_folder), each at most once. A failure holds the compiler's
- * first error. May be called by several threads; two never compile the same program twice. */
+/* From memory, from the disk cache, or compiled. Lines `#include "folder/other.cl"` in a file are resolved
+ * among the embedded files (or kernel_folder), each at most once and whatever #if they stand in. Compiled as
+ * OpenCL C 1.2 unless the prelude's first line is `// language: CL2.0` or `CL3.0`; an error where the device
+ * does not speak that. A failure holds the compiler's first error. May be called by several threads; two never
+ * compile the same program twice. */
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program, kn_error *error);
 /* The same for many at once: compiles side by side where that helps, reporting progress. programs has `count` places. */
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
                              kn_program **programs, kn_error *error);
-/* Like kn_program_get for source that is no file of cl/ (a caller's own kernels); `name` stands in messages. */
+/* Like kn_program_get for source that is no file of cl/ (a caller's own kernels); `name` stands in messages.
+ * A language line may be the first line of `source`; nothing is included. */
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source, kn_program **program,
                                 kn_error *error);
 
@@ -105,6 +108,6 @@ typedef struct kn_launch {
     size_t local[3];
 } kn_launch;
 kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
-                           kn_error *error); /* on the compute queue */
+                           kn_error *error); /* on the compute queue; `label` names it in the timeline, and is copied */
 
 #endif

@@ -1,0 +1,409 @@
+/* A small OpenCL driver for the tests: platforms and devices with faults that real ones have. It compiles
+ * nothing; it knows the probes' kernels by name and runs C instead, for some devices wrongly. The loader
+ * finds it like any driver. What Koine does not call is missing. */
+#include <CL/cl_icd.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STUB_EXPORT __attribute__((visibility("default")))
+
+static const cl_icd_dispatch dispatch;
+
+struct _cl_platform_id {
+    const cl_icd_dispatch *dispatch;
+    const char *name, *version;
+};
+struct _cl_device_id {
+    const cl_icd_dispatch *dispatch;
+    cl_platform_id platform;
+    const char *name, *version, *extensions;
+    cl_device_type type;
+    bool away, mute;                                /* not available; without a compiler */
+    bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
+    int delay_ms;                                   /* of each launch */
+};
+struct _cl_context {
+    const cl_icd_dispatch *dispatch;
+    cl_device_id device;
+};
+struct _cl_command_queue {
+    const cl_icd_dispatch *dispatch;
+    cl_device_id device;
+};
+struct _cl_mem {
+    const cl_icd_dispatch *dispatch;
+    size_t size;
+    unsigned char *bytes;
+};
+struct _cl_event {
+    const cl_icd_dispatch *dispatch;
+};
+struct _cl_program {
+    const cl_icd_dispatch *dispatch;
+    cl_device_id device;
+    bool half;
+};
+struct _cl_kernel {
+    const cl_icd_dispatch *dispatch;
+    char name[64];
+    cl_mem arguments[4];
+    cl_int number;
+};
+
+static struct _cl_platform_id platforms[] = {
+    {&dispatch, "Stub Empty", "OpenCL 1.2 stub"},
+    {&dispatch, "Stub Old", "OpenCL 1.1 stub"},
+    {&dispatch, "Stub Main", "OpenCL 1.2 stub"},
+};
+
+#define GPU CL_DEVICE_TYPE_GPU
+static struct _cl_device_id devices[] = {
+    {&dispatch, &platforms[1], "Stub Modern", "OpenCL 1.2 stub", "", .type = GPU},
+    {&dispatch, &platforms[2], "Stub Antique", "OpenCL 1.1 stub", "", .type = GPU},
+    {&dispatch, &platforms[2], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
+    {&dispatch, &platforms[2], "Stub Away", "OpenCL 1.2 stub", "", .type = GPU, .away = true},
+    {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp16",
+     .type = CL_DEVICE_TYPE_ACCELERATOR, .wrong_product = true, .no_half_kernel = true},
+    {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub",
+     "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups_extra", .type = GPU, .wrong_half = true, .delay_ms = 20},
+    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
+     .delay_ms = 150},
+};
+enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
+
+/* Answers a question of the Get…Info kind. */
+static cl_int answer(const void *value, size_t bytes, size_t room, void *target, size_t *needed) {
+    if (needed) *needed = bytes;
+    if (target && room < bytes) return CL_INVALID_VALUE;
+    if (target) memcpy(target, value, bytes);
+    return CL_SUCCESS;
+}
+#define ANSWER_TEXT(text) answer(text, strlen(text) + 1, room, target, needed)
+#define ANSWER(type, value) answer(&(type){value}, sizeof(type), room, target, needed)
+
+/* ---- platforms and devices ---------------------------------------------------------------- */
+
+static cl_int CL_API_CALL get_platforms(cl_uint room, cl_platform_id *found, cl_uint *count) {
+    if (count) *count = PLATFORMS;
+    for (cl_uint i = 0; found && i < room && i < PLATFORMS; i++)
+        found[i] = &platforms[i];
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL platform_info(cl_platform_id platform, cl_platform_info what, size_t room,
+                                        void *target, size_t *needed) {
+    switch (what) {
+    case CL_PLATFORM_NAME:
+        return ANSWER_TEXT(platform->name);
+    case CL_PLATFORM_VERSION:
+        return ANSWER_TEXT(platform->version);
+    case CL_PLATFORM_VENDOR:
+        return ANSWER_TEXT("Koine's tests");
+    case CL_PLATFORM_PROFILE:
+        return ANSWER_TEXT("FULL_PROFILE");
+    case CL_PLATFORM_EXTENSIONS:
+        return ANSWER_TEXT("cl_khr_icd");
+    case CL_PLATFORM_ICD_SUFFIX_KHR:
+        return ANSWER_TEXT("STUB");
+    }
+    return CL_INVALID_VALUE;
+}
+
+static cl_int CL_API_CALL get_devices(cl_platform_id platform, cl_device_type type, cl_uint room,
+                                      cl_device_id *found, cl_uint *count) {
+    cl_uint number = 0;
+    for (int i = 0; i < DEVICES; i++) {
+        if (devices[i].platform != platform || !(devices[i].type & type)) continue;
+        if (found && number < room) found[number] = &devices[i];
+        number++;
+    }
+    if (count) *count = number;
+    return number ? CL_SUCCESS : CL_DEVICE_NOT_FOUND;
+}
+
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room, void *target,
+                                      size_t *needed) {
+    switch (what) {
+    case CL_DEVICE_NAME:
+        return ANSWER_TEXT(device->name);
+    case CL_DEVICE_VENDOR:
+        return ANSWER_TEXT("  Koine's tests ");
+    case CL_DEVICE_VERSION:
+        return ANSWER_TEXT(device->version);
+    case CL_DRIVER_VERSION:
+        return ANSWER_TEXT("1");
+    case CL_DEVICE_OPENCL_C_VERSION:
+        return ANSWER_TEXT("OpenCL C 1.2 stub");
+    case CL_DEVICE_EXTENSIONS:
+        return ANSWER_TEXT(device->extensions);
+    case CL_DEVICE_TYPE:
+        return ANSWER(cl_device_type, device->type);
+    case CL_DEVICE_PLATFORM:
+        return ANSWER(cl_platform_id, device->platform);
+    case CL_DEVICE_VENDOR_ID:
+        return ANSWER(cl_uint, 0x1234);
+    case CL_DEVICE_AVAILABLE:
+        return ANSWER(cl_bool, !device->away);
+    case CL_DEVICE_COMPILER_AVAILABLE:
+        return ANSWER(cl_bool, !device->mute);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE:
+        return ANSWER(size_t, 256);
+    case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
+        return ANSWER(cl_uint, 2048);
+    case CL_DEVICE_MAX_COMPUTE_UNITS:
+        return ANSWER(cl_uint, 4);
+    case CL_DEVICE_GLOBAL_MEM_SIZE:
+        return ANSWER(cl_ulong, 1 << 30);
+    case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+        return ANSWER(cl_ulong, 1 << 28);
+    case CL_DEVICE_LOCAL_MEM_SIZE:
+        return ANSWER(cl_ulong, 32768);
+    case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
+        return ANSWER(cl_uint, 1);
+    case CL_DEVICE_MAX_CLOCK_FREQUENCY:
+    case CL_DEVICE_HOST_UNIFIED_MEMORY:
+        return ANSWER(cl_uint, 0);
+    }
+    return CL_INVALID_VALUE;
+}
+
+/* ---- objects, which live as long as their one owner says ------------------------------------- */
+
+static cl_context CL_API_CALL create_context(
+    const cl_context_properties *properties, cl_uint count, const cl_device_id *list,
+    void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user, cl_int *code) {
+    cl_context context = calloc(1, sizeof *context);
+    *code = context ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    if (context) *context = (struct _cl_context){&dispatch, list[0]};
+    return context;
+}
+static cl_int CL_API_CALL release_context(cl_context context) {
+    free(context);
+    return CL_SUCCESS;
+}
+
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+                                                 cl_command_queue_properties properties, cl_int *code) {
+    cl_command_queue queue = calloc(1, sizeof *queue);
+    *code = queue ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    if (queue) *queue = (struct _cl_command_queue){&dispatch, device};
+    return queue;
+}
+static cl_int CL_API_CALL release_queue(cl_command_queue queue) {
+    free(queue);
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL finish(cl_command_queue queue) {
+    return CL_SUCCESS;
+}
+
+/* Everything is done at once, so an event is complete when it is made. */
+static cl_int complete(cl_event *event) {
+    if (!event) return CL_SUCCESS;
+    *event = calloc(1, sizeof **event);
+    if (!*event) return CL_OUT_OF_HOST_MEMORY;
+    (*event)->dispatch = &dispatch;
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL wait_events(cl_uint count, const cl_event *events) {
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL release_event(cl_event event) {
+    free(event);
+    return CL_SUCCESS;
+}
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
+                                        cl_int *code) {
+    cl_mem memory = calloc(1, sizeof *memory);
+    unsigned char *bytes = calloc(1, size);
+    *code = memory && bytes ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    if (*code != CL_SUCCESS) {
+        free(memory);
+        free(bytes);
+        return NULL;
+    }
+    *memory = (struct _cl_mem){&dispatch, size, bytes};
+    return memory;
+}
+static cl_int CL_API_CALL release_memory(cl_mem memory) {
+    free(memory->bytes);
+    free(memory);
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset,
+                                       size_t bytes, const void *source, cl_uint waits, const cl_event *wait,
+                                       cl_event *event) {
+    if (offset > memory->size || bytes > memory->size - offset) return CL_INVALID_VALUE;
+    memcpy(memory->bytes + offset, source, bytes);
+    return complete(event);
+}
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset,
+                                      size_t bytes, void *target, cl_uint waits, const cl_event *wait,
+                                      cl_event *event) {
+    if (offset > memory->size || bytes > memory->size - offset) return CL_INVALID_VALUE;
+    memcpy(target, memory->bytes + offset, bytes);
+    return complete(event);
+}
+
+/* ---- programs and kernels ------------------------------------------------------------------------ */
+
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts,
+                                             const size_t *lengths, cl_int *code) {
+    cl_program program = calloc(1, sizeof *program);
+    *code = program ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    if (program)
+        *program = (struct _cl_program){&dispatch, context->device, strstr(texts[0], "convert_half")};
+    return program;
+}
+static cl_int CL_API_CALL release_program(cl_program program) {
+    free(program);
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *list,
+                                        const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                        void *user) {
+    return program->half && program->device->no_half_kernel ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
+}
+static cl_int CL_API_CALL build_info(cl_program program, cl_device_id device, cl_program_build_info what,
+                                     size_t room, void *target, size_t *needed) {
+    return ANSWER_TEXT("warning: half is young\n<source>:3:1: error: unknown type name 'half'\nhalf x;\n^\n");
+}
+static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t room, void *target,
+                                       size_t *needed) {
+    if (what == CL_PROGRAM_DEVICES) return ANSWER(cl_device_id, program->device);
+    if (what == CL_PROGRAM_BINARY_SIZES) return ANSWER(size_t, 0); /* it has none to give */
+    return CL_INVALID_VALUE;
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *code) {
+    cl_kernel kernel = calloc(1, sizeof *kernel);
+    *code = kernel ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    if (!kernel) return NULL;
+    kernel->dispatch = &dispatch;
+    strncpy(kernel->name, name, sizeof kernel->name - 1);
+    return kernel;
+}
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
+    free(kernel);
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t bytes, const void *value) {
+    if (index >= 4) return CL_INVALID_ARG_INDEX;
+    if (bytes == sizeof(cl_int))
+        memcpy(&kernel->number, value, bytes);
+    else
+        memcpy(&kernel->arguments[index], value, sizeof(cl_mem));
+    return CL_SUCCESS;
+}
+static cl_int CL_API_CALL group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                     size_t room, void *target, size_t *needed) {
+    return ANSWER(size_t, 256);
+}
+
+/* To the nearest number of 11 bits, ties to even. */
+static float to_half(float value) {
+    int exponent;
+    frexpf(value, &exponent);
+    return value == 0.0f ? 0.0f : ldexpf(rintf(ldexpf(value, 11 - exponent)), exponent - 11);
+}
+
+static void run_half(cl_device_id device, cl_kernel kernel, size_t items) {
+    const float *x = (const float *)kernel->arguments[0]->bytes;
+    float *y = (float *)kernel->arguments[2]->bytes;
+    for (size_t i = 0; i < items; i++) {
+        float sum = x[2 * i] + x[2 * i + 1], product = x[2 * i] * x[2 * i + 1];
+        y[4 * i] =
+            device->wrong_half ? sum : to_half(sum); /* a float in disguise keeps bits that a half has not */
+        y[4 * i + 1] = y[4 * i + 2] = y[4 * i + 3] = device->wrong_half ? product : to_half(product);
+    }
+}
+
+static void run_double(cl_kernel kernel, size_t items) {
+    const float *x = (const float *)kernel->arguments[0]->bytes;
+    float *y = (float *)kernel->arguments[2]->bytes;
+    for (size_t i = 0; i < items; i++) {
+        y[2 * i] = x[i];
+        y[2 * i + 1] = x[i] * x[i];
+    }
+}
+
+static void run_product(cl_device_id device, cl_kernel kernel) {
+    const float *a = (const float *)kernel->arguments[0]->bytes,
+                *b = (const float *)kernel->arguments[1]->bytes;
+    float *c = (float *)kernel->arguments[2]->bytes;
+    size_t n = (size_t)kernel->number;
+    if (device->wrong_product) return;
+    memset(c, 0, n * n * sizeof *c);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            for (size_t j = 0; j < n; j++)
+                c[i * n + j] += a[i * n + k] * b[k * n + j];
+}
+
+static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                 const size_t *offset, const size_t *global, const size_t *local,
+                                 cl_uint waits, const cl_event *wait, cl_event *event) {
+    struct timespec delay = {0, queue->device->delay_ms * 1000000L};
+    nanosleep(&delay, NULL);
+    if (strcmp(kernel->name, "kn_probe_half") == 0)
+        run_half(queue->device, kernel, global[0]);
+    else if (strcmp(kernel->name, "kn_probe_double") == 0)
+        run_double(kernel, global[0]);
+    else if (strcmp(kernel->name, "kn_probe_matmul") == 0)
+        run_product(queue->device, kernel);
+    else
+        return CL_INVALID_KERNEL;
+    return complete(event);
+}
+
+static const cl_icd_dispatch dispatch = {
+    .clGetPlatformIDs = get_platforms,
+    .clGetPlatformInfo = platform_info,
+    .clGetDeviceIDs = get_devices,
+    .clGetDeviceInfo = device_info,
+    .clCreateContext = create_context,
+    .clReleaseContext = release_context,
+    .clCreateCommandQueue = create_queue,
+    .clReleaseCommandQueue = release_queue,
+    .clWaitForEvents = wait_events,
+    .clReleaseEvent = release_event,
+    .clFinish = finish,
+    .clFlush = finish,
+    .clCreateBuffer = create_buffer,
+    .clReleaseMemObject = release_memory,
+    .clEnqueueWriteBuffer = write_buffer,
+    .clEnqueueReadBuffer = read_buffer,
+    .clCreateProgramWithSource = create_program,
+    .clReleaseProgram = release_program,
+    .clBuildProgram = build_program,
+    .clGetProgramBuildInfo = build_info,
+    .clGetProgramInfo = program_info,
+    .clCreateKernel = create_kernel,
+    .clReleaseKernel = release_kernel,
+    .clSetKernelArg = set_argument,
+    .clGetKernelWorkGroupInfo = group_info,
+    .clEnqueueNDRangeKernel = launch,
+};
+
+STUB_EXPORT cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t room,
+                                                 void *target, size_t *needed) {
+    return platform_info(platform, what, room, target, needed);
+}
+
+STUB_EXPORT void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
+    /* A function's address as a data pointer is what the interface asks for. */
+    union {
+        void *pointer;
+        cl_int(CL_API_CALL *platforms)(cl_uint, cl_platform_id *, cl_uint *);
+        cl_int(CL_API_CALL *info)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
+    } address = {NULL};
+    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) address.platforms = get_platforms;
+    if (strcmp(name, "clGetPlatformInfo") == 0) address.info = platform_info;
+    return address.pointer;
+}

@@ -1,0 +1,193 @@
+/* Discovery, selection and probing against a driver with faults (stub_icd.c), which is the only one in sight.
+ */
+#include "device/device_private.h"
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char messages[8192];
+
+static void remember(void *user, kn_log_level level, const char *message) {
+    size_t used = strlen(messages);
+    snprintf(messages + used, sizeof messages - used, "%s\n", message);
+}
+
+static kn_context_params stub_params(const char *device, const char *folder) {
+    kn_context_params params;
+    kn_context_params_init(&params);
+    params.device = device;
+    params.cache_folder = folder;
+    params.log = (kn_logger){NULL, KN_LOG_INFO, remember};
+    messages[0] = '\0';
+    return params;
+}
+
+static kn_context *open_stub(const char *device, const char *folder) {
+    kn_context_params params = stub_params(device, folder);
+    kn_context *context = kn_context_create(&params);
+    assert_non_null(context);
+    if (kn_context_status(context)) fail_msg("%s", kn_context_error(context));
+    return context;
+}
+
+static const kn_device_info *entry_of(const kn_device_list *list, const char *platform, const char *name) {
+    for (int i = 0; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_entry(list, i);
+        if (strcmp(info->platform, platform) == 0 && strcmp(info->name, name) == 0) return info;
+    }
+    fail_msg("no entry %s / %s", platform, name);
+    return NULL;
+}
+
+static void what_cannot_be_used_is_explained(void **state) {
+    kn_device_list *list = kn_device_list_create(NULL, NULL);
+    assert_non_null(list);
+    static const struct {
+        const char *platform, *name;
+        int index, platform_index, device_index;
+        const char *problem;
+    } expected[] = {
+        {"Stub Empty", "", -1, 0, -1, "shows no device"},
+        {"Stub Old", "Stub Modern", 0, 1, 0, "below OpenCL 1.2 (platform: OpenCL 1.1"},
+        {"Stub Main", "Stub Antique", 1, 2, 0, "below OpenCL 1.2"},
+        {"Stub Main", "Stub Mute", 2, 2, 1, "no compiler"},
+        {"Stub Main", "Stub Away", 3, 2, 2, "not available"},
+        {"Stub Main", "Stub Liar", 5, 2, 4, ""},
+        {"Stub Main", "Stub Honest", 6, 2, 5, ""},
+        {"Stub Main", "Stub Broken", 4, 2, 3, ""},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(expected); i++) {
+        const kn_device_info *info = entry_of(list, expected[i].platform, expected[i].name);
+        assert_int_equal(info->index, expected[i].index);
+        assert_int_equal(info->platform_index, expected[i].platform_index);
+        assert_int_equal(info->device_index, expected[i].device_index);
+        assert_int_equal(info->usable, expected[i].problem[0] == '\0');
+        if (!strstr(info->problem, expected[i].problem))
+            fail_msg("%s: \"%s\" does not speak of \"%s\"", info->name, info->problem, expected[i].problem);
+    }
+    assert_string_equal(entry_of(list, "Stub Main", "Stub Liar")->vendor,
+                        "Koine's tests"); /* blanks are cut */
+    kn_device_list_destroy(&list);
+}
+
+static void unusable_devices_are_refused_with_their_reason(void **state) {
+    static const char *const cases[][2] = {{"0", "below OpenCL 1.2"},
+                                           {"antique", "below OpenCL 1.2"},
+                                           {"2:1", "no compiler"},
+                                           {"Stub Away", "not available"},
+                                           {"empty", "no device"},
+                                           {"cpu", "no OpenCL device is meant by \"cpu\""},
+                                           {"7", "5: Stub Liar (gpu, Stub Main); 6: Stub Honest"}};
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        kn_context_params params = stub_params(cases[i][0], NULL);
+        kn_context *context = kn_context_create(&params);
+        assert_int_equal(kn_context_status(context), KN_ERROR_NO_DEVICE);
+        if (!strstr(kn_context_error(context), cases[i][1]))
+            fail_msg("\"%s\" does not speak of \"%s\"", kn_context_error(context), cases[i][1]);
+        kn_context_destroy(&context);
+    }
+}
+
+/* Both claim halves; one computes them as floats and one does not compile them. */
+static void claims_are_believed_when_proved(void **state) {
+    static const struct {
+        const char *name;
+        bool half, double_precision, double_claimed;
+        const char *message;
+    } cases[] = {
+        {"Stub Liar", false, true, true, "Stub Liar claims half; it is not used: a test kernel gave wrong"},
+        {"Stub Honest", true, true, true, ""},
+        {"Stub Broken", false, false, false, "unknown type name 'half'"}};
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        kn_context *context = open_stub(cases[i].name, NULL);
+        const kn_capabilities *capabilities = kn_context_capabilities(context);
+        assert_true(capabilities->half_claimed);
+        assert_int_equal(capabilities->half, cases[i].half);
+        assert_int_equal(capabilities->double_claimed, cases[i].double_claimed);
+        assert_int_equal(capabilities->double_precision, cases[i].double_precision);
+        assert_false(capabilities->subgroups_claimed); /* another extension's name begins like it */
+        assert_int_equal(capabilities->alignment_bytes, 256);
+        assert_false(capabilities->wide_vector);
+        assert_int_equal(capabilities->vector_width, 1);
+        assert_non_null(strstr(messages, cases[i].message));
+        if (cases[i].half) assert_string_equal(messages, "");
+        kn_context_destroy(&context);
+    }
+    /* Who says so is not contradicted. */
+    kn_context_params params = stub_params("Stub Liar", NULL);
+    params.trust_claims = true;
+    kn_context *context = kn_context_create(&params);
+    assert_true(kn_context_capabilities(context)->half);
+    kn_context_destroy(&context);
+}
+
+static void verdicts_are_kept_per_device_and_driver(void **state) {
+    char *folder = test_folder_make();
+    kn_context *context = open_stub("Stub Liar", folder);
+    assert_non_null(strstr(messages, "claims half"));
+    kn_context_destroy(&context);
+    context = open_stub("Stub Liar", folder);
+    assert_false(kn_context_capabilities(context)->half);
+    assert_string_equal(messages, ""); /* known: not tried again */
+    kn_context_destroy(&context);
+    context = open_stub("Stub Honest", folder);
+    assert_true(kn_context_capabilities(context)->half);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
+static void expect_chosen(const char *wanted, const char *folder, const char *name, bool measured) {
+    kn_context *context = open_stub(wanted, folder);
+    assert_string_equal(kn_context_device(context)->name, name);
+    assert_int_equal(strstr(messages, "GFLOP/s") != NULL, measured);
+    kn_context_destroy(&context);
+}
+
+/* Stub Broken would be the fastest by far if its product were right. */
+static void the_fastest_that_is_right_is_chosen(void **state) {
+    char *folder = test_folder_make();
+    expect_chosen(NULL, folder, "Stub Liar", true);
+    expect_chosen("", folder, "Stub Liar", false); /* remembered */
+    expect_chosen("gpu", folder, "Stub Liar", false);
+    expect_chosen("stub", folder, "Stub Liar", false);
+    expect_chosen("accelerator", folder, "Stub Broken", false); /* the only one: nothing to compare */
+    expect_chosen("2:5", folder, "Stub Honest", false);
+    expect_chosen("HONEST", NULL, "Stub Honest", false);
+    /* What is remembered decides, not the order. */
+    kn_context *context = open_stub("honest", folder);
+    kn_verdict_put(context, "matmul_gflops", 1e6);
+    kn_context_destroy(&context);
+    expect_chosen(NULL, folder, "Stub Honest", false);
+    test_folder_remove(folder);
+}
+
+int main(int count, char **arguments) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_used_is_explained),
+        cmocka_unit_test(unusable_devices_are_refused_with_their_reason),
+        cmocka_unit_test(claims_are_believed_when_proved),
+        cmocka_unit_test(verdicts_are_kept_per_device_and_driver),
+        cmocka_unit_test(the_fastest_that_is_right_is_chosen),
+    };
+    if (count != 2) {
+        fprintf(stderr, "the driver's path is the one argument\n");
+        return 2;
+    }
+    /* A folder of .icd files is what every loader understands. */
+    char folder[] = "/tmp/koine-icd-XXXXXX", path[64];
+    if (!mkdtemp(folder)) return 2;
+    snprintf(path, sizeof path, "%s/stub.icd", folder);
+    FILE *file = fopen(path, "w");
+    if (!file) return 2;
+    fprintf(file, "%s\n", arguments[1]);
+    fclose(file);
+    setenv("OCL_ICD_VENDORS", folder, 1);
+    unsetenv("OCL_ICD_FILENAMES");
+    setenv("OCL_ICD_PLATFORM_SORT", "none", 1); /* in the driver's order */
+    int failed = cmocka_run_group_tests_name("device: a driver with faults", tests, NULL, NULL);
+    remove(path);
+    remove(folder);
+    return failed;
+}
