@@ -1,4 +1,5 @@
 /* The arguments of a line: whether they exist, and what they are worth. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +51,8 @@ static kn_option from_attribute(const kn_attribute *attribute) {
     return (kn_option){.name = attribute->name,
                        .kind = kinds[attribute->kind],
                        .most_count = KN_MODEL_LIST,
-                       .least = INT64_MIN,
+                       .least = -INT64_MAX,
+                       .most = INT64_MAX,
                        .words = choice ? attribute->list : NULL,
                        .help = attribute->help};
 }
@@ -65,7 +67,8 @@ kn_option kn_kind_argument(const kn_kind *kind, int position) {
                            .kind = KN_OPTION_ANY,
                            .by_position = true,
                            .required = !parameter->value.text,
-                           .least = INT64_MIN,
+                           .least = -INT64_MAX,
+                           .most = INT64_MAX,
                            .usual = parameter->value.text,
                            .help = "a parameter of the block"};
     }
@@ -238,17 +241,19 @@ static bool wrong(const evaluation *e, const char *expected) {
                       kn_found(e->word.text, found), e->argument->name, e->line->word.text, expected);
 }
 
-static bool check_least(const evaluation *e, int64_t number) {
+static bool check_range(const evaluation *e, int64_t number) {
     char expected[64];
-    if (number >= e->argument->least) return true;
-    snprintf(expected, sizeof expected, "at least %lld", (long long)e->argument->least);
+    int64_t most = e->argument->most ? e->argument->most : INT32_MAX;
+    if (number >= e->argument->least && number <= most) return true;
+    snprintf(expected, sizeof expected, "at %s %" PRId64, number > most ? "most" : "least",
+             number > most ? most : e->argument->least);
     return wrong(e, expected);
 }
 
 static bool evaluate_whole(const evaluation *e) {
     return kn_arithmetic(e->model, e->line, &e->word, 0, strlen(e->word.text), e->variables,
                          &e->value->whole) &&
-           check_least(e, e->value->whole);
+           check_range(e, e->value->whole);
 }
 
 /* Position of a word in "same valid"; -1 if it is not there. */
@@ -263,14 +268,11 @@ static int word_position(const char *words, const char *word) {
     return -1;
 }
 
-static bool evaluate_word(const evaluation *e) {
+/* None of the argument's words was found. `other` is what else it takes, or "". */
+static bool unknown_word(const evaluation *e, const char *other) {
     const char *names[32] = {NULL};
     char copy[512], guess[KN_GUESS_BYTES], list[400], expected[600];
     size_t count = 0;
-    if (word_position(e->argument->words, e->word.text) >= 0) {
-        e->value->text = e->word.text;
-        return true;
-    }
     snprintf(copy, sizeof copy, "%s", e->argument->words);
     for (char *at = copy; *at && count < KN_COUNT_OF(names);) {
         size_t item = strcspn(at, " ");
@@ -279,9 +281,14 @@ static bool evaluate_word(const evaluation *e) {
         at[item] = '\0';
         at += item + !last;
     }
-    snprintf(expected, sizeof expected, "%s%s", list_names(names, count, list, sizeof list),
+    snprintf(expected, sizeof expected, "%s%s%s", other, list_names(names, count, list, sizeof list),
              kn_guess(e->word.text, names, count, guess));
     return wrong(e, expected);
+}
+
+static bool evaluate_word(const evaluation *e) {
+    e->value->text = e->word.text;
+    return word_position(e->argument->words, e->word.text) >= 0 || unknown_word(e, "");
 }
 
 static bool evaluate_wholes(const evaluation *e) {
@@ -292,6 +299,7 @@ static bool evaluate_wholes(const evaluation *e) {
         value->text = text;
         return true;
     }
+    if (e->argument->words && kn_is_name(text)) return unknown_word(e, "numbers or ");
     for (size_t start = 0;;) {
         size_t end = kn_size_end(text, start, commas);
         if (value->count == e->argument->most_count) {
@@ -302,7 +310,7 @@ static bool evaluate_wholes(const evaluation *e) {
         }
         int64_t *number = &value->list[value->count++];
         if (!kn_arithmetic(e->model, e->line, &e->word, start, end - start, e->variables, number) ||
-            !check_least(e, *number))
+            !check_range(e, *number))
             return false;
         if (!text[end]) break;
         start = end + 1;
@@ -317,6 +325,8 @@ static bool read_number(const evaluation *e, const kn_word *word, double *number
     const char *end;
     int64_t whole;
     if (kn_parse_double(word->text, &end, number) && *end == '\0') return true;
+    if (strchr(word->text, '.') || (kn_is_name(word->text) && !kn_is_whole(word, e->variables)))
+        return wrong(e, "a number");
     if (!kn_arithmetic(e->model, e->line, word, 0, strlen(word->text), e->variables, &whole)) return false;
     *number = (double)whole;
     return true;
@@ -382,6 +392,12 @@ static bool evaluate_sizes(const evaluation *e) {
     return e->value->text || (good && kn_model_no_memory(e->model));
 }
 
+/* What a variable stands for was written elsewhere: the variables here do not reach into it. */
+static void substitute(evaluation *e, const kn_variable *variable) {
+    e->word.text = variable->word;
+    e->variables = NULL;
+}
+
 static bool evaluate(const evaluation *e, bool bare) {
     switch (e->argument->kind) {
     case KN_OPTION_WHOLE:
@@ -413,10 +429,11 @@ static bool evaluate(const evaluation *e, bool bare) {
 
 bool kn_evaluate_any(kn_model *model, const kn_line *line, const kn_word *word, const kn_variables *variables,
                      kn_option_value *value) {
-    static const kn_option any = {.name = "a parameter", .kind = KN_OPTION_ANY, .least = INT64_MIN};
+    static const kn_option any = {
+        .name = "a parameter", .kind = KN_OPTION_ANY, .least = -INT64_MAX, .most = INT64_MAX};
     evaluation e = {model, line, variables, &any, *word, value};
     const kn_variable *variable = kn_variable_find(variables, word->text, strlen(word->text));
-    if (variable) e.word.text = variable->word;
+    if (variable) substitute(&e, variable);
     value->given = true;
     return evaluate(&e, false);
 }
@@ -432,8 +449,9 @@ bool kn_arguments_evaluate(kn_model *model, const kn_line *line, const kn_variab
         bool bare = !given->key.text && argument.kind == KN_OPTION_FLAG;
         const kn_variable *variable =
             bare ? NULL : kn_variable_find(variables, e.word.text, strlen(e.word.text));
-        if (variable) e.word.text = variable->word;
+        if (variable) substitute(&e, variable);
         values[position].given = true;
+        values[position].column = given->value.column;
         if (!evaluate(&e, bare)) return false;
     }
     return true;

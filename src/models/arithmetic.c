@@ -69,14 +69,15 @@ static int column(const reader *r) {
 
 static bool mistake(reader *r, const char *expected) {
     char found[KN_FOUND_BYTES];
-    bool ended = r->position >= r->end;
-    return kn_mistake(r->model, r->line, column(r), "found %s in %s, expected %s",
-                      ended ? "the end" : kn_found(r->word->text + r->position, found), r->word->text,
-                      expected);
+    if (!*r->word->text)
+        return kn_mistake(r->model, r->line, column(r), "found nothing, expected %s", expected);
+    return kn_mistake(r->model, r->line, column(r), "found %s in '%s', expected %s",
+                      r->position >= r->end ? "the end" : kn_found(r->word->text + r->position, found),
+                      r->word->text, expected);
 }
 
 static bool too_large(reader *r) {
-    return kn_mistake(r->model, r->line, r->word->column, "%s is beyond 64 bits; expected a smaller number",
+    return kn_mistake(r->model, r->line, r->word->column, "'%s' is beyond 64 bits; expected a smaller number",
                       r->word->text);
 }
 
@@ -105,8 +106,8 @@ static bool read_name(reader *r, int64_t *number) {
     const kn_variable *variable = kn_variable_find(r->variables, name, length);
     if (!variable) return unknown(r, name);
     if (!variable->whole)
-        return kn_mistake(r->model, r->line, column(r), "found %s, which is %s here, expected a whole number",
-                          name, variable->word);
+        return kn_mistake(r->model, r->line, column(r),
+                          "found '%s', which is %s here, expected a whole number", name, variable->word);
     r->position += length;
     *number = variable->number;
     return true;
@@ -144,7 +145,7 @@ static bool read_product(reader *r, int64_t *number) {
         r->position++;
         if (!read_factor(r, &right)) return false;
         if (c != '*' && right == 0)
-            return kn_mistake(r->model, r->line, place, "%s divides by 0; expected another number",
+            return kn_mistake(r->model, r->line, place, "'%s' divides by 0; expected another number",
                               r->word->text);
         if (c == '*' && !multiply(*number, right, number)) return too_large(r);
         if (c == '/') *number = divide(*number, right);
@@ -189,7 +190,8 @@ const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *wo
         size_t length = strcspn(word->text + i + 1, "}");
         int64_t number;
         if (!word->text[i + 1 + length])
-            good = kn_mistake(model, line, word->column + (int)i, "found '{' without '}' in %s", word->text);
+            good =
+                kn_mistake(model, line, word->column + (int)i, "found '{' without '}' in '%s'", word->text);
         else
             good = kn_arithmetic(model, line, word, i + 1, length, variables, &number);
         if (good) kn_text_format(&text, "%" PRId64, number);
@@ -240,7 +242,7 @@ bool kn_fill_size(kn_model *model, const kn_line *line, const kn_word *word, siz
             kn_text_add_bytes(text, part + start, i - start);
         } else if (!variable->whole) {
             return kn_mistake(model, line, word->column + (int)(offset + start),
-                              "found %s, which is %s here, expected a whole number", variable->name,
+                              "found '%s', which is %s here, expected a whole number", variable->name,
                               variable->word);
         } else {
             kn_text_format(text, "(%" PRId64 ")", variable->number);
@@ -304,12 +306,12 @@ bool kn_fill_shape(kn_model *model, const kn_line *line, const kn_word *word, co
         const kn_variable *variable = kn_variable_find(variables, word->text + start, end - start);
         if (++sizes >= KN_MAX_RANK)
             return kn_mistake(model, line, word->column + (int)start,
-                              "found more than %d sizes in %s; with the batch, %d are the most",
+                              "found more than %d sizes in '%s'; with the batch, %d are the most",
                               KN_MAX_RANK - 1, word->text, KN_MAX_RANK);
         if (!commas && !variable && memchr(word->text + start, 'x', end - start) && word->text[start] != '(')
             return kn_mistake(
                 model, line, word->column + (int)start,
-                "%s is one size or several? expected commas between sizes, or parentheses around "
+                "'%s' is one size or several? expected commas between sizes, or parentheses around "
                 "a size whose name has an x",
                 word->text);
         if (sizes > 1) kn_text_add(text, ",");

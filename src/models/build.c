@@ -96,8 +96,9 @@ static const entry *find_entry(const builder *b, const kn_scope *scope, const ch
     }
 }
 
+/* `sharing`: only what has parameters would do. */
 static bool unknown_name(builder *b, const kn_line *line, int column, const kn_scope *scope, const char *name,
-                         const char *expected) {
+                         bool sharing) {
     enum { MOST = 4096 };
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
     const char **words = kn_arena_take(&b->model->arena, MOST, sizeof *words);
@@ -105,9 +106,12 @@ static bool unknown_name(builder *b, const kn_line *line, int column, const kn_s
     if (!words) return kn_model_no_memory(b->model);
     for (const kn_map_entry *item; count < MOST && (item = kn_map_next(&b->names, &position));) {
         const char *path = item->key;
+        const entry *known = item->value;
+        if (sharing && !known->has_parameters) continue;
         words[count++] = !strncmp(path, scope->path, length) ? path + length : path;
     }
-    return kn_mistake(b->model, line, column, "found %s, expected %s%s", kn_found(name, found), expected,
+    return kn_mistake(b->model, line, column, "found %s, expected the name of %s before this one%s",
+                      kn_found(name, found), sharing ? "a layer with parameters" : "an input or of a line",
                       kn_guess(name, words, count, guess));
 }
 
@@ -140,9 +144,7 @@ static bool find_value(builder *b, const kn_line *line, const kn_word *word, con
     memcpy(name, filled, length);
     name[length] = '\0';
     const entry *found = find_entry(b, scope, name);
-    if (!found)
-        return unknown_name(b, line, word->column, scope, name,
-                            "the name of an input or of a line before this one");
+    if (!found) return unknown_name(b, line, word->column, scope, name, false);
     if (filled[length]) {
         const char *end = filled + length + 1;
         if (!kn_parse_int64(end, &end, &index) || *end || index < 0 || index >= KN_MAX_OUTPUTS)
@@ -175,8 +177,7 @@ static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, c
     if (given) {
         const entry *source = find_entry(b, scope, given->text);
         if (!source || !source->has_parameters)
-            return unknown_name(b, line, line->word.column, scope, given->text,
-                                "the name of a layer with parameters before this one");
+            return unknown_name(b, line, given->column, scope, given->text, true);
         *share = source->path;
     } else if (scope->share && (takes & KN_TAKES_SHARE)) {
         *share = kn_arena_format(&b->model->arena, "%s%s", scope->share, path + scope->share_after);
@@ -185,6 +186,21 @@ static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, c
         if (!source || !source->has_parameters)
             return kn_mistake(b->model, line, line->word.column,
                               "expected '%s' to share the parameters of, and there is none", *share);
+    }
+    return true;
+}
+
+/* Parameters whose elements 64 bits cannot count would be refused later, without their line. */
+static bool check_parameters(builder *b, const kn_line *line, const char *path) {
+    static const char *const parts[] = {"", ".weight"};
+    char name[KN_MODEL_PATH_BYTES + 64], shape[256];
+    for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
+        snprintf(name, sizeof name, "%s%s", path, parts[i]);
+        const kn_value *value = kn_graph_find(b->graph, name);
+        if (!value || value->kind != KN_VALUE_STATE || kn_shape_elements(&value->shape) >= 0) continue;
+        kn_value_shape_text(value, shape, sizeof shape);
+        return kn_mistake(b->model, line, line->word.column,
+                          "the parameter '%s' would be (%s); expected a smaller one", name, shape);
     }
     return true;
 }
@@ -280,6 +296,7 @@ static bool build_layer(builder *b, const kn_line *line, const kn_scope *scope, 
     if (frozen && frozen->flag && share)
         return kn_mistake(b->model, line, line->word.column,
                           "found freeze for shared parameters; expected it at '%s', whose they are", share);
+    if (has_parameters && !check_parameters(b, line, path)) return false;
     if (has_parameters && !share && (frozen ? frozen->flag : scope->freeze)) freeze(b, line, path);
     b->last = value;
     return add_entry(b, line, word, path, &value, 1, has_parameters);
@@ -451,6 +468,7 @@ static bool build_input(builder *b, const kn_line *line) {
     kn_dtype dtype = KN_FLOAT32;
     bool batch = true;
     kn_text text;
+    if (!check_free(b, line, &line->given[0].value, line->given[0].value.text)) return false;
     for (int i = 2; i < line->given_count; i++) {
         if (line->given[i].key.text)
             batch = !strcmp(line->given[i].value.text, "yes");

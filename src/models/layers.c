@@ -144,6 +144,31 @@ static const kn_option norm_arguments[] = {
     NUMBER("momentum", "share of the batch in the running statistics", .usual = "0.1"),
 };
 
+/* By the parameters and statistics of another layer. Those follow the other's batches only: a state is
+ * written once in a run. */
+static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_params *params) {
+    static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
+    kn_value *inputs[5] = {call->inputs[0]}, *value = NULL;
+    for (int i = 0; i < 4; i++) {
+        inputs[1 + i] = shared(call, parts[i]);
+        if (inputs[1 + i]) continue;
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "'%s' has no %s; expected share= with another %s", call->share, parts[i],
+                   call->line->word.text);
+        return NULL;
+    }
+    kn_text text;
+    kn_text_init(&text, &call->model->host);
+    kn_text_add(&text, "epsilon=");
+    kn_text_number(&text, params->epsilon);
+    if (kn_text_failed(&text))
+        kn_model_no_memory(call->model);
+    else
+        value = kn_apply(call->graph, "batch_norm", inputs, 5, text.data);
+    kn_text_finish(&text);
+    return value;
+}
+
 /* x is (N,C,...). */
 static kn_value *build_batch_norm(kn_layer_call *call) {
     kn_batch_norm_params params;
@@ -151,7 +176,7 @@ static kn_value *build_batch_norm(kn_layer_call *call) {
     params.name = call->name;
     if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
     if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
-    return kn_batch_norm(call->inputs[0], &params);
+    return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
 }
 
 static const kn_option parameter_arguments[] = {
@@ -283,7 +308,7 @@ const kn_layer_row kn_layer_table[] = {
      .also = "batch_norm batchnorm2d bn",
      ONE_INPUT,
      ARGUMENTS(norm_arguments),
-     .takes = KN_TAKES_FREEZE,
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = build_batch_norm},
     {.name = "dropout",
      .help = "zeroes elements at random in training",

@@ -87,7 +87,6 @@ static bool take_comment(kn_model *model, kn_line *line, const char *text, size_
 
 /* KEY=VALUE and VALUE; the tokens from `first` on. */
 static bool join_arguments(kn_model *model, kn_line *line, const token *tokens, size_t first, size_t count) {
-    char found[KN_FOUND_BYTES];
     line->inputs = kn_arena_take(&model->arena, count - first, sizeof *line->inputs);
     line->given = kn_arena_take(&model->arena, count - first, sizeof *line->given);
     if (!line->inputs || !line->given) return kn_model_no_memory(model);
@@ -111,12 +110,6 @@ static bool join_arguments(kn_model *model, kn_line *line, const token *tokens, 
             line->given[line->given_count++] = (kn_given){.value = *word};
         }
     }
-    for (int i = 1; i < line->given_count; i++)
-        if (!line->given[i].key.text && line->given[i - 1].key.text)
-            return kn_mistake(model, line, line->given[i].value.column,
-                              "found %s behind %s=%s, expected values without a name first",
-                              kn_found(line->given[i].value.text, found), line->given[i - 1].key.text,
-                              line->given[i - 1].value.text);
     return true;
 }
 

@@ -54,17 +54,23 @@ static const kn_word *loss_word(const kn_line *line) {
 
 /* Reads the settings of a loss line; false after a mistake. */
 static bool read_setting(kn_model *model, const kn_line *line, const kn_loss_row *row, double *setting) {
-    char found[KN_FOUND_BYTES];
+    char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
     bool seen = false;
     *setting = row->usual;
     for (int i = 0; i < line->given_count; i++) {
         const kn_given *given = &line->given[i];
         const char *end;
         if (!given->key.text) continue;
-        if (!row->setting || strcmp(given->key.text, row->setting) || seen)
-            return kn_mistake(model, line, given->key.column, "found %s, but %s takes %s%s",
-                              kn_found(given->key.text, found), row->name,
-                              row->setting ? row->setting : "no settings", row->setting ? " once" : "");
+        if (!row->setting)
+            return kn_mistake(model, line, given->key.column, "found %s, but %s has no settings",
+                              kn_found(given->key.text, found), row->name);
+        if (strcmp(given->key.text, row->setting))
+            return kn_mistake(model, line, given->key.column, "found %s, expected %s=NUMBER for %s%s",
+                              kn_found(given->key.text, found), row->setting, row->name,
+                              kn_guess(given->key.text, &row->setting, 1, guess));
+        if (seen)
+            return kn_mistake(model, line, given->key.column, "found a second %s, expected one",
+                              row->setting);
         seen = true;
         if (!kn_parse_double(given->value.text, &end, setting) || *end ||
             !(*setting >= row->least && *setting < row->below))

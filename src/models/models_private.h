@@ -207,7 +207,7 @@ typedef struct kn_option {
     bool by_position; /* its value may stand without the name, in the order of the table */
     bool required;
     int least_count, most_count; /* of a list */
-    int64_t least;               /* of whole numbers */
+    int64_t least, most;         /* of whole numbers; most 0: 2147483647 */
     const char *words;           /* of KN_OPTION_WORD, separated by spaces; also taken instead of a list */
     const char *usual;           /* for the grammar page: what holds when it is not given */
     const char *help;
@@ -215,6 +215,7 @@ typedef struct kn_option {
 
 typedef struct kn_option_value {
     bool given;
+    int column; /* of the value in its line */
     bool flag;
     int64_t whole;
     double number;

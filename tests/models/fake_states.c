@@ -1,0 +1,84 @@
+/* The states of koine/session.h in host memory: enough for files with weights, without a device. */
+#include "fake_states.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fake_state {
+    char name[128];
+    kn_tensor_info info;
+    void *data;
+    size_t bytes;
+} fake_state;
+
+struct kn_states {
+    fake_state items[64];
+    int count;
+    int fail_after; /* calls of set or get until one fails; 0: never */
+    char error[256];
+};
+
+kn_states *fake_states_make(void) {
+    return calloc(1, sizeof(kn_states));
+}
+
+void fake_states_release(kn_states *states) {
+    for (int i = 0; i < states->count; i++)
+        free(states->items[i].data);
+    free(states);
+}
+
+void fake_states_fail_after(kn_states *states, int calls) {
+    states->fail_after = calls;
+}
+
+static bool fails(kn_states *states) {
+    if (states->fail_after == 0 || --states->fail_after > 0) return false;
+    snprintf(states->error, sizeof states->error, "the device is gone");
+    return true;
+}
+
+static fake_state *find(kn_states *states, const char *name) {
+    for (int i = 0; i < states->count; i++)
+        if (!strcmp(states->items[i].name, name)) return &states->items[i];
+    return NULL;
+}
+
+int kn_states_count(const kn_states *states) {
+    return states->count;
+}
+
+const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info) {
+    if (position < 0 || position >= states->count) return NULL;
+    *info = states->items[position].info;
+    return states->items[position].name;
+}
+
+kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes) {
+    const fake_state *state = find(states, name);
+    if (fails(states)) return KN_ERROR_DEVICE;
+    if (!state || state->bytes != bytes) return KN_ERROR_ARGUMENT;
+    memcpy(data, state->data, bytes);
+    return KN_OK;
+}
+
+kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
+                        size_t bytes) {
+    fake_state *state = find(states, name);
+    uint64_t needed;
+    if (fails(states)) return KN_ERROR_DEVICE;
+    if (!kn_tensor_bytes(info, &needed) || needed != bytes || states->count == 64) return KN_ERROR_ARGUMENT;
+    if (!state) state = &states->items[states->count++];
+    free(state->data);
+    snprintf(state->name, sizeof state->name, "%s", name);
+    state->info = *info;
+    state->bytes = bytes;
+    state->data = malloc(bytes ? bytes : 1);
+    memcpy(state->data, data, bytes);
+    return KN_OK;
+}
+
+const char *kn_states_error(const kn_states *states) {
+    return states->error;
+}

@@ -1,0 +1,209 @@
+/* Each kind of layer reaches its builder with what the line says; operators are kinds by the table alone. */
+#include "models_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "models/models.h"
+
+static void convolutions(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 4x15x17\n"
+                            "a = conv @x 6 3x5\n"
+                            "b = conv @x 6 3,5 stride=2,3 padding=1,2\n"
+                            "c = conv @x 8 3 padding=same stride=2 groups=4 bias=no\n"
+                            "d = conv @x 2 3 dilation=2 padding=1,2,3,4\n"
+                            "e = conv @x channels=2 size=1 init=fill:2 bias_init=one\n");
+    has_shape(model, "a.weight", "6,4,3,5");
+    has_shape(model, "a", "batch,6,13,13");
+    has_shape(model, "b", "batch,6,8,6");
+    has_shape(model, "c.weight", "8,1,3,3");
+    has_shape(model, "c", "batch,8,8,9");
+    has_shape(model, "d", "batch,2,15,19");
+    const kn_graph *graph = kn_model_graph(model);
+    assert_null(kn_graph_find(graph, "c.bias"));
+    assert_non_null(kn_graph_find(graph, "d.bias"));
+    assert_int_equal(kn_graph_find(graph, "e.weight")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_true(kn_graph_find(graph, "e.weight")->initializer.value == 2);
+    assert_true(kn_graph_find(graph, "e.bias")->initializer.value == 1);
+    kn_model_destroy(&model);
+}
+
+static void linears(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x lengthx6\n"
+                            "a = linear 5 init=normal:0.02 bias_init=zero\n"
+                            "b = linear 4 bias=0 init=uniform:1e-1\n"
+                            "c = linear 3\n");
+    const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "a.weight", "5,6");
+    has_shape(model, "c", "batch,length,3");
+    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZE_NORMAL);
+    assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 0.02);
+    assert_int_equal(kn_graph_find(graph, "a.bias")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_true(kn_graph_find(graph, "a.bias")->initializer.value == 0);
+    assert_null(kn_graph_find(graph, "b.bias"));
+    assert_int_equal(kn_graph_find(graph, "b.weight")->initializer.kind, KN_INITIALIZE_UNIFORM);
+    assert_true(kn_graph_find(graph, "b.weight")->initializer.value == 0.1);
+    assert_true(kn_graph_find(graph, "c.weight")->initializer.value == 0.5); /* 1 / sqrt(4) */
+    kn_model_destroy(&model);
+}
+
+static void pools(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 4x15x17\n"
+                            "a = maxpool @x 2\n"
+                            "b = maxpool @x 3x2 stride=2 padding=1,0\n"
+                            "c = avgpool @x 3 stride=1 padding=1 skip_padding\n"
+                            "d = globalavgpool @x\n"
+                            "e = avgpool @x 2x3\n");
+    has_shape(model, "a", "batch,4,7,8");
+    has_shape(model, "b", "batch,4,8,8");
+    has_shape(model, "c", "batch,4,15,17");
+    has_shape(model, "d", "batch,4,1,1");
+    has_shape(model, "e", "batch,4,7,5");
+    kn_model_destroy(&model);
+}
+
+static const kn_attribute_value *attribute(const kn_model *model, const char *value, const char *name) {
+    const kn_value *found = kn_graph_find(kn_model_graph(model), value);
+    assert_non_null(found);
+    assert_non_null(found->producer);
+    return kn_attribute_of(found->producer, name);
+}
+
+static void other_layers(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 4x6x7\n"
+                            "n = batchnorm epsilon=1e-3 momentum=0.25\n"
+                            "d = dropout 0.25\n"
+                            "half = dropout\n"
+                            "f = flatten\n"
+                            "r = reshape 7x-1x4\n"
+                            "r2 = reshape -1\n"
+                            "p = parameter 3x4 init=normal:2\n"
+                            "s = parameter scalar init=one\n"
+                            "two = number 2\n"
+                            "mul @p @two\n"
+                            "mul @ @s\n");
+    assert_true(attribute(model, "n", "epsilon")->number == 1e-3);
+    assert_true(attribute(model, "n", "momentum")->number == 0.25);
+    assert_true(attribute(model, "d", "rate")->number == 0.25);
+    assert_true(attribute(model, "half", "rate")->number == 0.5);
+    has_shape(model, "f", "batch,168");
+    has_shape(model, "r", "batch,7,6,4");
+    has_shape(model, "r2", "batch,168");
+    has_shape(model, "p", "3,4");
+    has_shape(model, "s", "");
+    has_shape(model, "mul2", "3,4");
+    has_parameters(model, "n.weight n.bias p s");
+    kn_model_destroy(&model);
+}
+
+static void operators(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 4x6x8\n"
+                            "a = leaky_relu slope=0.2\n"
+                            "b = softmax axis=-2\n"
+                            "c = sum axes=1,3 keep\n"
+                            "d = mean @b axes=2 keep=no\n"
+                            "e = transpose @b permutation=0,2,3,1\n"
+                            "f = clip @b low=-1 high=2.5\n"
+                            "g = concat @a @b @f axis=1\n"
+                            "h = broadcast @c shape=batch,4,6,8\n"
+                            "i = add @a @b\n"
+                            "j = where @i @a @b\n");
+    assert_true(attribute(model, "a", "slope")->number == 0.2);
+    assert_int_equal(attribute(model, "b", "axis")->integer, -2);
+    assert_true(attribute(model, "f", "low")->number == -1);
+    has_shape(model, "c", "batch,1,6,1");
+    has_shape(model, "d", "batch,4,8");
+    has_shape(model, "e", "batch,6,8,4");
+    has_shape(model, "g", "batch,12,6,8");
+    has_shape(model, "h", "batch,4,6,8");
+    kn_model_destroy(&model);
+}
+
+/* Every row of the operator table that may be written down is a kind: the reader knows its name, its number
+ * of inputs and its attributes without a word about it in this room. */
+static void whole_table(void **state) {
+    (void)state;
+    int tried = 0;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        char text[512];
+        int least, most;
+        if (row->backward || row->random || row->class == KN_CLASS_ASSIGN) continue;
+        kn_operator_arity(row, &least, &most);
+        snprintf(text, sizeof text, "koine 1\ninput x 2x2\nname = %s", row->name);
+        for (int k = 0; k < least; k++)
+            strncat(text, " @x", sizeof text - strlen(text) - 1);
+        strncat(text, "\n", sizeof text - strlen(text) - 1);
+        kn_model *model = kn_model_parse(text, NULL);
+        const char *error = kn_model_error(model);
+        /* Shapes or numbers may be wrong for it, but it is known. */
+        if (strstr(error, "expected a kind of layer") || strstr(error, "takes no arguments") ||
+            strstr(error, "found 'name"))
+            fail_msg("%s: %s", row->name, error);
+        tried++;
+        kn_model_destroy(&model);
+    }
+    assert_true(tried > 40);
+}
+
+static void grammar(void **state) {
+    (void)state;
+    size_t length = kn_model_grammar(NULL, 0);
+    assert_true(length > 5000);
+    char *page = malloc(length + 1), cut[64];
+    assert_non_null(page);
+    assert_int_equal(kn_model_grammar(page, length + 1), length);
+    assert_int_equal(strlen(page), length);
+    assert_non_null(strstr(page, "| `conv channels size` | |"));
+    assert_null(strstr(page, "kn_"));
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        char word[128];
+        snprintf(word, sizeof word, "| `%s", row->name);
+        if (row->backward || row->class == KN_CLASS_ASSIGN)
+            assert_null(strstr(page, word));
+        else if (!row->random && !strstr(page, word))
+            fail_msg("the page lacks %s", row->name);
+    }
+    assert_int_equal(kn_model_grammar(cut, sizeof cut), length);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_memory_equal(cut, page, sizeof cut - 1);
+    free(page);
+}
+
+/* The examples of the page are right. */
+static void grammar_examples(void **state) {
+    (void)state;
+    size_t length = kn_model_grammar(NULL, 0);
+    char *page = malloc(length + 1);
+    assert_non_null(page);
+    kn_model_grammar(page, length + 1);
+    char *begin = strstr(page, "```\n") + 4, *end = strstr(begin, "```\n");
+    char *block = strstr(end + 4, "```\n") + 4, *block_end = strstr(block, "```\n");
+    *end = *block_end = '\0';
+    kn_model *model = parse(begin);
+    has_parameters(model, "conv1.weight conv1.bias logits.weight logits.bias");
+    kn_model_destroy(&model);
+    char text[4096];
+    snprintf(text, sizeof text, "koine 1\ninput x 64x8x8\n%s", block);
+    model = parse(text);
+    assert_non_null(kn_graph_find(kn_model_graph(model), "stage2.residual1.conv1.weight"));
+    kn_model_destroy(&model);
+    free(page);
+}
+
+int test_layers(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions), cmocka_unit_test(linears),          cmocka_unit_test(pools),
+        cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
+        cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
+    };
+    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* Losses added to a model's graph. */
+#include "models_tests.h"
+
+#include <string.h>
+
+#include "graph/graph.h"
+
+static kn_model_loss add(kn_model *model, const char *name) {
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    if (kn_model_add_loss(model, name, &loss) != KN_OK) fail_msg("%s", kn_model_error(model));
+    assert_int_equal(kn_value_rank(loss.value), 0);
+    assert_string_equal(kn_value_name(loss.target), "y");
+    assert_string_equal(kn_value_name(loss.value), "loss");
+    return loss;
+}
+
+static void classes(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 5x7\nlinear 3\n");
+    kn_model_loss loss = add(model, NULL);
+    has_shape(model, "y", "batch,5");
+    assert_int_equal(kn_value_dtype(loss.target), KN_INT32);
+    assert_string_equal(kn_value_name(loss.accuracy), "accuracy");
+    assert_int_equal(kn_model_input_count(model), 1); /* the target is no input of the model */
+    assert_int_equal(kn_model_output_count(model), 1);
+    kn_model_destroy(&model);
+}
+
+static void numbers(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ntask regression\ninput x 7\nlinear 3\n");
+    kn_model_loss loss = add(model, NULL);
+    has_shape(model, "y", "batch,3");
+    assert_int_equal(kn_value_dtype(loss.target), KN_FLOAT32);
+    assert_null(loss.accuracy);
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput x 7\nlinear 3\n");
+    loss = add(model, "binary-cross-entropy");
+    has_shape(model, "y", "batch,3");
+    assert_null(loss.accuracy);
+    kn_model_destroy(&model);
+    model = parse("koine 1\ntask regression\ninput x 7\nlinear 3\n");
+    loss = add(model, "cross-entropy"); /* against distributions */
+    has_shape(model, "y", "batch,3");
+    assert_int_equal(kn_value_dtype(loss.target), KN_FLOAT32);
+    kn_model_destroy(&model);
+}
+
+static double setting(const kn_model *model, const char *operator_name, const char *attribute) {
+    const kn_graph *graph = kn_model_graph(model);
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (!strcmp(graph->nodes[i]->operator->name, operator_name))
+            return kn_attribute_of(graph->nodes[i], attribute)->number;
+    fail_msg("there is no %s", operator_name);
+    return 0;
+}
+
+static void settings(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
+    add(model, NULL);
+    assert_true(setting(model, "huber_error", "delta") == 0.25);
+    kn_model_destroy(&model);
+    model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
+    add(model, "huber"); /* its own, by name */
+    assert_true(setting(model, "huber_error", "delta") == 0.25);
+    kn_model_destroy(&model);
+    model = parse("koine 1\nloss smoothing=0.1 cross-entropy\ninput x 7\nlinear 3\n");
+    add(model, NULL);
+    assert_true(setting(model, "cross_entropy", "smoothing") == 0.1 ||
+                setting(model, "cross_entropy", "label_smoothing") == 0.1);
+    kn_model_destroy(&model);
+    model = parse("koine 1\nloss huber delta=0.25\ntask regression\ninput x 7\nlinear 3\n");
+    add(model, "mse"); /* another, without its settings */
+    kn_model_destroy(&model);
+}
+
+static void wrong(void **state) {
+    (void)state;
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    kn_model *model = parse("koine 1\ninput x 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_loss(NULL, NULL, &loss), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_add_loss(model, NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_add_loss(model, "mes", &loss), KN_ERROR_NOT_FOUND);
+    assert_string_equal(kn_model_error(model),
+                        "there is no loss 'mes'; expected cross-entropy, mse, binary-cross-entropy or "
+                        "huber; did you mean 'mse'?");
+    assert_null(loss.value);
+    assert_int_equal(kn_model_status(model), KN_OK); /* still usable */
+    assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_OK);
+    assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_ERROR_ARGUMENT);
+    assert_string_equal(kn_model_error(model), "the model 'text' has its loss already");
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput y 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_ERROR_ARGUMENT);
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput x 7\nsum\n");
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_ERROR_SHAPE);
+    assert_string_equal(kn_model_error(model),
+                        "output 'sum1' is a single number; expected (...,classes) for cross-entropy");
+    kn_model_destroy(&model);
+}
+
+int test_losses(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(settings),
+        cmocka_unit_test(wrong),
+    };
+    return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
+}

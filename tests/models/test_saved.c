@@ -1,0 +1,316 @@
+/* Files with weights: written, opened, loaded, and refused. */
+#include "models_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_states.h"
+#include "formats/formats.h"
+
+static const char text[] =
+    "koine 1\n\n# weights\nmodel pair\ninput x 3\nlinear 2\nbatchnorm\nlogits = linear 4\n";
+
+static void set(kn_states *states, const char *name, kn_dtype dtype, int64_t rows, int64_t columns,
+                float first) {
+    kn_tensor_info info = {.dtype = dtype, .rank = columns ? 2 : rows ? 1 : 0, .shape = {rows, columns}};
+    float numbers[64];
+    uint64_t count;
+    assert_true(kn_tensor_elements(&info, &count));
+    for (uint64_t i = 0; i < count; i++)
+        numbers[i] = first + (float)i;
+    assert_int_equal(kn_states_set(states, name, &info, numbers, count * kn_dtype_bytes(dtype)), KN_OK);
+}
+
+static kn_states *trained(void) {
+    kn_states *states = fake_states_make();
+    set(states, "linear1.weight", KN_FLOAT32, 2, 3, 1);
+    set(states, "linear1.bias", KN_FLOAT32, 2, 0, 100);
+    set(states, "linear1.weight.moment", KN_FLOAT32, 2, 3, 200);
+    set(states, "batchnorm1.weight", KN_FLOAT32, 2, 0, 300);
+    set(states, "batchnorm1.bias", KN_FLOAT32, 2, 0, 400);
+    set(states, "batchnorm1.running_mean", KN_FLOAT32, 2, 0, 500);
+    set(states, "batchnorm1.running_var", KN_FLOAT32, 2, 0, 600);
+    set(states, "koine.step", KN_UINT32, 0, 0, 7);
+    set(states, "logits.weight", KN_FLOAT32, 4, 2, 700);
+    set(states, "logits.bias", KN_FLOAT32, 4, 0, 800);
+    return states;
+}
+
+static float number(kn_states *states, const char *name, size_t count, size_t index) {
+    float numbers[64];
+    assert_int_equal(kn_states_get(states, name, numbers, count * sizeof *numbers), KN_OK);
+    return numbers[index];
+}
+
+static bool is_there(const kn_states *states, const char *name) {
+    kn_tensor_info info;
+    for (int i = 0; i < kn_states_count(states); i++)
+        if (!strcmp(kn_states_entry(states, i, &info), name)) return true;
+    return false;
+}
+
+typedef struct place {
+    char *folder;
+    char path[4096];
+} place;
+
+static int make_place(void **state) {
+    place *made = calloc(1, sizeof *made);
+    made->folder = test_folder_make();
+    test_path(made->path, sizeof made->path, made->folder, "pair.safetensors");
+    *state = made;
+    return 0;
+}
+
+static int remove_place(void **state) {
+    place *made = *state;
+    test_folder_remove(made->folder);
+    free(made);
+    return 0;
+}
+
+static void save(const char *path, bool training) {
+    kn_model *model = parse(text);
+    kn_states *states = trained();
+    kn_model_pair pairs[] = {{"note", "by \"hand\"\n"}, {"epoch", "3"}};
+    kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
+    params.training = training;
+    params.pairs = pairs;
+    params.pair_count = 2;
+    if (kn_model_save(model, path, states, &params) != KN_OK) fail_msg("%s", kn_model_error(model));
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+static void there_and_back(void **state) {
+    const char *path = ((place *)*state)->path;
+    save(path, true);
+    kn_model *model = kn_model_open(path, NULL);
+    assert_string_equal(kn_model_error(model), "");
+    assert_string_equal(kn_model_text(model), text);
+    assert_string_equal(kn_model_name(model), "pair");
+    assert_true(kn_model_has_weights(model));
+    assert_string_equal(kn_model_metadata(model, "note"), "by \"hand\"\n");
+    assert_string_equal(kn_model_metadata(model, "epoch"), "3");
+    assert_string_equal(kn_model_metadata(model, "koine.format"), "1");
+    assert_null(kn_model_metadata(model, "weather"));
+
+    kn_states *states = fake_states_make();
+    int loaded = -1;
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, &loaded), KN_OK);
+    assert_int_equal(loaded, 8);
+    assert_int_equal(kn_states_count(states), 8);
+    assert_true(number(states, "linear1.weight", 6, 5) == 6);
+    assert_true(number(states, "batchnorm1.running_var", 2, 1) == 601);
+    assert_true(number(states, "logits.weight", 8, 7) == 707);
+    assert_false(is_there(states, "koine.step"));
+    fake_states_release(states);
+
+    states = fake_states_make();
+    kn_model_load_params params = KN_MODEL_LOAD_DEFAULTS;
+    params.training = true;
+    assert_int_equal(kn_model_load(model, NULL, states, &params, &loaded), KN_OK);
+    assert_int_equal(loaded, 10);
+    assert_true(number(states, "linear1.weight.moment", 6, 0) == 200);
+    assert_true(number(states, "koine.step", 1, 0) == 7); /* its bits, whatever its type */
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+/* What others see who read the file without this library. */
+static void as_safetensors(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_host host = kn_host_defaults();
+    kn_safetensors file;
+    save(path, false);
+    assert_int_equal(kn_safetensors_open(&host, path, &file, NULL), KN_OK);
+    assert_int_equal(file.count, 8);
+    assert_null(kn_safetensors_find(&file, "koine.training.koine.step"));
+    const kn_safetensor *weight = kn_safetensors_find(&file, "logits.weight");
+    assert_non_null(weight);
+    assert_int_equal(weight->array.type, KN_FLOAT32);
+    assert_int_equal(weight->array.rank, 2);
+    assert_true(kn_array_number(&weight->array, 7) == 707);
+    assert_string_equal(kn_safetensors_metadata(&file, "koine.model"), text);
+    kn_safetensors_close(&host, &file);
+    save(path, true);
+    assert_int_equal(kn_safetensors_open(&host, path, &file, NULL), KN_OK);
+    assert_int_equal(file.count, 10);
+    assert_non_null(kn_safetensors_find(&file, "koine.training.linear1.weight.moment"));
+    kn_safetensors_close(&host, &file);
+}
+
+/* A model takes what another file has by the same names and shapes. */
+static void from_another_file(void **state) {
+    const char *path = ((place *)*state)->path;
+    char expected[8192];
+    int loaded;
+    save(path, true);
+    kn_model *model = parse("koine 1\ninput x 3\nlinear 2\nbatchnorm\nlogits = linear 5\nmore = linear 2\n");
+    kn_states *states = fake_states_make();
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, &loaded), KN_ERROR_ARGUMENT);
+    assert_string_equal(kn_model_error(model),
+                        "kn_model_load: the model 'text' is from no file with weights; expected a path");
+    assert_int_equal(kn_model_load(model, path, states, NULL, &loaded), KN_ERROR_SHAPE);
+    snprintf(expected, sizeof expected,
+             "%s: tensor 'logits.weight' is float32 (4, 2), expected float32 (5, 2) for the model 'text'",
+             path);
+    assert_string_equal(kn_model_error(model), expected);
+    assert_int_equal(loaded, 0);
+    assert_int_equal(kn_states_count(states), 0); /* nothing was set */
+    kn_model_load_params params = KN_MODEL_LOAD_DEFAULTS;
+    params.incomplete = true;
+    assert_int_equal(kn_model_load(model, path, states, &params, &loaded), KN_OK);
+    assert_int_equal(loaded, 6);
+    assert_false(is_there(states, "logits.weight"));
+    assert_true(number(states, "linear1.bias", 2, 1) == 101);
+    kn_model_destroy(&model);
+
+    model = parse("koine 1\ninput x 3\nlinear 2\nother = linear 2\n");
+    assert_int_equal(kn_model_load(model, path, states, NULL, NULL), KN_ERROR_NOT_FOUND);
+    snprintf(expected, sizeof expected, "%s: has no tensor 'other.weight', which the model 'text' needs",
+             path);
+    assert_string_equal(kn_model_error(model), expected);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    kn_model_destroy(&model);
+    fake_states_release(states);
+}
+
+/* Weights of another type of fractions are converted; integers are refused. */
+static void other_types(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_host host = kn_host_defaults();
+    static const double weight[] = {1.5, -2, 0.1}, bias[] = {4};
+    static const int32_t whole[] = {4};
+    kn_safetensor tensors[] = {
+        {"linear1.weight",
+         {.type = KN_FLOAT64, .rank = 2, .shape = {1, 3}, .bytes = weight, .count = 3, .byte_count = 24}},
+        {"linear1.bias",
+         {.type = KN_FLOAT64, .rank = 1, .shape = {1}, .bytes = bias, .count = 1, .byte_count = 8}}};
+    assert_int_equal(kn_safetensors_write(&host, path, tensors, 2, NULL, 0, NULL), KN_OK);
+    kn_model *model = parse("koine 1\ninput x 3\nlinear 1\n");
+    kn_states *states = fake_states_make();
+    if (kn_model_load(model, path, states, NULL, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
+    assert_true(number(states, "linear1.weight", 3, 1) == -2);
+    assert_true(number(states, "linear1.weight", 3, 2) == 0.1f);
+    tensors[1].array =
+        (kn_array){.type = KN_INT32, .rank = 1, .shape = {1}, .bytes = whole, .count = 1, .byte_count = 4};
+    assert_int_equal(kn_safetensors_write(&host, path, tensors, 2, NULL, 0, NULL), KN_OK);
+    assert_int_equal(kn_model_load(model, path, states, NULL, NULL), KN_ERROR_DTYPE);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+static void whole_or_not_at_all(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_host host = kn_host_defaults();
+    uint8_t *before, *after;
+    uint64_t before_count, after_count;
+    save(path, true);
+    assert_int_equal(kn_file_read(&host, path, 1 << 20, &before, &before_count, NULL), KN_OK);
+    kn_model *model = parse(text);
+    kn_states *states = trained();
+    fake_states_fail_after(states, 4);
+    assert_int_equal(kn_model_save(model, path, states, NULL), KN_ERROR_DEVICE);
+    assert_non_null(strstr(kn_model_error(model), "the device is gone"));
+    assert_int_equal(kn_file_read(&host, path, 1 << 20, &after, &after_count, NULL), KN_OK);
+    assert_int_equal(before_count, after_count);
+    assert_memory_equal(before, after, before_count);
+    kn_release(&host, before);
+    kn_release(&host, after);
+    /* Nothing beside it is left in the folder either: it can be saved again, and the model goes on. */
+    assert_int_equal(kn_model_save(model, path, states, NULL), KN_OK);
+    assert_string_equal(kn_model_error(model), "");
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+static void wrong_calls(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_model *model = parse(text);
+    kn_states *states = trained(), *empty = fake_states_make();
+    assert_int_equal(kn_model_save(NULL, path, states, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_save(model, NULL, states, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_save(model, path, NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_save(model, path, empty, NULL), KN_ERROR_ARGUMENT);
+    assert_string_equal(kn_model_error(model),
+                        "the states hold no parameter of the model 'pair'; expected those that it was "
+                        "trained or run with");
+    kn_model_pair pair = {"koine.model", "mine"};
+    kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
+    params.pairs = &pair;
+    params.pair_count = 1;
+    assert_int_equal(kn_model_save(model, path, states, &params), KN_ERROR_ARGUMENT);
+    assert_false(kn_path_exists(path));
+    assert_int_equal(kn_model_save(model, "/nowhere/at/all", states, NULL), KN_ERROR_FILE);
+    assert_int_equal(kn_model_load(model, "/nowhere/at/all", states, NULL, NULL), KN_ERROR_FILE);
+    assert_int_equal(kn_model_load(NULL, path, states, NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_load(model, path, NULL, NULL, NULL), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    fake_states_release(states);
+    fake_states_release(empty);
+    kn_model_destroy(&model);
+}
+
+static void refused_file(const char *path, const kn_text_pair *pairs, size_t count, kn_status status,
+                         const char *words) {
+    kn_host host = kn_host_defaults();
+    static const float bias[] = {1};
+    kn_safetensor tensor = {
+        "a.bias", {.type = KN_FLOAT32, .rank = 1, .shape = {1}, .bytes = bias, .count = 1, .byte_count = 4}};
+    assert_int_equal(kn_safetensors_write(&host, path, &tensor, 1, pairs, count, NULL), KN_OK);
+    kn_model *model = kn_model_open(path, NULL);
+    assert_int_equal(kn_model_status(model), status);
+    if (!strstr(kn_model_error(model), words)) fail_msg("expected '%s' in: %s", words, kn_model_error(model));
+    assert_false(kn_model_has_weights(model));
+    kn_model_destroy(&model);
+}
+
+static void foreign_files(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_text_pair newer[] = {{"koine.format", "2"}, {"koine.model", text}},
+                 wrong[] = {{"koine.model", "koine 1\nrelo\n"}};
+    kn_text_pair lonely[] = {{"koine.format", "1"}, {"koine.model", text}};
+    refused_file(path, NULL, 0, KN_ERROR_FORMAT, "has weights but no model in its metadata (koine.model)");
+    refused_file(path, newer, 2, KN_ERROR_UNSUPPORTED, "found version 2 of Koine's files, expected 1");
+    refused_file(path, wrong, 1, KN_ERROR_FORMAT, ":2:1: found 'relo'");
+    /* A model without any of its weights opens, but there is nothing to load. */
+    refused_file(path, wrong, 1, KN_ERROR_FORMAT, "relo");
+    kn_host host = kn_host_defaults();
+    assert_int_equal(kn_safetensors_write(&host, path, NULL, 0, lonely, 2, NULL), KN_OK);
+    kn_model *model = kn_model_open(path, NULL);
+    kn_states *states = fake_states_make();
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_ERROR_NOT_FOUND);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+/* A file cut off anywhere is refused, as a file with weights or as a text. */
+static void cut_files(void **state) {
+    const char *path = ((place *)*state)->path;
+    kn_host host = kn_host_defaults();
+    uint8_t *bytes;
+    uint64_t count;
+    save(path, true);
+    assert_int_equal(kn_file_read(&host, path, 1 << 20, &bytes, &count, NULL), KN_OK);
+    for (uint64_t i = 0; i < count; i += i < 64 ? 1 : 37) {
+        assert_int_equal(kn_file_write(&host, path, bytes, (size_t)i, NULL), KN_OK);
+        kn_model *model = kn_model_open(path, NULL);
+        assert_int_not_equal(kn_model_status(model), KN_OK);
+        assert_true(kn_model_error(model)[0] != '\0');
+        kn_model_destroy(&model);
+    }
+    kn_release(&host, bytes);
+}
+
+int test_saved(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_place, remove_place)
+    const struct CMUnitTest tests[] = {
+        CASE(there_and_back),      CASE(as_safetensors), CASE(from_another_file), CASE(other_types),
+        CASE(whole_or_not_at_all), CASE(wrong_calls),    CASE(foreign_files),     CASE(cut_files),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
+}

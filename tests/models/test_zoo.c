@@ -1,0 +1,89 @@
+/* The models that have a name. */
+#include "models_tests.h"
+
+#include <string.h>
+
+static void list(void **state) {
+    (void)state;
+    assert_true(kn_zoo_count() >= 3);
+    assert_null(kn_zoo_name(-1));
+    assert_null(kn_zoo_name(kn_zoo_count()));
+    assert_null(kn_zoo_text(kn_zoo_count()));
+    for (int i = 1; i < kn_zoo_count(); i++)
+        assert_true(strcmp(kn_zoo_name(i - 1), kn_zoo_name(i)) < 0);
+}
+
+/* Each is right, named after its file, canonical as it stands, explained, and can be trained. */
+static void all(void **state) {
+    (void)state;
+    for (int i = 0; i < kn_zoo_count(); i++) {
+        kn_model *model = kn_model_create_named(kn_zoo_name(i), NULL);
+        if (kn_model_status(model) != KN_OK) fail_msg("%s", kn_model_error(model));
+        assert_string_equal(kn_model_name(model), kn_zoo_name(i));
+        assert_string_equal(kn_model_text(model), kn_zoo_text(i));
+        assert_non_null(strstr(kn_zoo_text(i), "\n# "));
+        assert_true(kn_model_parameter_elements(model) > 0);
+        kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+        assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
+        assert_int_equal(kn_value_rank(loss.value), 0);
+        kn_model_destroy(&model);
+    }
+}
+
+static void lenet(void **state) {
+    (void)state;
+    kn_model *model = kn_model_open("lenet", NULL);
+    assert_string_equal(kn_model_error(model), "");
+    has_parameters(
+        model, "conv1.weight conv1.bias conv2.weight conv2.bias linear1.weight linear1.bias logits.weight "
+               "logits.bias");
+    has_shape(model, "conv1.weight", "32,1,3,3");
+    has_shape(model, "conv1.bias", "32");
+    has_shape(model, "conv2.weight", "64,32,3,3");
+    has_shape(model, "linear1.weight", "128,9216");
+    has_shape(model, "logits.weight", "10,128");
+    has_shape(model, "logits", "batch,10");
+    has_shape(model, "x", "batch,1,28,28");
+    assert_int_equal(kn_model_parameter_elements(model), 1199882);
+    assert_string_equal(kn_value_name(kn_model_output(model, 0)), "logits");
+    kn_model_destroy(&model);
+}
+
+static void mlp_and_linear(void **state) {
+    (void)state;
+    kn_model *model = kn_model_create_named("mlp", NULL);
+    has_parameters(model,
+                   "linear1.weight linear1.bias linear2.weight linear2.bias logits.weight logits.bias");
+    has_shape(model, "linear1.weight", "512,784");
+    has_shape(model, "linear2.weight", "512,512");
+    has_shape(model, "logits.weight", "10,512");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("linear", NULL);
+    has_parameters(model, "logits.weight logits.bias");
+    has_shape(model, "logits.weight", "10,784");
+    kn_model_destroy(&model);
+}
+
+static void unknown(void **state) {
+    (void)state;
+    kn_model *model = kn_model_open("lennet", NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
+    assert_non_null(strstr(kn_model_error(model), "found 'lennet', expected a file or one of the models "));
+    assert_non_null(strstr(kn_model_error(model), "; did you mean 'lenet'?"));
+    kn_model_destroy(&model);
+    model = kn_model_create_named("mpl", NULL);
+    assert_non_null(strstr(kn_model_error(model), "found 'mpl', expected one of the models "));
+    assert_non_null(strstr(kn_model_error(model), "; did you mean 'mlp'?"));
+    kn_model_destroy(&model);
+    model = kn_model_create_named("", NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
+    kn_model_destroy(&model);
+}
+
+int test_zoo(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(list),           cmocka_unit_test(all),     cmocka_unit_test(lenet),
+        cmocka_unit_test(mlp_and_linear), cmocka_unit_test(unknown),
+    };
+    return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
+}
