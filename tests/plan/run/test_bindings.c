@@ -87,6 +87,19 @@ static void what_nothing_tells_must_be_bound(void **state) {
     kn_session_destroy(&session);
 }
 
+static void another_number_gives_another_plan(void **state) {
+    kn_session *session = two_symbols(*state);
+    kn_tensor_info info;
+    session_good(session, kn_session_bind(session, "length", 3));
+    for (int64_t batch = 2; batch < 5; batch++) {
+        session_good(session, kn_session_bind(session, "batch", batch));
+        session_good(session, kn_session_compile(session, NULL, 0));
+        session_good(session, kn_session_info(session, "sum", &info));
+        assert_int_equal(info.shape[0], batch);
+    }
+    kn_session_destroy(&session);
+}
+
 static void run_batch(kn_session *session, size_t batch, uint64_t seed) {
     float x[300], y[200];
     fill_numbers(x, 3 * batch, seed);
@@ -129,6 +142,9 @@ static void a_larger_batch_takes_the_place_of_smaller_ones(void **state) {
     kn_plan_info info = {.size = sizeof info};
     session_good(session, kn_session_plan(session, &info));
     assert_int_equal(counts_of(context).device_bytes, info.peak_bytes); /* nothing of the small one is left */
+    for (int i = 0; i < KN_SESSION_PLANS; i++)
+        if (session->plans[i] && session->plans[i] != session->current)
+            assert_int_equal(session->plans[i]->generation, 0);
     wrapped_reset();
     run_batch(session, 3, 3);
     run_batch(session, 90, 4);
@@ -166,6 +182,7 @@ int test_bindings(void) {
         cmocka_unit_test(inputs_are_consulted_in_turn),
         cmocka_unit_test(contradictions_name_input_and_bytes),
         cmocka_unit_test(what_nothing_tells_must_be_bound),
+        cmocka_unit_test(another_number_gives_another_plan),
         cmocka_unit_test(another_binding_compiles_nothing),
         cmocka_unit_test(a_larger_batch_takes_the_place_of_smaller_ones),
         cmocka_unit_test(few_plans_are_kept),

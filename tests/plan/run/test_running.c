@@ -55,6 +55,83 @@ static void data_may_change_when_a_run_returns(void **state) {
     kn_session_destroy(&session);
 }
 
+/* The input is read at the end of a long run: what is uploaded meanwhile must go elsewhere, and the upload
+ * after that must wait. */
+static void uploads_do_not_disturb_runs_under_way(void **state) {
+    enum { COUNT = 256, RUNS = 12 };
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "256,256", NULL), *heavy = w;
+    for (int i = 0; i < (test_cases_wanted() == TEST_SMALLEST ? 1 : 6); i++)
+        heavy = kn_matmul(heavy, w, false, false);
+    kn_value *nothing = kn_scale(kn_sum(heavy, NULL, false), 0);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "256");
+    kn_value *sum = kn_parameter(graph, "sum", KN_FLOAT32, "256", &zero);
+    adder made = {graph, sum, kn_output(kn_add(sum, kn_add(x, nothing)), "total")};
+    kn_session *session = adder_session(*state, &made);
+    float xs[COUNT], got[COUNT], expected = 0;
+    kn_feed feed = {"x", xs, sizeof xs};
+    for (int run = 0; run < RUNS; run++) {
+        for (int i = 0; i < COUNT; i++)
+            xs[i] = (float)(1 << run);
+        expected += (float)(1 << run);
+        int turn = session->memory.turn;
+        session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
+        assert_int_equal(session->memory.turn, !turn);
+    }
+    states_good(kn_session_states(session),
+                kn_states_get(kn_session_states(session), "sum", got, sizeof got));
+    for (int i = 0; i < COUNT; i++)
+        if (got[i] != expected)
+            fail_msg("element %d is %g, expected %g", i, (double)got[i], (double)expected);
+    kn_session_destroy(&session);
+}
+
+/* Sessions with states of their own run side by side on one context. */
+typedef struct side {
+    kn_session *session;
+    kn_status status;
+    bool right;
+} side;
+
+static void run_side(void *argument) {
+    side *own = argument;
+    float x[48], y[32], first[32];
+    fill_numbers(x, 48, 7);
+    for (int run = 0; run < 30 && !own->status; run++) {
+        size_t rows = run % 2 ? 16 : 8;
+        kn_feed feed = {"x", x, rows * 3 * sizeof *x};
+        kn_fetch fetch = {"y", y, rows * 2 * sizeof *y};
+        own->status = kn_session_run(own->session, &feed, 1, &fetch, 1);
+        if (run == 0) memcpy(first, y, sizeof first);
+        own->right = own->right && !memcmp(first, y, 16 * sizeof *y);
+    }
+}
+
+static void sessions_run_side_by_side(void **state) {
+    kn_context *context = *state;
+    kn_host host = kn_host_defaults();
+    side sides[3];
+    kn_thread *threads[3];
+    for (int i = 0; i < 3; i++) {
+        small_net net = small_net_make();
+        kn_session_params params;
+        kn_session_params_init(&params);
+        params.seed = (uint64_t)i;
+        sides[i] = (side){kn_session_create(context, &net.y, 1, &params), KN_OK, true};
+        kn_graph_destroy(&net.graph);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_non_null(threads[i] = kn_thread_start(&host, run_side, &sides[i]));
+    for (int i = 0; i < 3; i++)
+        kn_thread_join(&host, &threads[i]);
+    for (int i = 0; i < 3; i++) {
+        session_good(sides[i].session, sides[i].status);
+        assert_true(sides[i].right);
+        kn_session_destroy(&sides[i].session);
+    }
+}
+
 static void scalars_change_in_the_order_of_the_runs(void **state) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
@@ -141,6 +218,8 @@ int test_running(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_is_written_once_a_run),
         cmocka_unit_test(data_may_change_when_a_run_returns),
+        cmocka_unit_test(uploads_do_not_disturb_runs_under_way),
+        cmocka_unit_test(sessions_run_side_by_side),
         cmocka_unit_test(scalars_change_in_the_order_of_the_runs),
         cmocka_unit_test(only_scalars_are_set_as_scalars),
         cmocka_unit_test(runs_allocate_nothing),

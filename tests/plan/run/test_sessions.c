@@ -95,6 +95,11 @@ static void the_callers_buffers_take_the_place_of_host_memory(void **state) {
     kn_fetch fetch = {"y", again, sizeof again};
     session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
     assert_memory_equal(again, ys, sizeof ys);
+    xs[0] += 1; /* y stays as it was */
+    session_good(session, kn_session_run(session, &feed, 1, &fetch, 1));
+    assert_int_equal(
+        kn_queue_read(context, 0, y, 0, again, sizeof again, true, (kn_event){NULL}, NULL, &error), KN_OK);
+    assert_memory_equal(again, ys, sizeof ys);
     session_good(session, kn_session_feed_buffer(session, "x", x));
     session_bad(session, KN_ERROR_ARGUMENT, kn_session_run(session, &feed, 1, NULL, 0), "'x'", "twice", NULL);
     session_good(session, kn_session_fetch_buffer(session, "y", x));
