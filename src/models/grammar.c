@@ -89,6 +89,14 @@ static const char opening[] =
     "out. `freeze` keeps parameters as they begin, in a block all of them.\n"
     "\n";
 
+/* A piece of a table's cell. */
+static void add_cell(kn_text *text, const char *piece) {
+    for (; piece && *piece; piece++) {
+        if (*piece == '|') kn_text_add(text, "\\");
+        kn_text_add_bytes(text, piece, 1);
+    }
+}
+
 /* "channels size [stride=1]": how a line of the kind is written. */
 static void add_usage(const kn_kind *kind, kn_text *text) {
     int least, most;
@@ -108,7 +116,8 @@ static void add_usage(const kn_kind *kind, kn_text *text) {
 }
 
 static void add_argument(const kn_option *argument, kn_text *text) {
-    kn_text_format(text, "| | `%s` | %s", argument->name, argument->help ? argument->help : "");
+    kn_text_format(text, "| | `%s` | ", argument->name);
+    add_cell(text, argument->help);
     if (argument->kind == KN_OPTION_WORD) {
         kn_text_add(text, ": ");
         for (const char *at = argument->words; *at;) {
@@ -121,7 +130,9 @@ static void add_argument(const kn_option *argument, kn_text *text) {
             if (*at) kn_text_add(text, ", ");
         }
     }
-    kn_text_format(text, " | %s |\n", argument->usual ? argument->usual : argument->required ? "" : "-");
+    kn_text_add(text, " | ");
+    add_cell(text, argument->usual ? argument->usual : argument->required ? "" : "-");
+    kn_text_add(text, " |\n");
 }
 
 static void add_layers(kn_text *text) {
@@ -131,7 +142,9 @@ static void add_layers(kn_text *text) {
         kn_kind kind = {.layer = &kn_layer_table[i]};
         kn_text_add(text, "| ");
         add_usage(&kind, text);
-        kn_text_format(text, " | | %s | |\n", kind.layer->help);
+        kn_text_add(text, " | | ");
+        add_cell(text, kind.layer->help);
+        kn_text_add(text, " | |\n");
         for (int k = 0; k < kind.layer->argument_count; k++) {
             kn_option argument = kn_kind_argument(&kind, k);
             add_argument(&argument, text);
@@ -185,7 +198,9 @@ static void add_operators(kn_text *text) {
         if (!kn_operator_is_kind(row) || kn_layer_find(row->name)) continue;
         kn_text_add(text, "| ");
         add_usage(&kind, text);
-        kn_text_format(text, " | | %s | |\n", row->help ? row->help : "");
+        kn_text_add(text, " | | ");
+        add_cell(text, row->help);
+        kn_text_add(text, " | |\n");
         for (int k = 0; k < row->attribute_count; k++) {
             kn_text usual;
             kn_option argument = kn_kind_argument(&kind, k);

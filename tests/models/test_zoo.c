@@ -1,6 +1,8 @@
 /* The models that have a name. */
 #include "models_tests.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <string.h>
 
 static void list(void **state) {
@@ -11,6 +13,35 @@ static void list(void **state) {
     assert_null(kn_zoo_text(kn_zoo_count()));
     for (int i = 1; i < kn_zoo_count(); i++)
         assert_true(strcmp(kn_zoo_name(i - 1), kn_zoo_name(i)) < 0);
+}
+
+/* Every text in the folder is in the library, byte for byte. */
+static void folder(void **state) {
+    (void)state;
+    int count = 0;
+    DIR *directory = opendir(ZOO_FOLDER);
+    assert_non_null(directory);
+    for (const struct dirent *item; (item = readdir(directory));) {
+        const char *ending = strstr(item->d_name, ".koine");
+        char path[4096], text[16384];
+        if (!ending) continue;
+        FILE *file = fopen(test_path(path, sizeof path, ZOO_FOLDER, item->d_name), "rb");
+        assert_non_null(file);
+        size_t bytes = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+        text[bytes] = '\0';
+        const char *known = NULL;
+        for (int i = 0; i < kn_zoo_count(); i++) {
+            size_t length = strlen(kn_zoo_name(i));
+            if (item->d_name + length == ending && !strncmp(kn_zoo_name(i), item->d_name, length))
+                known = kn_zoo_text(i);
+        }
+        if (!known) fail_msg("%s is not in the library", item->d_name);
+        assert_string_equal(known, text);
+        count++;
+    }
+    closedir(directory);
+    assert_int_equal(count, kn_zoo_count());
 }
 
 /* Each is right, named after its file, canonical as it stands, explained, and can be trained. */
@@ -82,8 +113,8 @@ static void unknown(void **state) {
 
 int test_zoo(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list),           cmocka_unit_test(all),     cmocka_unit_test(lenet),
-        cmocka_unit_test(mlp_and_linear), cmocka_unit_test(unknown),
+        cmocka_unit_test(list),  cmocka_unit_test(folder),         cmocka_unit_test(all),
+        cmocka_unit_test(lenet), cmocka_unit_test(mlp_and_linear), cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
 }
