@@ -35,17 +35,18 @@ typedef struct kn_context_params {
     const char *cache_folder;
     /* A folder with the kernel sources, read instead of those in the library; for kernel authors. */
     const char *kernel_folder;
-    bool timeline;               /* record when each step ran (costs a little) */
-    bool trust_claims;           /* believe what the driver claims, without probing */
+    bool timeline;                /* record when each step ran (costs a little) */
+    bool trust_claims;            /* believe what the driver claims, without probing */
     uint64_t largest_block_bytes; /* lower limit of one allocation, for tests; 0: the device's */
-    bool wide_indices;           /* 64-bit indices in kernels whatever the sizes, for tests */
-    int vector_width;            /* force 4, 8 or 16 lanes on wide-vector devices; 0: the device's */
-    int kind;                    /* force a set of kernels: 0 as probed, 1 wide-vector, 2 many-thread */
+    bool wide_indices;            /* 64-bit indices in kernels whatever the sizes, for tests */
+    int vector_width;             /* force 4, 8 or 16 lanes on wide-vector devices; 0: the device's */
+    int kind;                     /* force a set of kernels: 0 as probed, 1 wide-vector, 2 many-thread */
 } kn_context_params;
 
 /* Sets every field to its default. */
 KN_API void kn_context_params_init(kn_context_params *params);
-#define KN_CONTEXT_DEFAULTS {sizeof(kn_context_params)}
+#define KN_CONTEXT_DEFAULTS                                                                                  \
+    { sizeof(kn_context_params) }
 
 /* Opens a device. NULL params means defaults. Returns NULL only when out of memory; otherwise
  * a handle that may carry an error: kn_context_status tells, and whatever is made from a
@@ -54,14 +55,15 @@ KN_API kn_context *kn_context_create(const kn_context_params *params);
 KN_API void kn_context_destroy(kn_context **context);
 /* KN_OK if the context can be used. NULL gives KN_ERROR_MEMORY. */
 KN_API kn_status kn_context_status(const kn_context *context);
-/* What went wrong when the context was made, in a sentence or a few; "" if nothing. Valid as long as the context. */
+/* What went wrong when the context was made, in a sentence or a few; "" if nothing. Valid as long as the
+ * context. */
 KN_API const char *kn_context_error(const kn_context *context);
 
 /* What is known of the opened device, probing included. */
 typedef struct kn_capabilities {
     size_t size;
-    bool wide_vector;    /* few work-items with explicit vectors suit it; otherwise many threads */
-    int vector_width;    /* float lanes of a native vector */
+    bool wide_vector; /* few work-items with explicit vectors suit it; otherwise many threads */
+    int vector_width; /* float lanes of a native vector */
     int vector_registers;
     int compute_units;
     size_t work_group_items; /* the device's maximum; a kernel may allow less */

@@ -27,12 +27,12 @@ typedef struct kn_device_info {
     int platform_index; /* as the loader gives them */
     int device_index;   /* within its platform; -1 where a platform shows no device */
     kn_device_type type;
-    bool usable;        /* a context can be made on it */
-    char problem[256];  /* why not, and what to do; empty when usable */
+    bool usable;       /* a context can be made on it */
+    char problem[256]; /* why not, and what to do; empty when usable */
     char name[128];
     char vendor[128];
     char platform[128];
-    char version[128];  /* of the device's OpenCL, such as "OpenCL 1.2 pocl ..." */
+    char version[128]; /* of the device's OpenCL, such as "OpenCL 1.2 pocl ..." */
     char driver[128];
     int compute_units;
     int clock_mhz;

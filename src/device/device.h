@@ -29,7 +29,8 @@ typedef struct kn_buffer kn_buffer;
 /* At most largest_block_bytes; larger, or without memory left: an error that names both sizes. */
 kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buffer, kn_error *error);
 /* Part of a block: offset is a multiple of alignment_bytes. The block outlives the slice. */
-kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_buffer **slice, kn_error *error);
+kn_status kn_buffer_slice(kn_buffer *block, uint64_t offset, uint64_t bytes, kn_buffer **slice,
+                          kn_error *error);
 void kn_buffer_destroy(kn_buffer **buffer);
 uint64_t kn_buffer_bytes(const kn_buffer *buffer);
 
@@ -48,16 +49,18 @@ kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error);
 /* In all of these: `after` (may be {NULL}) must be complete first; `done` (may be NULL) receives an
  * event to release. With `wait` the work is complete when they return, for the other queue too;
  * without, `source` and `target` memory must stay until then. */
-kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, const void *source,
-                         uint64_t bytes, bool wait, kn_event after, kn_event *done, kn_error *error);
+kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
+                         const void *source, uint64_t bytes, bool wait, kn_event after, kn_event *done,
+                         kn_error *error);
 kn_status kn_queue_read(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, void *target,
                         uint64_t bytes, bool wait, kn_event after, kn_event *done, kn_error *error);
 kn_status kn_queue_copy(kn_context *context, kn_queue queue, kn_buffer *source, uint64_t source_offset,
-                        kn_buffer *target, uint64_t target_offset, uint64_t bytes, kn_event after, kn_event *done,
-                        kn_error *error);
+                        kn_buffer *target, uint64_t target_offset, uint64_t bytes, kn_event after,
+                        kn_event *done, kn_error *error);
 /* Repeats a pattern of 1, 2, 4, 8 or 16 bytes; offset and length are multiples of it. */
-kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset, uint64_t bytes,
-                        const void *pattern, size_t pattern_bytes, kn_event *done, kn_error *error);
+kn_status kn_queue_fill(kn_context *context, kn_queue queue, kn_buffer *buffer, uint64_t offset,
+                        uint64_t bytes, const void *pattern, size_t pattern_bytes, kn_event *done,
+                        kn_error *error);
 /* Memory that the host sees, between map and unmap; free of copies where memory is shared. map waits. */
 kn_status kn_buffer_map(kn_context *context, kn_buffer *buffer, bool write, void **bytes, kn_error *error);
 kn_status kn_buffer_unmap(kn_context *context, kn_buffer *buffer, void *bytes, kn_error *error);
@@ -80,24 +83,28 @@ typedef struct kn_program_request {
 /* From memory, from the disk cache, or compiled. Lines `#include "folder/other.cl"` in a file are resolved
  * among the embedded files (or kernel_folder), each at most once and whatever #if they stand in. Compiled as
  * OpenCL C 1.2 unless the prelude's first line is `// language: CL2.0` or `CL3.0`; an error where the device
- * does not speak that. A failure holds the compiler's first error. May be called by several threads; two never
- * compile the same program twice. */
-kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program, kn_error *error);
-/* The same for many at once: compiles side by side where that helps, reporting progress. programs has `count` places. */
+ * does not speak that. A failure holds the compiler's first error. May be called by several threads; two
+ * never compile the same program twice. */
+kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
+                         kn_error *error);
+/* The same for many at once: compiles side by side where that helps, reporting progress. programs has `count`
+ * places. */
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
                              kn_program **programs, kn_error *error);
 /* Like kn_program_get for source that is no file of cl/ (a caller's own kernels); `name` stands in messages.
  * A language line may be the first line of `source`; nothing is included. */
-kn_status kn_program_get_source(kn_context *context, const char *name, const char *source, kn_program **program,
-                                kn_error *error);
+kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
+                                kn_program **program, kn_error *error);
 
 /* One kernel with its arguments: each launch site has its own, so that arguments are set once. */
 typedef struct kn_kernel kn_kernel;
 kn_status kn_kernel_create(kn_context *context, kn_program *program, const char *name, kn_kernel **kernel,
                            kn_error *error);
 void kn_kernel_destroy(kn_kernel **kernel);
-kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer, kn_error *error); /* NULL buffer: a null pointer */
-kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes, size_t count, kn_error *error);
+kn_status kn_kernel_set_buffer(kn_kernel *kernel, int argument, kn_buffer *buffer,
+                               kn_error *error); /* NULL buffer: a null pointer */
+kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes, size_t count,
+                              kn_error *error);
 kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_error *error);
 /* The largest work-group that this kernel allows on this device. */
 size_t kn_kernel_work_group_items(const kn_kernel *kernel);
@@ -107,7 +114,8 @@ typedef struct kn_launch {
     size_t global[3]; /* multiples of local; a 0 launches nothing */
     size_t local[3];
 } kn_launch;
-kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
-                           kn_error *error); /* on the compute queue; `label` names it in the timeline, and is copied */
+kn_status
+kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
+                 kn_error *error); /* on the compute queue; `label` names it in the timeline, and is copied */
 
 #endif

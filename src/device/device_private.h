@@ -91,6 +91,8 @@ typedef struct kn_timeline {
     size_t pending_count, pending_capacity;
     kn_timeline_entry *entries;
     size_t count, capacity;
+    kn_timeline_entry *shown; /* the copy that a caller looks at while work goes on */
+    size_t shown_capacity;
     double offset; /* seconds to add to the device's clock */
 } kn_timeline;
 

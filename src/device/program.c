@@ -7,7 +7,7 @@
 
 enum { COMPILE_THREADS_MOST = 16, MEASURE_FROM = 4 };
 /* Side by side pays when compiling keeps this many processors busy; some drivers hold one lock for all. */
-static const double worth_threads = 1.2;
+static const double worth_threads = 1.2, least_telling = 0.9;
 
 /* Copies the log's first line that speaks of an error or Error (or its first line), with the line after it.
  */
@@ -289,9 +289,10 @@ kn_status kn_program_get_all(kn_context *context, const kn_program_request *requ
         double start = kn_clock();
         clock_t busy = clock();
         run_threads(&job, count, threads);
-        double seconds = kn_clock() - start, work = (double)(clock() - busy) / CLOCKS_PER_SEC;
-        if (!job.status && built_so_far(context) - built >= MEASURE_FROM && seconds > 0 && work > 0)
-            kn_verdict_put(context, key, work / seconds);
+        double seconds = kn_clock() - start + 1e-9, work = (double)(clock() - busy) / CLOCKS_PER_SEC;
+        /* Below that the machine was busy with something else, and nothing was learnt. */
+        bool telling = work / seconds >= least_telling && built_so_far(context) - built >= MEASURE_FROM;
+        if (!job.status && telling) kn_verdict_put(context, key, work / seconds);
     }
     kn_mutex_destroy(&context->host, &job.mutex);
     return job.status;

@@ -53,6 +53,7 @@ void kn_timeline_close(kn_context *context) {
         clReleaseEvent(timeline->pending[i].event);
     kn_release(&context->host, timeline->pending);
     kn_release(&context->host, timeline->entries);
+    kn_release(&context->host, timeline->shown);
     size_t position = 0;
     for (const kn_map_entry *entry; (entry = kn_map_next(&timeline->labels, &position)) != NULL;)
         kn_release(&context->host, entry->value);
@@ -108,10 +109,16 @@ const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count)
     if (!context || context->failure.status || !context->records) return NULL;
     kn_mutex_lock(context->mutex);
     drain(context);
-    *count = context->timeline.count;
-    const kn_timeline_entry *entries = context->timeline.entries;
+    kn_timeline *timeline = &context->timeline;
+    void *shown = timeline->shown;
+    if (timeline->count > 0 && kn_reserve(&context->host, &shown, &timeline->shown_capacity, timeline->count,
+                                          sizeof *timeline->shown)) {
+        timeline->shown = shown;
+        memcpy(shown, timeline->entries, timeline->count * sizeof *timeline->shown);
+        *count = timeline->count;
+    }
     kn_mutex_unlock(context->mutex);
-    return entries;
+    return *count > 0 ? timeline->shown : NULL;
 }
 
 void kn_context_timeline_clear(kn_context *context) {

@@ -270,10 +270,11 @@ static void many_are_compiled_at_once(void **state) {
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < i; j++)
             assert_ptr_not_equal(programs[i], programs[j]);
-    /* Whether threads help was learnt, if there is more than one processor. */
-    double gain = 0;
-    assert_int_equal(kn_verdict_get(context, "compile_threads_gain", &gain),
-                     kn_processor_count() > 1 && !context->found.simulated);
+    /* Whether threads help may have been learnt: not on a busy machine, nor with one processor. */
+    double gain = 1.0;
+    bool learnt = kn_verdict_get(context, "compile_threads_gain", &gain);
+    assert_true(gain >= 0.9 && gain <= kn_processor_count() + 0.5);
+    if (kn_processor_count() < 2 || context->found.simulated) assert_false(learnt);
     for (int known = 0; known < 2; known++) {
         kn_verdict_put(context, "compile_threads_gain", known ? 2.0 : 0.5);
         for (int i = 0; i < 4; i++)

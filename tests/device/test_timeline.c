@@ -71,6 +71,14 @@ static void long_recordings_are_complete(void **state) {
     size_t count = 0;
     assert_non_null(kn_context_timeline(context, &count));
     assert_int_equal(count, PIECES);
+    /* What was answered stays as it was while work goes on. */
+    const kn_timeline_entry *entries = kn_context_timeline(context, &count);
+    kn_timeline_entry first = entries[0];
+    for (int i = 0; i < PIECES; i++)
+        assert_int_equal(kn_queue_fill(context, KN_QUEUE_TRANSFER, buffer, 0, 64, &zero, 4, NULL, &error),
+                         KN_OK);
+    assert_memory_equal(&first, &entries[0], sizeof first);
+    assert_int_equal(entries[PIECES - 1].queue, KN_QUEUE_COMPUTE);
     /* Work that is still unread when the context goes leaves nothing behind. */
     assert_int_equal(kn_queue_fill(context, KN_QUEUE_COMPUTE, buffer, 0, 64, &zero, 4, NULL, &error), KN_OK);
     kn_buffer_destroy(&buffer);
