@@ -164,10 +164,10 @@ static KN_A kn_row_even(global const KN_T *x, const KN_INDEX classes, const KN_A
     return sum;
 }
 
-kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_target *restrict target,
-                             global KN_A *restrict most, global KN_A *restrict log_sum,
-                             global KN_A *restrict loss, const KN_INDEX rows, const KN_INDEX classes,
-                             const float smoothing, const KN_INDEX share) {
+KN_ALONE kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_target *restrict target,
+                                      global KN_A *restrict most, global KN_A *restrict log_sum,
+                                      global KN_A *restrict loss, const KN_INDEX rows, const KN_INDEX classes,
+                                      const float smoothing, const KN_INDEX share) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     const KN_A even = smoothing / (KN_A)classes;
     x += first * classes;
@@ -199,11 +199,11 @@ kernel void kn_cross_entropy(global const KN_T *restrict x, global const kn_targ
     }
 }
 
-kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global const kn_target *restrict target,
-                                      global const KN_A *restrict most, global const KN_A *restrict log_sum,
-                                      global const KN_A *restrict g, global KN_T *restrict dx,
-                                      const KN_INDEX rows, const KN_INDEX classes, const float smoothing,
-                                      const KN_INDEX share) {
+KN_ALONE kernel void
+kn_cross_entropy_gradient(global const KN_T *restrict x, global const kn_target *restrict target,
+                          global const KN_A *restrict most, global const KN_A *restrict log_sum,
+                          global const KN_A *restrict g, global KN_T *restrict dx, const KN_INDEX rows,
+                          const KN_INDEX classes, const float smoothing, const KN_INDEX share) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     const KN_A even = smoothing / (KN_A)classes, scale = g[0] / (KN_A)rows;
     x += first * classes;
@@ -237,9 +237,9 @@ kernel void kn_cross_entropy_gradient(global const KN_T *restrict x, global cons
     }
 }
 
-kernel void kn_hits(global const KN_T *restrict x, global const int *restrict target,
-                    global KN_A *restrict hit, const KN_INDEX rows, const KN_INDEX classes,
-                    const KN_INDEX share) {
+KN_ALONE kernel void kn_hits(global const KN_T *restrict x, global const int *restrict target,
+                             global KN_A *restrict hit, const KN_INDEX rows, const KN_INDEX classes,
+                             const KN_INDEX share) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     for (KN_INDEX row = first; row < last; row++) {
         KN_A best = -INFINITY;

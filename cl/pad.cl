@@ -43,8 +43,9 @@ kernel void kn_pad(global const KN_T *restrict in, global KN_T *restrict out, co
     out[element] = inside ? in[from] : (KN_T)value;
 }
 
-kernel void kn_pad_rows(global const KN_T *restrict in, global KN_T *restrict out, const float value,
-                        const KN_INDEX rows, const KN_INDEX share KN_AXIS(0) KN_OUTER(KN_AXIS)) {
+__attribute__((reqd_work_group_size(1, 1, 1))) kernel void
+kn_pad_rows(global const KN_T *restrict in, global KN_T *restrict out, const float value, const KN_INDEX rows,
+            const KN_INDEX share KN_AXIS(0) KN_OUTER(KN_AXIS)) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     for (KN_INDEX row = first; row < last; row++) {
         KN_INDEX place = row, from = 0, stride = source0;

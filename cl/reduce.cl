@@ -118,9 +118,11 @@ typedef KN_PASTE(KN_A, KN_WIDTH) kn_vector;
 #else
 #define KN_FINISH_VECTOR(v) (v)
 #endif
-#define KN_COLUMNS (4 * KN_WIDTH)
+#define KN_ALONE __attribute__((reqd_work_group_size(1, 1, 1)))
+#define KN_EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define KN_COLUMNS (8 * KN_WIDTH)
 /* So many elements go into one accumulator before it is added to the total: sums stay accurate. */
-#define KN_ROW_RUN (128 * KN_COLUMNS)
+#define KN_ROW_RUN (512 * KN_WIDTH)
 #define KN_COLUMN_RUN 256
 
 static KN_A kn_across(const kn_vector vector) {
@@ -136,7 +138,7 @@ static KN_A kn_across(const kn_vector vector) {
 static KN_A kn_row(global const KN_T *in, const KN_INDEX length) {
     kn_vector sum0 = (kn_vector)(KN_START), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     KN_INDEX i = 0;
-    for (; i + KN_COLUMNS <= length; i += KN_COLUMNS) {
+    for (; i + 4 * KN_WIDTH <= length; i += 4 * KN_WIDTH) {
         const kn_vector v0 = KN_LOAD(in + i), v1 = KN_LOAD(in + i + KN_WIDTH);
         const kn_vector v2 = KN_LOAD(in + i + 2 * KN_WIDTH), v3 = KN_LOAD(in + i + 3 * KN_WIDTH);
         sum0 = KN_COMBINE(sum0, v0);
@@ -161,9 +163,10 @@ static KN_A kn_row(global const KN_T *in, const KN_INDEX length) {
     return total;
 }
 
-kernel void kn_reduce_rows(global const KN_T *restrict in, global KN_R *restrict out, const KN_INDEX outputs,
-                           const KN_INDEX count, const KN_INDEX part, const KN_INDEX divisor,
-                           const KN_INDEX parts, const KN_INDEX share, KN_AXES) {
+KN_ALONE kernel void kn_reduce_rows(global const KN_T *restrict in, global KN_R *restrict out,
+                                    const KN_INDEX outputs, const KN_INDEX count, const KN_INDEX part,
+                                    const KN_INDEX divisor, const KN_INDEX parts, const KN_INDEX share,
+                                    KN_AXES) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(first + share, outputs * parts);
     for (KN_INDEX task = first; task < last; task++) {
         const KN_INDEX output = task % outputs, begin = task / outputs * part, end = min(count, begin + part);
@@ -177,6 +180,32 @@ kernel void kn_reduce_rows(global const KN_T *restrict in, global KN_R *restrict
         }
         out[task] = KN_FINISH(total);
     }
+}
+
+/* KN_COLUMNS neighbouring results, elements `begin` to `end` - 1 of each. */
+#define KN_BEGIN_TOTAL(v) kn_vector total##v = (kn_vector)(KN_START);
+#define KN_BEGIN_SUM(v) kn_vector sum##v = (kn_vector)(KN_START);
+#define KN_ADD_ELEMENT(v)                                                                                    \
+    {                                                                                                        \
+        const kn_vector element = KN_LOAD(row + v * KN_WIDTH);                                               \
+        sum##v = KN_COMBINE(sum##v, element);                                                                \
+    }
+#define KN_ADD_SUM(v) total##v = KN_COMBINE(total##v, sum##v);
+#define KN_STORE_TOTAL(v) KN_STORE(KN_FINISH_VECTOR(total##v), out + v * KN_WIDTH);
+static void kn_block(global const KN_T *in, global KN_R *out, const KN_INDEX begin, const KN_INDEX end,
+                     const KN_INDEX divisor, KN_AXES) {
+    KN_EACH(KN_BEGIN_TOTAL)
+    for (KN_INDEX i = begin; i < end;) {
+        const KN_INDEX length = min(min(reduced0 - i % reduced0, end - i), (KN_INDEX)KN_COLUMN_RUN);
+        global const KN_T *row = in + KN_REDUCED_OFFSET(i);
+        KN_EACH(KN_BEGIN_SUM)
+        for (KN_INDEX j = 0; j < length; j++, row += reduced_stride0) {
+            KN_EACH(KN_ADD_ELEMENT)
+        }
+        KN_EACH(KN_ADD_SUM)
+        i += length;
+    }
+    KN_EACH(KN_STORE_TOTAL)
 }
 
 /* One vector of results, elements `begin` to `end` - 1 of each. */
@@ -216,9 +245,10 @@ static KN_A kn_single(global const KN_T *in, const KN_INDEX begin, const KN_INDE
     kept0, kept_stride0, kept1, kept_stride1, kept2, kept_stride2, kept3, kept_stride3, reduced0,            \
         reduced_stride0, reduced1, reduced_stride1, reduced2, reduced_stride2, reduced3, reduced_stride3
 
-kernel void kn_reduce_columns(global const KN_T *restrict in, global KN_R *restrict out,
-                              const KN_INDEX outputs, const KN_INDEX count, const KN_INDEX part,
-                              const KN_INDEX divisor, const KN_INDEX parts, const KN_INDEX share, KN_AXES) {
+KN_ALONE kernel void kn_reduce_columns(global const KN_T *restrict in, global KN_R *restrict out,
+                                       const KN_INDEX outputs, const KN_INDEX count, const KN_INDEX part,
+                                       const KN_INDEX divisor, const KN_INDEX parts, const KN_INDEX share,
+                                       KN_AXES) {
     const KN_INDEX blocks = (kept0 + KN_COLUMNS - 1) / KN_COLUMNS, rows = outputs / kept0;
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share,
                    last = min(first + share, blocks * rows * parts);
@@ -229,6 +259,10 @@ kernel void kn_reduce_columns(global const KN_T *restrict in, global KN_R *restr
         const KN_INDEX stop = min(kept0, column + KN_COLUMNS);
         global const KN_T *from = in + KN_KEPT_OFFSET(row * kept0);
         global KN_R *to = out + task / blocks / rows * outputs + row * kept0;
+        if (column + KN_COLUMNS <= stop) {
+            kn_block(from + column, to + column, begin, end, divisor, KN_AXES_PASSED);
+            continue;
+        }
         for (; column + KN_WIDTH <= stop; column += KN_WIDTH) {
             const kn_vector result = kn_column(from + column, begin, end, KN_AXES_PASSED);
             KN_STORE(KN_FINISH_VECTOR(result), to + column);

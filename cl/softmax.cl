@@ -27,15 +27,24 @@
 #endif
 
 #define KN_ROW_START(row) ((row) / inner * (count * inner) + (row) % inner)
+/* Exponentials are computed once: they wait in y for their sum. The logarithm needs them no more. */
 #if KN_LOG
-#define KN_RESULT(x, most, sum) ((x) - (most) - (sum)) /* `sum` is a logarithm */
+#define KN_KEEP(store, e, place)
+#define KN_FROM_SUM(sum) log(sum)
+#define KN_KEPT x
+#define KN_RESULT(v) ((v)-most - sum)
 #define KN_DOT(y, g) (g)
 #define KN_SLOPE(y, g, sum) ((g)-exp(y) * (sum))
 #else
-#define KN_RESULT(x, most, sum) (exp((x) - (most)) / (sum))
+#define KN_KEEP(store, e, place) store(e, place);
+#define KN_FROM_SUM(sum) (1 / (sum))
+#define KN_KEPT y
+#define KN_RESULT(v) ((v)*sum)
 #define KN_DOT(y, g) ((y) * (g))
 #define KN_SLOPE(y, g, sum) ((y) * ((g) - (sum)))
 #endif
+#define KN_LOAD_ONE(p) ((KN_A)(*(p)))
+#define KN_STORE_ONE(v, p) (*(p) = (KN_T)(v))
 
 #if KN_WIDTH == 0
 
@@ -59,14 +68,14 @@ KN_WORK_GROUP kernel void kn_softmax(global const KN_T *restrict x, global KN_T 
     }
     most = kn_tree_max(scratch, slot, lane, most);
     KN_A sum = 0;
+    for (KN_INDEX i = lane; i < length; i += KN_LANES) {
+        const KN_A e = exp((KN_A)x[start + i * inner] - most);
+        KN_KEEP(KN_STORE_ONE, e, y + start + i * inner)
+        sum += e;
+    }
+    sum = KN_FROM_SUM(kn_tree_sum(scratch, slot, lane, sum));
     for (KN_INDEX i = lane; i < length; i += KN_LANES)
-        sum += exp((KN_A)x[start + i * inner] - most);
-    sum = kn_tree_sum(scratch, slot, lane, sum);
-#if KN_LOG
-    sum = log(sum);
-#endif
-    for (KN_INDEX i = lane; i < length; i += KN_LANES)
-        y[start + i * inner] = (KN_T)KN_RESULT((KN_A)x[start + i * inner], most, sum);
+        y[start + i * inner] = (KN_T)KN_RESULT((KN_A)KN_KEPT[start + i * inner]);
 }
 
 KN_WORK_GROUP kernel void kn_softmax_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
@@ -94,15 +103,27 @@ KN_WORK_GROUP kernel void kn_softmax_gradient(global const KN_T *restrict y, glo
 
 static void kn_row(global const KN_T *x, global KN_T *y, const KN_INDEX count) {
     const KN_A most = kn_row_max(x, count);
-    KN_A sum = kn_row_sum_exp(x, count, most);
-#if KN_LOG
-    sum = log(sum);
-#endif
+    KN_A sum = 0;
     KN_INDEX i = 0;
-    for (; i + KN_WIDTH <= count; i += KN_WIDTH)
-        KN_STORE(KN_RESULT(KN_LOAD(x + i), most, sum), y + i);
+    if (count >= KN_WIDTH) {
+        kn_vector sums = (kn_vector)(0);
+        for (; i + KN_WIDTH <= count; i += KN_WIDTH) {
+            const kn_vector e = exp(KN_LOAD(x + i) - most);
+            KN_KEEP(KN_STORE, e, y + i)
+            sums += e;
+        }
+        sum = kn_sum_of_lanes(sums);
+    }
+    for (; i < count; i++) {
+        const KN_A e = exp((KN_A)x[i] - most);
+        KN_KEEP(KN_STORE_ONE, e, y + i)
+        sum += e;
+    }
+    sum = KN_FROM_SUM(sum);
+    for (i = 0; i + KN_WIDTH <= count; i += KN_WIDTH)
+        KN_STORE(KN_RESULT(KN_LOAD(KN_KEPT + i)), y + i);
     for (; i < count; i++)
-        y[i] = (KN_T)KN_RESULT((KN_A)x[i], most, sum);
+        y[i] = (KN_T)KN_RESULT((KN_A)KN_KEPT[i]);
 }
 
 static void kn_row_gradient(global const KN_T *y, global const KN_T *g, global KN_T *dx,
@@ -132,11 +153,14 @@ static void kn_row_gradient(global const KN_T *y, global const KN_T *g, global K
             const type v = load(x + i * inner);                                                              \
             most = KN_MORE(most, v);                                                                         \
         }                                                                                                    \
+        for (KN_INDEX i = 0; i < count; i++) {                                                               \
+            const type e = exp(load(x + i * inner) - most);                                                  \
+            KN_KEEP(store, e, y + i * inner)                                                                 \
+            sum += e;                                                                                        \
+        }                                                                                                    \
+        sum = KN_FROM_SUM(sum);                                                                              \
         for (KN_INDEX i = 0; i < count; i++)                                                                 \
-            sum += exp(load(x + i * inner) - most);                                                          \
-        if (KN_LOG) sum = log(sum);                                                                          \
-        for (KN_INDEX i = 0; i < count; i++)                                                                 \
-            store(KN_RESULT(load(x + i * inner), most, sum), y + i * inner);                                 \
+            store(KN_RESULT(load(KN_KEPT + i * inner)), y + i * inner);                                      \
     }                                                                                                        \
     static void name##_gradient(global const KN_T *y, global const KN_T *g, global KN_T *dx,                 \
                                 const KN_INDEX count, const KN_INDEX inner) {                                \
@@ -146,13 +170,11 @@ static void kn_row_gradient(global const KN_T *y, global const KN_T *g, global K
         for (KN_INDEX i = 0; i < count; i++)                                                                 \
             store(KN_SLOPE(load(y + i * inner), load(g + i * inner), sum), dx + i * inner);                  \
     }
-#define KN_LOAD_ONE(p) ((KN_A)(*(p)))
-#define KN_STORE_ONE(v, p) (*(p) = (KN_T)(v))
 KN_ROWS(kn_rows, kn_vector, KN_LOAD, KN_STORE)
 KN_ROWS(kn_rows_single, KN_A, KN_LOAD_ONE, KN_STORE_ONE)
 
-kernel void kn_softmax(global const KN_T *restrict x, global KN_T *restrict y, const KN_INDEX rows,
-                       const KN_INDEX count, const KN_INDEX inner, const KN_INDEX share) {
+KN_ALONE kernel void kn_softmax(global const KN_T *restrict x, global KN_T *restrict y, const KN_INDEX rows,
+                                const KN_INDEX count, const KN_INDEX inner, const KN_INDEX share) {
     KN_INDEX row = (KN_INDEX)get_global_id(0) * share;
     const KN_INDEX last = min(rows, row + share);
     while (row < last) {
@@ -170,9 +192,9 @@ kernel void kn_softmax(global const KN_T *restrict x, global KN_T *restrict y, c
     }
 }
 
-kernel void kn_softmax_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
-                                global KN_T *restrict dx, const KN_INDEX rows, const KN_INDEX count,
-                                const KN_INDEX inner, const KN_INDEX share) {
+KN_ALONE kernel void kn_softmax_gradient(global const KN_T *restrict y, global const KN_T *restrict g,
+                                         global KN_T *restrict dx, const KN_INDEX rows, const KN_INDEX count,
+                                         const KN_INDEX inner, const KN_INDEX share) {
     KN_INDEX row = (KN_INDEX)get_global_id(0) * share;
     const KN_INDEX last = min(rows, row + share);
     while (row < last) {

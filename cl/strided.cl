@@ -37,9 +37,10 @@ kernel void kn_strided(global const KN_T *restrict in, global KN_T *restrict out
     *out = *in;
 }
 
-kernel void kn_strided_rows(global const KN_T *restrict all_in, global KN_T *restrict all_out,
-                            const KN_INDEX in_offset, const KN_INDEX out_offset, const KN_INDEX rows,
-                            const KN_INDEX share KN_AXIS(0) KN_OUTER(KN_AXIS)) {
+__attribute__((reqd_work_group_size(1, 1, 1))) kernel void
+kn_strided_rows(global const KN_T *restrict all_in, global KN_T *restrict all_out, const KN_INDEX in_offset,
+                const KN_INDEX out_offset, const KN_INDEX rows,
+                const KN_INDEX share KN_AXIS(0) KN_OUTER(KN_AXIS)) {
     const KN_INDEX first = (KN_INDEX)get_global_id(0) * share, last = min(rows, first + share);
     for (KN_INDEX row = first; row < last; row++) {
         global const KN_T *in = all_in + in_offset;

@@ -78,7 +78,7 @@ static dealing deal_many(const kn_target *target, const runs *shape) {
 
 static dealing deal_wide(const kn_target *target, const runs *shape) {
     dealing deal = {.parts = 1, .part = shape->count};
-    int64_t columns = 4 * target->vector_width;
+    int64_t columns = 8 * target->vector_width; /* KN_COLUMNS of the kernel */
     deal.tasks = shape->adjacent
                      ? shape->outputs
                      : divide_up(shape->kept_size[0], columns) * (shape->outputs / shape->kept_size[0]);

@@ -63,7 +63,8 @@ static void write_axis(kn_step *step, axis next) {
 /* The innermost axis is not contiguous on both sides, but axis `other` is where it is read. */
 static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *copy, const axis *axes,
                                 int count, int other, bool wide) {
-    int64_t tile = 32, batch = 1;
+    int64_t tile = 64, batch = 1;
+    int width = lowering->target->vector_width;
     size_t items = kn_group_items(lowering->target);
     if (!wide)
         for (tile = 16; (size_t)(tile * tile) > items;)
@@ -71,6 +72,8 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
     kn_step *step = kn_step_begin(lowering, "transpose.cl", wide ? "kn_transpose_wide" : "kn_transpose");
     kn_step_define(step, "KN_T", "%s", bits_type(copy->from->shape.dtype));
     kn_step_define(step, "KN_TILE", "%d", (int)tile);
+    if (wide && width >= 4 && kn_dtype_bytes(copy->from->shape.dtype) == 4)
+        kn_step_define(step, "KN_WIDTH", "%d", width);
     kn_step_read(step, copy->from);
     write_result(step, copy);
     kn_step_index(step, axes[0].size);
