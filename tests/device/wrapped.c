@@ -1,5 +1,6 @@
 #include "wrapped.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +75,10 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_devic
 cl_int __wrap_clBuildProgram(cl_program program, cl_uint devices, const cl_device_id *device,
                              const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
     count(&wrapped_calls.builds);
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one_at_a_time);
     snprintf(wrapped_calls.options, sizeof wrapped_calls.options, "%s", options ? options : "");
+    pthread_mutex_unlock(&one_at_a_time);
     if (fails("clBuildProgram")) return wrapped_calls.fail_code;
     return __real_clBuildProgram(program, devices, device, options, notify, user);
 }
