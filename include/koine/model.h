@@ -80,8 +80,9 @@ typedef struct kn_model_loss {
     kn_value *accuracy; /* the share of right answers; NULL where there are no classes */
 } kn_model_loss;
 #define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0}
-/* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy", "mse",
- * "binary-cross-entropy" or "huber"; NULL: the model's own, with the settings that its text has. Once per model. */
+/* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
+ * "mse", "binary-cross-entropy" or "huber"; NULL: the model's own, with the settings that its text has.
+ * Once per model. */
 KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss);
 
 /* ---- files ---------------------------------------------------------------------------------------- */
@@ -98,8 +99,8 @@ typedef struct kn_model_save_params {
 } kn_model_save_params;
 #define KN_MODEL_SAVE_DEFAULTS {sizeof(kn_model_save_params), false, 0, 0}
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
-/* Writes a safetensors file, whole or not at all: parameters and statistics by their names, and the text of the
- * model as metadata. Waits for the device. */
+/* Writes a safetensors file, whole or not at all: parameters and statistics by their names, and the text of
+ * the model as metadata. Waits for the device. */
 KN_API kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
                                const kn_model_save_params *params);
 
@@ -110,8 +111,8 @@ typedef struct kn_model_load_params {
 } kn_model_load_params;
 #define KN_MODEL_LOAD_DEFAULTS {sizeof(kn_model_load_params), false, false}
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
-/* Sets `states` from a safetensors file. path NULL: the one the model was opened from. All names and shapes are
- * checked before the first state is set. *loaded, if not NULL, gets the number of tensors taken. */
+/* Sets `states` from a safetensors file. path NULL: the one the model was opened from. All names and shapes
+ * are checked before the first state is set. *loaded, if not NULL, gets the number of tensors taken. */
 KN_API kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                                const kn_model_load_params *params, int *loaded);
 /* Whether it was opened from a file with weights. */
@@ -126,8 +127,8 @@ KN_API int kn_zoo_count(void);
 KN_API const char *kn_zoo_name(int position);
 KN_API const char *kn_zoo_text(int position);
 
-/* Writes the page that explains the text of models, in Markdown, made from the tables of layers and operators;
- * cut off at `bytes` and terminated. Answers the length it needs. */
+/* Writes the page that explains the text of models, in Markdown, made from the tables of layers and
+ * operators; cut off at `bytes` and terminated. Answers the length it needs. */
 KN_API size_t kn_model_grammar(char *text, size_t bytes);
 
 #ifdef __cplusplus
