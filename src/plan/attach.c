@@ -57,7 +57,7 @@ static kn_status make_constant_blocks(kn_plan *plan, kn_error *error) {
                 error, KN_ERROR_DEVICE_MEMORY,
                 "the constant '%s' has %llu bytes, where the device gives at most %llu in one piece",
                 constant->name, (unsigned long long)bytes, (unsigned long long)packing.limit);
-        kn_pack(&packing, bytes);
+        kn_pack(&packing, bytes + plan->guard);
         sizes[packing.block] = packing.end;
     }
     for (int i = 0; i <= packing.block; i++) {
@@ -74,9 +74,9 @@ static kn_status upload_constants(kn_plan *plan, kn_error *error) {
     for (int i = 0; i < plan->constant_count && status == KN_OK; i++) {
         const kn_value *constant = plan->constants[i];
         uint64_t bytes = plan->placements[constant->id].bytes;
-        uint64_t offset = kn_pack(&packing, bytes);
+        uint64_t offset = kn_pack(&packing, bytes + plan->guard);
         kn_buffer *block = plan->constant_blocks[packing.block];
-        status = kn_buffer_slice(block, offset, bytes, &plan->constant_buffers[i], error);
+        status = kn_buffer_slice(block, offset, bytes + plan->guard, &plan->constant_buffers[i], error);
         /* The data lives as long as the plan's graph, but the plan may go before the write is done. */
         if (status == KN_OK)
             status = kn_queue_write(plan->context, KN_QUEUE_COMPUTE, block, offset, constant->data, bytes,
@@ -107,8 +107,8 @@ static kn_status settle_constants(kn_plan *plan, kn_error *error) {
 static kn_status take_slice(const kn_memory *memory, const kn_placement *placement, kn_buffer **slice,
                             kn_error *error) {
     if (placement->home != KN_HOME_SCRATCH || !placement->bytes || placement->first < 0) return KN_OK;
-    return kn_buffer_slice(memory->blocks[placement->block], placement->offset, placement->bytes, slice,
-                           error);
+    return kn_buffer_slice(memory->blocks[placement->block], placement->offset,
+                           placement->bytes + memory->guard, slice, error);
 }
 
 static kn_status take_slices(kn_plan *plan, const kn_memory *memory, kn_error *error) {

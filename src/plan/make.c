@@ -60,6 +60,7 @@ static kn_status run_passes(plan_making *making) {
         .wanted = plan->values,
         .wanted_count = plan->value_count,
         .variants = making->request->params->variants,
+        .guard = making->request->guard,
         .error = making->error,
     };
     kn_target_of(plan->context, &state->target);
@@ -355,6 +356,7 @@ kn_status kn_plan_make(const kn_plan_request *request, kn_plan **result, kn_erro
     plan->host = *host;
     plan->context = request->context;
     plan->states = request->states;
+    plan->guard = request->guard;
     kn_arena_init(&plan->arena, &plan->host);
     plan_making making = {.request = request, .plan = plan, .error = error};
     kn_status status = make(&making);

@@ -84,7 +84,8 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error
         if (input_fits(memory, plan, i)) continue;
         held->bytes = plan->input_bytes[i];
         for (int turn = 0; turn < 2 && status == KN_OK; turn++)
-            status = kn_buffer_create(memory->context, held->bytes, &held->buffers[turn], error);
+            status =
+                kn_buffer_create(memory->context, held->bytes + memory->guard, &held->buffers[turn], error);
     }
     return status;
 }

@@ -18,6 +18,7 @@ typedef struct kn_session_request {
     /* Called on each newly bound graph with the bound values, in order: adds nodes and assigns. May be NULL. */
     kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
     void *user;
+    uint64_t guard; /* for tests: so many bytes behind every value are watched (guard.c); 0: none */
 } kn_session_request;
 kn_session *kn_session_open(const kn_session_request *request);
 /* A state that the session's plans read each run, such as the learning rate: changes its value in the

@@ -63,6 +63,7 @@ typedef struct kn_making {
     size_t wanted_count;
     kn_target target;
     const char *variants; /* forced: "matmul=tiled,…" */
+    uint64_t guard;       /* bytes behind each value that stay free; values then share no memory */
     const kn_variant **chosen; /* by node id: the variant of each node with kernels of its own */
     size_t chosen_count;
     kn_group **groups;    /* in order, after the order pass */

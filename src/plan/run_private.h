@@ -18,6 +18,8 @@ typedef struct kn_state {
 
 /* Finds or adds the state of a bound graph's value. The answer stays where it is as long as the states. */
 kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **state, kn_error *error);
+/* Leaves so many bytes behind each state that gets its memory from now on. */
+void kn_states_guard(kn_states *states, uint64_t guard);
 /* Gives memory and first contents to all that were asked for and have none. */
 kn_status kn_states_settle(kn_states *states, kn_error *error);
 kn_state *kn_states_find(const kn_states *states, const char *name);
@@ -84,6 +86,7 @@ typedef struct kn_memory {
         uint64_t bytes;
     } * inputs;
     int input_count;
+    uint64_t guard;      /* bytes behind each value */
     int turn;            /* which buffer of each input the next run takes */
     kn_event used[2];    /* the last run that read a buffer */
     uint64_t generation; /* changes with the blocks: plans then take their slices anew */
@@ -134,6 +137,7 @@ struct kn_plan {
     size_t placement_count;
     kn_placement *scratches; /* of the emitter's */
     int scratch_count;
+    uint64_t guard; /* bytes behind each value */
     uint64_t *block_bytes;
     int block_count;
     kn_state **state_list;
@@ -172,6 +176,7 @@ typedef struct kn_plan_request {
     const int64_t *numbers; /* of all symbols; -1: none. They are the plan's key */
     size_t number_count;
     const kn_session_params *params;
+    uint64_t guard;
     kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
     void *user;
 } kn_plan_request;
@@ -187,6 +192,9 @@ kn_status kn_plan_run(kn_plan *plan, const kn_memory *memory, kn_error *error);
 /* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */
 kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn_value *value);
 const kn_placement *kn_plan_placement(const kn_plan *plan, const kn_value *value);
+/* The session's guard, before and after a run; nothing where it has none. */
+kn_status kn_guard_lay(const kn_plan *plan, const kn_memory *memory, kn_error *error);
+kn_status kn_guard_check(const kn_plan *plan, const kn_memory *memory, kn_error *error);
 void kn_plan_print(const kn_plan *plan, kn_text *text);
 
 /* Bytes of a value of a bound graph; false on overflow. */

@@ -93,6 +93,7 @@ static kn_status copy_params(kn_session *session, const kn_session_params *param
     if (!session->params.states) {
         session->states = kn_states_create(session->context, session->params.seed);
         if (!session->states) return kn_fail_memory(&session->failure, 256);
+        kn_states_guard(session->states, session->guard);
     } else if (kn_states_context(session->params.states) != session->context) {
         return kn_fail(&session->failure, KN_ERROR_ARGUMENT,
                        "the states belong to another context than the session");
@@ -126,6 +127,7 @@ static kn_status prepare(kn_session *session, const kn_session_request *request)
     if (status == KN_OK) status = list_symbols(session);
     if (status == KN_OK)
         status = kn_memory_init(&session->memory, session->context, session->input_count, error);
+    session->memory.guard = session->guard;
     return status;
 }
 
@@ -137,6 +139,7 @@ kn_session *kn_session_open(const kn_session_request *request) {
     session->host = *host;
     session->context = request->context;
     session->extend = request->extend;
+    session->guard = request->guard;
     session->user = request->user;
     if (prepare(session, request) != KN_OK) session->error = session->failure;
     return session;

@@ -44,6 +44,7 @@ struct kn_session {
     kn_given *given;         /* by input */
     uint64_t *settled_bytes; /* by input: the feeds that `numbers` were found from; UINT64_MAX: not fed */
     bool settled;
+    uint64_t guard; /* bytes behind each value */
     kn_memory memory;
     kn_plan *plans[KN_SESSION_PLANS];
     kn_plan *current;

@@ -35,6 +35,7 @@ static kn_status make_plan(kn_session *session, kn_plan **plan) {
         .numbers = session->numbers,
         .number_count = (size_t)session->symbol_count,
         .params = &session->params,
+        .guard = session->guard,
         .extend = session->extend,
         .user = session->user,
     };
@@ -210,11 +211,13 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = attach_plan(session);
     if (status == KN_OK) status = upload(session);
     if (status != KN_OK) return status;
-    status = kn_plan_run(session->current, &session->memory, error);
+    status = kn_guard_lay(session->current, &session->memory, error);
+    if (status == KN_OK) status = kn_plan_run(session->current, &session->memory, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK)
         status = fetch_count ? fetch(session, fetches, fetch_count)
                              : kn_queue_flush(session->context, KN_QUEUE_COMPUTE, error);
+    if (status == KN_OK) status = kn_guard_check(session->current, &session->memory, error);
     if (status != KN_OK) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
     kn_status next =
         kn_memory_next(&session->memory, fetch_count || status != KN_OK, status == KN_OK ? error : NULL);

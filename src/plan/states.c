@@ -10,6 +10,7 @@ struct kn_states {
     kn_context *context;
     uint64_t seed;
     int references;
+    uint64_t guard;   /* bytes behind each state */
     kn_error failure; /* of making it */
     kn_error error;   /* of the last call */
     kn_map names;     /* to kn_state */
@@ -39,6 +40,10 @@ kn_states *kn_states_create(kn_context *context, uint64_t seed) {
 kn_states *kn_states_retain(kn_states *states) {
     states->references++;
     return states;
+}
+
+void kn_states_guard(kn_states *states, uint64_t guard) {
+    states->guard = guard;
 }
 
 const kn_context *kn_states_context(const kn_states *states) {
@@ -222,7 +227,8 @@ static kn_status settle_block(kn_states *states, kn_state *const *waiting, const
     kn_status status = kn_buffer_create(states->context, bytes, &block, error);
     if (status == KN_OK) status = fill_block(states, block, waiting, offsets, count, error);
     for (size_t i = 0; i < count && status == KN_OK; i++)
-        status = kn_buffer_slice(block, offsets[i], waiting[i]->bytes, &waiting[i]->buffer, error);
+        status =
+            kn_buffer_slice(block, offsets[i], waiting[i]->bytes + states->guard, &waiting[i]->buffer, error);
     if (status != KN_OK) {
         for (size_t i = 0; i < count; i++)
             kn_buffer_destroy(&waiting[i]->buffer);
@@ -252,7 +258,7 @@ static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uin
                            waiting[i]->name, (unsigned long long)waiting[i]->bytes,
                            (unsigned long long)packing.limit);
         int block = packing.block;
-        offsets[i] = kn_pack(&packing, waiting[i]->bytes);
+        offsets[i] = kn_pack(&packing, waiting[i]->bytes + states->guard);
         if (packing.block != block && i > first) {
             status = settle_block(states, waiting + first, offsets + first, i - first, end, error);
             first = i;

@@ -219,7 +219,8 @@ static kn_status run_trial(device_run *run, const char *variant) {
                                   .values = trial->outputs,
                                   .count = (size_t)trial->output_count,
                                   .extend = gradients ? add_gradients : NULL,
-                                  .user = trial};
+                                  .user = trial,
+                                  .guard = 2048};
     kn_session_params_init(&request.params);
     request.params.seed = trial->seed;
     request.params.training = trial->sample->training;

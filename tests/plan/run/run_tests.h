@@ -16,6 +16,7 @@ int test_states(void);
 int test_sessions(void);
 int test_bindings(void);
 int test_running(void);
+int test_guard(void);
 int test_faults(void);
 
 /* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never). */

@@ -1,0 +1,100 @@
+/* The guard of a session: a kernel that writes outside its value is found, with the value's name. The kernel
+ * is the library's pointwise one, in a folder of the test's, changed to take one element too many. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run_tests.h"
+
+static char *folder;
+
+/* The library's kernels, by links. */
+static void link_kernels(void) {
+    DIR *listing = opendir(KERNEL_FOLDER);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        char from[4096], to[4096];
+        if (entry->d_name[0] == '.') continue;
+        snprintf(from, sizeof from, "%s/%s", KERNEL_FOLDER, entry->d_name);
+        assert_int_equal(symlink(from, test_path(to, sizeof to, folder, entry->d_name)), 0);
+    }
+    closedir(listing);
+}
+
+static void change_kernel(const char *name, const char *from, const char *to) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", KERNEL_FOLDER, name);
+    FILE *source = fopen(path, "rb");
+    unlink(test_path(path, sizeof path, folder, name));
+    FILE *target = fopen(path, "wb");
+    assert_true(source && target);
+    char text[20000];
+    size_t length = fread(text, 1, sizeof text - 1, source);
+    assert_true(length > 0 && length < sizeof text - 1);
+    text[length] = 0;
+    char *place = strstr(text, from);
+    if (!place) fail_msg("%s has no '%s' any more", name, from);
+    assert_true(fwrite(text, 1, (size_t)(place - text), target) == (size_t)(place - text));
+    assert_true(fputs(to, target) >= 0 && fputs(place + strlen(from), target) >= 0);
+    assert_int_equal(fclose(target), 0);
+    assert_int_equal(fclose(source), 0);
+}
+
+/* y = relu(x) with x (7), guarded; answers the session, which the caller destroys. */
+static kn_session *guarded_session(kn_context *context, uint64_t guard, kn_status expected) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *y = kn_output(kn_relu(kn_input(graph, "x", KN_FLOAT32, "7")), "y");
+    kn_session_request request = {.context = context, .values = &y, .count = 1, .guard = guard};
+    kn_session_params_init(&request.params);
+    kn_session *session = kn_session_open(&request);
+    session_good(session, kn_session_status(session));
+    kn_graph_destroy(&graph);
+    float x[7] = {1, -2, 3, -4, 5, -6, 7}, result[7] = {0};
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"y", result, sizeof result};
+    for (int run = 0; run < 2; run++) {
+        kn_status status = kn_session_run(session, &feed, 1, &fetch, 1);
+        if (status != expected)
+            fail_msg("%s instead of %s: %s", kn_status_name(status), kn_status_name(expected),
+                     kn_session_error(session));
+        for (int i = 0; i < 7; i++)
+            assert_true(result[i] == (x[i] > 0 ? x[i] : 0));
+    }
+    return session;
+}
+
+static void right_kernels_pass(void **state) {
+    kn_session *session = guarded_session(*state, 1000, KN_OK);
+    kn_session_destroy(&session);
+}
+
+static void wrong_kernels_are_found(void **state) {
+    (void)state;
+    folder = test_folder_make();
+    link_kernels();
+    change_kernel(
+        "pointwise.cl", "static void kn_walk(const KN_INDEX count KN_PARAMETERS) {",
+        "static void kn_walk(const KN_INDEX right KN_PARAMETERS) {\n const KN_INDEX count = right + 1;");
+    kn_context_params params = test_params();
+    params.kernel_folder = folder;
+    params.cache_folder = NULL;
+    kn_context *context = open_context(&params);
+    kn_session *session = guarded_session(context, 1000, KN_ERROR_MISMATCH);
+    session_bad(session, KN_ERROR_MISMATCH, KN_ERROR_MISMATCH, "'y'", "28 bytes", "byte 0 behind", NULL);
+    kn_session_destroy(&session);
+    /* Nobody looks without a guard, which is why there is one. */
+    session = guarded_session(context, 0, KN_OK);
+    kn_session_destroy(&session);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
+int test_guard(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_kernels_pass),
+        cmocka_unit_test(wrong_kernels_are_found),
+    };
+    return cmocka_run_group_tests_name("guard", tests, open_shared, close_shared);
+}
