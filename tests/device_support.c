@@ -1,0 +1,54 @@
+#include "device_support.h"
+
+#include <stdlib.h>
+
+kn_context_params device_params(void) {
+    static char folder[4096];
+    kn_context_params params;
+    kn_context_params_init(&params);
+    params.device = getenv("KOINE_DEVICE");
+    const char *cache = getenv("XDG_CACHE_HOME");
+    if (cache && *cache && kn_default_cache_folder(cache, NULL, folder, sizeof folder))
+        params.cache_folder = folder;
+    return params;
+}
+
+kn_context *device_open(const kn_context_params *params) {
+    kn_context_params usual = device_params();
+    kn_context *context = kn_context_create(params ? params : &usual);
+    assert_non_null(context);
+    if (kn_context_status(context) != KN_OK) fail_msg("no context: %s", kn_context_error(context));
+    return context;
+}
+
+void device_close(kn_context **context) {
+    assert_int_equal(device_counts(*context).device_bytes, 0);
+    kn_context_destroy(context);
+    assert_null(*context);
+}
+
+bool device_is_there(void) {
+    kn_context_params usual = device_params();
+    kn_context *context = kn_context_create(&usual);
+    bool there = kn_context_status(context) != KN_ERROR_NO_DEVICE;
+    if (!there) print_message("skipped: %s\n", kn_context_error(context));
+    kn_context_destroy(&context);
+    return there;
+}
+
+kn_context_counts device_counts(const kn_context *context) {
+    kn_context_counts counts = {.size = sizeof counts};
+    assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
+    return counts;
+}
+
+int device_setup(void **state) {
+    *state = device_open(NULL);
+    return 0;
+}
+
+int device_teardown(void **state) {
+    kn_context *context = *state;
+    device_close(&context);
+    return 0;
+}

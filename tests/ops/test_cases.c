@@ -1,0 +1,104 @@
+/* The operator cases: every row of the operator table, on the device at hand, against its reference in double
+ * precision, results and gradients, with a pattern around every value in the device's memory.
+ *
+ *     test-operator-cases [SHARD SHARDS]
+ *
+ * runs the cases whose position leaves SHARD when divided by SHARDS. KOINE_TEST_SEED draws other inputs; a
+ * failure names the seed that it had. */
+#include "device_support.h"
+
+#include <koine/verify.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 64, TEXT_BYTES = 2000 };
+
+typedef struct one_case {
+    int position;
+    char name[NAME_BYTES];
+} one_case;
+
+static kn_context *context;
+static uint64_t seed = 1;
+
+/* What the variants of a case said. */
+typedef struct outcome {
+    int tried;
+    char failures[TEXT_BYTES];
+} outcome;
+
+static void take_result(void *user, const kn_verify_result *result) {
+    outcome *seen = user;
+    seen->tried++;
+    if (result->status == KN_OK) return;
+    size_t used = strlen(seen->failures);
+    snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s: %s", result->name,
+             kn_status_name(result->status), result->message);
+}
+
+static void run_case(void **state) {
+    const one_case *wanted = *state;
+    outcome seen = {.tried = 0};
+    kn_verify_params params;
+    kn_verify_params_init(&params);
+    params.seed = seed;
+    params.user = &seen;
+    params.report = take_result;
+    params.thoroughness = TEST_ALL - (int)test_cases_wanted();
+    kn_status status = kn_verify_one(context, wanted->position, &params);
+    if (status != KN_OK || seen.failures[0])
+        fail_msg("%s (KOINE_TEST_SEED=%llu)%s", kn_status_name(status), (unsigned long long)seed,
+                 seen.failures);
+    if (!seen.tried) skip();
+}
+
+static int open_device(void **state) {
+    (void)state;
+    context = device_open(NULL);
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device_close(&context);
+    return 0;
+}
+
+/* "matmul#3": the operator and which of its cases. */
+static void name_case(one_case *named, int position) {
+    int number = 0;
+    while (number < position && !strcmp(kn_verify_name(position - number - 1), kn_verify_name(position)))
+        number++;
+    named->position = position;
+    snprintf(named->name, sizeof named->name, "%s#%d", kn_verify_name(position), number);
+}
+
+int main(int argc, char **argv) {
+    int shard = 0, shards = 1;
+    if (argc == 3) {
+        shard = atoi(argv[1]);
+        shards = atoi(argv[2]);
+    }
+    const char *given = getenv("KOINE_TEST_SEED");
+    if (given && *given) seed = strtoull(given, NULL, 0);
+    if (shards < 1 || shard < 0 || shard >= shards || !seed) {
+        print_error("the shard or KOINE_TEST_SEED makes no sense\n");
+        return 1;
+    }
+    if (!device_is_there()) return 77;
+    int total = kn_verify_count(), count = 0;
+    one_case *cases = calloc((size_t)total + 1, sizeof *cases);
+    struct CMUnitTest *tests = calloc((size_t)total + 1, sizeof *tests);
+    if (!cases || !tests) return 1;
+    for (int position = shard; position < total; position += shards, count++) {
+        name_case(&cases[count], position);
+        tests[count] = (struct CMUnitTest){
+            .name = cases[count].name, .test_func = run_case, .initial_state = &cases[count]};
+    }
+    int failed = _cmocka_run_group_tests("operator cases", tests, (size_t)count, open_device, close_device);
+    free(tests);
+    free(cases);
+    return failed != 0 || count == 0;
+}
