@@ -24,7 +24,7 @@ static void first_contents_follow_seed_and_name(void **state) {
     kn_initializer uniform = {KN_INITIALIZE_UNIFORM, 0.3}, normal = {KN_INITIALIZE_NORMAL, 2},
                    fill = {KN_INITIALIZE_FILL, 5};
     kn_value *values[] = {
-        kn_exp(kn_parameter(graph, "u", KN_FLOAT32, "3,70001", &uniform)),
+        kn_exp(kn_parameter(graph, "u", KN_FLOAT32, "5,70001", &uniform)),
         kn_exp(kn_parameter(graph, "n", KN_FLOAT32, "7", &normal)),
         kn_exp(kn_parameter(graph, "f", KN_FLOAT32, "5", &fill)),
         kn_neg(kn_state_add(graph, "i", &(kn_shape){KN_INT32, 1, {300}}, KN_STATE_CONTROL, &fill)),
@@ -35,7 +35,7 @@ static void first_contents_follow_seed_and_name(void **state) {
     session_good(session, kn_session_compile(session, NULL, 0));
     kn_states *states = kn_session_states(session);
     assert_int_equal(kn_states_count(states), 5);
-    static float u[3 * 70001];
+    static float u[5 * 70001];
     float n[7], f[5], w[40];
     int32_t i[300];
     states_good(states, kn_states_get(states, "u", u, sizeof u));
@@ -43,7 +43,7 @@ static void first_contents_follow_seed_and_name(void **state) {
     states_good(states, kn_states_get(states, "f", f, sizeof f));
     states_good(states, kn_states_get(states, "i", i, sizeof i));
     states_good(states, kn_states_get(states, "w", w, sizeof w));
-    for (size_t k = 0; k < 3 * 70001; k++)
+    for (size_t k = 0; k < 5 * 70001; k++)
         if (u[k] != (2.0f * kn_random_uniform(kn_random_key(42, "u"), k) - 1.0f) * 0.3f)
             fail_msg("u[%zu] is %g", k, (double)u[k]);
     for (size_t k = 0; k < 7; k++)
