@@ -87,10 +87,10 @@ typedef struct kn_program_request {
  * never compile the same program twice. */
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
                          kn_error *error);
-/* The same for many at once: compiles side by side where that helps, reporting progress. programs has `count`
- * places. */
+/* The same for many at once: compiles side by side where that helps, reporting to `progress` (NULL: to the
+ * context's). programs has `count` places. */
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                             kn_program **programs, kn_error *error);
+                             const kn_progress *progress, kn_program **programs, kn_error *error);
 /* Like kn_program_get for source that is no file of cl/ (a caller's own kernels); `name` stands in messages.
  * A language line may be the first line of `source`; nothing is included. */
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,

@@ -220,6 +220,7 @@ typedef struct batch {
     size_t next, end, total, done;
     kn_status status;
     kn_error *error; /* the first failure's */
+    const kn_progress *progress;
     kn_mutex *mutex; /* guards next, done, status and error, and the progress callback */
 } batch;
 
@@ -237,7 +238,7 @@ static void work_through(void *argument) {
             job->status = status;
             if (job->error) *job->error = error;
         }
-        const kn_progress *progress = &job->context->progress;
+        const kn_progress *progress = job->progress;
         if (progress->report) progress->report(progress->user, job->requests[i].file, job->done, job->total);
     }
     kn_mutex_unlock(job->mutex);
@@ -266,12 +267,13 @@ static uint64_t built_so_far(kn_context *context) {
 }
 
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
-                             kn_program **programs, kn_error *error) {
+                             const kn_progress *progress, kn_program **programs, kn_error *error) {
     for (size_t i = 0; i < count; i++)
         programs[i] = NULL;
     if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
     batch job = {
         .context = context, .requests = requests, .programs = programs, .total = count, .error = error};
+    job.progress = progress && progress->report ? progress : &context->progress;
     job.mutex = kn_mutex_create(&context->host);
     if (!job.mutex) return kn_fail_memory(error, sizeof job);
 

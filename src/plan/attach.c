@@ -101,8 +101,7 @@ static kn_status settle_constants(kn_plan *plan, kn_error *error) {
     return status;
 }
 
-/* ---- slices
- * ------------------------------------------------------------------------------------------------- */
+/* ---- slices -------------------------------------------------------------------------------------------- */
 
 static kn_status take_slice(const kn_memory *memory, const kn_placement *placement, kn_buffer **slice,
                             kn_error *error) {
@@ -127,8 +126,7 @@ static kn_status take_slices(kn_plan *plan, const kn_memory *memory, kn_error *e
     return status;
 }
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------------------ */
+/* ---- arguments ----------------------------------------------------------------------------------------- */
 
 static kn_status set_argument(const kn_plan *plan, const kn_memory *memory, kn_kernel *kernel, int position,
                               const kn_argument *argument, kn_error *error) {

@@ -58,8 +58,7 @@ kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_
     return KN_OK;
 }
 
-/* ---- solving
- * ------------------------------------------------------------------------------------------------ */
+/* ---- solving ------------------------------------------------------------------------------------------- */
 
 static size_t gather_bindings(const kn_session *session, kn_binding *bindings) {
     size_t count = 0;

@@ -81,8 +81,7 @@ static void finish_passes(kn_making *state) {
     kn_emitter_finish(&state->emitter);
 }
 
-/* ---- inputs, states and constants that steps read
- * ------------------------------------------------------------ */
+/* ---- inputs, states and constants that steps read ------------------------------------------------------ */
 
 static kn_status find_input(plan_making *making, kn_placement *placement) {
     const kn_plan_request *request = making->request;
@@ -143,8 +142,7 @@ static kn_status find_homes(plan_making *making) {
     return list_homes(making, true);
 }
 
-/* ---- what it takes
- * --------------------------------------------------------------------------------------------- */
+/* ---- what it takes ------------------------------------------------------------------------------------- */
 
 static kn_status sum_up(plan_making *making) {
     kn_plan *plan = making->plan;
@@ -176,8 +174,7 @@ static kn_status sum_up(plan_making *making) {
         (unsigned long long)limit);
 }
 
-/* ---- programs and kernels
- * --------------------------------------------------------------------------------------- */
+/* ---- programs and kernels ------------------------------------------------------------------------------ */
 
 typedef struct compiling {
     kn_map known; /* from file, newline, prelude to position + 1 in requests */
@@ -211,21 +208,6 @@ static kn_status gather_programs(plan_making *making, compiling *work) {
     }
     kn_text_finish(&key);
     return full ? kn_fail_memory(making->error, 4096) : KN_OK;
-}
-
-/* With a progress of the session's own, one after the other; otherwise as the context does it. */
-static kn_status get_programs(plan_making *making, compiling *work) {
-    const kn_progress *progress = &making->request->params->progress;
-    kn_context *context = making->plan->context;
-    if (!progress->report)
-        return kn_program_get_all(context, work->requests, work->count, work->programs, making->error);
-    for (size_t i = 0; i < work->count; i++) {
-        progress->report(progress->user, work->requests[i].file, i, work->count);
-        kn_status status = kn_program_get(context, &work->requests[i], &work->programs[i], making->error);
-        if (status != KN_OK) return status;
-    }
-    progress->report(progress->user, "", work->count, work->count);
-    return KN_OK;
 }
 
 /* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
@@ -315,7 +297,9 @@ static kn_status compile(plan_making *making) {
     if (!plan->steps || !work.requests || !work.programs || !work.program_of)
         status = kn_fail_memory(making->error, steps * sizeof *plan->steps);
     if (status == KN_OK) status = gather_programs(making, &work);
-    if (status == KN_OK) status = get_programs(making, &work);
+    if (status == KN_OK)
+        status = kn_program_get_all(plan->context, work.requests, work.count,
+                                    &making->request->params->progress, work.programs, making->error);
     if (status == KN_OK) status = make_steps(making, &work);
     if (status == KN_OK) settle_costs(plan);
     plan->info.kernels = (int)work.count;

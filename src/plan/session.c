@@ -177,8 +177,7 @@ void kn_session_destroy(kn_session **handle) {
     kn_release(&host, session);
 }
 
-/* ---- asking
- * --------------------------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------------------------- */
 
 static const kn_error no_session = {KN_ERROR_MEMORY,
                                     "there is no session: out of host memory when it was made"};

@@ -56,6 +56,8 @@ kn_status kn_session_find_plan(kn_session *session) {
             return status;
         }
         int place = place_for_plan(session);
+        /* Its last run may be under way, and drivers differ in how they take that. */
+        if (session->plans[place]) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
         kn_plan_destroy(&session->plans[place]);
         session->plans[place] = session->current = plan;
     }
@@ -97,8 +99,7 @@ kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t f
     return status;
 }
 
-/* ---- feeding and fetching
- * --------------------------------------------------------------------------------------- */
+/* ---- feeding and fetching ------------------------------------------------------------------------------ */
 
 static kn_status check_fed(kn_session *session) {
     for (int i = 0; i < session->input_count; i++)
@@ -189,16 +190,12 @@ static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t coun
         status = kn_queue_read(session->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data,
                                fetches[i].bytes, i == last, (kn_event){NULL}, NULL, &session->error);
     }
-    /* What was read is the caller's memory: nobody writes there after the return. */
-    if (status != KN_OK)
-        kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
-    else if (count && last == count)
+    if (status == KN_OK && count && last == count)
         status = kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
     return status;
 }
 
-/* ---- running
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
                      size_t fetch_count) {
@@ -218,6 +215,7 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
         status = fetch_count ? fetch(session, fetches, fetch_count)
                              : kn_queue_flush(session->context, KN_QUEUE_COMPUTE, error);
     if (status == KN_OK) status = kn_guard_check(session->current, &session->memory, error);
+    /* Reads that are under way write to the caller's memory: nobody does after the return. */
     if (status != KN_OK) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
     kn_status next =
         kn_memory_next(&session->memory, fetch_count || status != KN_OK, status == KN_OK ? error : NULL);

@@ -291,8 +291,7 @@ kn_status kn_states_settle(kn_states *states, kn_error *error) {
     return status;
 }
 
-/* ---- looking and setting
- * ------------------------------------------------------------------------------------ */
+/* ---- looking and setting ------------------------------------------------------------------------------- */
 
 int kn_states_count(const kn_states *states) {
     return states ? (int)states->count : 0;
