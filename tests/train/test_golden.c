@@ -1,0 +1,363 @@
+/* Trajectories of training against PyTorch's: the files of tests/golden, told in tools/golden/README.md.
+ *
+ *     test-golden FOLDER
+ *
+ * Each trajectory runs twice: with exact algorithms, and with those that fast_math allows. */
+#include "device_support.h"
+
+#include <koine/koine.h>
+
+#include "formats/formats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *folder;
+static kn_context *context;
+
+/* ---- the files ---------------------------------------------------------------------------------------- */
+
+typedef struct golden {
+    kn_host host;
+    kn_arena arena;
+    const kn_json *root, *network, *optimizer;
+    const char *name;
+    uint64_t seed;
+    int64_t batch, steps, elements, classes; /* elements of one sample */
+} golden;
+
+static const kn_json *member(const kn_json *object, const char *key) {
+    const kn_json *found = kn_json_member(object, key);
+    if (!found) fail_msg("a golden file has no \"%s\"", key);
+    return found;
+}
+
+static double number_of(const kn_json *object, const char *key) {
+    return member(object, key)->number;
+}
+
+static bool is_text(const kn_json *object, const char *key, const char *text) {
+    return !strcmp(member(object, key)->text, text);
+}
+
+static double item_of(const kn_json *list, int64_t index) {
+    const kn_json *item = list->first;
+    while (item && index-- > 0)
+        item = item->next;
+    if (!item) fail_msg("a list of a golden file is too short");
+    return item->number;
+}
+
+static void golden_open(golden *file, const char *name) {
+    char path[4096];
+    uint8_t *bytes;
+    uint64_t count;
+    kn_json *root = NULL;
+    kn_error error = {.status = KN_OK};
+    *file = (golden){.host = kn_host_defaults(), .name = name};
+    kn_arena_init(&file->arena, &file->host);
+    int length = snprintf(path, sizeof path, "%s/%s.json", folder, name);
+    assert_true(length > 0 && (size_t)length < sizeof path);
+    if (kn_file_read(&file->host, path, 1 << 24, &bytes, &count, &error)) fail_msg("%s", error.text);
+    if (kn_json_read(&file->arena, path, bytes, count, 1 << 24, 32, &root, &error))
+        fail_msg("%s", error.text);
+    kn_release(&file->host, bytes);
+    file->root = root;
+    file->network = member(root, "network");
+    file->optimizer = member(root, "optimizer");
+    file->seed = (uint64_t)number_of(root, "seed");
+    file->batch = (int64_t)number_of(root, "batch");
+    file->steps = (int64_t)number_of(root, "steps");
+    file->classes = (int64_t)number_of(file->network, "classes");
+    file->elements = 1;
+    for (const kn_json *item = member(file->network, "input_shape")->first; item; item = item->next)
+        file->elements *= (int64_t)item->number;
+}
+
+static void golden_close(golden *file) {
+    kn_arena_finish(&file->arena);
+}
+
+/* ---- the model and its trainer ------------------------------------------------------------------------ */
+
+/* The file's layers are a text of models, save for the words of the one with batch norm. */
+static kn_model *make_model(golden *file) {
+    static const char batch_norm[] = "koine 1\n"
+                                     "input x 3x15x15\n"
+                                     "conv 8 3 stride=2 padding=1 bias=no\n"
+                                     "batchnorm momentum=0.1 epsilon=1e-5\n"
+                                     "relu\n"
+                                     "avgpool 2\n"
+                                     "globalavgpool\n"
+                                     "flatten\n"
+                                     "logits = linear 10\n";
+    kn_text text;
+    kn_text_init(&text, &file->host);
+    if (is_text(file->network, "name", "cnn_bn")) {
+        kn_text_add(&text, batch_norm);
+    } else {
+        kn_text_add(&text, "koine 1\n");
+        for (const kn_json *line = member(file->network, "layers")->first; line; line = line->next)
+            kn_text_format(&text, "%s\n", line->text);
+    }
+    kn_model *model = kn_model_parse(text.data, NULL);
+    if (kn_model_status(model) != KN_OK) fail_msg("%s: %s", file->name, kn_model_error(model));
+    kn_text_finish(&text);
+    return model;
+}
+
+static void take_schedule(const kn_json *schedule, kn_trainer_params *params) {
+    if (is_text(schedule, "name", "constant")) {
+        params->schedule = KN_CONSTANT;
+    } else if (is_text(schedule, "name", "step")) {
+        params->schedule = KN_STEP;
+        params->step_every = (uint64_t)number_of(schedule, "every");
+        params->step_factor = number_of(schedule, "factor");
+    } else {
+        assert_true(is_text(schedule, "name", "cosine"));
+        params->schedule = KN_COSINE;
+        params->warmup_steps = (uint64_t)number_of(schedule, "warmup");
+        params->total_steps = (uint64_t)number_of(schedule, "steps");
+        params->final_share = number_of(schedule, "end") / params->learning_rate;
+    }
+}
+
+static kn_trainer_params take_optimizer(const golden *file, bool fast) {
+    const kn_json *optimizer = file->optimizer;
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.seed = file->seed;
+    params.fast_math = fast;
+    params.learning_rate = number_of(optimizer, "lr");
+    params.weight_decay = number_of(optimizer, "weight_decay");
+    params.clip_norm = number_of(optimizer, "clip_norm");
+    if (is_text(optimizer, "name", "sgd")) {
+        params.optimizer = KN_SGD;
+        params.momentum = number_of(optimizer, "momentum");
+        params.nesterov = member(optimizer, "nesterov")->truth;
+    } else {
+        params.optimizer = is_text(optimizer, "name", "adam") ? KN_ADAM : KN_ADAMW;
+        params.beta1 = number_of(optimizer, "beta1");
+        params.beta2 = number_of(optimizer, "beta2");
+        params.epsilon = number_of(optimizer, "eps");
+    }
+    take_schedule(member(optimizer, "schedule"), &params);
+    return params;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------
+ */
+
+static void near(const golden *file, const char *what, double actual, double expected, double allowed) {
+    if (!(fabs(actual - expected) <= allowed))
+        fail_msg("%s, %s: %.9g; PyTorch in float64 has %.9g (allowed: %.2g apart)", file->name, what, actual,
+                 expected, allowed);
+}
+
+/* What three times PyTorch's own distance allows, and no less than 1e-4. */
+static double allowed_for(double distance) {
+    return fmax(3 * distance, 1e-4);
+}
+
+static float *read_state(kn_trainer *trainer, const kn_json *state, int64_t *count) {
+    kn_states *states = kn_trainer_states(trainer);
+    *count = 1;
+    for (const kn_json *item = member(state, "shape")->first; item; item = item->next)
+        *count *= (int64_t)item->number;
+    float *numbers = calloc((size_t)*count, sizeof *numbers);
+    assert_non_null(numbers);
+    if (kn_states_get(states, member(state, "name")->text, numbers, (size_t)*count * sizeof *numbers))
+        fail_msg("%s", kn_states_error(states));
+    return numbers;
+}
+
+static void check_initial(const golden *file, kn_trainer *trainer, const kn_json *state) {
+    int64_t count, i = 0;
+    double sum = 0;
+    char what[200];
+    float *numbers = read_state(trainer, state, &count);
+    const kn_json *samples = member(state, "initial_samples")->first;
+    for (const kn_json *at = member(state, "sample_indices")->first; at; at = at->next, i++) {
+        snprintf(what, sizeof what, "%s[%d] at the start", member(state, "name")->text, (int)at->number);
+        near(file, what, numbers[(int64_t)at->number], samples->number, 0);
+        samples = samples->next;
+    }
+    assert_true(i > 0);
+    for (i = 0; i < count; i++)
+        sum += numbers[i];
+    snprintf(what, sizeof what, "the sum of %s at the start", member(state, "name")->text);
+    near(file, what, sum, number_of(state, "initial_sum"), 1e-9);
+    free(numbers);
+}
+
+static void check_final(const golden *file, kn_trainer *trainer, const kn_json *state) {
+    int64_t count;
+    double sum = 0, absolute = 0;
+    char what[200];
+    const char *name = member(state, "name")->text;
+    const kn_json *distance = member(state, "float32_distance");
+    float *numbers = read_state(trainer, state, &count);
+    const kn_json *samples = member(state, "samples")->first;
+    for (const kn_json *at = member(state, "sample_indices")->first; at; at = at->next) {
+        snprintf(what, sizeof what, "%s[%d]", name, (int)at->number);
+        near(file, what, numbers[(int64_t)at->number], samples->number,
+             allowed_for(number_of(distance, "elements")));
+        samples = samples->next;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        sum += numbers[i];
+        absolute += fabs((double)numbers[i]);
+    }
+    double share = 1e-6 * number_of(state, "sum_absolute");
+    snprintf(what, sizeof what, "the sum of %s", name);
+    near(file, what, sum, number_of(state, "sum"), fmax(allowed_for(number_of(distance, "sum")), share));
+    snprintf(what, sizeof what, "the sum of magnitudes of %s", name);
+    near(file, what, absolute, number_of(state, "sum_absolute"),
+         fmax(allowed_for(number_of(distance, "sum_absolute")), share));
+    free(numbers);
+}
+
+static void check_states(const golden *file, kn_trainer *trainer,
+                         void (*check)(const golden *, kn_trainer *, const kn_json *)) {
+    for (const kn_json *state = member(file->root, "parameters")->first; state; state = state->next)
+        check(file, trainer, state);
+    for (const kn_json *state = member(file->root, "buffers")->first; state; state = state->next)
+        check(file, trainer, state);
+}
+
+/* ---- the training
+ * ------------------------------------------------------------------------------------------ */
+
+typedef struct feeds {
+    float *x;
+    int32_t *labels;
+    kn_feed list[2];
+} feeds;
+
+static void draw_batch(const golden *file, feeds *fed, int64_t step) {
+    int64_t elements = file->batch * file->elements;
+    uint64_t x = kn_random_key(file->seed, "x"), label = kn_random_key(file->seed, "label");
+    for (int64_t i = 0; i < elements; i++)
+        fed->x[i] = kn_random_uniform(x, (uint64_t)(step * elements + i));
+    for (int64_t i = 0; i < file->batch; i++)
+        fed->labels[i] =
+            (int32_t)kn_random_below(label, (uint64_t)(step * file->batch + i), (uint32_t)file->classes);
+    fed->list[0] = (kn_feed){"x", fed->x, (size_t)elements * sizeof(float)};
+    fed->list[1] = (kn_feed){"y", fed->labels, (size_t)file->batch * sizeof(int32_t)};
+}
+
+static void check_first_batch(const golden *file, const feeds *fed) {
+    int64_t i = 0;
+    for (const kn_json *item = member(file->root, "first_inputs")->first; item; item = item->next, i++)
+        near(file, "an element of the first batch", fed->x[i], item->number, 0);
+    for (i = 0; i < file->batch; i++)
+        assert_int_equal(fed->labels[i], (int)item_of(member(file->root, "first_labels"), i));
+}
+
+static void good(const golden *file, kn_trainer *trainer, kn_status status) {
+    if (status != KN_OK)
+        fail_msg("%s: %s: %s", file->name, kn_status_name(status), kn_trainer_error(trainer));
+}
+
+static void train(const golden *file, kn_trainer *trainer, kn_value *loss_value, feeds *fed) {
+    char what[80];
+    double allowed = allowed_for(number_of(file->root, "losses_float32_distance"));
+    for (int64_t step = 0; step < file->steps; step++) {
+        double loss = NAN, rate = item_of(member(file->root, "learning_rates"), step);
+        draw_batch(file, fed, step);
+        if (step == 0) {
+            check_first_batch(file, fed);
+            good(file, trainer, kn_trainer_compile(trainer, file->batch));
+            check_states(file, trainer, check_initial);
+        }
+        snprintf(what, sizeof what, "the learning rate of step %d", (int)step);
+        near(file, what, kn_trainer_learning_rate(trainer), rate, 1e-6 * rate);
+        good(file, trainer, kn_trainer_step(trainer, file->batch, fed->list, 2, &loss));
+        snprintf(what, sizeof what, "the loss of step %d", (int)step);
+        near(file, what, loss, item_of(member(file->root, "losses"), step), allowed);
+    }
+    assert_int_equal(kn_trainer_steps(trainer), file->steps);
+    check_states(file, trainer, check_final);
+    float loss = NAN;
+    kn_fetch fetch = {kn_value_name(loss_value), &loss, sizeof loss};
+    draw_batch(file, fed, file->steps);
+    good(file, trainer, kn_trainer_evaluate(trainer, file->batch, fed->list, 2, &loss_value, &fetch, 1));
+    double expected = number_of(file->root, "evaluation_loss");
+    near(file, "the loss of the evaluation", loss, expected,
+         allowed_for(fabs(number_of(file->root, "evaluation_loss_float32") - expected)));
+}
+
+static void run(const char *name, bool fast) {
+    golden file;
+    golden_open(&file, name);
+    kn_model *model = make_model(&file);
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    if (kn_model_add_loss(model, "cross-entropy", &loss)) fail_msg("%s", kn_model_error(model));
+    kn_trainer_params params = take_optimizer(&file, fast);
+    kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
+    good(&file, trainer, kn_trainer_status(trainer));
+    feeds fed = {.x = calloc((size_t)(file.batch * file.elements), sizeof(float)),
+                 .labels = calloc((size_t)file.batch, sizeof(int32_t))};
+    assert_true(fed.x && fed.labels);
+    train(&file, trainer, loss.value, &fed);
+    free(fed.x);
+    free(fed.labels);
+    kn_trainer_destroy(&trainer);
+    kn_model_destroy(&model);
+    golden_close(&file);
+}
+
+/* ---- the cases
+ * ---------------------------------------------------------------------------------------------- */
+
+typedef struct trajectory {
+    const char *test, *name;
+    bool fast, often; /* often: on every implementation */
+} trajectory;
+
+static void run_trajectory(void **state) {
+    const trajectory *wanted = *state;
+    test_amount amount = test_cases_wanted();
+    if (amount == TEST_SMALLEST || (amount == TEST_ONE && !wanted->often)) skip();
+    run(wanted->name, wanted->fast);
+}
+
+static int open_device(void **state) {
+    (void)state;
+    context = device_open(NULL);
+    return 0;
+}
+
+static int close_device(void **state) {
+    (void)state;
+    device_close(&context);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static trajectory all[] = {
+        {"mlp, SGD", "mlp_sgd", false, true},
+        {"mlp, Adam", "mlp_adam", false, false},
+        {"mlp, Nesterov", "mlp_nesterov", false, false},
+        {"mlp, AdamW, warm-up, cosine, clipping", "mlp_adamw", false, true},
+        {"mlp, SGD with decay, steps, clipping", "mlp_sgd_decay", false, false},
+        {"lenet, SGD", "lenet_sgd", false, true},
+        {"lenet, Adam", "lenet_adam", false, false},
+        {"batch norm, SGD", "cnn_bn_sgd", false, true},
+        {"mlp, SGD, fast", "mlp_sgd", true, false},
+        {"mlp, Adam, fast", "mlp_adam", true, false},
+        {"lenet, SGD, fast", "lenet_sgd", true, false},
+        {"lenet, Adam, fast", "lenet_adam", true, false},
+        {"batch norm, SGD, fast", "cnn_bn_sgd", true, false},
+    };
+    struct CMUnitTest tests[KN_COUNT_OF(all)];
+    if (argc != 2) return 1;
+    folder = argv[1];
+    if (!device_is_there()) return 77;
+    for (size_t i = 0; i < KN_COUNT_OF(all); i++)
+        tests[i] =
+            (struct CMUnitTest){.name = all[i].test, .test_func = run_trajectory, .initial_state = &all[i]};
+    return cmocka_run_group_tests_name("trajectories", tests, open_device, close_device) != 0;
+}
