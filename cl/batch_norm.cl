@@ -7,25 +7,30 @@
  * and runs joined by their means and sums of squares: no digits are lost to a mean that is large.
  *
  * Defines, with their defaults:
- *   KN_BLOCK 1    lanes: 1, or 4, 8, 16 in the blocked layout
- *   KN_ITEMS 1    work-items that share a part; a power of two
- *   KN_RUN 128    elements in a run
- *   KN_T float    type of the numbers;  KN_A KN_T   type of sums, statistics in scratch memory included
- *   KN_INDEX int  type of offsets
- *   KN_EPILOGUE_PARAMETERS and KN_EPILOGUE(v, outer, middle, inner), with lanes KN_EPILOGUE_VECTOR: pointwise
- * work on each result of kn_batch_norm_apply
+ *   KN_BLOCK 1     lanes: 1, or 4, 8, 16 in the blocked layout
+ *   KN_ITEMS 1     work-items that share a part; a power of two
+ *   KN_RUN 128     elements in a run
+ *   KN_T float     type of the numbers
+ *   KN_A KN_T      type of sums, and of statistics in scratch memory
+ *   KN_INDEX int   type of offsets
+ *   KN_EPILOGUE_PARAMETERS and KN_EPILOGUE(v, outer, middle, inner), with lanes KN_EPILOGUE_VECTOR:
+ *                  pointwise work on each result of kn_batch_norm_apply
  *
- * kn_batch_norm_statistics(x, shares, blocks, inner, total, part): work-groups (parts, blocks);
- *   shares is (parts,2,C): mean and sum of squared differences from it.
+ * kn_batch_norm_statistics(x, shares, blocks, inner, total, part)
+ *   work-groups (parts, blocks); shares is (parts,2,C): mean, and sum of squared differences from it.
  * kn_batch_norm_finish(shares, running_mean, running_variance, mean, inverse, next_mean, next_variance,
- * channels, total, part, parts, epsilon, momentum): one work-item per channel; inverse is 1 / sqrt(variance +
- * epsilon). kn_batch_norm_apply(x, weight, bias, mean, inverse, y, blocks, inner, count, share, middle_size,
- * inner_size, EPILOGUE): work-item i makes elements i * share on, of count = images * blocks * inner, lanes
- * not counted. The last two numbers are the epilogue's axes in the plain layout. kn_batch_norm_sums(x, dy,
- * mean, inverse, shares, blocks, inner, total, part): work-groups (parts, blocks); shares is (parts,2,C):
- * sums of dy and of dy times the normalised x. kn_batch_norm_gather(shares, dweight, dbias, channels, parts):
- * one work-item per channel. kn_batch_norm_data(x, dy, weight, mean, inverse, dweight, dbias, dx, blocks,
- * inner, count, share, total): as apply. */
+ *                      channels, total, part, parts, epsilon, momentum)
+ *   one work-item per channel; inverse is 1 / sqrt(variance + epsilon).
+ * kn_batch_norm_apply(x, weight, bias, mean, inverse, y, blocks, inner, count, share, middle_size,
+ *                     inner_size, EPILOGUE)
+ *   work-item i makes elements i * share on, of count = images * blocks * inner, lanes not counted. The last
+ *   two numbers are the epilogue's axes in the plain layout.
+ * kn_batch_norm_sums(x, dy, mean, inverse, shares, blocks, inner, total, part)
+ *   work-groups (parts, blocks); shares is (parts,2,C): sums of dy, and of dy times the normalised x.
+ * kn_batch_norm_gather(shares, dweight, dbias, channels, parts)
+ *   one work-item per channel.
+ * kn_batch_norm_data(x, dy, weight, mean, inverse, dweight, dbias, dx, blocks, inner, count, share, total)
+ *   as apply. */
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
 #endif

@@ -10,12 +10,19 @@
  *   KN_A KN_T          type of sums
  *   KN_PLACE uchar     type of places in a window (row * window_x + column); int for windows above 256
  *   KN_INDEX int       type of offsets; long for values above 2^31 elements
+ *   KN_EPILOGUE_PARAMETERS and KN_EPILOGUE(v, outer, middle, inner), with lanes KN_EPILOGUE_VECTOR: pointwise
+ *                      work on each result, which lies at (image, channel, pixel)
  *
- * All kernels end in (total, share, planes' sizes: height, width, out_height, out_width, window_y, window_x,
- * stride_y, stride_x, pad_top, pad_left): work-item i makes the pixels from i * share on, of `total`, lanes
- * not counted. Many threads take a share of 1; one share a thread suits devices with few. kn_max_pool(x, y,
- * places, …): places may be null. NaN wins, as does the first of equal ones. kn_max_pool_data(dy, places, dx,
- * …) kn_average_pool(x, y, skip_padding, …): divides by the window, or by what of it lies inside the image.
+ * All kernels end in (total, share, blocks, height, width, out_height, out_width, window_y, window_x, stride_y,
+ * stride_x, pad_top, pad_left, EPILOGUE): work-item i makes the pixels from i * share on, of `total`, lanes
+ * not counted; an image has `blocks` planes. Many threads take a share of 1; one share a core suits devices
+ * with few.
+ *
+ * kn_max_pool(x, y, places, …)
+ *   places may be null. NaN wins, as does the first of equal ones.
+ * kn_max_pool_data(dy, places, dx, …)
+ * kn_average_pool(x, y, skip_padding, …)
+ *   divides by the window, or by what of it lies inside the image.
  * kn_average_pool_data(dy, dx, skip_padding, …) */
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
@@ -31,6 +38,11 @@
 #endif
 #ifndef KN_INDEX
 #define KN_INDEX int
+#endif
+#ifndef KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE(v, outer, middle, inner) (v)
+#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
 #endif
 
 #define KN_JOIN_(a, b) a##b
@@ -49,8 +61,9 @@ typedef KN_LANES(KN_A) lanes;
 typedef KN_LANES(int) lane_places;
 
 #define KN_WINDOWS                                                                                           \
-    KN_INDEX total, KN_INDEX share, int height, int width, int out_height, int out_width, int window_y,      \
-        int window_x, int stride_y, int stride_x, int pad_top, int pad_left
+    KN_INDEX total, KN_INDEX share, int blocks, int height, int width, int out_height, int out_width,        \
+        int window_y, int window_x, int stride_y, int stride_x, int pad_top,                                 \
+        int pad_left KN_EPILOGUE_PARAMETERS
 #define KN_EACH_OF_SHARE(i)                                                                                  \
     const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);                       \
     for (KN_INDEX i = start; i < stop; i++)
@@ -69,6 +82,14 @@ typedef KN_LANES(int) lane_places;
     const int p0 = y < window_y ? 0 : (y - window_y) / stride_y + 1, p1 = min(y / stride_y + 1, out_height); \
     const int q0 = x < window_x ? 0 : (x - window_x) / stride_x + 1, q1 = min(x / stride_x + 1, out_width);
 
+#if KN_BLOCK == 1
+#define KN_RESULT(v, pixel) KN_EPILOGUE(v, plane / blocks, plane % blocks, pixel)
+#else
+#define KN_RESULT(v, pixel) KN_EPILOGUE_VECTOR(v, plane / blocks, plane % blocks * KN_BLOCK, pixel)
+#endif
+#define KN_STORE_Y(v) KN_STORE(KN_TO(KN_T, KN_RESULT(v, i % (out_height * out_width))), i, y)
+#define KN_STORE_DX(v) KN_STORE(KN_TO(KN_T, KN_RESULT(v, i % (height * width))), i, dx)
+
 kernel void kn_max_pool(global const KN_T *restrict x, global KN_T *restrict y,
                         global KN_PLACE *restrict places, KN_WINDOWS) {
     KN_EACH_OF_SHARE(i) {
@@ -82,7 +103,7 @@ kernel void kn_max_pool(global const KN_T *restrict x, global KN_T *restrict y,
                 place = (next > most) | (next != next) ? here : place;
                 most = (next > most) | (next != next) ? next : most;
             }
-        KN_STORE(KN_TO(KN_T, most), i, y);
+        KN_STORE_Y(most);
         if (places) KN_STORE(KN_TO(KN_PLACE, place), i, places);
     }
 }
@@ -99,7 +120,7 @@ kernel void kn_max_pool_data(global const KN_T *restrict dy, global const KN_PLA
                 const lanes zero = 0;
                 sum += KN_TO(int, KN_LOAD(from, places)) == here ? KN_TO(KN_A, KN_LOAD(from, dy)) : zero;
             }
-        KN_STORE(KN_TO(KN_T, sum), i, dx);
+        KN_STORE_DX(sum);
     }
 }
 
@@ -112,7 +133,8 @@ kernel void kn_average_pool(global const KN_T *restrict x, global KN_T *restrict
             for (int u = x0; u < x1; u++)
                 sum += KN_TO(KN_A, KN_LOAD((plane * height + v) * width + u, x));
         const int count = skip_padding ? (y1 - y0) * (x1 - x0) : window_y * window_x;
-        KN_STORE(KN_TO(KN_T, sum / (KN_A)count), i, y);
+        sum /= (KN_A)count;
+        KN_STORE_Y(sum);
     }
 }
 
@@ -129,6 +151,6 @@ kernel void kn_average_pool_data(global const KN_T *restrict dy, global KN_T *re
                 const int count = skip_padding ? rows * columns : window_y * window_x;
                 sum += KN_TO(KN_A, KN_LOAD((plane * out_height + p) * out_width + q, dy)) / (KN_A)count;
             }
-        KN_STORE(KN_TO(KN_T, sum), i, dx);
+        KN_STORE_DX(sum);
     }
 }

@@ -5,7 +5,7 @@
  *
  * Defines, with their defaults:
  *   KN_T float            type of numbers in memory
- *   KN_A KN_T           type of products and sums
+ *   KN_A KN_T             type of products and sums
  *   KN_INDEX int          type of strides and offsets; long for values above 2^31 elements
  *   KN_TILE_M, _N, _K     64, 64, 16: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile

@@ -4,8 +4,9 @@
  * Tiles and their defines: common/tile.cl.
  *
  * kn_conv(x, weight, y, shares, images, channels, height, width, outputs, out_height, out_width,
- * filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups, parts,
- * part_depth, EPILOGUE) channels and outputs are those of all groups. Work-groups of (KN_ITEMS,1,1), of which
+ *         filter_height, filter_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups,
+ *         parts, part_depth, EPILOGUE)
+ *   channels and outputs are those of all groups. Work-groups of (KN_ITEMS,1,1), of which
  *   (ceil(images * P * Q / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
  *   With parts > 1 part p sums k from p * part_depth on, a multiple of KN_TILE_K, and leaves its bare sums in
  *   shares (parts,N,K,P,Q), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */

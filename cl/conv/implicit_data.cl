@@ -1,11 +1,13 @@
 /* The gradient of a convolution by its data, for many-thread devices: dx (N,C,H,W) of dy (N,K,P,Q) and weight
  * (K,C/groups,R,S). As a matrix product without its right side (conv/implicit_tile.cl): rows are the channels
- * of a group, columns the pixels of all images of dx, and the sum runs over (k,r,s). Tiles and their defines:
- * common/tile.cl. KN_STRIDED 0: 1 where a stride is above 1.
+ * of a group, columns the pixels of all images of dx, and the sum runs over (k,r,s).
+ * Tiles and their defines: common/tile.cl; KN_STRIDED 0: 1 where a stride is above 1.
  *
- * kn_conv_data(dy, weight, dx, shares, ...) takes the numbers of kn_conv (conv/implicit.cl), with the same
- * meaning: channels, height and width are those of dx. Work-groups of (KN_ITEMS,1,1), of which (ceil(images *
- * H * W / KN_TILE_N), ceil(channels / groups / KN_TILE_M), groups * parts). shares is (parts,N,C,H,W). */
+ * kn_conv_data(dy, weight, dx, shares, …)
+ *   takes the numbers of kn_conv (conv/implicit.cl), with the same meaning: channels, height and width are
+ *   those of dx. Work-groups of (KN_ITEMS,1,1), of which
+ *   (ceil(images * H * W / KN_TILE_N), ceil(channels / groups / KN_TILE_M), groups * parts).
+ *   shares is (parts,N,C,H,W). */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"

@@ -1,10 +1,13 @@
 /* Convolutions as matrix products whose right side is never written down: what the three files implicit*.cl
- * share. right(k,j) is a pixel: column j has a place in the source (an image's plane, y and x), and so has k;
- * they are added, and pixels outside the image are 0. The places of KN_TILE_K values of k lie in a table in
- * local memory, made by a few work-items while the others calculate, so that no division is made for each
- * pixel. left(i,k) is weight[i * left_row + the table's left]. Sizes, strides, padding and dilation are
- * arguments, batch included. KN_STRIDED 1 divides places by the stride, for the gradient by data. Included
- * after common/tile.cl. */
+ * share.
+ *
+ * right(k,j) is a pixel: column j has a place in the source (an image's plane, y and x), and so has k; they
+ * are added, and pixels outside the image are 0. The places of KN_TILE_K values of k lie in a table in local
+ * memory, made by a few work-items while the others calculate, so that no division is made for each pixel.
+ * left(i,k) is weight[i * left_row + the table's left].
+ *
+ * Sizes, strides, padding and dilation are arguments, batch included. Defines: those of common/tile.cl, and
+ *   KN_STRIDED 0   1: places are divided by the stride, for the gradient by data */
 #ifndef KN_IMPLICIT_TILE_CL
 #define KN_IMPLICIT_TILE_CL
 #include "common/tile.cl"

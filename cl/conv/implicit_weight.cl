@@ -1,11 +1,12 @@
 /* The gradient of a convolution by its weight, for many-thread devices: dw (K,C/groups,R,S) of dy (N,K,P,Q)
  * and x (N,C,H,W). As a matrix product without its right side (conv/implicit_tile.cl): rows are the output
- * channels of a group, columns are (c,r,s), and the sum runs over the output pixels of all images. Tiles and
- * their defines: common/tile.cl.
+ * channels of a group, columns are (c,r,s), and the sum runs over the output pixels of all images.
+ * Tiles and their defines: common/tile.cl.
  *
- * kn_conv_weight(dy, x, dw, shares, ...) takes the numbers of kn_conv (conv/implicit.cl), with the same
- * meaning. Work-groups of (KN_ITEMS,1,1), of which (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs
- * / groups / KN_TILE_M), groups * parts). shares is (parts,K,C/groups,R,S). */
+ * kn_conv_weight(dy, x, dw, shares, …)
+ *   takes the numbers of kn_conv (conv/implicit.cl), with the same meaning. Work-groups of (KN_ITEMS,1,1), of
+ *   which (ceil(channels / groups * R * S / KN_TILE_N), ceil(outputs / groups / KN_TILE_M), groups * parts).
+ *   shares is (parts,K,C/groups,R,S). */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
 #include "conv/implicit_tile.cl"

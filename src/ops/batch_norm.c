@@ -17,11 +17,13 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
     const kn_shape *x = &call->inputs[0]->shape;
     if (kn_shape_float_input(call, 0)) return call->error->status;
     if (x->rank < 2)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected channels, (N,C,...)", kn_shape_words_of(call, 0));
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected channels, (N,C,...)",
+                             kn_shape_words_of(call, 0));
     for (int i = first; i < end; i++) {
         const kn_shape *own = &call->inputs[i]->shape;
         if (own->rank != 1 || own->dims[0] != x->dims[1] || own->dtype != x->dtype)
-            return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and input %d is %s; expected one number per channel, (C)",
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "x is %s and input %d is %s; expected one number per channel, (C)",
                                  kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i));
     }
     return KN_OK;
@@ -33,7 +35,8 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_channels(call, 1, 5)) return call->error->status;
     call->outputs[RESULT] = call->inputs[0]->shape;
-    for (int i = MEAN; i <= NEXT_VARIANCE; i++) call->outputs[i] = call->inputs[1]->shape;
+    for (int i = MEAN; i <= NEXT_VARIANCE; i++)
+        call->outputs[i] = call->inputs[1]->shape;
     return KN_OK;
 }
 
@@ -55,7 +58,8 @@ typedef struct norm_form {
 
 static norm_form describe(const kn_shape *x) {
     norm_form form = {.images = x->dims[0], .channels = x->dims[1], .inner = 1};
-    for (int i = 2; i < x->rank; i++) form.inner *= x->dims[i];
+    for (int i = 2; i < x->rank; i++)
+        form.inner *= x->dims[i];
     form.total = form.images * form.inner;
     return form;
 }
@@ -74,7 +78,8 @@ static kn_status norm_reference(kn_reference_call *call) {
     double momentum = kn_attribute_of(call->node, "momentum")->number, total = (double)form.total;
     for (int64_t c = 0; c < form.channels; c++) {
         double mean = 0, squares = 0;
-        for (int64_t i = 0; i < form.total; i++) mean += x[element(&form, c, i)] / total;
+        for (int64_t i = 0; i < form.total; i++)
+            mean += x[element(&form, c, i)] / total;
         for (int64_t i = 0; i < form.total; i++) {
             double apart = x[element(&form, c, i)] - mean;
             squares += apart * apart;
@@ -283,8 +288,8 @@ static bool accepts(const kn_target *target, const kn_node *node) {
 static kn_status norm_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[RESULT]) return KN_OK;
-    kn_value *inputs[5] = {node->inputs[0], call->output_gradients[RESULT], node->inputs[1], node->outputs[MEAN],
-                           node->outputs[INVERSE]};
+    kn_value *inputs[5] = {node->inputs[0], call->output_gradients[RESULT], node->inputs[1],
+                           node->outputs[MEAN], node->outputs[INVERSE]};
     kn_value *data = kn_gradient_build(call, &kn_row_batch_norm_gradient, inputs, 5, NULL);
     if (kn_value_failed(data)) return kn_gradient_status(call);
     for (int i = 0; i < 3; i++)
@@ -303,7 +308,8 @@ static kn_value *along_channels(kn_graph *graph, kn_value *value, int rank) {
 }
 
 /* (x - mean) * (weight / sqrt(variance + epsilon)) + bias; the factor is computed once per channel. */
-static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results) {
+static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                  kn_value **results) {
     int rank = inputs[0]->shape.rank;
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], kn_attribute_of(node, "epsilon")->number));
     kn_value *scale = along_channels(bound, kn_mul(inputs[1], inverse), rank);
@@ -314,20 +320,25 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
-#define NORM_CASE(x, c) .inputs = {x, c, c, c, c}, .ranges = {NULL, NULL, NULL, NULL, "0.5..2"}, .training = true
-KN_OPERATOR(batch_norm, .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
-            KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
-                          KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
-            .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
-            .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
-            KN_VARIANTS({.name = "parts", .accepts = accepts, .lower = lower_norm, .takes_epilogue = true, .any = true}),
-            KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")}, {NORM_CASE("7,5,31", "5")},
-                     {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")}, {NORM_CASE("31,1,3,3,3", "1")},
-                     {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"}, {NORM_CASE("3,2,67,71", "2")},
-                     {NORM_CASE("5,0,3", "0")},
-                     {.inputs = {"31,33", "33", "33", "33", "33"}, .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
-                      .training = true, .no_gradient = true}),
-            .tolerance = 4);
+#define NORM_CASE(x, c)                                                                                      \
+    .inputs = {x, c, c, c, c}, .ranges = {NULL, NULL, NULL, NULL, "0.5..2"}, .training = true
+KN_OPERATOR(
+    batch_norm, .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
+    KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
+                  KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
+    .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
+    .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
+    KN_VARIANTS(
+        {.name = "parts", .accepts = accepts, .lower = lower_norm, .takes_epilogue = true, .any = true}),
+    KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
+             {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
+             {NORM_CASE("31,1,3,3,3", "1")}, {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"},
+             {NORM_CASE("3,2,67,71", "2")}, {NORM_CASE("5,0,3", "0")},
+             {.inputs = {"31,33", "33", "33", "33", "33"},
+              .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
+              .training = true,
+              .no_gradient = true}),
+    .tolerance = 4);
 
 #define GRADIENT_CASE(x, c)                                                                                  \
     .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
@@ -336,7 +347,8 @@ KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, b
             .reference = gradient_reference, .cost = norm_cost,
             KN_VARIANTS({.name = "parts", .accepts = accepts, .lower = lower_gradient, .any = true}),
             KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
-                     {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
+                     {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
+                     {GRADIENT_CASE("5,0,3", "0")}),
             .tolerance = 4);
 
 /* ---- builders ----------------------------------------------------------------------------------------------- */
@@ -355,17 +367,20 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
     const char *layer = kn_layer_name(graph, given.name, "batchnorm");
     if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1]))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "batch_norm %s: x is %s; expected (N,C,...) with a known number of channels", layer,
-                             kn_shape_words(graph, &x->shape));
+                             "batch_norm %s: x is %s; expected (N,C,...) with a known number of channels",
+                             layer, kn_shape_words(graph, &x->shape));
     if (!(given.epsilon >= 0) || !(given.momentum >= 0 && given.momentum <= 1))
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "batch_norm %s: expected an epsilon of at least 0 and a momentum from 0 to 1", layer);
+                             "batch_norm %s: expected an epsilon of at least 0 and a momentum from 0 to 1",
+                             layer);
     static const struct {
         const char *name;
         kn_state_role role;
         double start;
-    } states[] = {{"weight", KN_STATE_PARAMETER, 1}, {"bias", KN_STATE_PARAMETER, 0},
-                  {"running_mean", KN_STATE_STATISTIC, 0}, {"running_var", KN_STATE_STATISTIC, 1}};
+    } states[] = {{"weight", KN_STATE_PARAMETER, 1},
+                  {"bias", KN_STATE_PARAMETER, 0},
+                  {"running_mean", KN_STATE_STATISTIC, 0},
+                  {"running_var", KN_STATE_STATISTIC, 1}};
     kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
     kn_value *inputs[5] = {x};
     for (size_t i = 0; i < KN_COUNT_OF(states); i++) {

@@ -9,20 +9,26 @@ static kn_status conv_shape(kn_shape_call *call) {
     kn_shape *y = &call->outputs[0];
     if (kn_shape_float_input(call, 0)) return call->error->status;
     if (x->rank != 4)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images, (N,C,H,W)", kn_shape_words_of(call, 0));
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images, (N,C,H,W)",
+                             kn_shape_words_of(call, 0));
     if (weight->rank != 4 || weight->dtype != x->dtype)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "the weight is %s; expected filters (K,C/groups,R,S) of the type of x",
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "the weight is %s; expected filters (K,C/groups,R,S) of the type of x",
                              kn_shape_words_of(call, 1));
     for (int i = 0; i < 4; i++)
         if (!kn_dim_known(weight->dims[i]) || (i == 1 && !kn_dim_known(x->dims[1])))
-            return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and the weight %s; expected numbers of channels and "
-                                 "filters without symbols", kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "x is %s and the weight %s; expected numbers of channels and "
+                                 "filters without symbols",
+                                 kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     int64_t groups = kn_shape_attribute(call, "groups")->integer;
-    if (groups < 1 || x->dims[1] % groups || weight->dims[0] % groups || x->dims[1] / groups != weight->dims[1])
-        return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "x is %s and the weight %s with %lld groups; expected (K,C/groups,R,S) with C and K "
-                             "multiples of the groups", kn_shape_words_of(call, 0), kn_shape_words_of(call, 1),
-                             (long long)groups);
+    if (groups < 1 || x->dims[1] % groups || weight->dims[0] % groups ||
+        x->dims[1] / groups != weight->dims[1])
+        return kn_shape_fail(
+            call, KN_ERROR_SHAPE,
+            "x is %s and the weight %s with %lld groups; expected (K,C/groups,R,S) with C and K "
+            "multiples of the groups",
+            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), (long long)groups);
     if (kn_window_lists(call)) return call->error->status;
     bool same = kn_shape_attribute(call, "same")->integer != 0;
     y->dtype = x->dtype;
@@ -34,7 +40,8 @@ static kn_status conv_shape(kn_shape_call *call) {
         if (size < 1 || size > INT32_MAX || dilation > INT32_MAX)
             return kn_shape_fail(call, KN_ERROR_SHAPE, "the weight is %s; expected filters of at least 1x1",
                                  kn_shape_words_of(call, 1));
-        if (kn_window_size(call, axis, (size - 1) * dilation + 1, same, &y->dims[2 + axis])) return call->error->status;
+        if (kn_window_size(call, axis, (size - 1) * dilation + 1, same, &y->dims[2 + axis]))
+            return call->error->status;
     }
     return KN_OK;
 }
@@ -45,11 +52,12 @@ static kn_status data_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *weight = &call->inputs[1]->shape;
     const kn_attribute_value *size = kn_shape_attribute(call, "size");
     if (dy->rank != 4 || weight->rank != 4 || size->count != 2)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "expected dy (N,K,P,Q), weight (K,C/groups,R,S) and size=H,W");
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "expected dy (N,K,P,Q), weight (K,C/groups,R,S) and size=H,W");
     if (kn_window_lists(call)) return call->error->status;
     kn_dim channels = weight->dims[1] * kn_shape_attribute(call, "groups")->integer;
-    call->outputs[0] = (kn_shape){.dtype = dy->dtype, .rank = 4,
-                                  .dims = {dy->dims[0], channels, size->list[0], size->list[1]}};
+    call->outputs[0] = (kn_shape){
+        .dtype = dy->dtype, .rank = 4, .dims = {dy->dims[0], channels, size->list[0], size->list[1]}};
     return KN_OK;
 }
 
@@ -60,13 +68,14 @@ static kn_status weight_shape(kn_shape_call *call) {
     if (dy->rank != 4 || x->rank != 4 || size->count != 2 || groups < 1)
         return kn_shape_fail(call, KN_ERROR_SHAPE, "expected dy (N,K,P,Q), x (N,C,H,W) and size=R,S");
     if (kn_window_lists(call)) return call->error->status;
-    call->outputs[0] = (kn_shape){.dtype = dy->dtype, .rank = 4,
+    call->outputs[0] = (kn_shape){.dtype = dy->dtype,
+                                  .rank = 4,
                                   .dims = {dy->dims[1], x->dims[1] / groups, size->list[0], size->list[1]}};
     return KN_OK;
 }
 
 void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
-    bool forward = node->operator == &kn_row_conv2d, data = node->operator == &kn_row_conv2d_data;
+    bool forward = node->operator== & kn_row_conv2d, data = node->operator== & kn_row_conv2d_data;
     const kn_shape *first = &node->inputs[0]->shape, *second = &node->inputs[1]->shape;
     const kn_shape *result = &node->outputs[0]->shape;
     const kn_shape *x = forward ? first : data ? result : second, *y = forward ? result : first;
@@ -80,7 +89,8 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
     form->out_width = y->dims[3];
     form->filter_height = weight->dims[2];
     form->filter_width = weight->dims[3];
-    for (int i = 0; i < 4; i++) form->padding[i] = kn_attribute_of(node, "padding")->list[i];
+    for (int i = 0; i < 4; i++)
+        form->padding[i] = kn_attribute_of(node, "padding")->list[i];
     for (int i = 0; i < 2; i++) {
         form->stride[i] = kn_attribute_of(node, "stride")->list[i];
         form->dilation[i] = kn_attribute_of(node, "dilation")->list[i];
@@ -94,7 +104,7 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
  * are read, the third is added to. */
 static kn_status conv_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
-    bool forward = node->operator == &kn_row_conv2d, data = node->operator == &kn_row_conv2d_data;
+    bool forward = node->operator== & kn_row_conv2d, data = node->operator== & kn_row_conv2d_data;
     const double *first = call->inputs[0].data, *second = call->inputs[1].data;
     double *result = call->outputs[0].data;
     kn_conv_form form;
@@ -110,7 +120,8 @@ static kn_status conv_reference(kn_reference_call *call) {
             int64_t v = p * form.stride[0] - form.padding[0] + r * form.dilation[0];
             int64_t u = q * form.stride[1] - form.padding[1] + s * form.dilation[1];
             if (v < 0 || v >= form.height || u < 0 || u >= form.width) continue;
-            int64_t in_x = ((n * form.channels + k / outputs * channels + c) * form.height + v) * form.width + u;
+            int64_t in_x =
+                ((n * form.channels + k / outputs * channels + c) * form.height + v) * form.width + u;
             int64_t in_weight = k * channels * form.filter_height * form.filter_width + tap;
             if (forward)
                 result[at] += first[in_x] * second[in_weight];
@@ -126,9 +137,12 @@ static kn_status conv_reference(kn_reference_call *call) {
 static void conv_cost(const kn_node *node, kn_cost *cost) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    double taps = (double)(form.channels / form.groups) * (double)form.filter_height * (double)form.filter_width;
-    kn_cost_set(node, 2.0 * taps * (double)form.images * (double)form.outputs * (double)form.out_height *
-                          (double)form.out_width, cost);
+    double taps =
+        (double)(form.channels / form.groups) * (double)form.filter_height * (double)form.filter_width;
+    kn_cost_set(node,
+                2.0 * taps * (double)form.images * (double)form.outputs * (double)form.out_height *
+                    (double)form.out_width,
+                cost);
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
@@ -160,27 +174,39 @@ static kn_status conv_gradient(kn_gradient_call *call) {
 /* ---- the rows ------------------------------------------------------------------------------------------- */
 
 #define WINDOW                                                                                               \
-    KN_INTS("stride", "1", "steps of the window: one number, or height,width"),                               \
-        KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),           \
-        KN_INTS("dilation", "1", "distance of the filter's taps"),                                            \
+    KN_INTS("stride", "1", "steps of the window: one number, or height,width"),                              \
+        KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
+        KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
 #define IMPLICIT                                                                                             \
-    {.name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower, .takes_epilogue = true}
+    {                                                                                                        \
+        .name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower,            \
+        .takes_epilogue = true                                                                               \
+    }
 /* On wide-vector devices images are blocked; "wide_first" reads an x of few channels as it is. */
 #define WIDE(...)                                                                                            \
-    {.name = "wide", .accepts = kn_conv_wide_accepts, .lower = kn_conv_wide_lower, .doubtful = true, __VA_ARGS__}
+    {                                                                                                        \
+        .name = "wide", .accepts = kn_conv_wide_accepts, .lower = kn_conv_wide_lower, .doubtful = true,      \
+        __VA_ARGS__                                                                                          \
+    }
 #define WIDE_FIRST(...)                                                                                      \
-    {.name = "wide_first", .accepts = kn_conv_wide_first_accepts, .lower = kn_conv_wide_first_lower,          \
-     .doubtful = true, __VA_ARGS__}
+    {                                                                                                        \
+        .name = "wide_first", .accepts = kn_conv_wide_first_accepts, .lower = kn_conv_wide_first_lower,      \
+        .doubtful = true, __VA_ARGS__                                                                        \
+    }
 
 KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
-            KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up")),
+            KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0,
+                                             "pads so that the size is divided by the stride, rounded up")),
             .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
             .reference = conv_reference, .cost = conv_cost,
-            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),
+            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},
+                             .takes_epilogue = true),
                         WIDE_FIRST(.outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true), IMPLICIT),
             KN_CASES({.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
-                     {.inputs = {"1,4,7,6", "6,2,3,2"}, .attributes = "stride=2 padding=2 dilation=2 groups=2", .smallest = true},
+                     {.inputs = {"1,4,7,6", "6,2,3,2"},
+                      .attributes = "stride=2 padding=2 dilation=2 groups=2",
+                      .smallest = true},
                      {.inputs = {"2,16,7,7", "16,16,3,3"}, .attributes = "padding=1", .smallest = true},
                      {.inputs = {"1,1,1,1", "1,1,1,1"}}, {.inputs = {"2,3,31,7", "7,3,1,1"}},
                      {.inputs = {"1,7,9,33", "5,7,3,3"}, .attributes = "padding=1"},
@@ -192,40 +218,62 @@ KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C
                      {.inputs = {"2,3,7,8", "4,3,3,2"}, .attributes = "same=1"},
                      {.inputs = {"1,2,7,8", "3,2,3,3"}, .attributes = "same=1 stride=2"},
                      {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1"},
-                     {.inputs = {"1,48,9,7", "32,48,1,1"}}, {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
+                     {.inputs = {"1,48,9,7", "32,48,1,1"}},
+                     {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
                      {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
-                     {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
-                     {.inputs = {"0,3,5,5", "2,3,3,3"}},
+                     {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true},
+                     {.inputs = {"1,93,7,7", "33,93,3,3"}}, {.inputs = {"0,3,5,5", "2,3,3,3"}},
                      {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
-KN_OPERATOR(conv2d_data, .help = "gradient of conv2d by its data", .backward = true,
-            KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the data")), .min_inputs = 2,
-            .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost,
-            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),
-                        IMPLICIT),
-            KN_CASES({.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
-                     {.inputs = {"1,6,4,5", "6,2,3,2"}, .no_gradient = true, .smallest = true,
-                      .attributes = "stride=2 padding=2 dilation=2 groups=2 size=7,6"},
-                     {.inputs = {"2,16,7,7", "16,16,3,3"}, .attributes = "padding=1 size=7,7", .no_gradient = true, .smallest = true},
-                     {.inputs = {"2,33,7,9", "33,31,3,3"}, .attributes = "padding=1 size=7,9", .no_gradient = true},
-                     {.inputs = {"1,48,5,7", "48,32,3,3"}, .attributes = "stride=2 padding=1 size=9,14", .no_gradient = true},
-                     {.inputs = {"1,2,4,4", "2,3,1,1"}, .attributes = "stride=2 size=8,7", .no_gradient = true}));
+KN_OPERATOR(
+    conv2d_data, .help = "gradient of conv2d by its data", .backward = true,
+    KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the data")), .min_inputs = 2,
+    .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost,
+    KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),
+                IMPLICIT),
+    KN_CASES(
+        {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
+        {.inputs = {"1,6,4,5", "6,2,3,2"},
+         .no_gradient = true,
+         .smallest = true,
+         .attributes = "stride=2 padding=2 dilation=2 groups=2 size=7,6"},
+        {.inputs = {"2,16,7,7", "16,16,3,3"},
+         .attributes = "padding=1 size=7,7",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"2,33,7,9", "33,31,3,3"}, .attributes = "padding=1 size=7,9", .no_gradient = true},
+        {.inputs = {"1,48,5,7", "48,32,3,3"},
+         .attributes = "stride=2 padding=1 size=9,14",
+         .no_gradient = true},
+        {.inputs = {"1,2,4,4", "2,3,1,1"}, .attributes = "stride=2 size=8,7", .no_gradient = true}));
 
-KN_OPERATOR(conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
-            KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
-            .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}), WIDE_FIRST(.inputs = {KN_LAYOUT_BLOCKED}),
-                        IMPLICIT),
-            KN_CASES({.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
-                     {.inputs = {"1,6,4,5", "1,4,7,6"}, .no_gradient = true, .smallest = true,
-                      .attributes = "stride=2 padding=2 dilation=2 groups=2 size=3,2"},
-                     {.inputs = {"2,16,7,7", "2,16,7,7"}, .attributes = "padding=1 size=3,3", .no_gradient = true, .smallest = true},
-                     {.inputs = {"3,32,10,10", "3,1,12,12"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
-                     {.inputs = {"33,32,10,10", "33,3,12,12"}, .attributes = "size=3,3", .no_gradient = true},
-                     {.inputs = {"7,33,13,11", "7,31,13,11"}, .attributes = "padding=1 size=3,3", .no_gradient = true},
-                     {.inputs = {"2,48,5,7", "2,32,9,14"}, .attributes = "stride=2 padding=1 size=3,3", .no_gradient = true},
-                     {.inputs = {"0,2,3,3", "0,3,5,5"}, .attributes = "size=3,3", .no_gradient = true},
-                     {.inputs = {"33,32,9,9", "33,16,9,9"}, .attributes = "padding=1 size=3,3", .no_gradient = true}));
+KN_OPERATOR(
+    conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
+    KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
+    .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
+    KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+                WIDE_FIRST(.inputs = {KN_LAYOUT_BLOCKED}), IMPLICIT),
+    KN_CASES(
+        {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
+        {.inputs = {"1,6,4,5", "1,4,7,6"},
+         .no_gradient = true,
+         .smallest = true,
+         .attributes = "stride=2 padding=2 dilation=2 groups=2 size=3,2"},
+        {.inputs = {"2,16,7,7", "2,16,7,7"},
+         .attributes = "padding=1 size=3,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"3,32,10,10", "3,1,12,12"},
+         .attributes = "size=3,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"33,32,10,10", "33,3,12,12"}, .attributes = "size=3,3", .no_gradient = true},
+        {.inputs = {"7,33,13,11", "7,31,13,11"}, .attributes = "padding=1 size=3,3", .no_gradient = true},
+        {.inputs = {"2,48,5,7", "2,32,9,14"},
+         .attributes = "stride=2 padding=1 size=3,3",
+         .no_gradient = true},
+        {.inputs = {"0,2,3,3", "0,3,5,5"}, .attributes = "size=3,3", .no_gradient = true},
+        {.inputs = {"33,32,9,9", "33,16,9,9"}, .attributes = "padding=1 size=3,3", .no_gradient = true}));
 
 /* ---- builders ---------------------------------------------------------------------------------------------- */
 
@@ -261,7 +309,8 @@ kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv
     return bias ? kn_build2(&kn_row_add, product, per_channel(graph, bias)) : product;
 }
 
-kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width, const kn_conv_params *params) {
+kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width,
+                  const kn_conv_params *params) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
     kn_conv_params given = {.size = sizeof given};
@@ -270,19 +319,22 @@ kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width, 
     int64_t groups = given.groups ? given.groups : 1;
     if (width == 0) width = height;
     if (channels < 1 || height < 1 || width < 1)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "conv %s: %lld channels of %lldx%lld; expected at least 1 each",
-                             layer, (long long)channels, (long long)height, (long long)width);
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                             "conv %s: %lld channels of %lldx%lld; expected at least 1 each", layer,
+                             (long long)channels, (long long)height, (long long)width);
     if (x->shape.rank != 4 || !kn_dim_known(x->shape.dims[1]))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "conv %s: x is %s; expected images, (N,C,H,W), with a known number of channels", layer,
-                             kn_shape_words(graph, &x->shape));
+                             "conv %s: x is %s; expected images, (N,C,H,W), with a known number of channels",
+                             layer, kn_shape_words(graph, &x->shape));
     int64_t inputs = x->shape.dims[1];
     if (groups < 1 || inputs % groups || channels % groups)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "conv %s: x is %s, with %lld channels to make and %lld groups; expected both numbers of "
-                             "channels to be multiples of the groups",
-                             layer, kn_shape_words(graph, &x->shape), (long long)channels, (long long)groups);
-    kn_shape weight_shape = {.dtype = x->shape.dtype, .rank = 4, .dims = {channels, inputs / groups, height, width}};
+        return kn_graph_fail(
+            graph, KN_ERROR_ARGUMENT,
+            "conv %s: x is %s, with %lld channels to make and %lld groups; expected both numbers of "
+            "channels to be multiples of the groups",
+            layer, kn_shape_words(graph, &x->shape), (long long)channels, (long long)groups);
+    kn_shape weight_shape = {
+        .dtype = x->shape.dtype, .rank = 4, .dims = {channels, inputs / groups, height, width}};
     kn_shape bias_shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {channels}};
     double fan_in = (double)(inputs / groups) * (double)height * (double)width;
     kn_value *weight = kn_layer_parameter(graph, layer, "weight", &weight_shape, given.weight, fan_in);

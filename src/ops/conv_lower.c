@@ -9,7 +9,7 @@ bool kn_conv_implicit_accepts(const kn_target *target, const kn_node *node) {
 
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_product_define(step, product);
-    if (lowering->node->operator != &kn_row_conv2d_data) return;
+    if (lowering->node->operator!= & kn_row_conv2d_data) return;
     kn_conv_form form;
     kn_conv_describe(lowering->node, &form);
     kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
@@ -18,7 +18,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
 kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
-    bool forward = node->operator == &kn_row_conv2d, data = node->operator == &kn_row_conv2d_data;
+    bool forward = node->operator== & kn_row_conv2d, data = node->operator== & kn_row_conv2d_data;
     int64_t elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
     kn_conv_form form;
@@ -32,18 +32,25 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     product.columns = forward ? out_pixels : data ? pixels : channels * taps;
     product.depth = forward ? channels * taps : data ? outputs * taps : out_pixels;
     kn_product_plan(lowering, &product, elements);
-    const char *file = forward ? "conv/implicit.cl" : data ? "conv/implicit_data.cl" : "conv/implicit_weight.cl";
-    kn_step *step = kn_step_begin(lowering, file, forward ? "kn_conv" : data ? "kn_conv_data" : "kn_conv_weight");
+    const char *file = forward ? "conv/implicit.cl"
+                       : data  ? "conv/implicit_data.cl"
+                               : "conv/implicit_weight.cl";
+    kn_step *step = kn_step_begin(lowering, file,
+                                  forward ? "kn_conv"
+                                  : data  ? "kn_conv_data"
+                                          : "kn_conv_weight");
     define(step, lowering, &product);
     kn_step_read(step, node->inputs[0]);
     kn_step_read(step, node->inputs[1]);
     kn_step_write(step, lowering->result);
     kn_product_shares(step, &product);
-    const int64_t numbers[] = {form.images,      form.channels,   form.height,        form.width,       form.outputs,
-                               form.out_height,  form.out_width,  form.filter_height, form.filter_width, form.stride[0],
-                               form.stride[1],   form.padding[0], form.padding[1],    form.dilation[0], form.dilation[1],
-                               form.groups,      product.parts,   product.part_depth};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++) kn_step_int(step, numbers[i]);
+    const int64_t numbers[] = {form.images,       form.channels,     form.height,      form.width,
+                               form.outputs,      form.out_height,   form.out_width,   form.filter_height,
+                               form.filter_width, form.stride[0],    form.stride[1],   form.padding[0],
+                               form.padding[1],   form.dilation[0],  form.dilation[1], form.groups,
+                               product.parts,     product.part_depth};
+    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
+        kn_step_int(step, numbers[i]);
     kn_step_epilogue(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);

@@ -32,7 +32,8 @@ bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
     if (!right_device(target, node)) return false;
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    return form.groups == 1 && form.channels % target->vector_width != 0 && form.outputs % target->vector_width == 0;
+    return form.groups == 1 && form.channels % target->vector_width != 0 &&
+           form.outputs % target->vector_width == 0;
 }
 
 static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
@@ -45,7 +46,8 @@ static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool 
     pack.vectors = kn_wide_vectors(pack.width, pack.targets);
     pack.columns = pack.width * pack.vectors;
     pack.panels = kn_divide_up(pack.targets, pack.columns);
-    pack.floats = pack.groups * pack.panels * pack.columns * kn_round_up(pack.sources, pack.lanes) * pack.taps;
+    pack.floats =
+        pack.groups * pack.panels * pack.columns * kn_round_up(pack.sources, pack.lanes) * pack.taps;
     return pack;
 }
 
@@ -68,7 +70,8 @@ static void add_packing(kn_step *step, const packing *pack, bool swapped) {
 }
 
 static void size_packing(kn_step *step, const packing *pack) {
-    kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes), (size_t)(pack->groups * pack->panels), 1, 1);
+    kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes),
+                  (size_t)(pack->groups * pack->panels), 1, 1);
 }
 
 static kn_status lower_packing(kn_lowering *lowering, packing *pack, kn_value *weight, bool swapped) {
@@ -88,13 +91,18 @@ static void add_form(kn_step *step, const kn_conv_form *form, const packing *pac
     kn_step_int(step, pack->sources);
     kn_step_int(step, pack->lanes);
     kn_step_int(step, pack->targets);
-    for (int i = 0; i < 2; i++) kn_step_int(step, swapped ? y_size[i] : x_size[i]);
-    for (int i = 0; i < 2; i++) kn_step_int(step, swapped ? x_size[i] : y_size[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, swapped ? y_size[i] : x_size[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, swapped ? x_size[i] : y_size[i]);
     kn_step_int(step, form->filter_height);
     kn_step_int(step, form->filter_width);
-    for (int i = 0; i < 2; i++) kn_step_int(step, form->stride[i]);
-    for (int i = 0; i < 2; i++) kn_step_int(step, form->padding[i]);
-    for (int i = 0; i < 2; i++) kn_step_int(step, form->dilation[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, form->stride[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, form->padding[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, form->dilation[i]);
 }
 
 /* y of x, or dx of dy with the filter's channels swapped. */
@@ -110,9 +118,12 @@ static kn_status lower_sweep(kn_lowering *lowering, bool swapped, bool plain) {
     int64_t x_image = form.channels * form.height * form.width;
     int64_t y_image = form.outputs * form.out_height * form.out_width;
     /* The tile of pixels that goes with so many vectors. */
-    int64_t rows = filter.vectors == 4 || (filter.width == 8 && filter.vectors == 2) ? 6 : filter.vectors == 3 ? 8 : 12;
+    int64_t rows = filter.vectors == 4 || (filter.width == 8 && filter.vectors == 2) ? 6
+                   : filter.vectors == 3                                             ? 8
+                                                                                     : 12;
     int64_t phases = swapped ? form.stride[0] * form.stride[1] : 1;
-    int64_t pixels = swapped ? form.images * kn_divide_up(form.height, form.stride[0]) * kn_divide_up(form.width, form.stride[1])
+    int64_t pixels = swapped ? form.images * kn_divide_up(form.height, form.stride[0]) *
+                                   kn_divide_up(form.width, form.stride[1])
                              : form.images * form.out_height * form.out_width;
     int64_t columns = filter.groups * filter.panels;
     int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, columns * phases)), rows);
@@ -167,8 +178,9 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain) {
     kn_step_int(step, taps);
     kn_step_int(step, part);
     kn_step_index(step, filter.floats);
-    kn_step_size3(step, (size_t[3]){(size_t)(blocks * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
-                  (size_t[3]){1, 1, 1});
+    kn_step_size3(
+        step, (size_t[3]){(size_t)(blocks * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
+        (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, &filter, "layout.cl", "kn_unpack_filter");
@@ -189,6 +201,6 @@ kn_status kn_conv_wide_lower(kn_lowering *lowering) {
 }
 
 kn_status kn_conv_wide_first_lower(kn_lowering *lowering) {
-    if (lowering->node->operator == &kn_row_conv2d_weight) return lower_weights(lowering, true);
+    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_weights(lowering, true);
     return lower_sweep(lowering, false, true);
 }

@@ -14,8 +14,8 @@ static kn_status matmul_shape(kn_shape_call *call) {
         if (kn_shape_float_input(call, i)) return call->error->status;
         if (call->inputs[i]->shape.rank < 2)
             return kn_shape_fail(call, KN_ERROR_SHAPE,
-                                 "input %d is %s; expected a matrix, or a stack of them: (...,rows,columns)", i,
-                                 kn_shape_words_of(call, i));
+                                 "input %d is %s; expected a matrix, or a stack of them: (...,rows,columns)",
+                                 i, kn_shape_words_of(call, i));
     }
     if (a->dtype != b->dtype)
         return kn_shape_fail(call, KN_ERROR_DTYPE, "a is %s and b is %s; expected one type (cast makes it)",
@@ -32,9 +32,10 @@ static kn_status matmul_shape(kn_shape_call *call) {
     leading_a.rank -= 2;
     leading_b.rank -= 2;
     if (!kn_shape_broadcast(call->graph, &leading_a, &leading_b, y))
-        return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "a is %s and b is %s; expected dimensions before the last two that are equal, or 1",
-                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+        return kn_shape_fail(
+            call, KN_ERROR_SHAPE,
+            "a is %s and b is %s; expected dimensions before the last two that are equal, or 1",
+            kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     y->dims[y->rank++] = a->dims[a->rank - (ta ? 1 : 2)];
     y->dims[y->rank++] = b->dims[b->rank - (tb ? 2 : 1)];
     y->dtype = a->dtype;
@@ -52,7 +53,8 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     /* From the last leading dimension on, those that a and b follow in the same way become one level. */
     int64_t a_stride = form->m * form->k, b_stride = form->k * form->n;
     int count = 0;
-    for (int i = 0; i < KN_MATMUL_LEVELS; i++) form->sizes[i] = 1;
+    for (int i = 0; i < KN_MATMUL_LEVELS; i++)
+        form->sizes[i] = 1;
     for (int d = y->rank - 3; d >= 0; d--) {
         int a_own = d - (y->rank - a->rank), b_own = d - (y->rank - b->rank);
         int64_t a_size = a_own < 0 ? 1 : a->dims[a_own], b_size = b_own < 0 ? 1 : b->dims[b_own];
@@ -121,7 +123,8 @@ static void matmul_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradients ------------------------------------------------------------------------------------- */
 
-static kn_value *product(kn_gradient_call *call, kn_value *a, kn_value *b, bool transpose_a, bool transpose_b) {
+static kn_value *product(kn_gradient_call *call, kn_value *a, kn_value *b, bool transpose_a,
+                         bool transpose_b) {
     kn_settings settings;
     kn_settings_init(&settings, call->graph, &kn_row_matmul);
     kn_settings_int(&settings, "transpose_a", transpose_a);
@@ -150,7 +153,8 @@ static kn_value *sum_leading(kn_gradient_call *call, kn_value *gradient, const k
 static kn_value *as_matrix(kn_gradient_call *call, kn_value *x) {
     kn_shape matrix = {.dtype = x->shape.dtype, .rank = 2};
     matrix.dims[0] = 1;
-    for (int i = 0; i < x->shape.rank - 1; i++) matrix.dims[0] *= x->shape.dims[i];
+    for (int i = 0; i < x->shape.rank - 1; i++)
+        matrix.dims[0] *= x->shape.dims[i];
     matrix.dims[1] = x->shape.dims[x->shape.rank - 1];
     return kn_gradient_reshape(call, x, &matrix);
 }
@@ -184,9 +188,14 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                           KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
             .min_inputs = 2, .max_inputs = 2, .shape = matmul_shape, .gradient = matmul_gradient,
             .reference = matmul_reference, .cost = matmul_cost,
-            KN_VARIANTS({.name = "wide", .accepts = kn_matmul_wide_accepts, .lower = kn_matmul_wide_lower,
-                         .takes_epilogue = true, .doubtful = true},
-                        {.name = "tiled", .accepts = kn_matmul_tiled_accepts, .lower = kn_matmul_tiled_lower,
+            KN_VARIANTS({.name = "wide",
+                         .accepts = kn_matmul_wide_accepts,
+                         .lower = kn_matmul_wide_lower,
+                         .takes_epilogue = true,
+                         .doubtful = true},
+                        {.name = "tiled",
+                         .accepts = kn_matmul_tiled_accepts,
+                         .lower = kn_matmul_tiled_lower,
                          .takes_epilogue = true}),
             KN_CASES({.inputs = {"7,31", "31,33"}, .smallest = true},
                      {.inputs = {"7,31", "9,31"}, .attributes = "transpose_b=1", .smallest = true},
@@ -198,12 +207,12 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                      {.inputs = {"93,33", "33,93"}}, {.inputs = {"1,1", "1,1"}}, {.inputs = {"1,93", "93,1"}},
                      {.inputs = {"93,1", "1,31"}}, {.inputs = {"5,1100", "1100,7"}},
                      {.inputs = {"4,2100", "36,2100"}, .attributes = "transpose_b=1"},
-                     {.inputs = {"130,70", "70,131"}},
-                     {.inputs = {"3,7,5", "3,5,9"}}, {.inputs = {"3,7,5", "5,9"}}, {.inputs = {"7,5", "3,5,9"}},
+                     {.inputs = {"130,70", "70,131"}}, {.inputs = {"3,7,5", "3,5,9"}},
+                     {.inputs = {"3,7,5", "5,9"}}, {.inputs = {"7,5", "3,5,9"}},
                      {.inputs = {"2,3,5,7", "9,5"}, .attributes = "transpose_a=1 transpose_b=1"},
                      {.inputs = {"2,1,7,5", "3,5,9"}, .smallest = true},
-                     {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}}, {.inputs = {"0,5", "5,3"}}, {.inputs = {"3,0", "0,4"}},
-                     {.inputs = {"0,3,5", "5,2"}},
+                     {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}}, {.inputs = {"0,5", "5,3"}},
+                     {.inputs = {"3,0", "0,4"}}, {.inputs = {"0,3,5", "5,2"}},
                      {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------------------- */
@@ -231,8 +240,8 @@ const char *kn_layer_name(kn_graph *graph, const char *given, const char *kind) 
 }
 
 /* The product carries a name of its own where a bias follows, so that the layer's name means its result. */
-kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x, kn_value *weight,
-                           kn_value *bias, const kn_settings *settings) {
+kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
+                           kn_value *weight, kn_value *bias, const kn_settings *settings) {
     kn_value *inputs[2] = {x, weight};
     if (!bias) return kn_node_add(graph, row, layer, inputs, 2, settings->values);
     const char *name = kn_arena_format(&graph->arena, "%s.product", layer);
@@ -254,16 +263,19 @@ kn_value *kn_linear(kn_value *x, int64_t units, const kn_linear_params *params) 
                              (long long)units);
     int rank = x->shape.rank;
     if (rank < 2 || !kn_dim_known(x->shape.dims[rank - 1]))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "linear %s: x is %s; expected (...,inputs) with a batch and a known number of inputs "
-                             "(flatten makes one of all axes but the first)",
-                             layer, kn_shape_words(graph, &x->shape));
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "linear %s: x is %s; expected (...,inputs) with a batch and a known number of inputs "
+            "(flatten makes one of all axes but the first)",
+            layer, kn_shape_words(graph, &x->shape));
     int64_t inputs = x->shape.dims[rank - 1];
     kn_shape weight_shape = {.dtype = x->shape.dtype, .rank = 2, .dims = {units, inputs}};
     kn_shape bias_shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {units}};
-    kn_value *weight = kn_layer_parameter(graph, layer, "weight", &weight_shape, given.weight, (double)inputs);
+    kn_value *weight =
+        kn_layer_parameter(graph, layer, "weight", &weight_shape, given.weight, (double)inputs);
     kn_value *bias = NULL;
-    if (!given.no_bias) bias = kn_layer_parameter(graph, layer, "bias", &bias_shape, given.bias, (double)inputs);
+    if (!given.no_bias)
+        bias = kn_layer_parameter(graph, layer, "bias", &bias_shape, given.bias, (double)inputs);
     kn_settings settings;
     kn_settings_init(&settings, graph, &kn_row_matmul);
     kn_settings_int(&settings, "transpose_b", 1);

@@ -43,8 +43,10 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     kn_step_int(step, product.part_depth);
     kn_step_int(step, form.sizes[1]);
     kn_step_int(step, form.sizes[0]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--) kn_step_index(step, form.a_strides[level]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--) kn_step_index(step, form.b_strides[level]);
+    for (int level = TILED_LEVELS - 1; level >= 0; level--)
+        kn_step_index(step, form.a_strides[level]);
+    for (int level = TILED_LEVELS - 1; level >= 0; level--)
+        kn_step_index(step, form.b_strides[level]);
     kn_step_epilogue(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);

@@ -18,7 +18,9 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form);
 void kn_matmul_join_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 
 /* The types that the kernels of products, convolutions, pooling and batch norm are written for. */
-static inline bool kn_has_kernels(kn_dtype dtype) { return dtype == KN_FLOAT32 || dtype == KN_FLOAT64; }
+static inline bool kn_has_kernels(kn_dtype dtype) {
+    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
+}
 
 /* Whether some node of the bound graph reads a value: hidden results nobody reads need not be written. */
 bool kn_is_read(const kn_value *value);
@@ -39,12 +41,12 @@ const char *kn_layer_name(kn_graph *graph, const char *given, const char *kind);
 kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *name, const kn_shape *shape,
                              const kn_initializer *initializer, double fan_in);
 /* The row's result for x and weight, plus bias (or NULL); its name is the layer's. */
-kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x, kn_value *weight,
-                           kn_value *bias, const kn_settings *settings);
+kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
+                           kn_value *weight, kn_value *bias, const kn_settings *settings);
 /* Fields that the caller's struct has, as its size tells, replace the defaults. */
 #define KN_TAKE_PARAMS(into, params)                                                                         \
     do {                                                                                                     \
-        if (params) memcpy(&(into), params, (params)->size < sizeof(into) ? (params)->size : sizeof(into));   \
+        if (params) memcpy(&(into), params, (params)->size < sizeof(into) ? (params)->size : sizeof(into));  \
     } while (0)
 
 #endif

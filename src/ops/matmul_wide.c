@@ -34,7 +34,8 @@ static wide_form plan(kn_lowering *lowering) {
     wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
     /* A chunk of a panel waits in local memory. */
     wide.depth = 256;
-    while (wide.depth > 32 && (uint64_t)(wide.depth * wide.width * wide.vectors) * sizeof(float) > target->local_bytes)
+    while (wide.depth > 32 &&
+           (uint64_t)(wide.depth * wide.width * wide.vectors) * sizeof(float) > target->local_bytes)
         wide.depth /= 2;
     wide.parts = 1;
     wide.part_depth = form->k > 0 ? form->k : 1;
@@ -152,8 +153,9 @@ kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
     kn_step_int(step, wide.part_depth);
     kn_step_int(step, 0);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)wide.panels,
-                                    (size_t)(form->batches * wide.parts)},
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)wide.panels,
+                              (size_t)(form->batches * wide.parts)},
                   (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
     return status == KN_OK && wide.parts > 1 ? lower_sum(lowering, &wide) : status;

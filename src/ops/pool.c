@@ -9,22 +9,26 @@ extern const kn_operator kn_row_max_pool, kn_row_max_pool_data, kn_row_average_p
 /* ---- shapes ----------------------------------------------------------------------------------------- */
 
 /* A window has the places 0 to 255, or more. */
-static kn_dtype place_type(const int64_t window[2]) { return window[0] * window[1] <= 256 ? KN_UINT8 : KN_INT32; }
+static kn_dtype place_type(const int64_t window[2]) {
+    return window[0] * window[1] <= 256 ? KN_UINT8 : KN_INT32;
+}
 
 static kn_status complete_lists(kn_shape_call *call) {
     kn_attribute_value *stride = kn_shape_attribute(call, "stride");
     const kn_attribute_value *window = kn_shape_attribute(call, "window");
     if (stride->count == 0) {
         stride->count = window->count;
-        for (int i = 0; i < window->count && i < 2; i++) stride->list[i] = window->list[i];
+        for (int i = 0; i < window->count && i < 2; i++)
+            stride->list[i] = window->list[i];
     }
     if (kn_window_lists(call)) return call->error->status;
     const kn_attribute_value *padding = kn_shape_attribute(call, "padding");
     for (int i = 0; i < 4; i++)
         if (padding->list[i] >= window->list[i % 2])
-            return kn_shape_fail(call, KN_ERROR_ARGUMENT,
-                                 "padding %lld is not below the window's %lld: a window could lie outside the image",
-                                 (long long)padding->list[i], (long long)window->list[i % 2]);
+            return kn_shape_fail(
+                call, KN_ERROR_ARGUMENT,
+                "padding %lld is not below the window's %lld: a window could lie outside the image",
+                (long long)padding->list[i], (long long)window->list[i % 2]);
     if (window->list[0] > INT32_MAX / window->list[1])
         return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window is beyond 32 bits");
     return KN_OK;
@@ -36,12 +40,14 @@ static kn_status pool_shape(kn_shape_call *call) {
     kn_shape *y = &call->outputs[0];
     if (kn_shape_float_input(call, 0)) return call->error->status;
     if (x->rank != 4)
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images, (N,C,H,W)", kn_shape_words_of(call, 0));
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected images, (N,C,H,W)",
+                             kn_shape_words_of(call, 0));
     if (complete_lists(call)) return call->error->status;
     const kn_attribute_value *window = kn_shape_attribute(call, "window");
     *y = *x;
     for (int axis = 0; axis < 2; axis++)
-        if (kn_window_size(call, axis, window->list[axis], false, &y->dims[2 + axis])) return call->error->status;
+        if (kn_window_size(call, axis, window->list[axis], false, &y->dims[2 + axis]))
+            return call->error->status;
     if (call->output_count > 1) {
         call->outputs[1] = *y;
         call->outputs[1].dtype = place_type(window->list);
@@ -64,16 +70,17 @@ static kn_status pool_data_shape(kn_shape_call *call) {
 
 typedef struct pool_form {
     bool data, maximum, skip_padding;
-    int64_t planes, height, width, out_height, out_width; /* height and width of x */
+    int64_t planes, channels, height, width, out_height, out_width; /* height and width of x */
     int64_t window[2], stride[2], padding[2];
 } pool_form;
 
 static pool_form describe(const kn_node *node) {
-    pool_form form = {.data = node->operator->backward};
-    form.maximum = node->operator == &kn_row_max_pool || node->operator == &kn_row_max_pool_data;
+    pool_form form = {.data = node->operator->backward };
+    form.maximum = node->operator== & kn_row_max_pool || node->operator== & kn_row_max_pool_data;
     const kn_shape *x = form.data ? &node->outputs[0]->shape : &node->inputs[0]->shape;
     const kn_shape *y = form.data ? &node->inputs[0]->shape : &node->outputs[0]->shape;
     form.planes = x->dims[0] * x->dims[1];
+    form.channels = x->dims[1];
     form.height = x->dims[2];
     form.width = x->dims[3];
     form.out_height = y->dims[2];
@@ -90,8 +97,8 @@ static pool_form describe(const kn_node *node) {
 /* ---- references --------------------------------------------------------------------------------------- */
 
 /* One window of one plane: x and dx are (H,W). Forward, answers the result and its place; with dx, spreads g. */
-static double window_reference(const pool_form *form, int64_t p, int64_t q, const double *x, double *dx, double g,
-                               int64_t *place) {
+static double window_reference(const pool_form *form, int64_t p, int64_t q, const double *x, double *dx,
+                               double g, int64_t *place) {
     double most = -INFINITY, sum = 0;
     int64_t top = p * form->stride[0] - form->padding[0], left = q * form->stride[1] - form->padding[1];
     int64_t inside = 0, all = form->window[0] * form->window[1], chosen = *place;
@@ -121,7 +128,8 @@ static kn_status pool_reference(kn_reference_call *call) {
         int64_t plane = i / outputs, p = i % outputs / form.out_width, q = i % form.out_width, place = -1;
         if (form.data) {
             if (form.maximum) place = (int64_t)call->inputs[1].data[i];
-            window_reference(&form, p, q, NULL, call->outputs[0].data + plane * pixels, call->inputs[0].data[i], &place);
+            window_reference(&form, p, q, NULL, call->outputs[0].data + plane * pixels,
+                             call->inputs[0].data[i], &place);
         } else {
             call->outputs[0].data[i] =
                 window_reference(&form, p, q, call->inputs[0].data + plane * pixels, NULL, 0, &place);
@@ -153,9 +161,10 @@ static kn_status lower(kn_lowering *lowering) {
     int64_t lanes = node->inputs[0]->layout == KN_LAYOUT_BLOCKED ? target->vector_width : 1;
     int64_t total = kn_elements_of(lowering->result) / lanes, share = 1;
     if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
-    kn_step *step = kn_step_begin(lowering, "pool.cl", form.maximum ? form.data ? "kn_max_pool_data" : "kn_max_pool"
-                                                       : form.data  ? "kn_average_pool_data"
-                                                                    : "kn_average_pool");
+    kn_step *step = kn_step_begin(lowering, "pool.cl",
+                                  form.maximum ? form.data ? "kn_max_pool_data" : "kn_max_pool"
+                                  : form.data  ? "kn_average_pool_data"
+                                               : "kn_average_pool");
     kn_step_define(step, "KN_BLOCK", "%d", (int)lanes);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
@@ -163,13 +172,17 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_read(step, node->inputs[0]);
     if (form.maximum && form.data) kn_step_read(step, node->inputs[1]);
     kn_step_write(step, lowering->result);
-    if (form.maximum && !form.data) kn_step_write(step, kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
+    if (form.maximum && !form.data)
+        kn_step_write(step, kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
     if (!form.maximum) kn_step_int(step, form.skip_padding);
     kn_step_index(step, total);
     kn_step_index(step, share);
-    const int64_t numbers[] = {form.height,    form.width,     form.out_height, form.out_width, form.window[0],
-                               form.window[1], form.stride[0], form.stride[1],  form.padding[0], form.padding[1]};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++) kn_step_int(step, numbers[i]);
+    const int64_t numbers[] = {form.channels / lanes, form.height,     form.width,     form.out_height,
+                               form.out_width,        form.window[0],  form.window[1], form.stride[0],
+                               form.stride[1],        form.padding[0], form.padding[1]};
+    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
+        kn_step_int(step, numbers[i]);
+    kn_step_epilogue(step, lowering);
     kn_step_size_free(step, kn_divide_up(total, share), target);
     return kn_step_end(step, lowering);
 }
@@ -178,7 +191,7 @@ static kn_status lower(kn_lowering *lowering) {
 
 static kn_status pool_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
-    bool maximum = node->operator == &kn_row_max_pool;
+    bool maximum = node->operator== & kn_row_max_pool;
     const kn_operator *row = maximum ? &kn_row_max_pool_data : &kn_row_average_pool_data;
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     kn_settings settings;
@@ -196,44 +209,51 @@ static kn_status pool_gradient(kn_gradient_call *call) {
 /* ---- the rows ------------------------------------------------------------------------------------------------ */
 
 #define WINDOW                                                                                               \
-    KN_INTS("window", "2", "size of the window: one number, or height,width"),                                \
-        KN_INTS("stride", "", "steps of the window; those of its size without"),                              \
+    KN_INTS("window", "2", "size of the window: one number, or height,width"),                               \
+        KN_INTS("stride", "", "steps of the window; those of its size without"),                             \
         KN_INTS("padding", "0", "border: all alike, height,width, or top,left,bottom,right")
 #define SIZE KN_INTS("size", "", "height and width of the images")
 #define SKIP KN_BOOLEAN("skip_padding", 0, "divides by the elements inside the image only")
 #define FORWARD                                                                                              \
-    .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                         \
+    .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                        \
     .reference = pool_reference, .cost = pool_cost,                                                          \
-    KN_VARIANTS({.name = "window", .accepts = accepts, .lower = lower, .any = true})
+    KN_VARIANTS({.name = "window", .accepts = accepts, .lower = lower, .takes_epilogue = true, .any = true})
 #define BACKWARD                                                                                             \
-    .backward = true, .shape = pool_data_shape, .reference = pool_reference, .cost = pool_cost,               \
-    KN_VARIANTS({.name = "window", .accepts = accepts, .lower = lower, .any = true})
+    .backward = true, .shape = pool_data_shape, .reference = pool_reference, .cost = pool_cost,              \
+    KN_VARIANTS({.name = "window", .accepts = accepts, .lower = lower, .takes_epilogue = true, .any = true})
 #define CASES(more)                                                                                          \
-    KN_CASES({.inputs = {"2,2,5,4"}, .attributes = more, .smallest = true},                                   \
-             {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 " more},                      \
-             {.inputs = {"1,2,5,5"}, .attributes = "window=3,2 stride=1 " more},                              \
-             {.inputs = {"3,1,7,9"}, .attributes = "window=2,3 stride=3,2 padding=1 " more},                  \
-             {.inputs = {"1,3,9,31"}, .attributes = "window=2 stride=3 " more},                               \
-             {.inputs = {"1,2,7,7"}, .attributes = "window=3 stride=2 padding=0,1,2,0 " more},                \
-             {.inputs = {"2,32,7,9"}, .attributes = "window=3 stride=1 padding=1 " more},                     \
-             {.inputs = {"1,1,33,33"}, .attributes = "window=17 stride=8 " more},                             \
-             {.inputs = {"93,1,1,1"}, .attributes = "window=1 " more}, {.inputs = {"0,3,5,5"}, .attributes = more}, \
+    KN_CASES({.inputs = {"2,2,5,4"}, .attributes = more, .smallest = true},                                  \
+             {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 " more},                     \
+             {.inputs = {"1,2,5,5"}, .attributes = "window=3,2 stride=1 " more},                             \
+             {.inputs = {"3,1,7,9"}, .attributes = "window=2,3 stride=3,2 padding=1 " more},                 \
+             {.inputs = {"1,3,9,31"}, .attributes = "window=2 stride=3 " more},                              \
+             {.inputs = {"1,2,7,7"}, .attributes = "window=3 stride=2 padding=0,1,2,0 " more},               \
+             {.inputs = {"2,32,7,9"}, .attributes = "window=3 stride=1 padding=1 " more},                    \
+             {.inputs = {"1,1,33,33"}, .attributes = "window=17 stride=8 " more},                            \
+             {.inputs = {"93,1,1,1"}, .attributes = "window=1 " more},                                       \
+             {.inputs = {"0,3,5,5"}, .attributes = more},                                                    \
              {.inputs = {"2,3,6,6"}, .attributes = more, .ranges = {"special"}, .no_gradient = true})
 
-KN_OPERATOR(max_pool, .help = "largest element of each window of images (N,C,H,W)", KN_ATTRIBUTES(WINDOW), .hidden = 1,
-            FORWARD, CASES(""));
-KN_OPERATOR(average_pool, .help = "mean of each window of images (N,C,H,W)", KN_ATTRIBUTES(WINDOW, SKIP), FORWARD,
-            CASES("skip_padding=1"));
-KN_OPERATOR(max_pool_data, .help = "gradient of max_pool", KN_ATTRIBUTES(WINDOW, SIZE), .min_inputs = 2, .max_inputs = 2,
-            BACKWARD,
-            KN_CASES({.inputs = {"2,2,2,2", "uint8 2,2,2,2"}, .ranges = {NULL, "0..3"}, .attributes = "size=5,4",
-                      .no_gradient = true, .smallest = true},
-                     {.inputs = {"1,3,4,3", "uint8 1,3,4,3"}, .ranges = {NULL, "4..4"}, .no_gradient = true,
+KN_OPERATOR(max_pool, .help = "largest element of each window of images (N,C,H,W)", KN_ATTRIBUTES(WINDOW),
+            .hidden = 1, FORWARD, CASES(""));
+KN_OPERATOR(average_pool, .help = "mean of each window of images (N,C,H,W)", KN_ATTRIBUTES(WINDOW, SKIP),
+            FORWARD, CASES("skip_padding=1"));
+KN_OPERATOR(max_pool_data, .help = "gradient of max_pool", KN_ATTRIBUTES(WINDOW, SIZE), .min_inputs = 2,
+            .max_inputs = 2, BACKWARD,
+            KN_CASES({.inputs = {"2,2,2,2", "uint8 2,2,2,2"},
+                      .ranges = {NULL, "0..3"},
+                      .attributes = "size=5,4",
+                      .no_gradient = true,
+                      .smallest = true},
+                     {.inputs = {"1,3,4,3", "uint8 1,3,4,3"},
+                      .ranges = {NULL, "4..4"},
+                      .no_gradient = true,
                       .attributes = "window=3 stride=2 padding=1 size=7,6"}));
-KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES(WINDOW, SIZE, SKIP), .min_inputs = 1,
-            .max_inputs = 1, BACKWARD,
+KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES(WINDOW, SIZE, SKIP),
+            .min_inputs = 1, .max_inputs = 1, BACKWARD,
             KN_CASES({.inputs = {"2,2,2,2"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
-                     {.inputs = {"1,3,4,3"}, .no_gradient = true,
+                     {.inputs = {"1,3,4,3"},
+                      .no_gradient = true,
                       .attributes = "window=3 stride=2 padding=1 size=7,6"}));
 
 /* ---- builders -------------------------------------------------------------------------------------------------- */
@@ -262,7 +282,8 @@ kn_value *kn_average_pool(kn_value *x, int64_t window, const kn_pool_params *par
 kn_value *kn_global_average_pool(kn_value *x) {
     if (kn_value_failed(x)) return x;
     if (x->shape.rank != 4)
-        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "global_average_pool: x is %s; expected images, (N,C,H,W)",
+        return kn_graph_fail(x->graph, KN_ERROR_SHAPE,
+                             "global_average_pool: x is %s; expected images, (N,C,H,W)",
                              kn_shape_words(x->graph, &x->shape));
     return kn_mean(x, "2,3", true);
 }

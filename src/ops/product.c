@@ -6,15 +6,14 @@ enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
 
 /* Tiles from the largest to the smallest: what a device takes depends on its work-groups, what suits depends
  * on the shape. */
-static const struct {
-    int tile, item_m, item_n;
-} tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
+static const struct { int tile, item_m, item_n; } tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
 
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
     bool small = product->rows <= 32 || product->columns <= 32;
     size_t choice = small ? 1 : 0;
     for (; choice + 1 < KN_COUNT_OF(tiles); choice++) {
-        size_t items = (size_t)(tiles[choice].tile / tiles[choice].item_m * tiles[choice].tile / tiles[choice].item_n);
+        size_t items =
+            (size_t)(tiles[choice].tile / tiles[choice].item_m * tiles[choice].tile / tiles[choice].item_n);
         if (items <= lowering->target->work_group_items) break;
     }
     product->tile_m = product->tile_n = tiles[choice].tile;
@@ -24,7 +23,8 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     /* Few tiles and a long sum: the sum is split, so that there is work for all units. */
     product->parts = 1;
     product->part_depth = product->depth;
-    int64_t count = kn_divide_up(product->rows, product->tile_m) * kn_divide_up(product->columns, product->tile_n);
+    int64_t count =
+        kn_divide_up(product->rows, product->tile_m) * kn_divide_up(product->columns, product->tile_n);
     count *= product->batches;
     if (count > 0 && count < ENOUGH_TILES && product->depth >= 2 * LEAST_PART) {
         int64_t parts = kn_divide_up(ENOUGH_TILES, count), most = product->depth / LEAST_PART;
@@ -70,7 +70,8 @@ void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
 }
 
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
-                            void (*define)(kn_step *step, const kn_lowering *lowering, const kn_product *product),
+                            void (*define)(kn_step *step, const kn_lowering *lowering,
+                                           const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner) {
     if (product->parts <= 1) return KN_OK;
     kn_step *step = kn_step_begin(lowering, file, "kn_sum_parts");

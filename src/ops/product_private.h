@@ -28,9 +28,14 @@ void kn_product_size(kn_step *step, const kn_product *product);
 /* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file` is
  * the kernel file of the product and `define` gives it the same macros. */
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
-                            void (*define)(kn_step *step, const kn_lowering *lowering, const kn_product *product),
+                            void (*define)(kn_step *step, const kn_lowering *lowering,
+                                           const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner);
-static inline int64_t kn_divide_up(int64_t number, int64_t by) { return (number + by - 1) / by; }
-static inline int64_t kn_round_up(int64_t number, int64_t to) { return kn_divide_up(number, to) * to; }
+static inline int64_t kn_divide_up(int64_t number, int64_t by) {
+    return (number + by - 1) / by;
+}
+static inline int64_t kn_round_up(int64_t number, int64_t to) {
+    return kn_divide_up(number, to) * to;
+}
 
 #endif
