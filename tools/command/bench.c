@@ -180,6 +180,7 @@ static int run(int count, char **arguments) {
                               {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &m},
                               {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &n},
                               {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &k},
+                              KERNEL_OPTIONS(common),
                               COMMON_OPTIONS(common),
                               {.name = NULL}};
     const char *words[16];
@@ -187,6 +188,7 @@ static int run(int count, char **arguments) {
     bench_start = bench_now();
     if (!options_read(&command_bench, options, count, arguments, words, &word_count, 16, &status))
         return status;
+    if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
     bool training = !strcmp(mode, "train");
     if (!training && strcmp(mode, "infer"))
         return command_misuse("--mode is '%s'; expected train or infer", mode);

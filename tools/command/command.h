@@ -43,8 +43,9 @@ bool options_read(const command *command, const option *options, int count, char
 /* ---- what most commands take (common.c) ----------------------------------------------------- */
 
 typedef struct common_options {
-    const char *device, *cache;
-    bool json, quiet, verbose, no_cache;
+    const char *device, *cache, *kind;
+    uint64_t width;
+    bool json, quiet, verbose, no_cache, wide_indices;
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
@@ -59,10 +60,23 @@ typedef struct common_options {
         "verbose", OPTION_FLAG, NULL, "say what is done on the way", &(common).verbose                       \
     }
 
+/* And of those that are about kernels. */
+#define KERNEL_OPTIONS(common)                                                                               \
+    {"kind", OPTION_TEXT, "KIND", "force a set of kernels: wide (vectors) or many (threads)",                \
+     &(common).kind},                                                                                        \
+        {"width", OPTION_COUNT, "N", "force 4, 8 or 16 lanes on wide kernels (else the device's)",           \
+         &(common).width},                                                                                   \
+    {                                                                                                        \
+        "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
+            &(common).wide_indices                                                                           \
+    }
+
 /* Says "koine: …" on the standard error and answers EXIT_FAILED. */
 int command_fail(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* The same, and answers EXIT_USAGE. */
 int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* EXIT_DONE, or says which of the KERNEL_OPTIONS makes no sense and answers EXIT_USAGE. */
+int kernel_options_check(const common_options *common);
 /* Fills in parameters from options and the environment; texts live as long as the program. */
 void context_params_from(const common_options *common, kn_context_params *params);
 /* Opens the device, or says why not and answers NULL. */

@@ -36,9 +36,20 @@ static void write_log(void *user, kn_log_level level, const char *message) {
     fprintf(stderr, "koine: %s%s\n", level == KN_LOG_WARNING ? "warning: " : "", message);
 }
 
+int kernel_options_check(const common_options *common) {
+    if (common->kind && strcmp(common->kind, "wide") && strcmp(common->kind, "many"))
+        return command_misuse("--kind is '%s'; expected wide or many", common->kind);
+    if (common->width && common->width != 4 && common->width != 8 && common->width != 16)
+        return command_misuse("--width is %llu; expected 4, 8 or 16", (unsigned long long)common->width);
+    return EXIT_DONE;
+}
+
 void context_params_from(const common_options *common, kn_context_params *params) {
     static char cache[1024];
     kn_context_params_init(params);
+    params->kind = !common->kind ? 0 : !strcmp(common->kind, "wide") ? 1 : 2;
+    params->vector_width = (int)common->width;
+    params->wide_indices = common->wide_indices;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
     params->device = common->device ? common->device : getenv("KOINE_DEVICE");
     params->kernel_folder = getenv("KOINE_KERNEL_DIR");

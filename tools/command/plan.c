@@ -79,12 +79,14 @@ static int run(int count, char **arguments) {
     uint64_t batch = 64;
     const option options[] = {{"batch", OPTION_COUNT, "N", "samples at a time (64)", &batch},
                               {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
+                              KERNEL_OPTIONS(common),
                               COMMON_OPTIONS(common),
                               {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
+    if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
     if (!batch || batch > INT32_MAX)

@@ -43,12 +43,14 @@ static int run(int count, char **arguments) {
         {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
         {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
         {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
+        KERNEL_OPTIONS(common),
         COMMON_OPTIONS(common),
         {.name = NULL}};
     const char *words[1];
     int word_count, status, passed = 0, failed = 0;
     if (!options_read(&command_verify, options, count, arguments, words, &word_count, 0, &status))
         return status;
+    if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
     params.thoroughness = smallest ? 2 : one ? 1 : 0;
     params.user = &state;
     params.report = report;
