@@ -214,6 +214,65 @@ static void runs_allocate_nothing(void **state) {
     kn_session_destroy(&session);
 }
 
+/* The first device that there is, for a program that brings its own context. */
+static cl_device_id any_device(void) {
+    cl_platform_id platforms[8];
+    cl_uint count = 0;
+    cl_device_id device = NULL;
+    clGetPlatformIDs(8, platforms, &count);
+    for (cl_uint i = 0; i < count && i < 8 && !device; i++)
+        clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 1, &device, NULL);
+    return device;
+}
+
+/* Drivers keep a queue's last command, with all that it refers to, for a while: so the guest works a little
+ * on its own before it counts. */
+static void count_references(cl_context context, cl_command_queue queue, cl_uint counts[2]) {
+    cl_int zero = 0, code;
+    cl_mem memory = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof zero, NULL, &code);
+    assert_int_equal(clEnqueueWriteBuffer(queue, memory, CL_TRUE, 0, sizeof zero, &zero, 0, NULL, NULL),
+                     CL_SUCCESS);
+    clFinish(queue);
+    clReleaseMemObject(memory);
+    clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof counts[0], &counts[0], NULL);
+    clGetCommandQueueInfo(queue, CL_QUEUE_REFERENCE_COUNT, sizeof counts[1], &counts[1], NULL);
+}
+
+static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
+    (void)state;
+    cl_int code;
+    cl_device_id device = any_device();
+    assert_non_null(device);
+    cl_context given = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    cl_command_queue queue = clCreateCommandQueue(given, device, 0, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    cl_uint before[2], after[2];
+    count_references(given, queue, before);
+    kn_context_params params = test_params();
+    kn_context *context = kn_context_create_opencl(&params, given, device, queue);
+    if (kn_context_status(context)) fail_msg("%s", kn_context_error(context));
+    adder made = adder_make("7");
+    kn_session *session = adder_session(context, &made);
+    float x[7] = {1, 2, 3, 4, 5, 6, 7}, total[7];
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetch = {"total", total, sizeof total};
+    for (int run = 1; run <= 6; run++)
+        session_good(session, kn_session_run(session, &feed, 1, &fetch, run % 2 ? 0 : 1));
+    for (int i = 0; i < 7; i++)
+        assert_true(total[i] == 6 * x[i]);
+    kn_session_destroy(&session);
+    kn_context_destroy(&context);
+    /* Some let go of it in a thread of their own. */
+    double start = kn_clock();
+    do
+        count_references(given, queue, after);
+    while (kn_clock() - start < 5 && memcmp(after, before, sizeof after));
+    assert_int_equal(after[0], before[0]);
+    assert_int_equal(after[1], before[1]);
+    clReleaseCommandQueue(queue);
+    clReleaseContext(given);
+}
+
 int test_running(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_is_written_once_a_run),
@@ -223,6 +282,7 @@ int test_running(void) {
         cmocka_unit_test(scalars_change_in_the_order_of_the_runs),
         cmocka_unit_test(only_scalars_are_set_as_scalars),
         cmocka_unit_test(runs_allocate_nothing),
+        cmocka_unit_test(a_callers_queue_is_used_and_left_as_it_was),
     };
     return cmocka_run_group_tests(tests, open_shared, close_shared);
 }
