@@ -79,7 +79,7 @@ typedef struct kn_fit_result {
     kn_fit_end end;
     uint64_t step, epoch; /* steps done by the trainer; epochs begun */
     double loss;          /* of the last step; NaN if there was none */
-    kn_score validation;  /* of the last judging; samples 0 if there was none */
+    kn_score validation;  /* of the weights as they are now; samples 0 if they were not judged: stopped amid an epoch */
     double samples_per_s; /* over the whole call, validation left out */
     double data_seconds;  /* waited for the data set */
     char message[600];    /* what went wrong, or what find_not_finite found */

@@ -195,8 +195,10 @@ static kn_status run(fit_run *fitting) {
         judged = true;
         epoch++;
     }
-    /* A training that ends within an epoch is judged where it ends. */
-    if (status == KN_OK && !judged) {
+    /* A training that ends within an epoch is judged where it ends, unless somebody is waiting for it to stop. */
+    if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
+        fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
+    } else if (!judged) {
         bool ignored = false;
         kn_fit_end end = fitting->result->end;
         status = end_epoch(fitting, epoch, &ignored);
