@@ -92,9 +92,11 @@ static int trainer_params_from(const train_options *options, uint64_t total_step
     static const char *const schedules[] = {"constant", "step", "cosine"};
     static const char *const maths[] = {"exact", "fast"};
     int optimizer = 0, schedule = 0, math = 0, status;
+    /* Where the end is known the rate falls towards it. */
+    const char *word = options->schedule ? options->schedule : total_steps ? "cosine" : "constant";
     kn_trainer_params_init(params);
     if ((status = choose("optimizer", options->optimizer, optimizers, 3, &optimizer)) ||
-        (status = choose("schedule", options->schedule, schedules, 3, &schedule)) ||
+        (status = choose("schedule", word, schedules, 3, &schedule)) ||
         (status = choose("math", options->math, maths, 2, &math)))
         return status;
     params->optimizer = (kn_optimizer)optimizer;
@@ -284,8 +286,7 @@ done:
 
 static int run(int count, char **arguments) {
     train_options own = {.data = NULL,
-                         .optimizer = "sgd",
-                         .schedule = "constant",
+                         .optimizer = "adam",
                          .math = "fast",
                          .batch = 64,
                          .momentum = 0.9,
@@ -300,12 +301,12 @@ static int run(int count, char **arguments) {
         {"batch", OPTION_COUNT, "N", "samples in one update (64)", &own.batch},
         {"validation", OPTION_NUMBER, "F",
          "set aside this share of the data to judge by (else its own test part)", &own.validation},
-        {"optimizer", OPTION_TEXT, "NAME", "sgd, adam or adamw (sgd)", &own.optimizer},
-        {"lr", OPTION_NUMBER, "RATE", "learning rate (0.01; 0.001 for adam and adamw)", &own.rate},
+        {"optimizer", OPTION_TEXT, "NAME", "sgd, adam or adamw (adam)", &own.optimizer},
+        {"lr", OPTION_NUMBER, "RATE", "learning rate (0.001; 0.01 for sgd)", &own.rate},
         {"momentum", OPTION_NUMBER, "M", "of sgd (0.9)", &own.momentum},
         {"nesterov", OPTION_FLAG, NULL, "look ahead along the momentum", &own.nesterov},
         {"weight-decay", OPTION_NUMBER, "W", "pull weights towards 0 (0)", &own.decay},
-        {"schedule", OPTION_TEXT, "NAME", "of the learning rate: constant, step or cosine (constant)",
+        {"schedule", OPTION_TEXT, "NAME", "of the learning rate: constant, step or cosine (cosine, if the end is known)",
          &own.schedule},
         {"warmup", OPTION_COUNT, "N", "steps over which the rate rises to its full height (0)", &own.warmup},
         {"step-every", OPTION_COUNT, "N", "with --schedule step: steps between two falls", &own.step_every},
