@@ -1,0 +1,398 @@
+/* Layers and what goes with them: names and shapes of parameters, how these begin, windows and padding, batch norm's
+ * two lives, and mistakes that a newcomer must understand. */
+#include "ops_tests.h"
+
+#include <math.h>
+#include <string.h>
+
+static kn_graph *graph;
+static kn_value *images, *rows;
+
+static int begin(void **state) {
+    (void)state;
+    graph = kn_graph_create(NULL);
+    images = kn_input(graph, "images", KN_FLOAT32, "batch,6,9,8");
+    rows = kn_input(graph, "rows", KN_FLOAT32, "batch,20");
+    return kn_value_failed(images) || kn_value_failed(rows);
+}
+
+static int end(void **state) {
+    (void)state;
+    kn_graph_destroy(&graph);
+    return 0;
+}
+
+static void shape_is(kn_value *value, const char *shape) {
+    char text[128];
+    if (kn_value_failed(value)) fail_msg("%s: %s", shape, kn_graph_error(graph));
+    kn_value_shape_text(value, text, sizeof text);
+    assert_string_equal(text, shape);
+}
+
+static kn_value *state_is(const char *name, const char *shape, kn_state_role role, kn_initializer_kind kind,
+                          double value) {
+    kn_value *state = kn_graph_find(graph, name);
+    if (!state) fail_msg("there is no '%s'", name);
+    assert_int_equal(state->kind, KN_VALUE_STATE);
+    assert_int_equal(state->role, role);
+    assert_int_equal(state->initializer.kind, kind);
+    if (!(fabs(state->initializer.value - value) <= 1e-15))
+        fail_msg("%s begins with %.17g; expected %.17g", name, state->initializer.value, value);
+    shape_is(state, shape);
+    return state;
+}
+
+static void parameter_is(const char *name, const char *shape, double bound) {
+    state_is(name, shape, KN_STATE_PARAMETER, KN_INITIALIZE_UNIFORM, bound);
+}
+
+/* ---- linear --------------------------------------------------------------------------------------- */
+
+static void linear_layers(void **state) {
+    (void)state;
+    kn_value *first = kn_linear(rows, 7, NULL), *second = kn_linear(first, 3, NULL);
+    shape_is(first, "batch,7");
+    shape_is(second, "batch,3");
+    assert_string_equal(kn_value_name(first), "linear1");
+    assert_string_equal(kn_value_name(second), "linear2");
+    parameter_is("linear1.weight", "7,20", 1 / sqrt(20));
+    parameter_is("linear1.bias", "7", 1 / sqrt(20));
+    parameter_is("linear2.weight", "3,7", 1 / sqrt(7));
+    /* The bias is added behind the product, where an epilogue can take it. */
+    assert_string_equal(first->producer->operator->name, "add");
+    assert_string_equal(first->producer->inputs[0]->producer->operator->name, "matmul");
+}
+
+static void linear_parameters(void **state) {
+    (void)state;
+    const kn_initializer normal = {KN_INITIALIZE_NORMAL, 0.25};
+    kn_linear_params params = {.size = sizeof params, .name = "head", .no_bias = true, .weight = &normal};
+    kn_scope_begin(graph, "top");
+    kn_value *y = kn_linear(rows, 5, &params);
+    kn_scope_end(graph);
+    assert_string_equal(kn_value_name(y), "top.head");
+    state_is("top.head.weight", "5,20", KN_STATE_PARAMETER, KN_INITIALIZE_NORMAL, 0.25);
+    assert_null(kn_graph_find(graph, "top.head.bias"));
+    assert_string_equal(y->producer->operator->name, "matmul");
+    /* More leading dimensions need no view. */
+    shape_is(kn_linear(kn_input(graph, "text", KN_FLOAT32, "batch,length,4"), 2, NULL), "batch,length,2");
+}
+
+/* A program built against an older struct has less of it. */
+static void shorter_structs(void **state) {
+    (void)state;
+    kn_linear_params params = {.size = offsetof(kn_linear_params, no_bias), .name = "short", .no_bias = true};
+    shape_is(kn_linear(rows, 5, &params), "batch,5");
+    assert_non_null(kn_graph_find(graph, "short.bias"));
+}
+
+/* ---- conv ------------------------------------------------------------------------------------------- */
+
+static void conv_layers(void **state) {
+    (void)state;
+    kn_value *y = kn_conv(images, 4, 3, 0, NULL);
+    shape_is(y, "batch,4,7,6");
+    assert_string_equal(kn_value_name(y), "conv1");
+    parameter_is("conv1.weight", "4,6,3,3", 1 / sqrt(54));
+    parameter_is("conv1.bias", "4", 1 / sqrt(54));
+    kn_conv_params params = {.size = sizeof params, .name = "wide", .groups = 2, .no_bias = true};
+    shape_is(kn_conv(images, 4, 1, 5, &params), "batch,4,9,4");
+    parameter_is("wide.weight", "4,3,1,5", 1 / sqrt(15));
+    assert_null(kn_graph_find(graph, "wide.bias"));
+}
+
+static void windows(void **state) {
+    (void)state;
+    const struct {
+        kn_conv_params params;
+        const char *shape;
+    } cases[] = {
+        {{.padding = {1}}, "batch,4,9,8"},
+        {{.padding = {1, 2}}, "batch,4,9,10"},
+        {{.padding = {0, 1, 2, 0}}, "batch,4,9,7"},
+        {{.stride = {2}}, "batch,4,4,3"},
+        {{.stride = {3, 1}}, "batch,4,3,6"},
+        {{.dilation = {3}}, "batch,4,3,2"},
+        {{.dilation = {1, 2}}, "batch,4,7,4"},
+        {{.same = true}, "batch,4,9,8"},
+        {{.same = true, .stride = {2}}, "batch,4,5,4"},
+        {{.same = true, .stride = {4, 3}, .dilation = {2}}, "batch,4,3,3"},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        kn_conv_params params = cases[i].params;
+        params.size = sizeof params;
+        shape_is(kn_conv(images, 4, 3, 0, &params), cases[i].shape);
+    }
+    /* `same` puts the odd line behind. */
+    kn_conv_params params = {.size = sizeof params, .same = true, .no_bias = true};
+    const kn_attribute_value *padding =
+        kn_attribute_of(kn_conv(images, 4, 2, 3, &params)->producer, "padding");
+    const kn_dim expected[4] = {0, 1, 1, 1};
+    assert_memory_equal(padding->list, expected, sizeof expected);
+    /* Sizes may be symbols. */
+    kn_value *open = kn_input(graph, "open", KN_FLOAT32, "batch,3,height,width");
+    shape_is(kn_conv(open, 4, 3, 0, NULL), "batch,4,height-2,width-2");
+}
+
+static void filters_of_the_caller(void **state) {
+    (void)state;
+    kn_value *filters = kn_input(graph, "filters", KN_FLOAT32, "5,6,3,3"),
+             *bias = kn_input(graph, "bias", KN_FLOAT32, "5");
+    kn_conv_params params = {.size = sizeof params, .stride = {2}};
+    kn_value *y = kn_conv2d(images, filters, bias, &params);
+    shape_is(y, "batch,5,4,3");
+    assert_string_equal(y->producer->operator->name, "add");
+    assert_string_equal(kn_conv2d(images, filters, NULL, NULL)->producer->operator->name, "conv2d");
+}
+
+/* ---- pooling ------------------------------------------------------------------------------------------- */
+
+static void pools(void **state) {
+    (void)state;
+    shape_is(kn_max_pool(images, 2, NULL), "batch,6,4,4");
+    kn_pool_params params = {.size = sizeof params, .window = {3, 2}, .stride = {1}, .padding = {1}};
+    kn_value *y = kn_average_pool(images, 2, &params);
+    shape_is(y, "batch,6,9,9");
+    assert_int_equal(kn_attribute_of(y->producer, "skip_padding")->integer, 0);
+    params.skip_padding = true;
+    assert_int_equal(kn_attribute_of(kn_average_pool(images, 2, &params)->producer, "skip_padding")->integer,
+                     1);
+    shape_is(kn_global_average_pool(images), "batch,6,1,1");
+    /* Places in small windows are bytes. */
+    kn_value *small = kn_max_pool(images, 2, NULL);
+    assert_int_equal(small->producer->outputs[1]->shape.dtype, KN_UINT8);
+    kn_value *large = kn_max_pool(kn_input(graph, "large", KN_FLOAT32, "1,1,40,40"), 17, NULL);
+    assert_int_equal(large->producer->outputs[1]->shape.dtype, KN_INT32);
+}
+
+/* ---- batch norm ----------------------------------------------------------------------------------------- */
+
+static kn_graph *bind(kn_value *value, bool training, kn_value **result) {
+    kn_graph *bound = NULL;
+    kn_error error = {0};
+    kn_binding batch = {"batch", 3};
+    kn_bind_request request = {.bindings = &batch, .binding_count = 1, .training = training};
+    if (kn_graph_bind(graph, &value, 1, &request, &bound, result, &error)) fail_msg("%s", error.text);
+    return bound;
+}
+
+static int count_rows(const kn_graph *bound, const char *row) {
+    int count = 0;
+    for (size_t i = 0; i < bound->node_count; i++)
+        count += !strcmp(bound->nodes[i]->operator->name, row);
+    return count;
+}
+
+static void batch_norm_lives_twice(void **state) {
+    (void)state;
+    kn_value *y = kn_batch_norm(images, NULL), *result;
+    shape_is(y, "batch,6,9,8");
+    assert_string_equal(kn_value_name(y), "batchnorm1");
+    state_is("batchnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 1);
+    state_is("batchnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 0);
+    assert_non_null(
+        state_is("batchnorm1.running_mean", "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 0)->assign);
+    assert_non_null(
+        state_is("batchnorm1.running_var", "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 1)->assign);
+    kn_graph *bound = bind(y, true, &result);
+    assert_string_equal(result->producer->operator->name, "batch_norm");
+    assert_int_equal(count_rows(bound, "assign"), 2);
+    kn_graph_destroy(&bound);
+    /* Outside training nothing is written, and all that is left are pointwise operators, which fuse. */
+    bound = bind(y, false, &result);
+    assert_int_equal(count_rows(bound, "batch_norm") + count_rows(bound, "assign"), 0);
+    for (size_t i = 0; i < bound->node_count; i++) {
+        kn_operator_class class = bound->nodes[i]->operator->class;
+        assert_true(class == KN_CLASS_POINTWISE || class == KN_CLASS_VIEW);
+    }
+    kn_graph_destroy(&bound);
+}
+
+/* The running statistics, and their epsilon and momentum, as a person would work them out. */
+static void batch_norm_by_hand(void **state) {
+    (void)state;
+    const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): channels 1 2 6 and 10 20 60 */
+    kn_batch_norm_params params;
+    kn_batch_norm_params_init(&params);
+    params.epsilon = 0.5;
+    params.momentum = 0.25;
+    kn_value *two = kn_input(graph, "two", KN_FLOAT32, "batch,2"), *result;
+    kn_graph *bound = bind(kn_batch_norm(two, &params), true, &result);
+    host_input given = {"two", x};
+    host_values values = host_compute(bound, &given, 1);
+    const kn_node *node = result->producer;
+    const double *y = values.numbers[result->id];
+    assert_true(fabs(y[0] - (1 - 3) / sqrt(14.0 / 3 + 0.5)) < 1e-12);
+    assert_true(fabs(y[5] - (60 - 30) / sqrt(1400.0 / 3 + 0.5)) < 1e-12);
+    const double *mean = values.numbers[node->outputs[3]->id],
+                 *variance = values.numbers[node->outputs[4]->id];
+    assert_true(fabs(mean[0] - 0.25 * 3) < 1e-12 && fabs(mean[1] - 0.25 * 30) < 1e-12);
+    assert_true(fabs(variance[0] - (0.75 + 0.25 * 7)) < 1e-12 &&
+                fabs(variance[1] - (0.75 + 0.25 * 700)) < 1e-12);
+    host_release(&values);
+    kn_graph_destroy(&bound);
+}
+
+/* ---- mistakes -------------------------------------------------------------------------------------------- */
+
+static void told(kn_value *value, kn_status status, const char *first, const char *second) {
+    assert_true(kn_value_failed(value));
+    assert_int_equal(kn_graph_status(graph), status);
+    if (!strstr(kn_graph_error(graph), first) || !strstr(kn_graph_error(graph), second))
+        fail_msg("\"%s\" tells neither \"%s\" nor \"%s\"", kn_graph_error(graph), first, second);
+    end(NULL);
+    begin(NULL);
+}
+
+static void mistakes(void **state) {
+    (void)state;
+    told(kn_linear(rows, 0, NULL), KN_ERROR_ARGUMENT, "linear linear1", "0 units");
+    told(kn_linear(kn_input(graph, "one", KN_FLOAT32, "20"), 3, NULL), KN_ERROR_SHAPE, "float32 (20)",
+         "flatten");
+    told(kn_linear(kn_input(graph, "open", KN_FLOAT32, "20,n"), 3, NULL), KN_ERROR_SHAPE, "(20,n)", "inputs");
+    told(kn_matmul(rows, rows, false, false), KN_ERROR_SHAPE, "(batch,20)", "rows of b");
+    told(kn_matmul(rows, kn_input(graph, "ints", KN_INT32, "20,3"), false, false), KN_ERROR_DTYPE,
+         "int32 (20,3)", "cast");
+    told(kn_matmul(kn_input(graph, "a", KN_FLOAT32, "2,3,4"), kn_input(graph, "b", KN_FLOAT32, "3,4,5"),
+                   false, false),
+         KN_ERROR_SHAPE, "(2,3,4)", "before the last two");
+    told(kn_conv(rows, 3, 3, 0, NULL), KN_ERROR_SHAPE, "conv conv1", "(N,C,H,W)");
+    told(kn_conv(images, 3, 0, 0, NULL), KN_ERROR_ARGUMENT, "conv1", "0x0");
+    kn_conv_params groups = {.size = sizeof groups, .groups = 4};
+    told(kn_conv(images, 8, 3, 0, &groups), KN_ERROR_ARGUMENT, "4 groups", "multiples");
+    told(kn_conv(images, 3, 11, 0, NULL), KN_ERROR_SHAPE, "(batch,6,9,8)", "height with padding is 9");
+    kn_conv_params negative = {.size = sizeof negative, .padding = {-1}};
+    told(kn_conv(images, 3, 3, 0, &negative), KN_ERROR_ARGUMENT, "padding", "at least 0");
+    kn_conv_params backwards = {.size = sizeof backwards, .stride = {-2}};
+    told(kn_conv(images, 3, 3, 0, &backwards), KN_ERROR_ARGUMENT, "stride", "at least 1");
+    told(kn_max_pool(rows, 2, NULL), KN_ERROR_SHAPE, "(batch,20)", "(N,C,H,W)");
+    told(kn_max_pool(images, 12, NULL), KN_ERROR_SHAPE, "(batch,6,9,8)", "12");
+    kn_pool_params outside = {.size = sizeof outside, .padding = {2}};
+    told(kn_average_pool(images, 2, &outside), KN_ERROR_ARGUMENT, "padding 2", "outside the image");
+    told(kn_global_average_pool(rows), KN_ERROR_SHAPE, "(batch,20)", "(N,C,H,W)");
+    told(kn_batch_norm(kn_input(graph, "flat", KN_FLOAT32, "7"), NULL), KN_ERROR_SHAPE, "batchnorm1",
+         "(N,C,...)");
+    kn_batch_norm_params unlikely = {.size = sizeof unlikely, .momentum = 1.5};
+    told(kn_batch_norm(rows, &unlikely), KN_ERROR_ARGUMENT, "momentum", "0 to 1");
+}
+
+/* ---- ways to compute --------------------------------------------------------------------------------------- */
+
+static void lowered_as(kn_value *value, const char *variant, const kn_target *target, kn_emitter *emitter,
+                       kn_arena *arena, const kn_host *host) {
+    kn_value *result;
+    kn_error error = {0};
+    kn_graph *bound = bind(value, true, &result);
+    const kn_node *node = result->producer;
+    kn_arena_init(arena, host);
+    kn_emitter_init(emitter, arena, host, target, &error);
+    kn_lowering lowering = {
+        .target = target, .node = node, .emitter = emitter, .result = result, .error = &error};
+    bool found = false;
+    for (int i = 0; i < node->operator->variant_count; i++)
+        if (!strcmp(node->operator->variants[i].name, variant)) {
+            found = true;
+            if (node->operator->variants[i].lower(&lowering)) fail_msg("%s: %s", variant, error.text);
+        }
+    assert_true(found);
+    kn_graph_destroy(&bound);
+}
+
+/* Groups fit the device, whatever it takes; a long sum with few tiles is split and joined by a second launch. */
+static void tiles_fit(void **state) {
+    (void)state;
+    kn_host host = kn_host_defaults();
+    kn_arena arena;
+    kn_emitter emitter;
+    kn_value *a = kn_input(graph, "a", KN_FLOAT32, "10,5000"),
+             *b = kn_input(graph, "b", KN_FLOAT32, "5000,9");
+    kn_value *y = kn_matmul(a, b, false, false);
+    for (size_t items = 1; items <= 1024; items *= 4) {
+        kn_target target = {
+            .vector_width = 1, .compute_units = 2, .work_group_items = items, .local_bytes = 32768};
+        lowered_as(y, "tiled", &target, &emitter, &arena, &host);
+        assert_int_equal(emitter.step_count, 2);
+        assert_string_equal(emitter.steps[0]->kernel, "kn_matmul");
+        assert_string_equal(emitter.steps[1]->kernel, "kn_sum_parts");
+        assert_string_equal(emitter.steps[0]->prelude, emitter.steps[1]->prelude);
+        assert_true(emitter.steps[0]->local[0] <= items);
+        assert_int_equal(emitter.scratch_count, 1);
+        kn_emitter_finish(&emitter);
+        kn_arena_finish(&arena);
+    }
+}
+
+/* The variant that a target takes first. */
+static const char *taken(kn_value *value, const kn_target *target) {
+    kn_value *result;
+    kn_graph *bound = bind(value, true, &result);
+    const kn_node *node = result->producer;
+    const char *name = "";
+    for (int i = 0; i < node->operator->variant_count && !name[0]; i++)
+        if (!node->operator->variants[i].accepts || node->operator->variants[i].accepts(target, node))
+            name = node->operator->variants[i].name;
+    kn_graph_destroy(&bound);
+    return name;
+}
+
+/* On wide-vector devices images of whole blocks stay blocked, and sums over them read them so. */
+static void what_targets_take(void **state) {
+    (void)state;
+    kn_target wide = {.wide_vector = true,
+                      .vector_width = 8,
+                      .compute_units = 2,
+                      .work_group_items = 1024,
+                      .local_bytes = 32768};
+    kn_target many = {.vector_width = 4, .compute_units = 2, .work_group_items = 64, .local_bytes = 32768};
+    kn_value *first = kn_conv(images, 16, 3, 0, NULL), *second = kn_conv(kn_relu(first), 24, 1, 0, NULL);
+    kn_value *odd = kn_conv(first, 5, 1, 0, NULL);
+    assert_string_equal(taken(first->producer->inputs[0], &wide), "wide_first");
+    assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
+    assert_string_equal(taken(odd->producer->inputs[0], &wide), "implicit");
+    assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
+    assert_string_equal(taken(kn_sum(kn_relu(second), "0,2,3", false), &wide), "blocked");
+    assert_string_equal(taken(kn_global_average_pool(kn_max_pool(second, 2, NULL)), &wide), "blocked");
+    assert_string_equal(taken(kn_sum(second, "0,1,2,3", false), &wide), "wide");
+    assert_string_equal(taken(kn_sum(odd, "0,2,3", false), &wide), "wide");
+    assert_string_equal(taken(kn_sum(images, "0,2,3", false), &wide), "wide");
+    assert_string_equal(taken(kn_sum(second, "0,2,3", false), &many), "tree");
+    assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "wide");
+    assert_string_equal(taken(kn_matmul(rows, rows, false, true), &many), "tiled");
+    wide.vector_width = 2;
+    assert_string_equal(taken(second->producer->inputs[0], &wide), "implicit");
+    assert_string_equal(taken(kn_matmul(rows, rows, false, true), &wide), "tiled");
+}
+
+/* Nobody reads the places of maxima in this graph, so that none are written. */
+static void places_nobody_reads(void **state) {
+    (void)state;
+    kn_host host = kn_host_defaults();
+    kn_arena arena;
+    kn_emitter emitter;
+    kn_target target = {.vector_width = 4, .compute_units = 2, .work_group_items = 64, .local_bytes = 32768};
+    lowered_as(kn_max_pool(images, 2, NULL), "window", &target, &emitter, &arena, &host);
+    assert_int_equal(emitter.step_count, 1);
+    assert_int_equal(emitter.steps[0]->arguments[2].kind, KN_ARGUMENT_VALUE);
+    assert_null(emitter.steps[0]->arguments[2].value);
+    kn_emitter_finish(&emitter);
+    kn_arena_finish(&arena);
+}
+
+int test_layers(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(linear_layers, begin, end),
+        cmocka_unit_test_setup_teardown(linear_parameters, begin, end),
+        cmocka_unit_test_setup_teardown(shorter_structs, begin, end),
+        cmocka_unit_test_setup_teardown(conv_layers, begin, end),
+        cmocka_unit_test_setup_teardown(windows, begin, end),
+        cmocka_unit_test_setup_teardown(filters_of_the_caller, begin, end),
+        cmocka_unit_test_setup_teardown(pools, begin, end),
+        cmocka_unit_test_setup_teardown(batch_norm_lives_twice, begin, end),
+        cmocka_unit_test_setup_teardown(batch_norm_by_hand, begin, end),
+        cmocka_unit_test_setup_teardown(mistakes, begin, end),
+        cmocka_unit_test_setup_teardown(tiles_fit, begin, end),
+        cmocka_unit_test_setup_teardown(what_targets_take, begin, end),
+        cmocka_unit_test_setup_teardown(places_nobody_reads, begin, end),
+    };
+    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
+}
