@@ -52,8 +52,8 @@ KN_API kn_status kn_trainer_status(const kn_trainer *trainer);
 /* What went wrong last; "" if nothing. Valid until the next call on this trainer. */
 KN_API const char *kn_trainer_error(const kn_trainer *trainer);
 
-/* One update from `count` samples: binds the symbol "batch" to count. loss NULL: does not wait; otherwise
- * the loss of this step (before its update) in *loss. Feed data may be changed when this returns. */
+/* One update from `count` samples: binds the symbol "batch", where the graph has it, to count. loss NULL: does not
+ * wait; otherwise the loss of this step (before its update) in *loss. Feed data may be changed when this returns. */
 KN_API kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count, double *loss);
 /* The same, fetching the extra values by name as well. */
 KN_API kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,

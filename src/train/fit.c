@@ -25,7 +25,7 @@ static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
     kn_fetch fetches[2] = {{judging->loss, &loss, sizeof loss},
                            {judging->accuracy, &accuracy, sizeof accuracy}};
     kn_status status = kn_session_bind(judging->session, "batch", (int64_t)batch->count);
-    if (status == KN_OK)
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* sizes may be numbers */
         status = kn_session_run(judging->session, batch->feeds, batch->feed_count, fetches,
                                 judging->accuracy ? 2 : 1);
     if (status != KN_OK) return status;
@@ -37,8 +37,9 @@ static kn_status judge_batch(judge_run *judging, const kn_batch *batch) {
 
 kn_status kn_evaluate(kn_session *session, const kn_dataset *dataset, uint64_t batch, const char *loss,
                       const char *accuracy, kn_score *score) {
-    kn_status status = kn_session_status(session);
-    if (status == KN_OK) status = kn_dataset_status(dataset);
+    if (!session) return KN_ERROR_MEMORY;
+    if (!loss || !score) return KN_ERROR_ARGUMENT;
+    kn_status status = kn_dataset_status(dataset);
     if (status != KN_OK) return status;
     double start = kn_clock();
     kn_loader_params params = {.size = sizeof params, .batch = batch, .no_shuffle = true};

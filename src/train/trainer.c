@@ -144,11 +144,13 @@ static kn_status fail_from(kn_trainer *trainer, kn_session *session, kn_status s
     return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_session_error(session));
 }
 
+/* Graphs whose sizes are all numbers have no batch to bind: they train too. */
 static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t count) {
     if (count <= 0)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "a step of %lld samples; expected at least one",
                        (long long)count);
-    return fail_from(trainer, session, kn_session_bind(session, "batch", count));
+    kn_status status = kn_session_bind(session, "batch", count);
+    return status == KN_ERROR_NOT_FOUND ? KN_OK : fail_from(trainer, session, status);
 }
 
 static kn_status set_scalars(kn_trainer *trainer) {
