@@ -1,0 +1,315 @@
+/* The training loop on small arrays: where it ends, what it reports, and how it goes on. */
+#include "train_tests.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BATCH = 12, BATCHES = 4, LAST = 4 }; /* 40 samples: 12, 12, 12 and 4 */
+
+typedef struct fitting {
+    small_net net;
+    kn_trainer *trainer;
+    kn_session *judge;
+    kn_dataset *data;
+    kn_fit_params params;
+    kn_fit_result result;
+    /* What the callbacks saw. */
+    int steps, epochs, stop_at_step, stop_at_epoch;
+    uint64_t samples, last_count;
+    double loss_sum, rates[64];
+    bool best[16];
+} fitting;
+
+static bool on_step(void *user, const kn_fit_step *step) {
+    fitting *seen = user;
+    seen->rates[seen->steps % 64] = step->rate;
+    seen->steps++;
+    seen->samples += step->samples;
+    seen->last_count = step->samples;
+    seen->loss_sum += step->loss * (double)step->samples;
+    assert_true(step->batches > 0 && step->batch >= 1 && step->batch <= step->batches);
+    assert_true(step->epoch == 1 + (step->step - 1) / step->batches);
+    assert_true(step->seconds >= 0 && step->samples_per_s > 0);
+    return seen->steps != seen->stop_at_step;
+}
+
+static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
+    fitting *seen = user;
+    if (seen->epochs < 16) seen->best[seen->epochs] = epoch->best;
+    seen->epochs++;
+    return seen->epochs != seen->stop_at_epoch;
+}
+
+static kn_dataset *dataset_of(const float *x, const int32_t *y, uint64_t count) {
+    const kn_dataset_array arrays[] = {
+        {"x", {KN_FLOAT32, 1, {INPUTS}}, x, count * INPUTS * sizeof(float), KN_FLOAT32, 0},
+        {"y", {KN_INT32, 0, {0}}, y, count * sizeof(int32_t), KN_INT32, 0},
+    };
+    kn_dataset *data = kn_dataset_from_arrays(NULL, count, arrays, 2, CLASSES);
+    if (kn_dataset_status(data)) fail_msg("%s", kn_dataset_error(data));
+    return data;
+}
+
+static void begin(fitting *fit, kn_context *context, const kn_trainer_params *params) {
+    *fit = (fitting){.net = net_make(), .result = KN_FIT_RESULT_DEFAULTS};
+    fit->trainer = trainer_make(context, fit->net.loss.value, params);
+    fit->data = dataset_of(&sample_x[0][0], sample_y, SAMPLES);
+    kn_value *values[] = {fit->net.loss.value, fit->net.loss.accuracy};
+    kn_session_params session;
+    kn_session_params_init(&session);
+    session.states = kn_trainer_states(fit->trainer);
+    fit->judge = kn_session_create(context, values, 2, &session);
+    if (kn_session_status(fit->judge)) fail_msg("%s", kn_session_error(fit->judge));
+    kn_fit_params_init(&fit->params);
+    fit->params.batch = BATCH;
+    fit->params.seed = 3;
+    fit->params.validation = fit->data;
+    fit->params.judge = fit->judge;
+    fit->params.loss = kn_value_name(values[0]);
+    fit->params.accuracy = kn_value_name(values[1]);
+    fit->params.user = fit;
+    fit->params.on_step = on_step;
+    fit->params.on_epoch = on_epoch;
+}
+
+static void end(fitting *fit) {
+    kn_session_destroy(&fit->judge);
+    kn_trainer_destroy(&fit->trainer);
+    kn_dataset_destroy(&fit->data);
+    net_destroy(&fit->net);
+}
+
+static void run(fitting *fit, kn_status expected) {
+    kn_status status = kn_fit(fit->trainer, fit->data, &fit->params, &fit->result);
+    if (status != expected)
+        fail_msg("%s instead of %s: %s", kn_status_name(status), kn_status_name(expected),
+                 fit->result.message);
+}
+
+static void epochs_are_counted(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.epochs = 3;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.end, KN_FIT_DONE);
+    assert_int_equal(fit.result.step, 3 * BATCHES);
+    assert_int_equal(fit.result.epoch, 3);
+    assert_int_equal(fit.steps, 3 * BATCHES);
+    assert_int_equal(fit.epochs, 3);
+    assert_int_equal(fit.samples, 3 * SAMPLES);
+    assert_int_equal(fit.last_count, LAST);
+    assert_int_equal(fit.result.validation.samples, SAMPLES);
+    assert_true(isfinite(fit.result.loss) && fit.result.samples_per_s > 0);
+    assert_string_equal(fit.result.message, "");
+    /* More of it: the trainer has done them already. */
+    run(&fit, KN_OK);
+    assert_int_equal(fit.steps, 3 * BATCHES);
+    end(&fit);
+}
+
+static void it_learns(void **state) {
+    fitting fit;
+    kn_trainer_params params = adam();
+    params.learning_rate = 0.02;
+    begin(&fit, *state, &params);
+    fit.params.epochs = 30;
+    run(&fit, KN_OK);
+    if (!(fit.result.validation.accuracy >= 0.9 && fit.result.validation.loss < 0.5))
+        fail_msg("accuracy %g, loss %g", fit.result.validation.accuracy, fit.result.validation.loss);
+    end(&fit);
+}
+
+static void full_batches_alone(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.epochs = 2;
+    fit.params.drop_last = true;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.steps, 2 * (BATCHES - 1));
+    assert_int_equal(fit.last_count, BATCH);
+    /* Nothing but a partial batch: an error instead of an endless loop. */
+    fit.params.batch = SAMPLES + 1;
+    run(&fit, KN_ERROR_ARGUMENT);
+    assert_int_equal(fit.result.end, KN_FIT_FAILED);
+    assert_non_null(strstr(fit.result.message, "batch"));
+    end(&fit);
+}
+
+static void steps_are_of_the_trainer(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.steps = BATCHES + 2;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.end, KN_FIT_DONE);
+    assert_int_equal(fit.result.step, BATCHES + 2);
+    assert_int_equal(fit.result.epoch, 2);
+    /* The second epoch is not over, but judged. */
+    assert_int_equal(fit.epochs, 2);
+    assert_int_equal(fit.result.validation.samples, SAMPLES);
+    end(&fit);
+}
+
+static void seconds_end_it(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.seconds = 1e-9;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.end, KN_FIT_DONE);
+    assert_int_equal(fit.steps, 0);
+    assert_true(isnan(fit.result.loss));
+    fit.params.seconds = 0.2;
+    run(&fit, KN_OK);
+    assert_true(fit.steps > 0);
+    end(&fit);
+}
+
+static void callbacks_end_it(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.stop_at_step = 2;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.end, KN_FIT_STOPPED);
+    assert_int_equal(fit.result.step, 2);
+    fit.stop_at_step = 0;
+    fit.epochs = 0;
+    fit.stop_at_epoch = 2;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.end, KN_FIT_STOPPED);
+    assert_int_equal(fit.result.step, 2 * BATCHES);
+    end(&fit);
+}
+
+/* A learning rate of zero, and no statistics that move: no epoch is better than the first. */
+static void patience_ends_it(void **state) {
+    fitting fit;
+    kn_trainer_params params = adam();
+    begin(&fit, *state, &params);
+    kn_trainer_destroy(&fit.trainer);
+    kn_session_destroy(&fit.judge);
+    net_destroy(&fit.net);
+    fit.net.model = kn_model_parse("koine 1\ninput x 6\nlogits = linear 3\n", NULL);
+    fit.net.loss = (kn_model_loss)KN_MODEL_LOSS_DEFAULTS;
+    assert_int_equal(kn_model_add_loss(fit.net.model, NULL, &fit.net.loss), KN_OK);
+    params.learning_rate = 0;
+    fit.trainer = trainer_make(*state, fit.net.loss.value, &params);
+    kn_session_params session;
+    kn_session_params_init(&session);
+    session.states = kn_trainer_states(fit.trainer);
+    fit.judge = kn_session_create(*state, &fit.net.loss.value, 1, &session);
+    fit.params.judge = fit.judge;
+    fit.params.loss = kn_value_name(fit.net.loss.value);
+    fit.params.accuracy = NULL;
+    fit.params.patience = 2;
+    fit.params.epochs = 100;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.end, KN_FIT_PATIENCE);
+    assert_int_equal(fit.epochs, 3);
+    assert_true(fit.best[0] && !fit.best[1] && !fit.best[2]);
+    assert_true(isnan(fit.result.validation.accuracy));
+    end(&fit);
+}
+
+/* Any place, within an epoch or between two: the same order of samples, the same bits. */
+static void it_goes_on_where_it_was(void **state) {
+    fitting fit;
+    uint64_t hashes[3];
+    const uint64_t stops[] = {0, BATCHES, BATCHES + 1};
+    for (int i = 0; i < 3; i++) {
+        begin(&fit, *state, NULL);
+        fit.params.validation = NULL;
+        if (stops[i]) {
+            fit.params.steps = stops[i];
+            run(&fit, KN_OK);
+            assert_int_equal(fit.result.step, stops[i]);
+        }
+        fit.params.steps = 0;
+        fit.params.epochs = 3;
+        run(&fit, KN_OK);
+        assert_int_equal(fit.result.step, 3 * BATCHES);
+        assert_int_equal(fit.result.validation.samples, 0);
+        hashes[i] = states_hash(kn_trainer_states(fit.trainer));
+        end(&fit);
+    }
+    assert_true(hashes[0] == hashes[1]);
+    assert_true(hashes[0] == hashes[2]);
+    /* The order matters, so that the above says something. */
+    begin(&fit, *state, NULL);
+    fit.params.validation = NULL;
+    fit.params.no_shuffle = true;
+    fit.params.epochs = 3;
+    run(&fit, KN_OK);
+    assert_true(hashes[0] != states_hash(kn_trainer_states(fit.trainer)));
+    end(&fit);
+}
+
+static void not_finite_ends_it(void **state) {
+    static float x[SAMPLES][INPUTS];
+    fitting fit;
+    begin(&fit, *state, NULL);
+    memcpy(x, sample_x, sizeof x);
+    x[BATCH + 1][2] = NAN;
+    kn_dataset *data = dataset_of(&x[0][0], sample_y, SAMPLES);
+    fit.params.no_shuffle = true;
+    fit.params.find_not_finite = true;
+    fit.params.epochs = 2;
+    kn_status status = kn_fit(fit.trainer, data, &fit.params, &fit.result);
+    assert_int_equal(status, KN_ERROR_NOT_FINITE);
+    assert_int_equal(fit.result.end, KN_FIT_FAILED);
+    assert_int_equal(fit.result.step, 2);
+    if (!strstr(fit.result.message, "step 2") || !strstr(fit.result.message, "NaN"))
+        fail_msg("%s", fit.result.message);
+    kn_dataset_destroy(&data);
+    end(&fit);
+}
+
+static void judging_takes_every_sample(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.epochs = 1;
+    run(&fit, KN_OK);
+    kn_score scores[3];
+    const uint64_t batches[] = {SAMPLES, BATCH, 1};
+    for (int i = 0; i < 3; i++) {
+        scores[i] = (kn_score)KN_SCORE_DEFAULTS;
+        assert_int_equal(
+            kn_evaluate(fit.judge, fit.data, batches[i], fit.params.loss, fit.params.accuracy, &scores[i]),
+            KN_OK);
+        assert_int_equal(scores[i].samples, SAMPLES);
+        assert_true(fabs(scores[i].loss - scores[0].loss) <= 1e-6);
+        assert_true(fabs(scores[i].accuracy - scores[0].accuracy) <= 1e-6);
+    }
+    assert_true(fabs(fit.result.validation.loss - scores[0].loss) <= 1e-6);
+    end(&fit);
+}
+
+static void broken_parts_are_told(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.epochs = 1;
+    kn_dataset *missing = kn_dataset_open(NULL, "npy:/nowhere/x.npy,/nowhere/y.npy");
+    assert_true(kn_fit(fit.trainer, missing, &fit.params, &fit.result) != KN_OK);
+    assert_non_null(strstr(fit.result.message, "nowhere"));
+    kn_dataset_destroy(&missing);
+    fit.params.loss = "no such value";
+    assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_NOT_FOUND);
+    assert_non_null(strstr(fit.result.message, "no such value"));
+    fit.params.loss = kn_value_name(fit.net.loss.value);
+    fit.params.batch = 0;
+    assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_ARGUMENT);
+    fit.params.batch = BATCH;
+    fit.params.epochs = 2;
+    run(&fit, KN_OK);
+    end(&fit);
+}
+
+int test_fit(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(epochs_are_counted),    cmocka_unit_test(it_learns),
+        cmocka_unit_test(full_batches_alone),    cmocka_unit_test(steps_are_of_the_trainer),
+        cmocka_unit_test(seconds_end_it),        cmocka_unit_test(callbacks_end_it),
+        cmocka_unit_test(patience_ends_it),      cmocka_unit_test(it_goes_on_where_it_was),
+        cmocka_unit_test(not_finite_ends_it),    cmocka_unit_test(judging_takes_every_sample),
+        cmocka_unit_test(broken_parts_are_told),
+    };
+    return cmocka_run_group_tests_name("fitting", tests, device_setup, device_teardown);
+}

@@ -1,0 +1,92 @@
+/* A training that is saved and continued has the bits of one that was never stopped. */
+#include "train_tests.h"
+
+#include <string.h>
+
+enum { BATCH = 8 };
+
+/* Ten steps in one go. */
+static uint64_t straight(kn_context *context, const kn_trainer_params *params) {
+    small_net net = net_make();
+    kn_trainer *trainer = trainer_make(context, net.loss.value, params);
+    trainer_steps(trainer, BATCH, 10);
+    uint64_t hash = states_hash(kn_trainer_states(trainer));
+    kn_trainer_destroy(&trainer);
+    net_destroy(&net);
+    return hash;
+}
+
+/* Five, a file, and five more by another trainer with another seed for what is not in the file. */
+static uint64_t continued(kn_context *context, kn_trainer_params params, bool training, const char *path) {
+    small_net net = net_make();
+    kn_trainer *trainer = trainer_make(context, net.loss.value, &params);
+    trainer_steps(trainer, BATCH, 5);
+    kn_model_save_params save;
+    kn_model_save_params_init(&save);
+    save.training = training;
+    if (kn_model_save(net.model, path, kn_trainer_states(trainer), &save))
+        fail_msg("%s", kn_model_error(net.model));
+    kn_trainer_destroy(&trainer);
+    net_destroy(&net);
+
+    net = net_open(path);
+    trainer = trainer_make(context, net.loss.value, &params);
+    kn_model_load_params load;
+    kn_model_load_params_init(&load);
+    load.training = training;
+    int loaded = 0;
+    if (kn_model_load(net.model, NULL, kn_trainer_states(trainer), &load, &loaded))
+        fail_msg("%s", kn_model_error(net.model));
+    assert_true(loaded >= 8);
+    kn_trainer_set_steps(trainer, 5);
+    trainer_steps(trainer, BATCH, 5);
+    assert_int_equal(kn_trainer_steps(trainer), 10);
+    uint64_t hash = states_hash(kn_trainer_states(trainer));
+    kn_trainer_destroy(&trainer);
+    net_destroy(&net);
+    return hash;
+}
+
+static void compare(kn_context *context, const kn_trainer_params *params) {
+    char path[4096], *folder = test_folder_make();
+    test_path(path, sizeof path, folder, "five.safetensors");
+    uint64_t once = straight(context, params);
+    assert_true(once == straight(context, params));
+    assert_true(once == continued(context, *params, true, path));
+    /* Weights alone do not continue a training: were this equal, the file would not matter. */
+    assert_true(once != continued(context, *params, false, path));
+    test_folder_remove(folder);
+}
+
+static void adam_continues(void **state) {
+    kn_trainer_params params = adam();
+    compare(*state, &params);
+}
+
+static void sgd_with_a_schedule_continues(void **state) {
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.seed = 9;
+    params.nesterov = true;
+    params.clip_norm = 0.5;
+    params.schedule = KN_COSINE;
+    params.warmup_steps = 3;
+    params.total_steps = 10;
+    compare(*state, &params);
+}
+
+static void another_seed_is_another_training(void **state) {
+    kn_trainer_params params = adam();
+    uint64_t one = straight(*state, &params);
+    params.seed++;
+    assert_true(one != straight(*state, &params));
+}
+
+int test_resume(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adam_continues),
+        cmocka_unit_test(sgd_with_a_schedule_continues),
+        cmocka_unit_test(another_seed_is_another_training),
+    };
+    return cmocka_run_group_tests_name("continuing", tests, device_setup, device_teardown);
+}

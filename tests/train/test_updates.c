@@ -1,0 +1,174 @@
+/* What one step does: clipping by the norm of all gradients together, leaving out what is not finite, frozen
+ * parameters, values fetched beside the loss. */
+#include "train_tests.h"
+
+#include <math.h>
+#include <string.h>
+
+/* loss = a x0 + b x1 with parameters a and b, which begin as 1; the gradients are x0 and x1. */
+typedef struct plane {
+    kn_graph *graph;
+    kn_value *a, *b, *loss;
+} plane;
+
+static plane plane_make(void) {
+    const kn_initializer one = {KN_INITIALIZE_FILL, 1};
+    plane made = {.graph = kn_graph_create(NULL)};
+    made.a = kn_parameter(made.graph, "a", KN_FLOAT32, "", &one);
+    made.b = kn_parameter(made.graph, "b", KN_FLOAT32, "", &one);
+    kn_value *x = kn_input(made.graph, "x0", KN_FLOAT32, ""), *y = kn_input(made.graph, "x1", KN_FLOAT32, "");
+    made.loss = kn_add(kn_mul(made.a, x), kn_mul(made.b, y));
+    return made;
+}
+
+static double plane_step(kn_trainer *trainer, float x, float y) {
+    double loss = NAN;
+    const kn_feed feeds[] = {{"x0", &x, sizeof x}, {"x1", &y, sizeof y}};
+    trainer_good(trainer, kn_trainer_step(trainer, 1, feeds, 2, &loss));
+    return loss;
+}
+
+static void expect(kn_trainer *trainer, double a, double b) {
+    float now[2];
+    state_get(kn_trainer_states(trainer), "a", &now[0], 1);
+    state_get(kn_trainer_states(trainer), "b", &now[1], 1);
+    if (!(fabs(now[0] - a) <= 1e-6 && fabs(now[1] - b) <= 1e-6))
+        fail_msg("(%.9g, %.9g), expected (%.9g, %.9g)", (double)now[0], (double)now[1], a, b);
+}
+
+static kn_trainer_params plain(void) {
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.learning_rate = 0.5;
+    params.momentum = 0;
+    return params;
+}
+
+static void clipping_scales_all_alike(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    params.clip_norm = 1;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    assert_true(fabs(plane_step(trainer, 3, 4) - 7) <= 1e-6);
+    expect(trainer, 1 - 0.5 * 0.6, 1 - 0.5 * 0.8);
+    /* A norm below the limit is left alone. */
+    plane_step(trainer, 0.25f, -0.5f);
+    expect(trainer, 0.7 - 0.125, 0.6 + 0.25);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
+static void what_is_not_finite_is_left_out(void **state) {
+    for (int momentum = 0; momentum < 2; momentum++) {
+        plane made = plane_make();
+        kn_trainer_params params = plain();
+        params.momentum = momentum ? 0.5 : 0;
+        params.skip_not_finite = true;
+        kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+        plane_step(trainer, 1, 2);
+        expect(trainer, 0.5, 0);
+        assert_true(isinf(plane_step(trainer, INFINITY, 1)));
+        expect(trainer, 0.5, 0);
+        assert_true(isnan(plane_step(trainer, 1, NAN)));
+        expect(trainer, 0.5, 0);
+        assert_int_equal(kn_trainer_steps(trainer), 3);
+        /* Moments were left alone as well. */
+        plane_step(trainer, 1, 2);
+        expect(trainer, momentum ? 0.5 - 0.75 : 0, momentum ? -1.5 : -1);
+        kn_trainer_destroy(&trainer);
+        kn_graph_destroy(&made.graph);
+    }
+}
+
+static void without_skipping_it_spoils_the_weights(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, NAN, 1);
+    float a;
+    state_get(kn_trainer_states(trainer), "a", &a, 1);
+    assert_true(isnan(a));
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
+static void frozen_parameters_stay(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    params.weight_decay = 0.1;
+    kn_freeze(made.a);
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, 1, 1);
+    expect(trainer, 1, 1 - 0.5 * 1.1);
+    kn_trainer_destroy(&trainer);
+    kn_freeze(made.b);
+    trainer = kn_trainer_create(*state, made.loss, &params);
+    double loss;
+    float x = 1;
+    const kn_feed feeds[] = {{"x0", &x, sizeof x}, {"x1", &x, sizeof x}};
+    kn_status status = kn_trainer_step(trainer, 1, feeds, 2, &loss);
+    assert_int_equal(status, KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_trainer_error(trainer), "no parameter"));
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
+static void values_are_fetched_beside_the_loss(void **state) {
+    small_net net = net_make();
+    kn_trainer_params params = adam();
+    params.extra = &net.loss.accuracy;
+    params.extra_count = 1;
+    kn_trainer *trainer = trainer_make(*state, net.loss.value, &params);
+    kn_feed feeds[2];
+    double loss = NAN;
+    float accuracy = NAN;
+    kn_fetch fetch = {kn_value_name(net.loss.accuracy), &accuracy, sizeof accuracy};
+    samples_feed(0, 10, feeds);
+    trainer_good(trainer, kn_trainer_step_fetch(trainer, 10, feeds, 2, &loss, &fetch, 1));
+    assert_true(loss > 0 && accuracy >= 0 && accuracy <= 1);
+    assert_true(fabs(accuracy * 10 - round((double)accuracy * 10)) < 1e-5);
+    kn_trainer_destroy(&trainer);
+    net_destroy(&net);
+}
+
+/* The last batch of an epoch: another size, the same states; the mean is over what is there. */
+static void partial_batches_are_means_of_their_own(void **state) {
+    small_net net = net_make();
+    kn_trainer_params params = adam();
+    params.learning_rate = 0;
+    kn_trainer *trainer = trainer_make(*state, net.loss.value, &params);
+    const char *name = kn_value_name(net.loss.value);
+    float all = NAN, most = NAN, last = NAN;
+    const int64_t counts[] = {SAMPLES, SAMPLES - 3, 3}, firsts[] = {0, 0, SAMPLES - 3};
+    float *const losses[] = {&all, &most, &last};
+    for (int i = 0; i < 3; i++) {
+        kn_feed feeds[2];
+        samples_feed(firsts[i], counts[i], feeds);
+        trainer_good(trainer, kn_trainer_step(trainer, counts[i], feeds, 2, NULL));
+    }
+    assert_int_equal(kn_trainer_steps(trainer), 3);
+    for (int i = 0; i < 3; i++) {
+        kn_feed feeds[2];
+        kn_fetch fetch = {name, losses[i], sizeof(float)};
+        samples_feed(firsts[i], counts[i], feeds);
+        trainer_good(trainer, kn_trainer_evaluate(trainer, counts[i], feeds, 2, &net.loss.value, &fetch, 1));
+    }
+    double together = ((double)most * (SAMPLES - 3) + (double)last * 3) / SAMPLES;
+    if (!(fabs(together - all) <= 1e-6 * fabs(together)))
+        fail_msg("%.9g in two batches, %.9g in one", together, (double)all);
+    assert_true(most != last);
+    kn_trainer_destroy(&trainer);
+    net_destroy(&net);
+}
+
+int test_updates(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clipping_scales_all_alike),
+        cmocka_unit_test(what_is_not_finite_is_left_out),
+        cmocka_unit_test(without_skipping_it_spoils_the_weights),
+        cmocka_unit_test(frozen_parameters_stay),
+        cmocka_unit_test(values_are_fetched_beside_the_loss),
+        cmocka_unit_test(partial_batches_are_means_of_their_own),
+    };
+    return cmocka_run_group_tests_name("updates", tests, device_setup, device_teardown);
+}
