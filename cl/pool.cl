@@ -100,8 +100,8 @@ kernel void kn_max_pool(global const KN_T *restrict x, global KN_T *restrict y,
             for (int u = x0; u < x1; u++) {
                 const lanes next = KN_TO(KN_A, KN_LOAD((plane * height + v) * width + u, x));
                 const lane_places here = (v - top) * window_x + u - left;
-                place = (next > most) | (next != next) ? here : place;
-                most = (next > most) | (next != next) ? next : most;
+                place = ((next > most) | (next != next)) ? here : place;
+                most = ((next > most) | (next != next)) ? next : most;
             }
         KN_STORE_Y(most);
         if (places) KN_STORE(KN_TO(KN_PLACE, place), i, places);
