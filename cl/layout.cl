@@ -11,7 +11,8 @@
  * Work-groups are (1,1,1); strides count elements; nothing beyond the shapes is touched.
  *
  * kn_block(plain, blocked, channels, pixels, plain_image, plain_channel, blocked_image, item_pixels)
- * kn_unblock(blocked, plain, channels, pixels, blocked_image, plain_image, plain_channel, item_pixels)
+ * kn_unblock(blocked, plain, channels, pixels, blocked_image, plain_image, plain_channel, item_pixels,
+ *            EPILOGUE)
  *   global size (ceil(pixels / item_pixels), ceil(channels / W), images), item_pixels a multiple of W. The
  *   strides are those from image to image and from channel to channel.
  * kn_pack_filter(plain, packed, targets, sources, taps, plain_group, plain_target, plain_source, lanes)
@@ -35,7 +36,9 @@
 #define KN_STORE_PIXEL(i) store(t##i, pixel + i, blocked);
 #define KN_LOAD_PIXEL(i) const vector x##i = load(pixel + i, blocked);
 #define KN_STORE_CHANNEL(i)                                                                                  \
-    if (i < count) store(t##i, 0, plain + i * plain_channel + pixel);
+    if (i < count)                                                                                           \
+        store(KN_EPILOGUE_VECTOR(t##i, image, block *KN_WIDTH + i, pixel), 0,                                \
+              plain + i * plain_channel + pixel);
 
 KN_WIDE kn_block(global const float *restrict plain, global float *restrict blocked, int channels, int pixels,
                  KN_INDEX plain_image, KN_INDEX plain_channel, KN_INDEX blocked_image, int item_pixels) {
@@ -57,7 +60,7 @@ KN_WIDE kn_block(global const float *restrict plain, global float *restrict bloc
 
 KN_WIDE kn_unblock(global const float *restrict blocked, global float *restrict plain, int channels,
                    int pixels, KN_INDEX blocked_image, KN_INDEX plain_image, KN_INDEX plain_channel,
-                   int item_pixels) {
+                   int item_pixels KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX image = get_global_id(2), block = get_global_id(1);
     const int count = min(KN_WIDTH, channels - (int)block * KN_WIDTH);
     int pixel = get_global_id(0) * item_pixels;
@@ -71,7 +74,8 @@ KN_WIDE kn_unblock(global const float *restrict blocked, global float *restrict 
     }
     for (; pixel < end; pixel++)
         for (int i = 0; i < count; i++)
-            plain[i * plain_channel + pixel] = blocked[(KN_INDEX)pixel * KN_WIDTH + i];
+            plain[i * plain_channel + pixel] =
+                KN_EPILOGUE(blocked[(KN_INDEX)pixel * KN_WIDTH + i], image, block * KN_WIDTH + i, pixel);
 }
 
 /* ---- filters --------------------------------------------------------------- */

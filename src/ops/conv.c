@@ -178,31 +178,27 @@ static kn_status conv_gradient(kn_gradient_call *call) {
         KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
         KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
+/* On wide-vector devices images are blocked: both sides, or all but a source of few channels, or, where the
+ * result fills no blocks, in scratch memory only. */
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
         .name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower,            \
         .takes_epilogue = true                                                                               \
     }
-/* On wide-vector devices images are blocked; "wide_first" reads an x of few channels as it is. */
-#define WIDE(...)                                                                                            \
-    {                                                                                                        \
-        .name = "wide", .accepts = kn_conv_wide_accepts, .lower = kn_conv_wide_lower, .doubtful = true,      \
-        __VA_ARGS__                                                                                          \
-    }
-#define WIDE_FIRST(...)                                                                                      \
-    {                                                                                                        \
-        .name = "wide_first", .accepts = kn_conv_wide_first_accepts, .lower = kn_conv_wide_first_lower,      \
-        .doubtful = true, __VA_ARGS__                                                                        \
-    }
+#define WIDE(word, function, ...)                                                                            \
+    { .name = word, .accepts = function##_accepts, .lower = function##_lower, .doubtful = true, __VA_ARGS__ }
+#define SWEEPS                                                                                               \
+    KN_VARIANTS(                                                                                             \
+        WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},            \
+             .takes_epilogue = true),                                                                        \
+        WIDE("wide_first", kn_conv_wide_first, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),      \
+        WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = true), IMPLICIT)
 
 KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
             KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0,
                                              "pads so that the size is divided by the stride, rounded up")),
             .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
-            .reference = conv_reference, .cost = conv_cost,
-            KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},
-                             .takes_epilogue = true),
-                        WIDE_FIRST(.outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true), IMPLICIT),
+            .reference = conv_reference, .cost = conv_cost, SWEEPS,
             KN_CASES({.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
                      {.inputs = {"1,4,7,6", "6,2,3,2"},
                       .attributes = "stride=2 padding=2 dilation=2 groups=2",
@@ -228,11 +224,13 @@ KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C
 KN_OPERATOR(
     conv2d_data, .help = "gradient of conv2d by its data", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the data")), .min_inputs = 2,
-    .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),
-                IMPLICIT),
+    .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost, SWEEPS,
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
+        {.inputs = {"2,5,4,3", "5,16,3,3"},
+         .attributes = "stride=2 padding=1 size=7,5",
+         .no_gradient = true,
+         .smallest = true},
         {.inputs = {"1,6,4,5", "6,2,3,2"},
          .no_gradient = true,
          .smallest = true,
@@ -251,8 +249,9 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(WIDE(.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-                WIDE_FIRST(.inputs = {KN_LAYOUT_BLOCKED}), IMPLICIT),
+    KN_VARIANTS(WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+                WIDE("wide_first", kn_conv_wide_first, .inputs = {KN_LAYOUT_BLOCKED}),
+                WIDE("wide_padded", kn_conv_wide_padded), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"1,6,4,5", "1,4,7,6"},

@@ -18,22 +18,37 @@ static bool right_device(const kn_target *target, const kn_node *node) {
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
-/* Both sides blocked: groups are whole blocks, too. */
-bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node) {
+/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and of dy. */
+static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
+                     bool *targets) {
     if (!right_device(target, node)) return false;
-    kn_conv_form form;
-    kn_conv_describe(node, &form);
-    return form.channels / form.groups % target->vector_width == 0 &&
-           form.outputs / form.groups % target->vector_width == 0;
+    kn_conv_describe(node, form);
+    bool swapped = node->operator== & kn_row_conv2d_data;
+    int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
+    *sources = (swapped ? outputs : channels) % target->vector_width == 0;
+    *targets = (swapped ? channels : outputs) % target->vector_width == 0;
+    return true;
 }
 
-/* x plain, with channels that fill no block. */
-bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
-    if (!right_device(target, node)) return false;
+/* Both sides are whole blocks, in each group. */
+bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
-    kn_conv_describe(node, &form);
-    return form.groups == 1 && form.channels % target->vector_width != 0 &&
-           form.outputs % target->vector_width == 0;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && sources && targets;
+}
+
+/* The source has channels that fill no block, as a first layer has: it is read plain. */
+bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && !sources && targets && form.groups == 1;
+}
+
+/* What is made fills no blocks: it is padded in scratch memory, and plain to all others. */
+bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && !targets && form.groups == 1;
 }
 
 static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
@@ -105,9 +120,37 @@ static void add_form(kn_step *step, const kn_conv_form *form, const packing *pac
         kn_step_int(step, form->dilation[i]);
 }
 
-/* y of x, or dx of dy with the filter's channels swapped. */
-static kn_status lower_sweep(kn_lowering *lowering, bool swapped, bool plain) {
+/* x (images,channels,pixels), from blocks to plain with the epilogue, or the other way; scratch holds the blocks. */
+static kn_status lower_blocks(kn_lowering *lowering, const packing *pack, kn_value *plain, int scratch,
+                              int64_t images, int64_t channels, int64_t pixels, bool blocking) {
+    int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
+    kn_step *step = begin(lowering, pack, "layout.cl", blocking ? "kn_block" : "kn_unblock");
+    if (blocking) kn_step_read(step, plain);
+    kn_step_scratch(step, scratch);
+    if (!blocking) kn_step_write(step, plain);
+    kn_step_int(step, channels);
+    kn_step_int(step, pixels);
+    if (!blocking) kn_step_index(step, blocks * pack->width * pixels);
+    kn_step_index(step, channels * pixels);
+    kn_step_index(step, pixels);
+    if (blocking) kn_step_index(step, blocks * pack->width * pixels);
+    kn_step_int(step, share);
+    if (!blocking) kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static int padded_scratch(kn_lowering *lowering, const packing *pack, int64_t images, int64_t channels,
+                          int64_t pixels) {
+    uint64_t lanes = (uint64_t)kn_round_up(channels, pack->width);
+    return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
+}
+
+/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a plain
+ * result of one that is padded. */
+static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
+    bool swapped = node->operator== & kn_row_conv2d_data;
     int64_t units = lowering->target->compute_units;
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -115,16 +158,17 @@ static kn_status lower_sweep(kn_lowering *lowering, bool swapped, bool plain) {
     packing filter = pack(lowering, &form, swapped, plain);
     kn_status status = lower_packing(lowering, &filter, node->inputs[1], swapped);
     if (status != KN_OK) return status;
-    int64_t x_image = form.channels * form.height * form.width;
-    int64_t y_image = form.outputs * form.out_height * form.out_width;
+    const kn_shape *result = &node->outputs[0]->shape;
+    int64_t source = kn_elements_of(node->inputs[0]) / form.images, plane = result->dims[2] * result->dims[3];
+    int64_t result_channels = padded ? kn_round_up(result->dims[1], filter.width) : result->dims[1];
+    int scratch = padded ? padded_scratch(lowering, &filter, form.images, result->dims[1], plane) : 0;
     /* The tile of pixels that goes with so many vectors. */
-    int64_t rows = filter.vectors == 4 || (filter.width == 8 && filter.vectors == 2) ? 6
-                   : filter.vectors == 3                                             ? 8
-                                                                                     : 12;
-    int64_t phases = swapped ? form.stride[0] * form.stride[1] : 1;
-    int64_t pixels = swapped ? form.images * kn_divide_up(form.height, form.stride[0]) *
-                                   kn_divide_up(form.width, form.stride[1])
-                             : form.images * form.out_height * form.out_width;
+    bool small = filter.vectors == 4 || (filter.width == 8 && filter.vectors == 2);
+    int64_t rows = small ? 6 : filter.vectors == 3 ? 8 : 12;
+    int64_t step_y = swapped ? form.stride[0] : 1, step_x = swapped ? form.stride[1] : 1,
+            phases = step_y * step_x;
+    int64_t pixels =
+        form.images * kn_divide_up(result->dims[2], step_y) * kn_divide_up(result->dims[3], step_x);
     int64_t columns = filter.groups * filter.panels;
     int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, columns * phases)), rows);
     if (share < 4 * rows) share = 4 * rows;
@@ -132,31 +176,43 @@ static kn_status lower_sweep(kn_lowering *lowering, bool swapped, bool plain) {
     kn_step *step = begin(lowering, &filter, "conv/wide.cl", "kn_conv");
     kn_step_read(step, node->inputs[0]);
     kn_step_scratch(step, filter.scratch);
-    kn_step_write(step, lowering->result);
+    if (padded)
+        kn_step_scratch(step, scratch);
+    else
+        kn_step_write(step, lowering->result);
     kn_step_int(step, form.images);
-    kn_step_index(step, swapped ? y_image : x_image);
-    kn_step_index(step, swapped ? x_image : y_image);
+    kn_step_index(step, source);
+    kn_step_index(step, result_channels * plane);
     add_form(step, &form, &filter, swapped);
     kn_step_int(step, swapped);
     kn_step_int(step, share);
     kn_step_int(step, blocks > 1 ? blocks : 1);
     kn_step_int(step, 0);
-    kn_step_epilogue(step, lowering);
+    if (!padded) kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)columns, (size_t)phases},
                   (size_t[3]){1, 1, 1});
-    return kn_step_end(step, lowering);
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK || !padded) return status;
+    return lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1], plane,
+                        false);
 }
 
-/* dw (K,C/groups,R,S) of dy and x: packed parts of it, then their sum in the plain layout. */
-static kn_status lower_weights(kn_lowering *lowering, bool plain) {
+/* dw (K,C/groups,R,S) of dy and x: packed parts of it, then their sum in the plain layout. `padded` reads a
+ * plain dy, too. */
+static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
     int64_t units = lowering->target->compute_units;
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    int64_t pixels = form.images * form.out_height * form.out_width;
+    int64_t plane = form.out_height * form.out_width, pixels = form.images * plane;
     if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
     packing filter = pack(lowering, &form, false, plain);
+    int dy = padded ? padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
+    kn_status status = KN_OK;
+    if (padded)
+        status = lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs, plane, true);
+    if (status != KN_OK) return status;
     /* The parts change bits, so they follow from the shape alone. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
     int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, LEAST_PART);
@@ -169,11 +225,14 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain) {
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
     kn_step_read(step, node->inputs[1]);
-    kn_step_read(step, node->inputs[0]);
+    if (padded)
+        kn_step_scratch(step, dy);
+    else
+        kn_step_read(step, node->inputs[0]);
     kn_step_scratch(step, shares);
     kn_step_int(step, form.images);
     kn_step_index(step, form.channels * form.height * form.width);
-    kn_step_index(step, form.outputs * form.out_height * form.out_width);
+    kn_step_index(step, (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
     add_form(step, &form, &filter, false);
     kn_step_int(step, taps);
     kn_step_int(step, part);
@@ -181,7 +240,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain) {
     kn_step_size3(
         step, (size_t[3]){(size_t)(blocks * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
         (size_t[3]){1, 1, 1});
-    kn_status status = kn_step_end(step, lowering);
+    status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, &filter, "layout.cl", "kn_unpack_filter");
     kn_step_scratch(step, shares);
@@ -194,13 +253,17 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain) {
     return kn_step_end(step, lowering);
 }
 
-kn_status kn_conv_wide_lower(kn_lowering *lowering) {
-    const kn_operator *row = lowering->node->operator;
-    if (row == &kn_row_conv2d_weight) return lower_weights(lowering, false);
-    return lower_sweep(lowering, row == &kn_row_conv2d_data, false);
+static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {
+    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
+    return lower_sweep(lowering, plain, padded);
 }
 
+kn_status kn_conv_wide_lower(kn_lowering *lowering) {
+    return lower(lowering, false, false);
+}
 kn_status kn_conv_wide_first_lower(kn_lowering *lowering) {
-    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_weights(lowering, true);
-    return lower_sweep(lowering, false, true);
+    return lower(lowering, true, false);
+}
+kn_status kn_conv_wide_padded_lower(kn_lowering *lowering) {
+    return lower(lowering, true, true);
 }

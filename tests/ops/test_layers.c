@@ -348,7 +348,9 @@ static void what_targets_take(void **state) {
     kn_value *odd = kn_conv(first, 5, 1, 0, NULL);
     assert_string_equal(taken(first->producer->inputs[0], &wide), "wide_first");
     assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
-    assert_string_equal(taken(odd->producer->inputs[0], &wide), "implicit");
+    assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_padded");
+    kn_conv_params depthwise = {.size = sizeof depthwise, .groups = 16, .no_bias = true};
+    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "implicit");
     assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
     assert_string_equal(taken(kn_sum(kn_relu(second), "0,2,3", false), &wide), "blocked");
     assert_string_equal(taken(kn_global_average_pool(kn_max_pool(second, 2, NULL)), &wide), "blocked");
