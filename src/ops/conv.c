@@ -251,7 +251,7 @@ KN_OPERATOR(
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
     KN_VARIANTS(WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_first", kn_conv_wide_first, .inputs = {KN_LAYOUT_BLOCKED}),
-                WIDE("wide_padded", kn_conv_wide_padded), IMPLICIT),
+                WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = false), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"1,6,4,5", "1,4,7,6"},
