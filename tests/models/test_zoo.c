@@ -95,6 +95,39 @@ static void mlp_and_linear(void **state) {
     kn_model_destroy(&model);
 }
 
+/* As many parameters as the published networks have. */
+static void networks_of_images(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *input, *logits;
+        int64_t parameters;
+    } known[] = {
+        {"alexnet", "batch,3,224,224", "batch,1000", 61100840},
+        {"mobilenetv2", "batch,3,224,224", "batch,1000", 3504872},
+        {"resnet18c", "batch,3,32,32", "batch,10", 11173962},
+        {"resnet50", "batch,3,224,224", "batch,1000", 25557032},
+        {"vgg11c", "batch,3,32,32", "batch,10", 9231114},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        kn_model *model = kn_model_create_named(known[i].name, NULL);
+        has_shape(model, "x", known[i].input);
+        has_shape(model, "logits", known[i].logits);
+        assert_int_equal(kn_model_parameter_elements(model), known[i].parameters);
+        kn_model_destroy(&model);
+    }
+    kn_model *model = kn_model_create_named("resnet50", NULL);
+    has_shape(model, "maxpool1", "batch,64,56,56");
+    has_shape(model, "stage4.same2.conv3.weight", "2048,512,1,1");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("mobilenetv2", NULL);
+    has_shape(model, "stage2.each1.conv1.weight", "144,1,3,3");
+    has_shape(model, "wide1.conv1", "batch,1280,7,7");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("alexnet", NULL);
+    has_shape(model, "linear1.weight", "4096,9216");
+    kn_model_destroy(&model);
+}
+
 static void unknown(void **state) {
     (void)state;
     kn_model *model = kn_model_open("lennet", NULL);
@@ -113,8 +146,9 @@ static void unknown(void **state) {
 
 int test_zoo(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list),  cmocka_unit_test(folder),         cmocka_unit_test(all),
-        cmocka_unit_test(lenet), cmocka_unit_test(mlp_and_linear), cmocka_unit_test(unknown),
+        cmocka_unit_test(list),    cmocka_unit_test(folder),         cmocka_unit_test(all),
+        cmocka_unit_test(lenet),   cmocka_unit_test(mlp_and_linear), cmocka_unit_test(networks_of_images),
+        cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
 }
