@@ -46,6 +46,7 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->counts.size = sizeof context->counts;
     context->capabilities.size = sizeof context->capabilities;
     kn_map_init(&context->programs, &context->host);
+    kn_map_init(&context->refused, &context->host);
     context->mutex = kn_mutex_create(host);
     context->built = kn_condition_create(host);
     bool complete = context->mutex && context->built &&
@@ -186,6 +187,7 @@ void kn_context_destroy(kn_context **context) {
     for (int i = 0; i < 2; i++)
         if (old->queues[i] && !old->borrowed) clFinish(old->queues[i]);
     if (old->mutex) kn_programs_release(old);
+    if (old->refused.host) kn_map_finish(&old->refused);
     kn_timeline_close(old);
     kn_verdicts_close(&old->verdicts);
     for (int i = 0; i < 2; i++)
@@ -258,8 +260,13 @@ void kn_verdict_put(kn_context *context, const char *key, double value) {
 
 void kn_variant_refused(kn_context *context, const char *variant, const char *reason) {
     kn_mutex_lock(context->mutex);
-    context->counts.variants_refused++;
+    bool known = kn_map_has(&context->refused, variant, strlen(variant));
+    if (!known) {
+        context->counts.variants_refused++;
+        kn_map_put_text(&context->refused, variant, context); /* without memory it is said again */
+    }
     kn_mutex_unlock(context->mutex);
+    if (known) return;
     kn_log_write(&context->host, KN_LOG_WARNING, "the kernel variant %s is not used on %s: %s", variant,
                  context->found.info.name, reason);
 }

@@ -18,7 +18,7 @@ bool kn_context_wide_indices(const kn_context *context);
  * Keys are short texts. get returns false when nothing is known. */
 bool kn_verdict_get(kn_context *context, const char *key, double *value);
 void kn_verdict_put(kn_context *context, const char *key, double value);
-/* Counts and logs a kernel variant that computed wrongly on this device. */
+/* Counts and logs a kernel variant that computed wrongly on this device: once, however often it is called. */
 void kn_variant_refused(kn_context *context, const char *variant, const char *reason);
 
 /* ---- memory ------------------------------------------------------------------------- */
@@ -87,8 +87,10 @@ typedef struct kn_program_request {
  * never compile the same program twice. */
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
                          kn_error *error);
-/* The same for many at once: compiles side by side where that helps, reporting to `progress` (NULL: to the
- * context's). programs has `count` places. */
+/* Tells sets of kernel files apart: those in the library, or in kernel_folder as they are now. */
+uint64_t kn_kernels_hash(const kn_context *context);
+/* kn_program_get for many at once: compiles side by side where that helps, reporting to `progress` (NULL: to
+ * the context's). programs has `count` places. */
 kn_status kn_program_get_all(kn_context *context, const kn_program_request *requests, size_t count,
                              const kn_progress *progress, kn_program **programs, kn_error *error);
 /* Like kn_program_get for source that is no file of cl/ (a caller's own kernels); `name` stands in messages.

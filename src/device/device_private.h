@@ -112,10 +112,11 @@ struct kn_context {
     cl_context context;
     cl_command_queue queues[2];
     bool borrowed;   /* the caller's */
-    kn_mutex *mutex; /* guards counts, verdicts, programs and the timeline */
+    kn_mutex *mutex; /* guards counts, verdicts, refused, programs and the timeline */
     kn_condition *built;
     kn_map programs; /* "file, newline, prelude" -> kn_program */
     kn_verdicts verdicts;
+    kn_map refused; /* names of variants */
     kn_timeline timeline;
     double made; /* kn_clock when the context was made */
 };

@@ -130,6 +130,29 @@ static kn_status add_file(reader *state, const char *name, kn_error *error) {
     return status;
 }
 
+uint64_t kn_kernels_hash(const kn_context *context) {
+    const kn_host *host = &context->host;
+    uint64_t hash = KN_HASH_START;
+    for (unsigned long i = 0; i < kn_embedded_file_count; i++) {
+        unsigned long long part = kn_embedded_files[i].hash;
+        hash = kn_hash_text(hash, kn_embedded_files[i].name);
+        if (context->kernel_folder) {
+            kn_text path;
+            kn_text_init(&path, host);
+            kn_text_format(&path, "%s/%s", context->kernel_folder, kn_embedded_files[i].name);
+            uint8_t *bytes = NULL;
+            uint64_t count = 0;
+            /* What cannot be read fails where it is needed. */
+            if (!kn_text_failed(&path)) kn_file_read(host, path.data, file_limit, &bytes, &count, NULL);
+            part = bytes ? kn_hash_bytes(KN_HASH_START, bytes, (size_t)count) : 0;
+            kn_release(host, bytes);
+            kn_text_finish(&path);
+        }
+        hash = kn_hash_bytes(hash, &part, sizeof part);
+    }
+    return hash;
+}
+
 /* The language that a text asks for in its first line, as 120, 200 or 300; 0 when it asks for none. */
 static int asked_language(const char *text) {
     static const char mark[] = "// language: CL";

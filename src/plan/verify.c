@@ -133,12 +133,14 @@ kn_status kn_verify_one(kn_context *context, int position, const kn_verify_param
 }
 
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant) {
-    char key[128];
+    char name[96], key[160];
     double verdict = 0;
-    snprintf(key, sizeof key, "variant/%s/%s", row->name, variant->name);
+    /* What a kernel becomes depends on these; another version of the kernels is tried anew. */
+    snprintf(name, sizeof name, "%s/%s", row->name, variant->name);
+    snprintf(key, sizeof key, "variant/%s/%d%s/%016llx", name, kn_context_capabilities(context)->vector_width,
+             kn_context_wide_indices(context) ? "x64" : "", (unsigned long long)kn_kernels_hash(context));
     if (kn_verdict_get(context, key, &verdict)) {
-        if (verdict == 0)
-            kn_variant_refused(context, key + strlen("variant/"), "it computed wrongly here before");
+        if (verdict == 0) kn_variant_refused(context, name, "it computed wrongly here before");
         return verdict != 0;
     }
     kn_error error = {.status = KN_OK};
@@ -156,6 +158,6 @@ bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_v
     /* What says nothing about the kernel is not remembered. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE)
         kn_verdict_put(context, key, status == KN_OK);
-    if (status != KN_OK) kn_variant_refused(context, key + strlen("variant/"), error.text);
+    if (status != KN_OK) kn_variant_refused(context, name, error.text);
     return status == KN_OK;
 }

@@ -196,6 +196,12 @@ static void refused_variants_are_counted_and_logged(void **state) {
     assert_int_equal(counts.variants_refused, 1);
     assert_non_null(strstr(lines.all, "matmul/wide 6x64"));
     assert_non_null(strstr(lines.all, "element 3 is 7"));
+    /* Each place that would have used it asks; it counts once. */
+    kn_variant_refused(context, "matmul/wide 6x64", "it computed wrongly here before");
+    kn_variant_refused(context, "conv2d/wide", "element 5 is 1 instead of 2");
+    assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
+    assert_int_equal(counts.variants_refused, 2);
+    assert_null(strstr(lines.all, "here before"));
     kn_context_destroy(&context);
 }
 
