@@ -1,24 +1,31 @@
 /* koine bench: how fast models train and run on a device. */
+#include <errno.h>
 #include <math.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "batch.h"
 #include "bench.h"
 #include "training.h"
 
-enum { BATCHES = 4 };
+enum { BATCHES = 4, MOST_CASES = 16, MOST_ARGUMENTS = 64 };
+
+/* ---- a model ------------------------------------------------------------------------------------ */
 
 typedef struct model_bench {
     training_setup setup;
     kn_context *context;
-    kn_trainer *trainer;
+    kn_trainer *trainer; /* one of them */
     kn_session *session;
     bool training;
     int64_t batch;
-    float *inputs[BATCHES];
-    int32_t *targets[BATCHES];
+    kn_value *input, *output, *target;
+    void *inputs[BATCHES], *targets[BATCHES]; /* fresh batches, in turn */
     size_t input_bytes, target_bytes, output_bytes;
-    void *output;
+    void *result;
     int turn;
     double loss;
 } model_bench;
@@ -27,123 +34,109 @@ typedef struct model_bench {
 static bool step(void *user) {
     model_bench *bench = user;
     int turn = bench->turn++ % BATCHES;
-    kn_feed feeds[2] = {{"x", bench->inputs[turn], bench->input_bytes},
-                        {"y", bench->targets[turn], bench->target_bytes}};
+    kn_feed feeds[2] = {{kn_value_name(bench->input), bench->inputs[turn], bench->input_bytes},
+                        {kn_value_name(bench->target), bench->targets[turn], bench->target_bytes}};
     if (bench->training) {
         if (kn_trainer_step(bench->trainer, bench->batch, feeds, 2, &bench->loss) == KN_OK) return true;
         command_fail("%s", kn_trainer_error(bench->trainer));
         return false;
     }
-    kn_fetch fetch = {kn_value_name(kn_model_output(bench->setup.model, 0)), bench->output,
-                      bench->output_bytes};
+    kn_fetch fetch = {kn_value_name(bench->output), bench->result, bench->output_bytes};
     if (kn_session_run(bench->session, feeds, 1, &fetch, 1) == KN_OK) return true;
     command_fail("%s", kn_session_error(bench->session));
     return false;
 }
 
+/* Random numbers for `value` (batch,...): from -1 to 1, or classes. NULL: out of memory, or a size is open.
+ */
+static void *make_numbers(const model_bench *bench, const kn_value *value, uint64_t *state, size_t *bytes) {
+    int last = kn_value_rank(bench->output) - 1;
+    int64_t classes = kn_value_dimension(bench->output, last), elements = bench->batch;
+    for (int d = 1; d < kn_value_rank(value); d++) {
+        int64_t size = kn_value_dimension(value, d);
+        if (size < 0 || (size && elements > INT64_MAX / 8 / size)) return NULL;
+        elements *= size;
+    }
+    *bytes = (size_t)elements * 4;
+    float *numbers = malloc(*bytes + 1);
+    int32_t *whole = (int32_t *)numbers;
+    for (int64_t i = 0; i < elements && numbers; i++) {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        if (kn_value_dtype(value) == KN_INT32)
+            whole[i] = (int32_t)(*state % (uint64_t)(classes > 0 ? classes : 1));
+        else
+            numbers[i] = (float)(*state >> 40) * 0x1p-23f - 1.0f;
+    }
+    return numbers;
+}
+
 static bool make_batches(model_bench *bench) {
-    const kn_value *input = kn_model_input(bench->setup.model, 0);
+    const kn_model *model = bench->setup.model;
     uint64_t state = 88172645463325252ull;
-    size_t elements = (size_t)bench->batch;
-    for (int d = 1; d < kn_value_rank(input); d++)
-        elements *= (size_t)kn_value_dimension(input, d);
-    const kn_value *output = kn_model_output(bench->setup.model, 0);
-    int64_t classes = kn_value_dimension(output, kn_value_rank(output) - 1);
-    bench->input_bytes = elements * sizeof(float);
-    bench->target_bytes = (size_t)bench->batch * sizeof(int32_t);
+    bench->input = kn_model_input(model, 0);
+    bench->output = kn_model_output(model, 0);
+    bench->target = bench->setup.loss.target;
+    if (kn_model_input_count(model) > 1)
+        return command_fail("'%s' has %d inputs; bench feeds models that have one", kn_model_name(model),
+                            kn_model_input_count(model)) == EXIT_DONE;
     for (int i = 0; i < BATCHES; i++) {
-        bench->inputs[i] = malloc(bench->input_bytes);
-        bench->targets[i] = malloc(bench->target_bytes);
-        if (!bench->inputs[i] || !bench->targets[i]) return command_fail("out of memory") == EXIT_DONE;
-        for (size_t j = 0; j < elements + (size_t)bench->batch; j++) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            if (j < elements)
-                bench->inputs[i][j] = (float)(state >> 40) * 0x1p-23f - 1.0f;
-            else
-                bench->targets[i][j - elements] = (int32_t)(state % (uint64_t)(classes > 0 ? classes : 1));
-        }
+        bench->inputs[i] = make_numbers(bench, bench->input, &state, &bench->input_bytes);
+        bench->targets[i] = make_numbers(bench, bench->target, &state, &bench->target_bytes);
+        if (!bench->inputs[i] || !bench->targets[i])
+            return command_fail(
+                       "a batch of %lld for '%s' could not be made: too large, or a size that only data "
+                       "tells",
+                       (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
     }
     return true;
 }
 
-static bool prepare(model_bench *bench, kn_plan_info *info) {
-    kn_status status;
-    if (bench->training) {
-        kn_trainer_params params;
-        kn_trainer_params_init(&params);
-        params.fast_math = true;
-        params.progress.report = progress_compile;
-        bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);
-        status = kn_trainer_status(bench->trainer);
-        if (status == KN_OK) status = kn_trainer_compile(bench->trainer, bench->batch);
-        if (status == KN_OK) status = kn_trainer_plan(bench->trainer, info);
-        if (status != KN_OK)
-            command_fail("%s", bench->trainer ? kn_trainer_error(bench->trainer) : "out of memory");
-        return status == KN_OK;
-    }
-    kn_value *output = kn_model_output(bench->setup.model, 0);
+static kn_status prepare_training(model_bench *bench, kn_plan_info *info) {
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.fast_math = true;
+    bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);
+    kn_status status = kn_trainer_status(bench->trainer);
+    if (status == KN_OK) status = kn_trainer_compile(bench->trainer, bench->batch);
+    if (status == KN_OK) status = kn_trainer_plan(bench->trainer, info);
+    if (status != KN_OK) command_fail("%s", kn_trainer_error(bench->trainer));
+    return status;
+}
+
+static kn_status prepare_inference(model_bench *bench, kn_plan_info *info) {
     kn_session_params params;
     kn_tensor_info shape;
     uint64_t bytes = 0;
     kn_session_params_init(&params);
     params.fast_math = true;
-    params.progress.report = progress_compile;
-    bench->session = kn_session_create(bench->context, &output, 1, &params);
-    status = kn_session_status(bench->session);
-    if (status == KN_OK) status = kn_session_bind(bench->session, "batch", bench->batch);
-    if (status == KN_OK) status = kn_session_compile(bench->session, NULL, 0);
-    if (status == KN_OK) status = kn_session_plan(bench->session, info);
-    if (status == KN_OK) status = kn_session_info(bench->session, kn_value_name(output), &shape);
-    if (status == KN_OK && kn_tensor_bytes(&shape, &bytes)) {
-        bench->output_bytes = (size_t)bytes;
-        bench->output = malloc((size_t)bytes + 1);
+    bench->session = kn_session_create(bench->context, &bench->output, 1, &params);
+    kn_status status = kn_session_status(bench->session);
+    if (status == KN_OK) status = batch_plan_session(bench->session, bench->batch, info);
+    if (status == KN_OK) status = kn_session_info(bench->session, kn_value_name(bench->output), &shape);
+    if (status != KN_OK) {
+        command_fail("%s", kn_session_error(bench->session));
+        return status;
     }
-    if (status != KN_OK)
-        command_fail("%s", bench->session ? kn_session_error(bench->session) : "out of memory");
-    return status == KN_OK && bench->output;
+    bench->result = kn_tensor_bytes(&shape, &bytes) ? malloc((size_t)bytes + 1) : NULL;
+    bench->output_bytes = (size_t)bytes;
+    if (bench->result) return KN_OK;
+    command_fail("out of memory");
+    return KN_ERROR_MEMORY;
 }
 
-static void print_result(const model_bench *bench, bench_times *times, const kn_plan_info *info, double base,
-                         bool json) {
+static void print_text(const bench_result *result, bench_times *times) {
     double median, best, p99;
+    char memory[32];
     bench_summary(times, &median, &best, &p99);
-    const char *name = kn_model_name(bench->setup.model), *mode = bench->training ? "train" : "infer";
-    if (!json) {
-        char memory[32];
-        progress_clear();
-        printf("%s %s, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first step "
-               "after %.2f s, "
-               "%d kernels, plan %s\n",
-               name, mode, (long long)bench->batch, 1e3 * median, 1e3 * best, 1e3 * p99,
-               (double)bench->batch / median, info->flops / median * 1e-9, times->first, info->kernels,
-               bytes_text((double)info->peak_bytes, memory, sizeof memory));
-        return;
-    }
-    printf("{\"case\": \"%s\", \"mode\": \"%s\", \"batch\": %lld, \"device\": ", name, mode,
-           (long long)bench->batch);
-    json_text(stdout, kn_context_device(bench->context)->name);
-    const struct {
-        const char *name;
-        double number;
-    } fields[] = {{"median_ms", 1e3 * median},
-                  {"best_ms", 1e3 * best},
-                  {"p99_ms", 1e3 * p99},
-                  {"per_s", (double)bench->batch / median},
-                  {"gflops", info->flops / median * 1e-9},
-                  {"first_s", times->first},
-                  {"loss", bench->training ? bench->loss : NAN},
-                  {"kernels", info->kernels},
-                  {"plan_bytes", (double)info->peak_bytes},
-                  {"rss_base_bytes", base},
-                  {"rss_peak_bytes", bench_peak_rss()},
-                  {"n", times->count}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        printf(", \"%s\": ", fields[i].name);
-        json_number(stdout, fields[i].number);
-    }
-    printf("}\n");
+    progress_clear();
+    printf("%s %s, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first step after "
+           "%.2f s, %llu kernels, plan %s\n",
+           result->name, result->mode, (long long)result->batch, 1e3 * median, 1e3 * best, 1e3 * p99,
+           (double)result->batch / median, result->flops / median * 1e-9, times->first,
+           (unsigned long long)result->kernels,
+           bytes_text((double)result->plan_bytes, memory, sizeof memory));
 }
 
 static int bench_model(const char *name, const common_options *common, bool training, int64_t batch) {
@@ -151,12 +144,27 @@ static int bench_model(const char *name, const common_options *common, bool trai
     kn_plan_info info = {.size = sizeof info};
     static bench_times times;
     int status = EXIT_FAILED;
-    if (setup_model(&bench.setup, name, NULL) && (bench.context = context_open(common))) {
-        double base = bench_peak_rss();
-        if (make_batches(&bench) && prepare(&bench, &info) && bench_measure(step, &bench, &times)) {
-            print_result(&bench, &times, &info, base, common->json);
-            status = EXIT_DONE;
+    bench.context = context_open(common);
+    uint64_t base = bench_rss();
+    if (bench.context && setup_model(&bench.setup, name, NULL) && make_batches(&bench) &&
+        (training ? prepare_training : prepare_inference)(&bench, &info) == KN_OK &&
+        bench_measure(step, &bench, &times)) {
+        bench_result result = {.name = kn_model_name(bench.setup.model),
+                               .mode = training ? "train" : "infer",
+                               .device = kn_context_device(bench.context)->name,
+                               .batch = batch,
+                               .flops = info.flops,
+                               .loss = bench.loss,
+                               .kernels = (uint64_t)info.kernels,
+                               .plan_bytes = info.peak_bytes,
+                               .rss_base_bytes = base};
+        if (common->json) {
+            bench_print_json(&result, &times);
+            puts("}");
+        } else {
+            print_text(&result, &times);
         }
+        status = EXIT_DONE;
     }
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
@@ -164,59 +172,97 @@ static int bench_model(const char *name, const common_options *common, bool trai
         free(bench.inputs[i]);
         free(bench.targets[i]);
     }
-    free(bench.output);
+    free(bench.result);
     setup_finish(&bench.setup);
     kn_context_destroy(&bench.context);
     return status;
 }
 
+/* ---- several cases: each in a process of its own, so that times and memory are its own ------------ */
+
+extern char **environ;
+
+/* Runs `koine bench CASE` with the same options. */
+static int run_apart(const char *name, int count, char **arguments, const char *const *words,
+                     int word_count) {
+    static char program[] = "koine", verb[] = "bench";
+    char *own[MOST_ARGUMENTS + 4];
+    int used = 0, result = 0;
+    pid_t child = 0;
+    own[used++] = program;
+    own[used++] = verb;
+    own[used++] = (char *)(uintptr_t)name;
+    for (int i = 0; i < count && used < MOST_ARGUMENTS; i++) {
+        bool is_case = false;
+        for (int w = 0; w < word_count; w++)
+            is_case = is_case || arguments[i] == words[w];
+        if (!is_case) own[used++] = arguments[i];
+    }
+    own[used] = NULL;
+    fflush(stdout);
+    int code = posix_spawn(&child, "/proc/self/exe", NULL, NULL, own, environ);
+    if (code)
+        return command_fail("a process for the case '%s' could not be started: %s", name, strerror(code));
+    while (waitpid(child, &result, 0) < 0)
+        if (errno != EINTR) return command_fail("the process of the case '%s' was lost", name);
+    if (WIFEXITED(result)) return WEXITSTATUS(result);
+    return command_fail("the case '%s' was ended by signal %d", name, WTERMSIG(result));
+}
+
+/* ---- the command line ------------------------------------------------------------------------------- */
+
+static int run_case(const char *name, const common_options *common, bool training, uint64_t batch,
+                    const uint64_t *sizes) {
+    if (!strcmp(name, "gemm"))
+        return bench_gemm(common, (int64_t)sizes[0], (int64_t)sizes[1], (int64_t)sizes[2]);
+    if (!batch) batch = !strcmp(name, "mlp") ? 128 : 64;
+    return bench_model(name, common, training, (int64_t)batch);
+}
+
 static int run(int count, char **arguments) {
+    static const char *const modes[] = {"train", "infer"};
     common_options common = {.device = NULL};
     const char *mode = "train";
-    uint64_t batch = 0, size = 1024, m = 0, n = 0, k = 0;
+    uint64_t batch = 0, size = 1024, sizes[3] = {0, 0, 0};
     const option options[] = {{"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
                               {"batch", OPTION_COUNT, "N", "samples in a step (64; mlp: 128)", &batch},
-                              {"size", OPTION_COUNT, "N", "of gemm: m, n and k (1024)", &size},
-                              {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &m},
-                              {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &n},
-                              {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &k},
+                              {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
+                              {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &sizes[0]},
+                              {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &sizes[1]},
+                              {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
                               KERNEL_OPTIONS(common),
                               COMMON_OPTIONS(common),
                               {.name = NULL}};
-    const char *words[16];
+    const char *words[MOST_CASES];
     int word_count, status;
-    bench_start = bench_now();
-    if (!options_read(&command_bench, options, count, arguments, words, &word_count, 16, &status))
+    bench_start = clock_now();
+    if (!options_read(&command_bench, options, count, arguments, words, &word_count, MOST_CASES, &status))
         return status;
     if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
-    bool training = !strcmp(mode, "train");
-    if (!training && strcmp(mode, "infer"))
-        return command_misuse("--mode is '%s'; expected train or infer", mode);
+    int chosen = option_choice("mode", mode, modes, 2);
+    if (chosen < 0) return EXIT_USAGE;
     if (!word_count) return command_misuse("bench needs a case: mlp, lenet, another model, or gemm");
-    if (batch > INT32_MAX || size < 1 || size > 32768 || m > 32768 || n > 32768 || k > 32768)
-        return command_misuse("sizes are from 1 to 32768");
-    for (int i = 0; i < word_count; i++) {
-        if (!strcmp(words[i], "gemm"))
-            status = bench_gemm(&common, (int64_t)(m ? m : size), (int64_t)(n ? n : size),
-                                (int64_t)(k ? k : size));
-        else
-            status = bench_model(words[i], &common, training,
-                                 batch                      ? (int64_t)batch
-                                 : !strcmp(words[i], "mlp") ? 128
-                                                            : 64);
-        if (status != EXIT_DONE) return status;
-        fflush(stdout);
+    if (batch > INT32_MAX)
+        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)batch, INT32_MAX);
+    for (int i = 0; i < 3; i++) {
+        if (!sizes[i]) sizes[i] = size;
+        if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
+    if (word_count == 1) return run_case(words[0], &common, chosen == 0, batch, sizes);
+    for (int i = 0; i < word_count; i++)
+        if ((status = run_apart(words[i], count, arguments, words, word_count)) != EXIT_DONE) return status;
     return EXIT_DONE;
 }
 
 const command command_bench = {
     "bench", "how fast models train and run here", "CASE… [--mode train|infer] [--OPTION …]",
-    "A training step is the upload of a fresh batch, forward with dropout, loss, backward, the update of "
-    "every\n"
-    "parameter, and the loss read by the host. Each case is timed for at least 3 seconds and 5 steps after 4 "
-    "of\n"
-    "warm-up. gemm is a matrix product, beside a plain C loop on one core and on all.\n"
+    "A CASE is a model or gemm, a matrix product beside a plain C loop on one core and on all. A training "
+    "step\n"
+    "is the upload of a fresh batch, forward with dropout, loss, backward, the update of every parameter, "
+    "and\n"
+    "the loss read by the host; an inference step uploads a batch and reads the output. Steps are timed for "
+    "at\n"
+    "least 3 seconds and 5 steps after 4 of warm-up, each case in a process of its own.\n"
     "\n"
     "  koine bench mlp lenet --mode train\n"
     "  koine bench gemm --size 512",

@@ -4,7 +4,7 @@
 
 #include "command.h"
 
-enum { BENCH_MOST = 4000 };
+enum { BENCH_MOST = 1 << 20 };
 
 /* Times of steps after the warm-up, in seconds. */
 typedef struct bench_times {
@@ -13,13 +13,24 @@ typedef struct bench_times {
     double first; /* from the program's start to the end of the first step */
 } bench_times;
 
+/* What is printed of a case; the fields that every case has. */
+typedef struct bench_result {
+    const char *name, *mode, *device;
+    int64_t batch;
+    double flops; /* of one step, by the direct methods */
+    double loss;  /* NaN: there is none */
+    uint64_t kernels, plan_bytes, rss_base_bytes;
+} bench_result;
+
 /* Runs `step` four times to warm up, then for at least 3 seconds and 5 times. */
 bool bench_measure(bool (*step)(void *user), void *user, bench_times *times);
 /* Median, best and 99th percentile; sorts the times. */
 void bench_summary(bench_times *times, double *median, double *best, double *p99);
-double bench_now(void);
-/* The largest memory that the process had, in bytes. */
-double bench_peak_rss(void);
+/* Prints the fields that every case has as the beginning of a JSON object, without its last brace. */
+void bench_print_json(const bench_result *result, bench_times *times);
+/* Memory of the process in bytes: now, and the most that it had. */
+uint64_t bench_rss(void);
+uint64_t bench_peak_rss(void);
 extern double bench_start; /* when the program began */
 
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */

@@ -1,35 +1,44 @@
-/* Timing for the benchmarks. */
+/* Timing for the benchmarks, and what is printed of it. */
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 
 double bench_start;
 
-double bench_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-double bench_peak_rss(void) {
+uint64_t bench_peak_rss(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss * 1024;
+#ifdef __APPLE__
+    return (uint64_t)usage.ru_maxrss;
+#else
+    return (uint64_t)usage.ru_maxrss * 1024;
+#endif
+}
+
+/* Where the system does not tell the present memory, the most of it so far. */
+uint64_t bench_rss(void) {
+    unsigned long long all, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    bool known = file && fscanf(file, "%llu %llu", &all, &resident) == 2;
+    if (file) fclose(file);
+    return known ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : bench_peak_rss();
 }
 
 bool bench_measure(bool (*step)(void *user), void *user, bench_times *times) {
     times->count = 0;
     for (int i = 0; i < 4; i++) {
+        progress_now("warming up");
         if (!step(user)) return false;
-        if (i == 0) times->first = bench_now() - bench_start;
+        if (i == 0) times->first = clock_now() - bench_start;
     }
-    double begin = bench_now();
-    while ((times->count < 5 || bench_now() - begin < 3) && times->count < BENCH_MOST) {
-        double before = bench_now();
+    double begin = clock_now(), now = begin;
+    while ((times->count < 5 || now - begin < 3) && times->count < BENCH_MOST) {
+        double before = now;
         if (!step(user)) return false;
-        times->seconds[times->count++] = bench_now() - before;
+        now = clock_now();
+        times->seconds[times->count++] = now - before;
     }
     return true;
 }
@@ -46,4 +55,43 @@ void bench_summary(bench_times *times, double *median, double *best, double *p99
     *median = count % 2 ? times->seconds[count / 2]
                         : 0.5 * (times->seconds[count / 2 - 1] + times->seconds[count / 2]);
     *p99 = times->seconds[(int)(0.99 * (count - 1) + 0.5)];
+}
+
+static void field(const char *name) {
+    printf(", \"%s\": ", name);
+}
+
+void bench_print_json(const bench_result *result, bench_times *times) {
+    double median, best, p99;
+    bench_summary(times, &median, &best, &p99);
+    progress_clear();
+    fputs("{\"case\": ", stdout);
+    json_text(stdout, result->name);
+    printf(", \"mode\": \"%s\", \"batch\": %lld, \"device\": ", result->mode, (long long)result->batch);
+    json_text(stdout, result->device);
+    const struct {
+        const char *name;
+        double number;
+    } measures[] = {{"median_ms", 1e3 * median},
+                    {"best_ms", 1e3 * best},
+                    {"p99_ms", 1e3 * p99},
+                    {"per_s", (double)result->batch / median},
+                    {"gflops", result->flops / median * 1e-9},
+                    {"first_s", times->first}};
+    for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
+        field(measures[i].name);
+        json_measure(stdout, measures[i].number);
+    }
+    field("loss");
+    json_float(stdout, result->loss);
+    field("kernels");
+    json_count(stdout, result->kernels);
+    field("plan_bytes");
+    json_count(stdout, result->plan_bytes);
+    field("rss_base_bytes");
+    json_count(stdout, result->rss_base_bytes);
+    field("rss_peak_bytes");
+    json_count(stdout, bench_peak_rss());
+    field("n");
+    json_count(stdout, (uint64_t)times->count);
 }

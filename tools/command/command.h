@@ -17,14 +17,20 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* ---- options (options.c) ---------------------------------------------------------------- */
 
-typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_NUMBER } option_kind;
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_COUNT,  /* a whole number from 0 on */
+    OPTION_NUMBER, /* any finite number */
+    OPTION_BYTES,  /* 512MB, 4GiB, 1000000 */
+} option_kind;
 
 typedef struct option {
     const char *name; /* without the dashes */
     option_kind kind;
     const char *argument; /* the word for it in the help; NULL for flags */
     const char *help;
-    void *target; /* bool, const char *, uint64_t or double */
+    void *target; /* bool, const char *, uint64_t, double, uint64_t */
 } option;
 
 typedef struct command {
@@ -39,6 +45,10 @@ typedef struct command {
  * *status is EXIT_DONE; on a mistake it says which and *status is EXIT_USAGE; both answer false. */
 bool options_read(const command *command, const option *options, int count, char **arguments,
                   const char **words, int *word_count, int most_words, int *status);
+/* Finds `word` among `count` words; where it is none of them, says so as EXIT_USAGE does, and answers -1. */
+int option_choice(const char *option, const char *word, const char *const *words, int count);
+/* The one of `count` words that `word` was most likely meant to be, or NULL. */
+const char *nearest_word(const char *word, const char *const *words, int count);
 
 /* ---- what most commands take (common.c) ----------------------------------------------------- */
 
@@ -55,7 +65,7 @@ typedef struct common_options {
         {"cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)",      \
          &(common).cache},                                                                                   \
         {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
-        {"json", OPTION_FLAG, NULL, "one JSON object per result, for programs", &(common).json},             \
+        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &(common).json},    \
         {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &(common).quiet}, {             \
         "verbose", OPTION_FLAG, NULL, "say what is done on the way", &(common).verbose                       \
     }
@@ -70,43 +80,61 @@ typedef struct common_options {
         "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
             &(common).wide_indices                                                                           \
     }
+/* EXIT_DONE, or says which of the KERNEL_OPTIONS makes no sense and answers EXIT_USAGE. */
+int kernel_options_check(const common_options *common);
 
 /* Says "koine: …" on the standard error and answers EXIT_FAILED. */
 int command_fail(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* The same, and answers EXIT_USAGE. */
 int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* EXIT_DONE, or says which of the KERNEL_OPTIONS makes no sense and answers EXIT_USAGE. */
-int kernel_options_check(const common_options *common);
-/* Fills in parameters from options and the environment; texts live as long as the program. */
-void context_params_from(const common_options *common, kn_context_params *params);
+/* Says "koine: …" and goes on. */
+void command_warn(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* A line on the standard error about what is going on, left out when quiet. */
+void command_tell(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* Opens the device, or says why not and answers NULL. */
 kn_context *context_open(const common_options *common);
 /* Opens a model, or says why not and answers NULL. */
 kn_model *model_open(const char *name);
-/* A JSON string with quotes, on a stream. */
-void json_text(FILE *stream, const char *text);
-/* A JSON number, null if it is not finite. */
-void json_number(FILE *stream, double number);
-/* "1.5 GB" */
+/* Whether a file could be written there; says why not. Nothing is written. */
+bool path_writable(const char *path);
+/* Says how long kernels were compiled since the last call, where it was long enough to be noticed. */
+void tell_compiling(kn_context *context);
+/* "1.50 GB" */
 const char *bytes_text(double bytes, char *text, size_t room);
-/* Counts of a program that looks at signals: true after Ctrl-C. */
+/* "1:05" */
+const char *time_text(double seconds, char *text, size_t room);
+/* Seconds of a clock that only goes forward. */
+double clock_now(void);
+/* From now on Ctrl-C is noticed instead of ending the program at once; a second one ends it. */
 void interrupts_watch(void);
 bool interrupted(void);
+
+/* ---- JSON (json.c): texts and numbers on a stream ----------------------------------------------- */
+
+/* A string with its quotes. */
+void json_text(FILE *stream, const char *text);
+/* What was computed in single precision: as few digits as bring back the same float; null if not finite. */
+void json_float(FILE *stream, double number);
+/* A measured time or speed: six digits; null if not finite. */
+void json_measure(FILE *stream, double number);
+void json_count(FILE *stream, uint64_t number);
 
 /* ---- progress (progress.c) ------------------------------------------------------------------- */
 
 /* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. */
 void progress_setup(const common_options *common);
-bool progress_is_live(void);
+/* At most ten times a second. */
 void progress_line(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* The same at once, before something that takes long. */
+void progress_now(const char *format, ...) COMMAND_PRINTF(1, 2);
+/* Where no line can be rewritten: true once a minute, for a plain line. */
+bool progress_plain_due(void);
 /* Takes the line away, before something else is printed. */
 void progress_clear(void);
 /* "[#####     ]" of a width in characters. */
 const char *progress_bar(double share, char *text, size_t room);
 /* For kn_progress: compiling. */
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total);
-/* "1:05" */
-const char *time_text(double seconds, char *text, size_t room);
 
 /* ---- the commands ------------------------------------------------------------------------------- */
 

@@ -1,34 +1,83 @@
-/* What the commands share: messages, the environment, opening devices and models, JSON. */
-#include <math.h>
+/* What the commands share: messages, the environment, opening devices and models, interrupts. */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "command.h"
 
-static int complain(int status, const char *format, va_list arguments) {
+static bool silent; /* --quiet */
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+static void say(const char *front, const char *format, va_list arguments) {
     progress_clear();
-    fputs("koine: ", stderr);
+    fputs(front, stderr);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
-    return status;
 }
 
 int command_fail(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int status = complain(EXIT_FAILED, format, arguments);
+    say("koine: ", format, arguments);
     va_end(arguments);
-    return status;
+    return EXIT_FAILED;
 }
 
 int command_misuse(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int status = complain(EXIT_USAGE, format, arguments);
+    say("koine: ", format, arguments);
     va_end(arguments);
-    return status;
+    return EXIT_USAGE;
 }
+
+void command_warn(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say("koine: ", format, arguments);
+    va_end(arguments);
+}
+
+void command_tell(const char *format, ...) {
+    if (silent) return;
+    va_list arguments;
+    va_start(arguments, format);
+    say("", format, arguments);
+    va_end(arguments);
+}
+
+const char *bytes_text(double bytes, char *text, size_t room) {
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    int unit = 0;
+    while (bytes >= 999.5 && unit < 4) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(text, room, unit ? "%.3g %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+const char *time_text(double seconds, char *text, size_t room) {
+    unsigned long long whole = seconds > 0 ? (unsigned long long)(seconds + 0.5) : 0;
+    if (whole >= 3600)
+        snprintf(text, room, "%llu:%02llu:%02llu", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, room, "%llu:%02llu", whole / 60, whole % 60);
+    return text;
+}
+
+double clock_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
 
 static void write_log(void *user, kn_log_level level, const char *message) {
     (void)user;
@@ -37,15 +86,16 @@ static void write_log(void *user, kn_log_level level, const char *message) {
 }
 
 int kernel_options_check(const common_options *common) {
-    if (common->kind && strcmp(common->kind, "wide") && strcmp(common->kind, "many"))
-        return command_misuse("--kind is '%s'; expected wide or many", common->kind);
+    static const char *const kinds[] = {"wide", "many"};
+    if (common->kind && option_choice("kind", common->kind, kinds, 2) < 0) return EXIT_USAGE;
     if (common->width && common->width != 4 && common->width != 8 && common->width != 16)
         return command_misuse("--width is %llu; expected 4, 8 or 16", (unsigned long long)common->width);
     return EXIT_DONE;
 }
 
-void context_params_from(const common_options *common, kn_context_params *params) {
-    static char cache[1024];
+/* Parameters from options and the environment, which the library does not read. */
+static void context_params_from(const common_options *common, kn_context_params *params) {
+    static char cache[4096];
     kn_context_params_init(params);
     params->kind = !common->kind ? 0 : !strcmp(common->kind, "wide") ? 1 : 2;
     params->vector_width = (int)common->width;
@@ -58,16 +108,18 @@ void context_params_from(const common_options *common, kn_context_params *params
         kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), cache, sizeof cache))
         params->cache_folder = cache;
     if (common->no_cache) params->cache_folder = NULL;
-    if (!common->quiet) params->compile_progress = (kn_progress){.report = progress_compile};
+    params->compile_progress = (kn_progress){.report = progress_compile};
 }
 
 kn_context *context_open(const common_options *common) {
     kn_context_params params;
     progress_setup(common);
+    silent = common->quiet;
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
     if (kn_context_status(context) == KN_OK) return context;
-    command_fail("%s", context ? kn_context_error(context) : "out of memory");
+    command_fail("%s%s", common->device || !params.device || !*params.device ? "" : "from KOINE_DEVICE: ",
+                 context ? kn_context_error(context) : "out of memory");
     kn_context_destroy(&context);
     return NULL;
 }
@@ -80,52 +132,46 @@ kn_model *model_open(const char *name) {
     return NULL;
 }
 
-void json_text(FILE *stream, const char *text) {
-    fputc('"', stream);
-    for (; *text; text++) {
-        unsigned char letter = (unsigned char)*text;
-        if (letter == '"' || letter == '\\')
-            fprintf(stream, "\\%c", letter);
-        else if (letter < 0x20)
-            fprintf(stream, "\\u%04x", letter);
-        else
-            fputc(letter, stream);
+bool path_writable(const char *path) {
+    char folder[4096];
+    struct stat about;
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (!path[0] || strlen(path) >= sizeof folder) {
+        command_fail("'%.60s' is no name for a file", path);
+        return false;
     }
-    fputc('"', stream);
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        command_fail("'%s' is a folder; expected the name of a file to write", path);
+        return false;
+    }
+    snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    if (!length) strcpy(folder, slash ? "/" : ".");
+    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode) && access(folder, W_OK | X_OK) == 0) return true;
+    command_fail("'%s' cannot be written: %s: %s", path, folder,
+                 errno == ENOENT || errno == ENOTDIR ? "there is no such folder" : strerror(errno));
+    return false;
 }
 
-void json_number(FILE *stream, double number) {
-    if (!isfinite(number)) {
-        fputs("null", stream);
-        return;
-    }
-    char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-        if (strtod(text, NULL) == number ||
-            (digits == 9 && (float)strtod(text, NULL) == (float)number && (double)(float)number == number))
-            break;
-    }
-    fputs(text, stream);
+void tell_compiling(kn_context *context) {
+    static double told;
+    kn_context_counts counts = {.size = sizeof counts};
+    if (kn_context_get_counts(context, &counts) != KN_OK) return;
+    if (counts.compile_seconds - told >= 1)
+        command_tell("compiled %llu programs in %.1f s; they are kept for the next time",
+                     (unsigned long long)counts.programs_built, counts.compile_seconds - told);
+    told = counts.compile_seconds;
 }
 
-const char *bytes_text(double bytes, char *text, size_t room) {
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-    int unit = 0;
-    while (bytes >= 1000 && unit < 4) {
-        bytes /= 1000;
-        unit++;
-    }
-    snprintf(text, room, unit ? "%.3g %s" : "%.0f %s", bytes, units[unit]);
-    return text;
-}
+/* ---- interrupts ----------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t stop_asked;
 
 static void on_interrupt(int signal_number) {
-    /* A second Ctrl-C ends at once. */
+    static const char text[] = "\nkoine: finishing the step and saving; once more ends at once\n";
     stop_asked = 1;
     signal(signal_number, SIG_DFL);
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) stop_asked = 1;
 }
 
 void interrupts_watch(void) {

@@ -1,16 +1,16 @@
 /* koine devices: what there is, what works, and why not. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "command.h"
 
 static const char *const types[] = {"CPU", "GPU", "accelerator"};
 
-static void print_json(const kn_device_list *list, const kn_device_info *chosen) {
-    fputs("[", stdout);
+static void print_json(const kn_device_list *list, const kn_context *context) {
+    const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
     for (int i = 0; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
-        printf("%s{\"index\": %d, \"platform_index\": %d, \"device_index\": %d, \"name\": ", i ? ",\n " : "",
-               info->index, info->platform_index, info->device_index);
+        printf("{\"index\": %d, \"platform_index\": %d, \"device_index\": %d, \"name\": ", info->index,
+               info->platform_index, info->device_index);
         json_text(stdout, info->name);
         fputs(", \"type\": ", stdout);
         json_text(stdout, types[info->type]);
@@ -23,37 +23,49 @@ static void print_json(const kn_device_list *list, const kn_device_info *chosen)
         printf(", \"usable\": %s, \"problem\": ", info->usable ? "true" : "false");
         json_text(stdout, info->problem);
         printf(", \"compute_units\": %d, \"memory_bytes\": %llu, \"largest_block_bytes\": %llu, "
-               "\"local_bytes\": %llu, "
-               "\"shares_memory\": %s, \"chosen\": %s}",
+               "\"local_bytes\": %llu, \"shares_memory\": %s, \"chosen\": %s}\n",
                info->compute_units, (unsigned long long)info->memory_bytes,
                (unsigned long long)info->largest_block_bytes, (unsigned long long)info->local_bytes,
                info->shares_memory ? "true" : "false",
                chosen && info->index == chosen->index ? "true" : "false");
     }
-    fputs("]\n", stdout);
 }
 
-static void print_text(const kn_device_list *list, const kn_context *context) {
+static void print_chosen(const kn_context *context) {
+    const kn_capabilities *can = kn_context_capabilities(context);
+    printf("      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s\n",
+           can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
+           can->half           ? "yes"
+           : can->half_claimed ? "claimed, but computed wrongly"
+                               : "no",
+           can->double_precision ? "yes"
+           : can->double_claimed ? "claimed, but computed wrongly"
+                                 : "no",
+           can->subgroups           ? "yes"
+           : can->subgroups_claimed ? "claimed, but computed wrongly"
+                                    : "no");
+}
+
+static void print_text(const kn_device_list *list, const kn_context *context, bool asked) {
     const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
     for (int i = 0; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
         char memory[32];
         if (!info->usable) {
-            printf("-     %s%s%s\n      %s\n", info->platform, info->name[0] && info->platform[0] ? ", " : "",
-                   info->name, info->problem);
+            bool named = info->name[0] || info->platform[0];
+            printf("-     %s%s%s%s%s\n", info->name, info->name[0] && info->platform[0] ? ", " : "",
+                   info->platform, named ? ": cannot be used\n      " : "", info->problem);
             continue;
         }
         bool taken = chosen && chosen->index == info->index;
         printf("%-5d %s %s, %d units, %s%s\n", info->index, types[info->type], info->name,
                info->compute_units, bytes_text((double)info->memory_bytes, memory, sizeof memory),
-               taken ? "   <- taken unless told otherwise" : "");
+               !taken  ? ""
+               : asked ? "   <- taken, as asked"
+                       : "   <- taken unless told otherwise");
         printf("      %d:%d %s, %s\n", info->platform_index, info->device_index, info->platform,
                info->version);
-        if (!taken) continue;
-        const kn_capabilities *can = kn_context_capabilities(context);
-        printf("      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s\n",
-               can->wide_vector ? "wide-vector" : "many-thread", can->vector_width, can->half ? "yes" : "no",
-               can->double_precision ? "yes" : "no", can->subgroups ? "yes" : "no");
+        if (taken) print_chosen(context);
     }
 }
 
@@ -67,13 +79,15 @@ static int run(int count, char **arguments) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory");
     int usable = 0;
+    const char *wish = getenv("KOINE_DEVICE");
     for (int i = 0; i < kn_device_list_count(list); i++)
         usable += kn_device_list_entry(list, i)->usable;
     kn_context *context = usable ? context_open(&common) : NULL;
+    progress_clear();
     if (common.json)
-        print_json(list, context ? kn_context_device(context) : NULL);
+        print_json(list, context);
     else
-        print_text(list, context);
+        print_text(list, context, common.device || (wish && *wish));
     status = context ? EXIT_DONE : EXIT_FAILED;
     if (!usable)
         command_fail(
@@ -84,9 +98,12 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_devices = {"devices", "the OpenCL devices of this machine", "[--OPTION …]",
-                                 "Lists every OpenCL device, what works and why not. The number in front is "
-                                 "what --device takes; so do 0:1 (platform\n"
-                                 "and device), gpu, cpu, and parts of a name. Without it the device with the "
-                                 "fastest short matrix product is taken.",
-                                 run};
+const command command_devices = {
+    "devices", "the OpenCL devices of this machine", "[--OPTION …]",
+    "Lists every OpenCL device, what works and why not. The number in front is what --device takes; so do\n"
+    "0:1 (platform and device), gpu, cpu, and parts of a name. Without it the device with the fastest short\n"
+    "matrix product is taken.\n"
+    "\n"
+    "  koine devices\n"
+    "  koine devices --device gpu",
+    run};

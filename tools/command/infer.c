@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "batch.h"
 
 enum { MOST_FILES = 8 };
 
@@ -23,6 +23,7 @@ static void split_name(const char *word, named_file *file) {
 }
 
 typedef struct infer_run {
+    common_options common;
     kn_model *model;
     kn_context *context;
     kn_session *session;
@@ -30,9 +31,12 @@ typedef struct infer_run {
     kn_npy_file *inputs[MOST_FILES];
     kn_tensor_info infos[MOST_FILES];
     kn_value *values[MOST_FILES];
+    char *data[MOST_FILES];    /* all samples of an input, as the model reads them */
+    kn_feed feeds[MOST_FILES]; /* names, and the bytes of one sample */
     int input_count;
     kn_value *output;
-    int64_t samples, batch;
+    int64_t samples;
+    uint64_t batch, memory;
 } infer_run;
 
 static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(const kn_model *, int),
@@ -47,7 +51,8 @@ static bool open_input(infer_run *run, const char *word) {
     split_name(word, &file);
     kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input, run->model);
     if (!value) {
-        command_fail("the model '%s' has no input '%s'", kn_model_name(run->model), file.name);
+        command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
+                     file.name, kn_value_name(kn_model_input(run->model, 0)));
         return false;
     }
     kn_npy_file *array = run->inputs[run->input_count] = kn_npy_file_open(file.path, NULL);
@@ -68,8 +73,8 @@ static bool open_input(infer_run *run, const char *word) {
         for (int d = 0; d < info->rank; d++)
             snprintf(found + strlen(found), sizeof found - strlen(found), "%s%lld", d ? "," : "",
                      (long long)info->shape[d]);
-        command_fail("'%s' is (%s), and the model reads (%s) as '%s'", file.path, found, wanted,
-                     kn_value_name(value));
+        command_fail("'%s' holds (%s), and the model reads '%s' as %s", file.path, found,
+                     kn_value_name(value), wanted);
         return false;
     }
     int64_t samples = info->rank ? info->shape[0] : 1;
@@ -82,60 +87,81 @@ static bool open_input(infer_run *run, const char *word) {
     return true;
 }
 
-/* All samples through the session, a batch at a time; *result holds the whole output, row-major. */
-static bool compute(infer_run *run, char **result, kn_tensor_info *whole) {
-    const char *name = kn_value_name(run->output);
-    kn_feed feeds[MOST_FILES];
-    char *all[MOST_FILES] = {NULL};
-    bool fine = true;
-    size_t row_bytes = 0;
-    for (int i = 0; i < run->input_count && fine; i++) {
+/* ---- running ------------------------------------------------------------------------------------ */
+
+static bool convert_inputs(infer_run *run) {
+    for (int i = 0; i < run->input_count; i++) {
         uint64_t elements = 0;
         kn_dtype dtype = kn_value_dtype(run->values[i]);
-        fine = kn_tensor_elements(&run->infos[i], &elements);
+        bool fine = kn_tensor_elements(&run->infos[i], &elements);
         size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
-        all[i] = fine ? malloc(bytes + 1) : NULL;
-        fine = all[i] && kn_npy_file_copy(run->inputs[i], dtype, all[i], bytes) == KN_OK;
-        feeds[i] =
-            (kn_feed){kn_value_name(run->values[i]), all[i], run->samples ? bytes / (size_t)run->samples : 0};
+        run->data[i] = fine ? malloc(bytes + 1) : NULL;
+        if (!run->data[i] || kn_npy_file_copy(run->inputs[i], dtype, run->data[i], bytes) != KN_OK)
+            return command_fail("the input '%s' could not be converted to %s, which the model reads",
+                                kn_value_name(run->values[i]), kn_dtype_name(dtype)) == EXIT_DONE;
+        /* As data sets do it: bytes are shares of 255. */
+        if (run->infos[i].dtype == KN_UINT8 && dtype == KN_FLOAT32)
+            for (uint64_t j = 0; j < elements; j++)
+                ((float *)(void *)run->data[i])[j] *= 1.0f / 255.0f;
+        run->feeds[i] = (kn_feed){kn_value_name(run->values[i]), NULL, bytes / (size_t)run->samples};
     }
-    if (!fine) command_fail("an input could not be converted to what the model reads");
-    for (int64_t at = 0; fine && at < run->samples;) {
-        int64_t count = run->samples - at < run->batch ? run->samples - at : run->batch;
-        kn_feed now[MOST_FILES];
-        for (int i = 0; i < run->input_count; i++)
-            now[i] = (kn_feed){feeds[i].name, all[i] + (size_t)at * feeds[i].bytes,
-                               feeds[i].bytes * (size_t)count};
-        kn_tensor_info info;
-        uint64_t bytes = 0;
-        kn_status status = kn_session_compile(run->session, now, (size_t)run->input_count);
-        if (status == KN_OK) status = kn_session_info(run->session, name, &info);
-        if (status == KN_OK &&
-            (!kn_tensor_bytes(&info, &bytes) || info.rank == 0 || info.shape[0] != count)) {
-            command_fail("the output '%s' has no row for each sample", name);
-            fine = false;
-            break;
-        }
-        if (status == KN_OK && !*result) {
-            row_bytes = (size_t)bytes / (size_t)count;
-            *whole = info;
-            whole->shape[0] = run->samples;
-            *result = malloc(row_bytes * (size_t)run->samples + 1);
-            if (!*result) status = KN_ERROR_MEMORY;
-        }
-        kn_fetch fetch = {name, *result ? *result + row_bytes * (size_t)at : NULL, (size_t)bytes};
-        if (status == KN_OK) status = kn_session_run(run->session, now, (size_t)run->input_count, &fetch, 1);
-        if (status != KN_OK) {
-            command_fail("%s", kn_session_error(run->session)[0] ? kn_session_error(run->session)
-                                                                 : kn_status_message(status));
-            fine = false;
-        }
-        at += count;
-        progress_line("%lld of %lld samples", (long long)at, (long long)run->samples);
-    }
+    return true;
+}
+
+/* The feeds of `count` samples from `first` on. */
+static void feeds_of(const infer_run *run, int64_t first, int64_t count, kn_feed *feeds) {
     for (int i = 0; i < run->input_count; i++)
-        free(all[i]);
-    return fine;
+        feeds[i] = (kn_feed){run->feeds[i].name, run->data[i] + (size_t)first * run->feeds[i].bytes,
+                             run->feeds[i].bytes * (size_t)count};
+}
+
+static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
+    infer_run *run = user;
+    kn_feed feeds[MOST_FILES];
+    kn_plan_info info = {.size = sizeof info};
+    feeds_of(run, 0, batch, feeds);
+    kn_status status = kn_session_compile(run->session, feeds, (size_t)run->input_count);
+    if (status == KN_OK) status = kn_session_plan(run->session, &info);
+    *bytes = info.peak_bytes;
+    return status;
+}
+
+static const char *plan_error(void *user) {
+    return kn_session_error(((infer_run *)user)->session);
+}
+
+static bool run_fail(const infer_run *run, kn_status status) {
+    const char *text = kn_session_error(run->session);
+    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+}
+
+/* The type and the size of the whole output, and the bytes that each sample has of it. */
+static bool measure(infer_run *run, int64_t batch, kn_tensor_info *whole, size_t *row_bytes) {
+    const char *name = kn_value_name(run->output);
+    uint64_t bytes = 0, used = 0;
+    kn_status status = plan_batch(run, batch, &used);
+    if (status == KN_OK) status = kn_session_info(run->session, name, whole);
+    if (status != KN_OK) return run_fail(run, status);
+    if (!kn_tensor_bytes(whole, &bytes) || whole->rank == 0 || whole->shape[0] != batch)
+        return command_fail("the output '%s' has no row for each sample", name) == EXIT_DONE;
+    whole->shape[0] = run->samples;
+    *row_bytes = (size_t)bytes / (size_t)batch;
+    return true;
+}
+
+/* All samples through the session, a batch at a time; `result` has room for the whole output, row-major. */
+static bool compute(infer_run *run, int64_t batch, char *result, size_t row_bytes) {
+    const char *name = kn_value_name(run->output);
+    for (int64_t at = 0; at < run->samples; at += batch) {
+        int64_t count = run->samples - at < batch ? run->samples - at : batch;
+        kn_feed feeds[MOST_FILES];
+        feeds_of(run, at, count, feeds);
+        kn_fetch fetch = {name, result + row_bytes * (size_t)at, row_bytes * (size_t)count};
+        kn_status status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
+        if (status != KN_OK) return run_fail(run, status);
+        progress_line("%lld of %lld samples", (long long)(at + count), (long long)run->samples);
+    }
+    return true;
 }
 
 static bool open_session(infer_run *run) {
@@ -143,7 +169,7 @@ static bool open_session(infer_run *run) {
     kn_session_params_init(&params);
     params.states = run->states = kn_states_create(run->context, 1);
     params.fast_math = true;
-    params.progress.report = progress_compile;
+    batch_lift_limit(&params);
     run->session = kn_session_create(run->context, &run->output, 1, &params);
     if (kn_session_status(run->session) != KN_OK) {
         command_fail("%s", run->session ? kn_session_error(run->session) : "out of memory");
@@ -156,42 +182,83 @@ static bool open_session(infer_run *run) {
     return true;
 }
 
-static int infer(infer_run *run, const common_options *common, const char *output) {
+static int infer(infer_run *run, const char *output) {
     named_file file;
-    char *result = NULL, message[400];
-    kn_tensor_info info;
+    char message[400];
+    kn_tensor_info whole;
+    size_t row_bytes = 0;
     split_name(output, &file);
     run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, run->model);
     if (!run->output)
-        return command_fail("the model '%s' has no output '%s'", kn_model_name(run->model), file.name);
-    if (run->samples == 0) return command_fail("the input holds no samples");
-    run->context = context_open(common);
-    if (!run->context || !open_session(run) || !compute(run, &result, &info)) {
-        free(result);
+        return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
+                            kn_model_name(run->model), file.name, kn_model_name(run->model));
+    if (!path_writable(file.path) || !convert_inputs(run)) return EXIT_FAILED;
+    run->context = context_open(&run->common);
+    if (!run->context || !open_session(run)) return EXIT_FAILED;
+    batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
+    int64_t batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples;
+    if (!batch_fit(run->context, &plans, "samples go in batches of", &batch) ||
+        !measure(run, batch, &whole, &row_bytes))
         return EXIT_FAILED;
-    }
-    kn_status status = kn_npy_file_save(file.path, &info, result, message, sizeof message);
+    tell_compiling(run->context);
+    char *result = malloc(row_bytes * (size_t)run->samples + 1);
+    if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
+    bool fine = compute(run, batch, result, row_bytes);
+    if (fine && kn_npy_file_save(file.path, &whole, result, message, sizeof message) != KN_OK)
+        fine = command_fail("%s", message) == EXIT_DONE;
     free(result);
-    if (status != KN_OK) return command_fail("%s", message);
-    if (common->json)
-        printf("{\"samples\": %lld, \"output\": \"%s\"}\n", (long long)run->samples,
-               kn_value_name(run->output));
-    else if (!common->quiet)
-        fprintf(stderr, "%lld samples, '%s' written to %s\n", (long long)run->samples,
-                kn_value_name(run->output), file.path);
+    if (!fine) return EXIT_FAILED;
+    progress_clear();
+    if (run->common.json) {
+        printf("{\"samples\": %lld, \"output\": ", (long long)run->samples);
+        json_text(stdout, kn_value_name(run->output));
+        printf(", \"file\": ");
+        json_text(stdout, file.path);
+        printf("}\n");
+    } else {
+        command_tell("'%s' of %lld samples written to %s", kn_value_name(run->output),
+                     (long long)run->samples, file.path);
+    }
     return EXIT_DONE;
 }
 
+/* "A=a.npy,B=b.npy": opens one after the other. */
+static bool open_inputs(infer_run *run, const char *list) {
+    char word[4096];
+    for (const char *at = list, *comma; at; at = comma ? comma + 1 : NULL) {
+        comma = strchr(at, ',');
+        size_t length = comma ? (size_t)(comma - at) : strlen(at);
+        if (run->input_count == MOST_FILES || length >= sizeof word)
+            return command_fail("--input names too many files, or one with too long a name") == EXIT_DONE;
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (!open_input(run, word)) return false;
+    }
+    return run->samples || command_fail("the input holds no samples") == EXIT_DONE;
+}
+
+static void finish(infer_run *run) {
+    kn_session_destroy(&run->session);
+    kn_states_destroy(&run->states);
+    for (int i = 0; i < run->input_count; i++) {
+        kn_npy_file_destroy(&run->inputs[i]);
+        free(run->data[i]);
+    }
+    kn_model_destroy(&run->model);
+    kn_context_destroy(&run->context);
+}
+
 static int run(int count, char **arguments) {
-    common_options common = {.device = NULL};
+    infer_run run = {.batch = 256};
     const char *input = NULL, *output = NULL;
-    uint64_t batch = 256;
     const option options[] = {{"input", OPTION_TEXT, "[NAME=]X.npy",
-                               "the samples, first dimension counting them; several: A=a.npy,B=b.npy",
+                               "the samples, the first dimension counts them; several: A=a.npy,B=b.npy",
                                &input},
-                              {"output", OPTION_TEXT, "[NAME=]Y.npy", "where the result goes", &output},
-                              {"batch", OPTION_COUNT, "N", "samples at a time (256)", &batch},
-                              COMMON_OPTIONS(common),
+                              {"output", OPTION_TEXT, "[NAME=]Y.npy",
+                               "where the result goes; NAME: another output than the first", &output},
+                              {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
+                              {"memory", OPTION_BYTES, "BYTES",
+                               "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
+                              COMMON_OPTIONS(run.common),
                               {.name = NULL}};
     const char *words[1];
     int word_count, status;
@@ -199,38 +266,22 @@ static int run(int count, char **arguments) {
         return status;
     if (!word_count) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (!input || !output) return command_misuse("infer needs --input X.npy and --output Y.npy");
-    if (!batch || batch > INT32_MAX)
-        return command_misuse("--batch is %llu; expected at least 1", (unsigned long long)batch);
-    infer_run run = {.model = model_open(words[0]), .batch = (int64_t)batch};
+    if (!run.batch || run.batch > INT32_MAX)
+        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     status = EXIT_FAILED;
-    char list[2048];
-    snprintf(list, sizeof list, "%s", input);
-    bool fine = run.model != NULL;
-    if (fine && !kn_model_has_weights(run.model))
-        fine = command_fail("'%s' has no weights: expected a file that koine train saved", words[0]) ==
-               EXIT_DONE;
-    for (char *word = list, *next; fine && word; word = next) {
-        next = strchr(word, ',');
-        if (next) *next++ = 0;
-        if (run.input_count == MOST_FILES)
-            fine = command_fail("at most %d inputs", MOST_FILES) == EXIT_DONE;
-        else
-            fine = open_input(&run, word);
-    }
-    if (fine) status = infer(&run, &common, output);
-    progress_clear();
-    kn_session_destroy(&run.session);
-    kn_states_destroy(&run.states);
-    for (int i = 0; i < run.input_count; i++)
-        kn_npy_file_destroy(&run.inputs[i]);
-    kn_model_destroy(&run.model);
-    kn_context_destroy(&run.context);
+    progress_setup(&run.common);
+    run.model = model_open(words[0]);
+    if (run.model && !kn_model_has_weights(run.model))
+        command_fail("'%s' has no weights to compute with: expected a file that koine train saved", words[0]);
+    else if (run.model && open_inputs(&run, input))
+        status = infer(&run, output);
+    finish(&run);
     return status;
 }
 
-const command command_infer = {"infer", "run a saved model on arrays in files",
-                               "FILE --input X.npy --output Y.npy [--OPTION …]",
-                               "Reads npy files, as numpy.save writes them, and writes one.\n"
-                               "\n"
-                               "  koine infer lenet.safetensors --input images.npy --output logits.npy",
-                               run};
+const command command_infer = {
+    "infer", "run a saved model on arrays in files", "FILE --input X.npy --output Y.npy [--OPTION …]",
+    "Reads npy files, as numpy.save writes them, and writes one, with a row for each sample.\n"
+    "\n"
+    "  koine infer lenet.safetensors --input images.npy --output logits.npy",
+    run};

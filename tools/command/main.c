@@ -8,7 +8,7 @@ static const command *const commands[] = {&command_devices, &command_train, &com
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *stream) {
-    fputs("koine: trains and runs neural networks on any OpenCL device\n"
+    fputs("koine trains and runs neural networks on any OpenCL device.\n"
           "\n"
           "usage: koine COMMAND [ARGUMENT …] [--OPTION …]\n"
           "\n",
@@ -22,35 +22,57 @@ static void print_help(FILE *stream) {
           "  koine train lenet --data digits --epochs 2\n"
           "  koine eval lenet.safetensors --data digits\n"
           "\n"
-          "Environment: KOINE_DEVICE picks a device as --device does; KOINE_KERNEL_DIR names a folder whose "
-          "kernels are\n"
-          "used instead of the built-in ones. Exit status: 0, 1 when something failed, 2 for a wrong command "
-          "line.\n",
+          "Results go to the standard output, everything else to the standard error. Exit status: 0, 1 when\n"
+          "something failed, 2 for a command line that makes no sense.\n"
+          "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are "
+          "used\n"
+          "instead of the built-in ones.\n",
           stream);
 }
 
-int main(int count, char **arguments) {
-    if (count < 2) {
+static const command *find(const char *word) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i]->name, word)) return commands[i];
+    return NULL;
+}
+
+static int unknown(const char *word) {
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++)
+        names[i] = commands[i]->name;
+    const char *near = nearest_word(word, names, COMMANDS);
+    if (near) return command_misuse("there is no command '%s'; did you mean '%s'?", word, near);
+    return command_misuse("there is no command '%s'; koine --help lists them", word);
+}
+
+static int run(int count, char **arguments) {
+    const char *word = count > 1 ? arguments[1] : NULL;
+    if (!word) {
         print_help(stderr);
         return EXIT_USAGE;
-    }
-    const char *word = arguments[1];
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-        print_help(stdout);
-        return EXIT_DONE;
     }
     if (!strcmp(word, "--version")) {
         printf("koine %s\n", kn_version_text());
         return EXIT_DONE;
     }
-    for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(commands[i]->name, word)) {
-            int status = commands[i]->run(count - 2, arguments + 2);
-            progress_clear();
-            /* A full disk shows when the last bytes go out. */
-            if (fflush(stdout) != 0 || ferror(stdout))
-                return command_fail("the standard output could not be written");
-            return status;
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        static char help[] = "--help";
+        char *ask[] = {help};
+        if (word[0] == '-' || count < 3) {
+            print_help(stdout);
+            return EXIT_DONE;
         }
-    return command_misuse("there is no command '%s'; koine --help lists them", word);
+        return find(arguments[2]) ? find(arguments[2])->run(1, ask) : unknown(arguments[2]);
+    }
+    if (!find(word)) return unknown(word);
+    return find(word)->run(count - 2, arguments + 2);
+}
+
+int main(int count, char **arguments) {
+    int status = run(count, arguments);
+    progress_clear();
+    /* A full disk shows when the last bytes go out. */
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return command_fail("the standard output could not be written");
+    return status;
 }

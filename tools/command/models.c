@@ -14,47 +14,65 @@ static int print_grammar(void) {
     return EXIT_DONE;
 }
 
-static int print_list(bool json) {
-    for (int i = 0; i < kn_zoo_count(); i++) {
-        kn_model *model = model_open(kn_zoo_name(i));
-        if (!model) return EXIT_FAILED;
-        unsigned long long elements = kn_model_parameter_elements(model);
-        if (json)
-            printf("{\"name\": \"%s\", \"parameters\": %llu}\n", kn_zoo_name(i), elements);
-        else
-            printf("%-12s %llu parameters\n", kn_zoo_name(i), elements);
-        kn_model_destroy(&model);
+static void print_shapes(const char *what, const kn_model *model, int count,
+                         kn_value *(*at)(const kn_model *, int)) {
+    char shape[200];
+    for (int i = 0; i < count; i++) {
+        kn_value_shape_text(at(model, i), shape, sizeof shape);
+        printf("  %-7s %s %s\n", what, kn_value_name(at(model, i)), shape);
     }
+}
+
+static int print_model(const char *name, bool text, bool json, bool shapes) {
+    kn_model *model = model_open(name);
+    if (!model) return EXIT_FAILED;
+    unsigned long long elements = kn_model_parameter_elements(model);
+    if (text) {
+        fputs(kn_model_text(model), stdout);
+    } else if (json) {
+        fputs("{\"name\": ", stdout);
+        json_text(stdout, kn_model_name(model));
+        printf(", \"parameters\": %llu, \"loss\": ", elements);
+        json_text(stdout, kn_model_loss_name(model));
+        fputs("}\n", stdout);
+    } else {
+        printf("%-12s %10llu parameters, trained with %s\n", kn_model_name(model), elements,
+               kn_model_loss_name(model));
+    }
+    if (shapes) {
+        print_shapes("input", model, kn_model_input_count(model), kn_model_input);
+        print_shapes("output", model, kn_model_output_count(model), kn_model_output);
+    }
+    kn_model_destroy(&model);
     return EXIT_DONE;
 }
 
 static int run(int count, char **arguments) {
     bool text = false, grammar = false, json = false;
     const option options[] = {
-        {"text", OPTION_FLAG, NULL, "print the text of the model", &text},
+        {"text", OPTION_FLAG, NULL, "print the text of MODEL, ready to be changed", &text},
         {"grammar", OPTION_FLAG, NULL, "print the page that explains text models", &grammar},
-        {"json", OPTION_FLAG, NULL, "one JSON object per model", &json},
+        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &json},
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_models, options, count, arguments, words, &word_count, 1, &status))
         return status;
+    if (text && json) return command_misuse("--text and --json are two different answers");
     if (grammar) return print_grammar();
-    if (!word_count) return print_list(json);
-    kn_model *model = model_open(words[0]);
-    if (!model) return EXIT_FAILED;
-    if (text)
-        fputs(kn_model_text(model), stdout);
-    else
-        printf("%s: %llu parameters, trained with %s\n", kn_model_name(model),
-               (unsigned long long)kn_model_parameter_elements(model), kn_model_loss_name(model));
-    kn_model_destroy(&model);
+    if (word_count) return print_model(words[0], text, json, !text && !json);
+    if (text) return command_misuse("--text needs a model, such as koine models lenet --text");
+    for (int i = 0; i < kn_zoo_count(); i++)
+        if ((status = print_model(kn_zoo_name(i), false, json, false)) != EXIT_DONE) return status;
     return EXIT_DONE;
 }
 
 const command command_models = {
-    "models", "the models that have a name, and their text", "[NAME] [--text] [--grammar]",
-    "Lists the models that can be named. With --text it prints one as a text model, ready to be changed.\n"
+    "models", "the models that have a name, and their text", "[MODEL] [--text] [--grammar] [--json]",
+    "Lists the models that can be named. For one of them, a text model or a saved one, tells its inputs and\n"
+    "outputs, or prints its text. --grammar explains the language.\n"
     "\n"
-    "  koine models lenet --text > my.koine",
+    "  koine models lenet\n"
+    "  koine models lenet --text > my.koine\n"
+    "  koine models --grammar",
     run};

@@ -7,19 +7,29 @@
 
 #include "command.h"
 
+/* ---- help ------------------------------------------------------------------------------------- */
+
+static void print_option(const char *left, const char *help) {
+    if (strlen(left) > 24)
+        printf("  %s\n  %-24s %s\n", left, "", help);
+    else
+        printf("  %-24s %s\n", left, help);
+}
+
 static void print_help(const command *self, const option *options) {
     printf("usage: koine %s %s\n\n%s\n\noptions:\n", self->name, self->usage, self->text);
     for (const option *row = options; row->name; row++) {
-        char left[64];
+        char left[80];
         snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument ? " " : "",
                  row->argument ? row->argument : "");
-        printf("  %-24s %s\n", left, row->help);
+        print_option(left, row->help);
     }
-    printf("  %-24s %s\n", "--help", "this text");
+    print_option("--help", "this text");
 }
 
-/* How many letters two words differ by, when the shorter is laid on the longer: enough to guess a typing
- * error. */
+/* ---- words ------------------------------------------------------------------------------------ */
+
+/* How many letters must be put in, left out or changed to make one word of the other. */
 static int difference(const char *left, const char *right) {
     size_t a = strlen(left), b = strlen(right);
     int row[64];
@@ -40,6 +50,33 @@ static int difference(const char *left, const char *right) {
     return row[b];
 }
 
+const char *nearest_word(const char *word, const char *const *words, int count) {
+    const char *near = NULL;
+    int best = (int)strlen(word) / 2 < 3 ? (int)strlen(word) / 2 + 1 : 4;
+    for (int i = 0; i < count; i++)
+        if (difference(word, words[i]) < best) {
+            best = difference(word, words[i]);
+            near = words[i];
+        }
+    return near;
+}
+
+int option_choice(const char *name, const char *word, const char *const *words, int count) {
+    char list[200] = "";
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(word, words[i])) return i;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s",
+                 !i              ? ""
+                 : i + 1 < count ? ", "
+                                 : " or ",
+                 words[i]);
+    }
+    command_misuse("--%s is '%s'; expected %s", name, word, list);
+    return -1;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
 static const option *find(const option *options, const char *name, size_t length) {
     for (const option *row = options; row->name; row++)
         if (strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
@@ -47,36 +84,58 @@ static const option *find(const option *options, const char *name, size_t length
 }
 
 static int unknown(const command *self, const option *options, const char *name, size_t length) {
+    const char *names[64];
     char word[64];
-    const char *near = NULL;
-    int best = 4;
+    int count = 0;
     snprintf(word, sizeof word, "%.*s", (int)length, name);
-    for (const option *row = options; row->name; row++)
-        if (difference(word, row->name) < best) {
-            best = difference(word, row->name);
-            near = row->name;
-        }
+    for (const option *row = options; row->name && count < 64; row++)
+        names[count++] = row->name;
+    const char *near = nearest_word(word, names, count);
     if (near) return command_misuse("%s has no option --%s; did you mean --%s?", self->name, word, near);
     return command_misuse("%s has no option --%s; koine %s --help lists them", self->name, word, self->name);
 }
 
+/* A whole number above 0 with or without a unit. */
+static bool read_bytes(const char *text, uint64_t *bytes) {
+    static const struct {
+        const char *name;
+        double factor;
+    } units[] = {{"", 1},         {"B", 1},     {"kB", 1e3},   {"KB", 1e3},     {"MB", 1e6},
+                 {"GB", 1e9},     {"TB", 1e12}, {"KiB", 1024}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                 {"TiB", 0x1p40}, {"k", 1e3},   {"M", 1e6},    {"G", 1e9}};
+    char *end = NULL;
+    double number = strtod(text, &end);
+    if (end == text || !isdigit((unsigned char)text[0])) return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && number * units[i].factor >= 1 &&
+            number * units[i].factor < 0x1p63) {
+            *bytes = (uint64_t)(number * units[i].factor);
+            return true;
+        }
+    return false;
+}
+
 static bool take_value(const option *row, const char *text, int *status) {
     char *end = NULL;
+    const char *expected = "";
     errno = 0;
     switch (row->kind) {
     case OPTION_FLAG:
-        break;
+        *status = command_misuse("--%s takes no value", row->name);
+        return false;
     case OPTION_TEXT:
         *(const char **)row->target = text;
-        return true;
+        if (text[0]) return true;
+        expected = row->argument;
+        break;
     case OPTION_COUNT: {
         unsigned long long number = strtoull(text, &end, 10);
         if (isdigit((unsigned char)text[0]) && !*end && !errno) {
             *(uint64_t *)row->target = number;
             return true;
         }
-        *status = command_misuse("--%s is '%s'; expected a whole number from 0 on", row->name, text);
-        return false;
+        expected = "a whole number from 0 on";
+        break;
     }
     case OPTION_NUMBER: {
         double number = strtod(text, &end);
@@ -84,54 +143,63 @@ static bool take_value(const option *row, const char *text, int *status) {
             *(double *)row->target = number;
             return true;
         }
-        *status = command_misuse("--%s is '%s'; expected a number", row->name, text);
+        expected = "a number";
+        break;
+    }
+    case OPTION_BYTES:
+        if (read_bytes(text, row->target)) return true;
+        expected = "a number of bytes such as 512MB";
+        break;
+    }
+    *status = command_misuse("--%s is '%s'; expected %s", row->name, text, expected);
+    return false;
+}
+
+/* Takes the option at arguments[*i], and the word behind it where that is its value. */
+static bool take_option(const command *self, const option *options, int count, char **arguments, int *i,
+                        int *status) {
+    const char *word = arguments[*i];
+    const char *name = word + (word[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    const option *row = find(options, name, length);
+    if (!row) {
+        *status = unknown(self, options, name, length);
         return false;
     }
+    if (row->kind == OPTION_FLAG && !equals) {
+        *(bool *)row->target = true;
+        return true;
     }
-    *status = command_misuse("--%s takes no value", row->name);
-    return false;
+    if (!equals && (*i + 1 == count || !strncmp(arguments[*i + 1], "--", 2))) {
+        *status = command_misuse("--%s needs a value: --%s %s", row->name, row->name, row->argument);
+        return false;
+    }
+    return take_value(row, equals ? equals + 1 : arguments[++*i], status);
 }
 
 bool options_read(const command *self, const option *options, int count, char **arguments, const char **words,
                   int *word_count, int most_words, int *status) {
     bool only_words = false;
     *word_count = 0;
-    for (int i = 0; i < count; i++) {
-        const char *word = arguments[i];
-        if (!only_words && !strcmp(word, "--")) {
-            only_words = true;
-            continue;
-        }
-        if (!only_words && (!strcmp(word, "--help") || !strcmp(word, "-h"))) {
+    for (int i = 0; i < count && strcmp(arguments[i], "--"); i++)
+        if (!strcmp(arguments[i], "--help") || !strcmp(arguments[i], "-h")) {
             print_help(self, options);
             *status = EXIT_DONE;
             return false;
         }
-        if (only_words || word[0] != '-' || !word[1]) {
-            if (*word_count == most_words) {
-                *status = command_misuse("'%s' is one word too many; usage: koine %s %s", word, self->name,
-                                         self->usage);
-                return false;
-            }
+    for (int i = 0; i < count; i++) {
+        const char *word = arguments[i];
+        if (!only_words && !strcmp(word, "--")) {
+            only_words = true;
+        } else if (!only_words && word[0] == '-' && word[1]) {
+            if (!take_option(self, options, count, arguments, &i, status)) return false;
+        } else if (*word_count == most_words) {
+            *status = command_misuse("'%s' is one word too many; usage: koine %s %s", word, self->name,
+                                     self->usage);
+            return false;
+        } else {
             words[(*word_count)++] = word;
-            continue;
         }
-        const char *name = word + (word[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
-        size_t length = equals ? (size_t)(equals - name) : strlen(name);
-        const option *row = find(options, name, length);
-        if (!row) {
-            *status = unknown(self, options, name, length);
-            return false;
-        }
-        if (row->kind == OPTION_FLAG && !equals) {
-            *(bool *)row->target = true;
-            continue;
-        }
-        if (!equals && i + 1 == count) {
-            *status = command_misuse("--%s needs a value: %s", row->name, row->argument);
-            return false;
-        }
-        if (!take_value(row, equals ? equals + 1 : arguments[++i], status)) return false;
     }
     return true;
 }

@@ -2,112 +2,160 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch.h"
 #include "training.h"
 
-static void print_json(const char *model, uint64_t batch, bool training, const kn_plan_info *info) {
+typedef struct plan_run {
+    common_options common;
+    training_setup setup;
+    kn_context *context;
+    kn_trainer *trainer; /* one of them */
+    kn_session *session;
+    kn_plan_info info;
+    bool training;
+    uint64_t batch, memory;
+} plan_run;
+
+static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
+    plan_run *run = user;
+    kn_status status;
+    run->info = (kn_plan_info){.size = sizeof run->info};
+    if (run->training) {
+        status = kn_trainer_compile(run->trainer, batch);
+        if (status == KN_OK) status = kn_trainer_plan(run->trainer, &run->info);
+    } else {
+        status = batch_plan_session(run->session, batch, &run->info);
+    }
+    *bytes = run->info.peak_bytes;
+    return status;
+}
+
+static const char *plan_error(void *user) {
+    const plan_run *run = user;
+    return run->training ? kn_trainer_error(run->trainer) : kn_session_error(run->session);
+}
+
+static bool open_planned(plan_run *run) {
+    kn_status status;
+    if (run->training) {
+        kn_trainer_params params;
+        kn_trainer_params_init(&params);
+        params.fast_math = true;
+        params.memory_bytes = UINT64_MAX;
+        run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
+        status = kn_trainer_status(run->trainer);
+    } else {
+        kn_value *output = kn_model_output(run->setup.model, 0);
+        kn_session_params params;
+        kn_session_params_init(&params);
+        params.fast_math = true;
+        batch_lift_limit(&params);
+        run->session = kn_session_create(run->context, &output, 1, &params);
+        status = kn_session_status(run->session);
+    }
+    if (status != KN_OK) command_fail("%s", plan_error(run));
+    return status == KN_OK;
+}
+
+static void print_json(const plan_run *run, int64_t batch) {
+    const kn_plan_info *info = &run->info;
+    const struct {
+        const char *name;
+        uint64_t number;
+    } fields[] = {{"peak_bytes", info->peak_bytes},
+                  {"state_bytes", info->state_bytes},
+                  {"scratch_bytes", info->scratch_bytes},
+                  {"scratch_bound_bytes", info->scratch_bound_bytes},
+                  {"device_bytes", kn_context_capabilities(run->context)->memory_bytes},
+                  {"steps", (uint64_t)info->steps},
+                  {"kernels", (uint64_t)info->kernels},
+                  {"conversions", (uint64_t)info->conversions}};
     printf("{\"model\": ");
-    json_text(stdout, model);
-    printf(", \"mode\": \"%s\", \"batch\": %llu, \"peak_bytes\": %llu, \"state_bytes\": %llu, "
-           "\"scratch_bytes\": %llu, "
-           "\"scratch_bound_bytes\": %llu, \"steps\": %d, \"kernels\": %d, \"conversions\": %d, \"gflop\": ",
-           training ? "train" : "infer", (unsigned long long)batch, (unsigned long long)info->peak_bytes,
-           (unsigned long long)info->state_bytes, (unsigned long long)info->scratch_bytes,
-           (unsigned long long)info->scratch_bound_bytes, info->steps, info->kernels, info->conversions);
-    json_number(stdout, info->flops * 1e-9);
+    json_text(stdout, kn_model_name(run->setup.model));
+    printf(", \"mode\": \"%s\", \"batch\": %lld, \"device\": ", run->training ? "train" : "infer",
+           (long long)batch);
+    json_text(stdout, kn_context_device(run->context)->name);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        printf(", \"%s\": ", fields[i].name);
+        json_count(stdout, fields[i].number);
+    }
+    printf(", \"gflop\": ");
+    json_measure(stdout, info->flops * 1e-9);
     printf("}\n");
 }
 
-static void print_text(const kn_plan_info *info, const char *text) {
-    char peak[32], states[32];
+static void print_text(const plan_run *run) {
+    char peak[32], states[32], all[32];
+    const kn_plan_info *info = &run->info;
+    char *text = run->training ? kn_trainer_plan_text(run->trainer) : kn_session_plan_text(run->session);
     if (text) fputs(text, stdout);
-    printf("peak %s (%llu bytes), of which states %s\n",
+    if (run->training)
+        kn_trainer_free_text(run->trainer, text);
+    else
+        kn_session_free_text(run->session, text);
+    printf("peak %s (%llu bytes), of which states %s; the device has %s\n",
            bytes_text((double)info->peak_bytes, peak, sizeof peak), (unsigned long long)info->peak_bytes,
-           bytes_text((double)info->state_bytes, states, sizeof states));
+           bytes_text((double)info->state_bytes, states, sizeof states),
+           bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 
-static int show_training(training_setup *setup, kn_context *context, const common_options *common,
-                         uint64_t batch) {
-    kn_trainer *trainer = kn_trainer_create(context, setup->loss.value, NULL);
-    kn_plan_info info = {.size = sizeof info};
-    kn_status status = kn_trainer_status(trainer);
-    if (status == KN_OK) status = kn_trainer_compile(trainer, (int64_t)batch);
-    if (status == KN_OK) status = kn_trainer_plan(trainer, &info);
-    if (status != KN_OK)
-        command_fail("%s", trainer ? kn_trainer_error(trainer) : "out of memory");
-    else if (common->json)
-        print_json(kn_model_name(setup->model), batch, true, &info);
-    else {
-        char *text = kn_trainer_plan_text(trainer);
-        progress_clear();
-        print_text(&info, text);
-        kn_trainer_free_text(trainer, text);
-    }
-    kn_trainer_destroy(&trainer);
-    return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
-}
-
-static int show_inference(training_setup *setup, kn_context *context, const common_options *common,
-                          uint64_t batch) {
-    kn_value *output = kn_model_output(setup->model, 0);
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.fast_math = true;
-    params.progress.report = progress_compile;
-    kn_session *session = kn_session_create(context, &output, 1, &params);
-    kn_plan_info info = {.size = sizeof info};
-    kn_status status = kn_session_status(session);
-    if (status == KN_OK) status = kn_session_bind(session, "batch", (int64_t)batch);
-    if (status == KN_OK) status = kn_session_compile(session, NULL, 0);
-    if (status == KN_OK) status = kn_session_plan(session, &info);
-    if (status != KN_OK)
-        command_fail("%s", session ? kn_session_error(session) : "out of memory");
-    else if (common->json)
-        print_json(kn_model_name(setup->model), batch, false, &info);
-    else {
-        char *text = kn_session_plan_text(session);
-        progress_clear();
-        print_text(&info, text);
-        kn_session_free_text(session, text);
-    }
-    kn_session_destroy(&session);
-    return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
+static int show(plan_run *run) {
+    batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
+    int64_t batch = (int64_t)run->batch;
+    if (!open_planned(run) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
+        return EXIT_FAILED;
+    tell_compiling(run->context);
+    progress_clear();
+    if (run->common.json)
+        print_json(run, batch);
+    else
+        print_text(run);
+    return EXIT_DONE;
 }
 
 static int run(int count, char **arguments) {
-    common_options common = {.device = NULL};
+    static const char *const modes[] = {"train", "infer"};
+    plan_run run = {.batch = 64};
     const char *mode = "train";
-    uint64_t batch = 64;
-    const option options[] = {{"batch", OPTION_COUNT, "N", "samples at a time (64)", &batch},
+    const option options[] = {{"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
                               {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-                              KERNEL_OPTIONS(common),
-                              COMMON_OPTIONS(common),
+                              {"memory", OPTION_BYTES, "BYTES",
+                               "plan for so much of the device's memory, such as 2GB (all of it)",
+                               &run.memory},
+                              KERNEL_OPTIONS(run.common),
+                              COMMON_OPTIONS(run.common),
                               {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
-    if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
+    if ((status = kernel_options_check(&run.common)) != EXIT_DONE) return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
-    if (!batch || batch > INT32_MAX)
-        return command_misuse("--batch is %llu; expected at least 1", (unsigned long long)batch);
-    bool training = !strcmp(mode, "train");
-    if (!training && strcmp(mode, "infer"))
-        return command_misuse("--mode is '%s'; expected train or infer", mode);
-    training_setup setup = {.model = NULL};
-    kn_context *context = NULL;
+    if (!run.batch || run.batch > INT32_MAX)
+        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
+    int chosen = option_choice("mode", mode, modes, 2);
+    if (chosen < 0) return EXIT_USAGE;
+    run.training = chosen == 0;
     status = EXIT_FAILED;
-    if (setup_model(&setup, words[0], NULL) && (context = context_open(&common)))
-        status = training ? show_training(&setup, context, &common, batch)
-                          : show_inference(&setup, context, &common, batch);
-    setup_finish(&setup);
-    kn_context_destroy(&context);
+    progress_setup(&run.common);
+    if (setup_model(&run.setup, words[0], NULL) && (run.context = context_open(&run.common)))
+        status = show(&run);
+    kn_trainer_destroy(&run.trainer);
+    kn_session_destroy(&run.session);
+    setup_finish(&run.setup);
+    kn_context_destroy(&run.context);
     return status;
 }
 
-const command command_plan = {
-    "plan", "the steps and the memory of a model", "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
-    "Prints each step with its kernel, shapes and work, and the memory that all of it needs.\n"
-    "\n"
-    "  koine plan lenet --batch 64",
-    run};
+const command command_plan = {"plan", "the steps and the memory of a model",
+                              "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
+                              "Prints each step of a run with its kernel, shapes and work, and the memory "
+                              "that all of it needs at most.\n"
+                              "Nothing is allocated for it. Where the batch does not fit into the device's "
+                              "memory, says so and shows the\n"
+                              "plan of the largest that does, as koine train would take it.\n"
+                              "\n"
+                              "  koine plan lenet --batch 64\n"
+                              "  koine plan lenet --batch 10000 --memory 2GB",
+                              run};

@@ -1,43 +1,58 @@
 /* One line of progress on a terminal, rewritten in place. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "command.h"
 
-static bool live;
+static bool live;     /* a terminal reads along */
+static bool plain;    /* somebody else does */
 static bool standing; /* something is on the line */
 static double last_shown;
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 void progress_setup(const common_options *common) {
     const char *terminal = getenv("TERM");
-    live =
-        !common->quiet && !common->json && isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
+    live = !common->quiet && isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
+    plain = !common->quiet && !live;
+    last_shown = clock_now();
 }
 
-bool progress_is_live(void) {
-    return live;
+/* A line that is wider than the terminal would break, and could not be taken back. */
+static void show(const char *format, va_list arguments) {
+    char text[256];
+    size_t width = 80;
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) width = size.ws_col;
+    if (width > sizeof text) width = sizeof text;
+    vsnprintf(text, width, format, arguments);
+    fprintf(stderr, "\r\033[K%s", text);
+    fflush(stderr);
+    standing = true;
+    last_shown = clock_now();
 }
 
 void progress_line(const char *format, ...) {
     /* Ten times a second is enough for eyes, and costs nothing. */
-    if (!live || now() - last_shown < 0.1) return;
-    last_shown = now();
-    char text[200];
+    if (!live || clock_now() - last_shown < 0.1) return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    show(format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\r\033[K%s", text);
-    fflush(stderr);
-    standing = true;
+}
+
+void progress_now(const char *format, ...) {
+    if (!live) return;
+    va_list arguments;
+    va_start(arguments, format);
+    show(format, arguments);
+    va_end(arguments);
+}
+
+bool progress_plain_due(void) {
+    if (!plain || clock_now() - last_shown < 60) return false;
+    last_shown = clock_now();
+    return true;
 }
 
 void progress_clear(void) {
@@ -63,16 +78,10 @@ const char *progress_bar(double share, char *text, size_t room) {
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total) {
     char bar[24];
     (void)user;
-    progress_line("compiling %s %llu/%llu %s",
-                  progress_bar(total ? (double)done / (double)total : 0, bar, sizeof bar),
-                  (unsigned long long)done, (unsigned long long)total, label);
-}
-
-const char *time_text(double seconds, char *text, size_t room) {
-    unsigned long long whole = seconds > 0 ? (unsigned long long)(seconds + 0.5) : 0;
-    if (whole >= 3600)
-        snprintf(text, room, "%llu:%02llu:%02llu", whole / 3600, whole / 60 % 60, whole % 60);
+    progress_bar(total ? (double)done / (double)total : 0, bar, sizeof bar);
+    if (total && done >= total)
+        progress_now("compiling %s the first run may still wait for the driver", bar);
     else
-        snprintf(text, room, "%llu:%02llu", whole / 60, whole % 60);
-    return text;
+        progress_line("compiling %s %llu of %llu  %s", bar, (unsigned long long)done,
+                      (unsigned long long)total, label);
 }

@@ -3,120 +3,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "training.h"
-
-typedef struct train_options {
-    common_options common;
-    const char *data, *optimizer, *schedule, *loss, *init, *log, *save, *resume, *math;
-    uint64_t epochs, steps, batch, seed, patience, warmup, step_every;
-    double seconds, validation, rate, momentum, decay, clip, step_factor;
-    bool nesterov, no_shuffle, drop_last, find_nan;
-} train_options;
+#include "batch.h"
+#include "train.h"
 
 typedef struct train_run {
-    const train_options *options;
+    train_options *options;
+    training_setup setup;
+    kn_context *context;
+    kn_trainer *trainer;
+    kn_session *judge; /* NULL where there is nothing to judge by */
     FILE *log;
-    uint64_t epochs;
-    double last_time;
+    uint64_t samples, total_steps;
 } train_run;
-
-/* ---- what is reported on the way ------------------------------------------------------------- */
-
-static void log_step(FILE *log, const kn_fit_step *step) {
-    fprintf(log, "{\"step\": %llu, \"epoch\": %llu, \"loss\": ", (unsigned long long)step->step,
-            (unsigned long long)step->epoch);
-    json_number(log, step->loss);
-    fputs(", \"lr\": ", log);
-    json_number(log, step->rate);
-    fputs(", \"samples_per_s\": ", log);
-    json_number(log, step->samples_per_s);
-    fputs("}\n", log);
-}
-
-static bool on_step(void *user, const kn_fit_step *step) {
-    train_run *run = user;
-    char bar[24], left[32];
-    if (run->log) log_step(run->log, step);
-    double share = step->batches ? (double)step->batch / (double)step->batches : 0;
-    double rest = step->samples_per_s > 0
-                      ? (double)(step->batches - step->batch) * (double)step->samples / step->samples_per_s
-                      : 0;
-    progress_line("epoch %llu %s loss %.4f  %.0f samples/s  %s left", (unsigned long long)step->epoch,
-                  progress_bar(share, bar, sizeof bar), step->loss, step->samples_per_s,
-                  time_text(rest, left, sizeof left));
-    return !interrupted();
-}
-
-static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
-    train_run *run = user;
-    char time[32];
-    if (run->options->common.quiet || run->options->common.json) return !interrupted();
-    progress_clear();
-    fprintf(stderr, "epoch %llu  loss %.4f", (unsigned long long)epoch->epoch, epoch->loss);
-    if (epoch->validation.samples) fprintf(stderr, "  validation loss %.4f", epoch->validation.loss);
-    if (epoch->validation.samples && isfinite(epoch->validation.accuracy))
-        fprintf(stderr, "  accuracy %.2f%%", 100 * epoch->validation.accuracy);
-    fprintf(stderr, "  %s\n", time_text(epoch->seconds, time, sizeof time));
-    return !interrupted();
-}
-
-/* The last object of the log, and what --json prints. */
-static void print_end(FILE *stream, const kn_fit_result *result) {
-    bool judged = result->validation.samples > 0;
-    fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
-    json_number(stream, result->loss);
-    fputs(", \"validation_loss\": ", stream);
-    json_number(stream, judged ? result->validation.loss : NAN);
-    fputs(", \"accuracy\": ", stream);
-    json_number(stream, judged ? result->validation.accuracy : NAN);
-    fputs("}\n", stream);
-}
 
 /* ---- parameters -------------------------------------------------------------------------------- */
 
-static int choose(const char *what, const char *word, const char *const *words, int count, int *position) {
-    for (int i = 0; i < count; i++)
-        if (!strcmp(word, words[i])) {
-            *position = i;
-            return EXIT_DONE;
-        }
-    char list[160] = "";
-    for (int i = 0; i < count; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", words[i]);
-    return command_misuse("--%s is '%s'; expected one of %s", what, word, list);
-}
+static const char *const optimizers[] = {"sgd", "adam", "adamw"};
+static const char *const schedules[] = {"constant", "step", "cosine"};
+static const char *const maths[] = {"exact", "fast"};
 
-static int trainer_params_from(const train_options *options, uint64_t total_steps,
-                               kn_trainer_params *params) {
-    static const char *const optimizers[] = {"sgd", "adam", "adamw"};
-    static const char *const schedules[] = {"constant", "step", "cosine"};
-    static const char *const maths[] = {"exact", "fast"};
-    int optimizer = 0, schedule = 0, math = 0, status;
+static kn_trainer_params trainer_params_from(const train_options *options, uint64_t total_steps) {
     /* Where the end is known the rate falls towards it. */
-    const char *word = options->schedule ? options->schedule : total_steps ? "cosine" : "constant";
-    kn_trainer_params_init(params);
-    if ((status = choose("optimizer", options->optimizer, optimizers, 3, &optimizer)) ||
-        (status = choose("schedule", word, schedules, 3, &schedule)) ||
-        (status = choose("math", options->math, maths, 2, &math)))
-        return status;
-    params->optimizer = (kn_optimizer)optimizer;
-    params->learning_rate = options->rate > 0 ? options->rate : optimizer == KN_SGD ? 0.01 : 0.001;
-    params->momentum = options->momentum;
-    params->nesterov = options->nesterov;
-    params->weight_decay = options->decay;
-    params->clip_norm = options->clip;
-    params->schedule = (kn_schedule)schedule;
-    params->warmup_steps = options->warmup;
-    params->total_steps = total_steps;
-    params->step_every = options->step_every;
-    params->step_factor = options->step_factor;
-    params->seed = options->seed;
-    params->fast_math = math == 1;
-    params->skip_not_finite = options->find_nan;
-    params->progress.report = options->common.quiet ? NULL : progress_compile;
-    return EXIT_DONE;
+    const char *schedule = options->schedule ? options->schedule : total_steps ? "cosine" : "constant";
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.optimizer = (kn_optimizer)option_choice("optimizer", options->optimizer, optimizers, 3);
+    params.learning_rate = isfinite(options->rate)      ? options->rate
+                           : params.optimizer == KN_SGD ? 0.01
+                                                        : 0.001;
+    params.momentum = isfinite(options->momentum) ? options->momentum : 0.9;
+    params.nesterov = options->nesterov;
+    params.weight_decay = options->decay;
+    params.clip_norm = options->clip;
+    params.schedule = (kn_schedule)option_choice("schedule", schedule, schedules, 3);
+    params.warmup_steps = options->warmup;
+    params.total_steps = total_steps;
+    params.step_every = options->step_every;
+    params.step_factor = options->step_factor;
+    params.seed = options->seed;
+    params.fast_math = !strcmp(options->math, "fast");
+    params.skip_not_finite = options->find_nan;
+    params.memory_bytes = UINT64_MAX; /* batch_fit checks it */
+    return params;
 }
 
+/* Where the training ends if nothing stops it before; 0: not known. */
 static uint64_t steps_of(const train_options *options, uint64_t samples) {
     uint64_t batches =
         options->drop_last ? samples / options->batch : (samples + options->batch - 1) / options->batch;
@@ -125,78 +56,97 @@ static uint64_t steps_of(const train_options *options, uint64_t samples) {
     return steps;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------- */
 
-static const char *save_path(const train_options *options, const training_setup *setup) {
-    static char path[512];
-    if (options->save) return options->save;
-    snprintf(path, sizeof path, "%s.safetensors", kn_model_name(setup->model));
-    return path;
-}
-
-static bool load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
-    const char *path = options->resume ? options->resume : options->init;
-    bool own = !path && kn_model_has_weights(setup->model);
-    if (!path && !own) return true;
-    kn_model_load_params params;
-    kn_model_load_params_init(&params);
-    params.training = options->resume != NULL;
-    params.incomplete = options->init != NULL && !options->resume;
-    int loaded = 0;
-    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, &loaded) != KN_OK) {
-        command_fail("%s", kn_model_error(setup->model));
-        return false;
-    }
-    if (options->init && !options->resume && loaded == 0) {
-        command_fail("nothing in '%s' has the name and the shape of a parameter of '%s'", path,
-                     kn_model_name(setup->model));
-        return false;
-    }
-    if (!options->resume) return true;
-    uint32_t steps = 0;
-    if (kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps) != KN_OK) {
+static bool open_data(train_run *run, const char *model) {
+    train_options *options = run->options;
+    training_setup *setup = &run->setup;
+    if (!setup_model(setup, model, options->loss)) return false;
+    if (!path_writable(train_save_path(options, setup))) return false;
+    if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
+    run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
+    if (options->drop_last && options->batch > run->samples) {
         command_fail(
-            "'%s' does not hold a training that could be continued: it was saved without its optimizer",
-            path);
+            "--drop-last leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
+            options->data, (unsigned long long)run->samples, (unsigned long long)options->batch);
         return false;
     }
-    kn_trainer_set_steps(trainer, steps);
+    if (options->patience && !setup->validation) {
+        command_fail("--patience needs data to judge by, and '%s' has no test part: set some aside with "
+                     "--validation 0.1",
+                     options->data);
+        return false;
+    }
     return true;
 }
 
-static bool save(training_setup *setup, kn_trainer *trainer, const char *path) {
-    kn_model_save_params params;
-    kn_model_save_params_init(&params);
-    params.training = true;
-    if (kn_model_save(setup->model, path, kn_trainer_states(trainer), &params) == KN_OK) return true;
-    command_fail("%s", kn_model_error(setup->model));
+static bool open_log(train_run *run) {
+    const train_options *options = run->options;
+    if (!options->log) return true;
+    run->log = fopen(options->log, options->resume ? "a" : "w");
+    if (!run->log) {
+        command_fail("the log '%s' cannot be opened for writing", options->log);
+        return false;
+    }
+    /* A line is there as soon as its step is done. */
+    setvbuf(run->log, NULL, _IOLBF, 1 << 12);
+    return true;
+}
+
+/* The trainer and the judge for batches as the options have them. */
+static bool open_trainer(train_run *run) {
+    training_setup *setup = &run->setup;
+    run->total_steps = steps_of(run->options, run->samples);
+    kn_trainer_params params = trainer_params_from(run->options, run->total_steps);
+    kn_session_destroy(&run->judge);
+    kn_trainer_destroy(&run->trainer);
+    run->trainer = kn_trainer_create(run->context, setup->loss.value, &params);
+    if (kn_trainer_status(run->trainer) != KN_OK) {
+        command_fail("%s", run->trainer ? kn_trainer_error(run->trainer) : "out of memory");
+        return false;
+    }
+    if (!setup->validation) return true;
+    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer), !params.fast_math);
+    return run->judge != NULL;
+}
+
+/* Training and judging share the parameters; the rest of their memory adds up. */
+static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
+    train_run *run = user;
+    kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
+    kn_status status = kn_trainer_compile(run->trainer, batch);
+    if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
+    if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, &judge);
+    *bytes = info.peak_bytes + judge.peak_bytes - judge.state_bytes;
+    return status;
+}
+
+static const char *plan_error(void *user) {
+    const train_run *run = user;
+    return kn_trainer_error(run->trainer)[0] ? kn_trainer_error(run->trainer) : kn_session_error(run->judge);
+}
+
+static bool fit_batch(train_run *run) {
+    train_options *options = run->options;
+    batch_plans plans = {.allowed = options->memory, .user = run, .plan = plan_batch, .error = plan_error};
+    int64_t largest = (int64_t)(options->batch < run->samples ? options->batch : run->samples),
+            batch = largest;
+    if (!batch_fit(run->context, &plans, "training goes on with", &batch)) return false;
+    if (batch == largest) return true;
+    options->batch = (uint64_t)batch;
+    /* The number of steps is another, and the schedule may depend on it. */
+    if (!open_trainer(run)) return false;
+    uint64_t bytes = 0;
+    if (plan_batch(run, batch, &bytes) == KN_OK) return true;
+    command_fail("%s", plan_error(run));
     return false;
 }
 
-/* ---- the run ---------------------------------------------------------------------------------------------
- */
+/* ---- the run ----------------------------------------------------------------------------------------- */
 
-static void report_end(const train_options *options, const kn_fit_result *result, const char *path) {
-    if (options->common.json) {
-        print_end(stdout, result);
-        return;
-    }
-    if (options->common.quiet) return;
-    static const char *const ends[] = {"done", "stopped: the validation loss no longer falls",
-                                       "stopped as asked", "failed"};
-    printf("%s after %llu steps: loss %.4f", ends[result->end], (unsigned long long)result->step,
-           result->loss);
-    if (result->validation.samples) printf(", validation loss %.4f", result->validation.loss);
-    if (result->validation.samples && isfinite(result->validation.accuracy))
-        printf(", accuracy %.2f%%", 100 * result->validation.accuracy);
-    printf(", %.0f samples/s\nsaved in %s\n", result->samples_per_s, path);
-}
-
-static int fit(const train_options *options, training_setup *setup, kn_trainer *trainer, kn_session *judge,
-               FILE *log) {
-    train_run run = {.options = options, .log = log, .epochs = options->epochs};
+static kn_fit_params fit_params_from(const train_run *run, train_report *report) {
+    const train_options *options = run->options;
     kn_fit_params params;
-    kn_fit_result result = {.size = sizeof result};
     kn_fit_params_init(&params);
     params.epochs = options->epochs;
     params.steps = options->steps;
@@ -206,113 +156,154 @@ static int fit(const train_options *options, training_setup *setup, kn_trainer *
     params.no_shuffle = options->no_shuffle;
     params.seed = options->seed;
     params.patience = options->patience;
-    params.validation = setup->validation;
-    params.judge = judge;
-    params.loss = setup->loss_name;
-    params.accuracy = setup->accuracy_name;
+    params.validation = run->setup.validation;
+    params.judge = run->judge;
+    params.loss = run->setup.loss_name;
+    params.accuracy = run->setup.accuracy_name;
     params.find_not_finite = options->find_nan;
-    params.user = &run;
-    params.on_step = on_step;
-    params.on_epoch = on_epoch;
-    const char *path = save_path(options, setup);
-    kn_status status = kn_fit(trainer, setup->train ? setup->train : setup->all, &params, &result);
+    params.user = report;
+    params.on_step = report_step;
+    params.on_epoch = report_epoch;
+    return params;
+}
+
+static int fit(train_run *run) {
+    const train_options *options = run->options;
+    training_setup *setup = &run->setup;
+    train_report report = {
+        .options = options, .log = run->log, .total_steps = run->total_steps, .accuracy = NAN};
+    kn_fit_params params = fit_params_from(run, &report);
+    kn_fit_result result = {.size = sizeof result};
+    const char *path = train_save_path(options, setup);
+    uint64_t before = kn_trainer_steps(run->trainer);
+    kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);
     progress_clear();
-    if (status != KN_OK) {
-        if (log) print_end(log, &result);
-        if (status == KN_ERROR_NOT_FINITE && !options->find_nan)
-            return command_fail(
-                "%s; nothing was saved. --find-nan names the operator where it begins; a lower --lr or "
-                "--clip 1 often helps",
-                result.message);
-        return command_fail("%s", result.message);
-    }
-    if (log) print_end(log, &result);
-    if (!save(setup, trainer, path)) return EXIT_FAILED;
-    report_end(options, &result, path);
+    if (run->log) report_end_json(run->log, &result);
+    if (status == KN_ERROR_NOT_FINITE)
+        return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
+                            options->find_nan ? "" : " --find-nan names the operator where it begins.");
+    if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
+    if (!train_save(setup, run->trainer, options, path)) return EXIT_FAILED;
+    if (options->common.json)
+        report_end_json(stdout, &result);
+    else
+        report_end_text(&result, before, path);
+    fflush(stdout);
     if (result.end == KN_FIT_STOPPED)
-        fprintf(stderr, "koine: interrupted; to go on, repeat the command with --resume %s\n", path);
+        command_warn("stopped before the end; to go on, repeat the command with --resume %s", path);
     return EXIT_DONE;
 }
 
-static int train(const train_options *options, const char *model) {
-    training_setup setup = {.model = NULL};
-    kn_context *context = NULL;
-    kn_trainer *trainer = NULL;
-    kn_session *judge = NULL;
-    FILE *log = NULL;
-    kn_trainer_params params;
+static int train(train_options *options, const char *model) {
+    train_run run = {.options = options};
     int status = EXIT_FAILED;
-    if (!setup_model(&setup, model, options->loss)) goto done;
-    if (!setup_data(&setup, options->data, options->validation, options->seed)) goto done;
-    uint64_t samples = kn_dataset_count(setup.train ? setup.train : setup.all);
-    status = trainer_params_from(options, steps_of(options, samples), &params);
-    if (status != EXIT_DONE) goto done;
-    status = EXIT_FAILED;
-    if (options->log && !(log = fopen(options->log, "w"))) {
-        command_fail("the log '%s' could not be opened for writing", options->log);
-        goto done;
-    }
-    context = context_open(&options->common);
-    if (!context) goto done;
-    trainer = kn_trainer_create(context, setup.loss.value, &params);
-    if (kn_trainer_status(trainer) != KN_OK) {
-        command_fail("%s", trainer ? kn_trainer_error(trainer) : "out of memory");
-        goto done;
-    }
-    if (!options->common.quiet && !options->common.json)
-        fprintf(stderr, "training %s (%llu parameters) on %s: %llu samples, %s\n", kn_model_name(setup.model),
-                (unsigned long long)kn_model_parameter_elements(setup.model), options->data,
-                (unsigned long long)samples, kn_context_device(context)->name);
-    if (kn_trainer_compile(trainer, (int64_t)(options->batch < samples ? options->batch : samples)) !=
-        KN_OK) {
-        command_fail("%s", kn_trainer_error(trainer));
-        goto done;
-    }
-    if (!load(&setup, trainer, options)) goto done;
-    if (setup.validation &&
-        !(judge = setup_judge(&setup, context, kn_trainer_states(trainer), !params.fast_math)))
-        goto done;
+    progress_setup(&options->common);
+    if (!open_data(&run, model) || !(run.context = context_open(&options->common))) goto done;
+    progress_clear();
+    command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
+                 (unsigned long long)kn_model_parameter_elements(run.setup.model),
+                 (unsigned long long)run.samples, options->data, kn_context_device(run.context)->name);
+    if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
+    tell_compiling(run.context);
+    if (!open_log(&run)) goto done;
     interrupts_watch();
-    status = fit(options, &setup, trainer, judge, log);
+    status = fit(&run);
 done:
-    if (log && (ferror(log) || fclose(log)) && status == EXIT_DONE)
+    if (run.log && (ferror(run.log) | fclose(run.log)) && status == EXIT_DONE)
         status = command_fail("the log '%s' could not be written", options->log);
-    kn_session_destroy(&judge);
-    kn_trainer_destroy(&trainer);
-    setup_finish(&setup);
-    kn_context_destroy(&context);
+    kn_session_destroy(&run.judge);
+    kn_trainer_destroy(&run.trainer);
+    setup_finish(&run.setup);
+    kn_context_destroy(&run.context);
     return status;
 }
 
+/* ---- the command line ---------------------------------------------------------------------------------- */
+
+static int check_numbers(const train_options *own) {
+    if (!own->batch || own->batch > INT32_MAX)
+        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
+    if (!(own->validation >= 0 && own->validation < 1))
+        return command_misuse("--validation is %g; expected a share from 0 to below 1", own->validation);
+    if (own->rate < 0) return command_misuse("--lr is %g; expected a number from 0 on", own->rate);
+    if (own->decay < 0)
+        return command_misuse("--weight-decay is %g; expected a number from 0 on", own->decay);
+    if (own->clip < 0) return command_misuse("--clip is %g; expected a number from 0 on", own->clip);
+    if (own->seconds <= 0) return command_misuse("--seconds is %g; expected a number above 0", own->seconds);
+    if (own->momentum < 0 || own->momentum >= 1)
+        return command_misuse("--momentum is %g; expected a number from 0 to below 1", own->momentum);
+    if (own->epochs == 0) return command_misuse("--epochs is 0; expected at least 1");
+    if (own->steps == 0) return command_misuse("--steps is 0; expected at least 1");
+    return EXIT_DONE;
+}
+
+static int check_words(const train_options *own) {
+    if (option_choice("optimizer", own->optimizer, optimizers, 3) < 0 ||
+        (own->schedule && option_choice("schedule", own->schedule, schedules, 3) < 0) ||
+        option_choice("math", own->math, maths, 2) < 0 ||
+        (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0))
+        return EXIT_USAGE;
+    bool sgd = !strcmp(own->optimizer, "sgd");
+    const char *schedule = own->schedule ? own->schedule : "";
+    if (!sgd && (isfinite(own->momentum) || own->nesterov))
+        return command_misuse("--momentum and --nesterov are of --optimizer sgd, and it is %s",
+                              own->optimizer);
+    if (own->nesterov && own->momentum == 0)
+        return command_misuse("--nesterov looks ahead along the momentum, and --momentum is 0");
+    if (!strcmp(schedule, "step") != (own->step_every > 0))
+        return command_misuse("--schedule step and --step-every N need each other");
+    if (!strcmp(schedule, "cosine") && own->epochs == UINT64_MAX && own->steps == UINT64_MAX &&
+        isfinite(own->seconds))
+        return command_misuse("--schedule cosine needs to know its end: give --epochs or --steps as well");
+    if (own->resume && own->init)
+        return command_misuse("--resume already brings the weights: leave --init out");
+    return EXIT_DONE;
+}
+
+/* What was not given is UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
+static void settle(train_options *own) {
+    bool endless = own->epochs == UINT64_MAX && own->steps == UINT64_MAX && isnan(own->seconds);
+    if (own->epochs == UINT64_MAX) own->epochs = endless ? 10 : 0;
+    if (own->steps == UINT64_MAX) own->steps = 0;
+    if (isnan(own->seconds)) own->seconds = 0;
+}
+
 static int run(int count, char **arguments) {
-    train_options own = {.data = NULL,
-                         .optimizer = "adam",
+    train_options own = {.optimizer = "adam",
                          .math = "fast",
+                         .epochs = UINT64_MAX,
+                         .steps = UINT64_MAX,
                          .batch = 64,
-                         .momentum = 0.9,
+                         .seconds = NAN,
+                         .rate = NAN,
+                         .momentum = NAN,
                          .step_factor = 0.1,
                          .seed = 1};
     const option options[] = {
         {"data", OPTION_TEXT, "DATA", "what to train on: digits, idx:DIR, npy:X.npy,Y.npy", &own.data},
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
          &own.epochs},
-        {"steps", OPTION_COUNT, "N", "stop after so many updates", &own.steps},
+        {"steps", OPTION_COUNT, "N", "stop after so many updates, those before --resume included",
+         &own.steps},
         {"seconds", OPTION_NUMBER, "S", "stop after so much time", &own.seconds},
         {"batch", OPTION_COUNT, "N", "samples in one update (64)", &own.batch},
         {"validation", OPTION_NUMBER, "F",
-         "set aside this share of the data to judge by (else its own test part)", &own.validation},
+         "set this share of the data aside to judge by (else the data's own test part is used)",
+         &own.validation},
         {"optimizer", OPTION_TEXT, "NAME", "sgd, adam or adamw (adam)", &own.optimizer},
         {"lr", OPTION_NUMBER, "RATE", "learning rate (0.001; 0.01 for sgd)", &own.rate},
         {"momentum", OPTION_NUMBER, "M", "of sgd (0.9)", &own.momentum},
-        {"nesterov", OPTION_FLAG, NULL, "look ahead along the momentum", &own.nesterov},
+        {"nesterov", OPTION_FLAG, NULL, "of sgd: look ahead along the momentum", &own.nesterov},
         {"weight-decay", OPTION_NUMBER, "W", "pull weights towards 0 (0)", &own.decay},
-        {"schedule", OPTION_TEXT, "NAME", "of the learning rate: constant, step or cosine (cosine, if the end is known)",
-         &own.schedule},
+        {"schedule", OPTION_TEXT, "NAME",
+         "of the learning rate: constant, step or cosine (cosine, where the end is known)", &own.schedule},
         {"warmup", OPTION_COUNT, "N", "steps over which the rate rises to its full height (0)", &own.warmup},
-        {"step-every", OPTION_COUNT, "N", "with --schedule step: steps between two falls", &own.step_every},
+        {"step-every", OPTION_COUNT, "N", "with --schedule step: steps from one fall to the next",
+         &own.step_every},
         {"step-factor", OPTION_NUMBER, "F", "with --schedule step: what each fall multiplies by (0.1)",
          &own.step_factor},
-        {"clip", OPTION_NUMBER, "NORM", "scale gradients whose common norm is larger down to it", &own.clip},
+        {"clip", OPTION_NUMBER, "NORM",
+         "scale gradients down to this common norm where it is larger (0: off)", &own.clip},
         {"seed", OPTION_COUNT, "N", "of weights, order and dropout: the same seed gives the same bits (1)",
          &own.seed},
         {"loss", OPTION_TEXT, "NAME", "cross-entropy, mse, binary-cross-entropy or huber (the model's own)",
@@ -322,40 +313,47 @@ static int run(int count, char **arguments) {
         {"patience", OPTION_COUNT, "N", "stop after N epochs without a lower validation loss", &own.patience},
         {"init", OPTION_TEXT, "FILE", "begin with what fits of a saved model's weights", &own.init},
         {"resume", OPTION_TEXT, "FILE", "go on with a saved training, bit by bit", &own.resume},
-        {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors)", &own.save},
-        {"log", OPTION_TEXT, "FILE", "write a JSON object per step, and one at the end", &own.log},
+        {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors, in the current folder)",
+         &own.save},
+        {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
+         &own.log},
         {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
          &own.find_nan},
         {"math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",
          &own.math},
+        {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
+         &own.memory},
         COMMON_OPTIONS(own.common),
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_train, options, count, arguments, words, &word_count, 1, &status))
         return status;
-    if (!word_count)
+    const char *model = word_count ? words[0] : own.resume;
+    if (!model)
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
-    if (!own.batch) return command_misuse("--batch is 0; expected at least 1");
-    if (own.validation < 0 || own.validation >= 1)
-        return command_misuse("--validation is a share: expected 0 <= F < 1");
-    if (own.rate < 0 || own.decay < 0 || own.clip < 0 || own.seconds < 0)
-        return command_misuse("--lr, --weight-decay, --clip and --seconds cannot be below 0");
-    if (own.resume && own.init)
-        return command_misuse("--resume already brings the weights: leave --init out");
-    if (!own.epochs && !own.steps && !(own.seconds > 0)) own.epochs = 10;
-    return train(&own, words[0]);
+    if ((status = check_numbers(&own)) || (status = check_words(&own))) return status;
+    settle(&own);
+    return train(&own, model);
 }
 
 const command command_train = {
     "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
-    "MODEL is a name (koine models lists them), the path of a text model, or a saved file whose training "
-    "goes on from its\n"
-    "weights. The model is saved with its text and weights as safetensors. Progress goes to the standard "
-    "error.\n"
-    "Ctrl-C finishes the step, saves, and says how to go on.\n"
+    "MODEL is a name (koine models lists them), the path of a text model, or a saved model, whose weights "
+    "are\n"
+    "trained further. DATA is one of\n"
+    "\n"
+    "  digits             50,000 drawn digits of 28x28 and 10,000 to judge by; nothing to download\n"
+    "  idx:DIR            the four files of MNIST and its kin, plain or .gz\n"
+    "  npy:X.npy,Y.npy    what goes in and what should come out, as numpy.save writes them\n"
+    "\n"
+    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, "
+    "saves,\n"
+    "and says how to go on.\n"
     "\n"
     "  koine train lenet --data digits --epochs 2\n"
-    "  koine train my.koine --data npy:x.npy,y.npy --optimizer adam --lr 0.001 --validation 0.1 --patience 5",
+    "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
+    "  koine models mlp --text > my.koine\n"
+    "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5",
     run};

@@ -1,7 +1,11 @@
 /* Opening a model, its loss and its data together, and telling where they do not fit. */
 #include <string.h>
 
+#include "batch.h"
 #include "training.h"
+
+const char *const loss_words[] = {"cross-entropy", "mse", "binary-cross-entropy", "huber"};
+const int loss_word_count = sizeof loss_words / sizeof *loss_words;
 
 bool setup_model(training_setup *setup, const char *model, const char *loss) {
     setup->model = model_open(model);
@@ -17,15 +21,34 @@ bool setup_model(training_setup *setup, const char *model, const char *loss) {
     return true;
 }
 
+/* ---- does the data fit? ------------------------------------------------------------------------ */
+
+/* What a newcomer may have forgotten, where the target does not fit; "" if nothing is obvious. */
+static const char *target_hint(const training_setup *setup, const kn_field *field) {
+    const kn_value *output = kn_model_output(setup->model, 0);
+    bool labels = field->info.rank == 0 && field->info.dtype == KN_INT32;
+    if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) > 2)
+        return ". The data has one label for each sample, and the model one answer for each place of its "
+               "output: a line `flatten` before the last `linear` makes it one for each sample";
+    if (labels && kn_value_dtype(setup->loss.target) == KN_FLOAT32)
+        return ". The data has labels of classes, which the loss cross-entropy is for; this one compares "
+               "numbers";
+    if (field->info.dtype == KN_FLOAT32 && kn_value_dtype(setup->loss.target) == KN_INT32)
+        return ". The data has numbers, which --loss mse is for; this loss is for labels of classes";
+    return "";
+}
+
 /* The model's input and the data's field of its name ("x"), compared from the second dimension on. */
 static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
     kn_field field;
     size_t index;
-    char wanted[160], found[160] = "";
+    char wanted[200], found[200] = "";
     const char *name = kn_value_name(value);
     if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field(setup->all, index, &field)) {
-        command_fail("the data '%s' have no field '%s', which the model '%s' reads", data, name,
-                     kn_model_name(setup->model));
+        command_fail(
+            "the model '%s' reads an input '%s', and the data '%s' has none of that name: its inputs are "
+            "'x' and what should come out is 'y'",
+            kn_model_name(setup->model), name, data);
         return false;
     }
     bool fits = field.info.dtype == kn_value_dtype(value) && field.info.rank == kn_value_rank(value) - 1;
@@ -37,10 +60,23 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     }
     if (fits) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
-    command_fail("the data '%s' do not fit the model '%s': '%s' is %s (batch%s) in the data, and the model "
-                 "reads %s (%s)",
-                 data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
-                 kn_dtype_name(kn_value_dtype(value)), wanted);
+    command_fail("the data '%s' does not fit the model '%s': '%s' is %s (batch%s) in the data, and the model "
+                 "expects %s%s",
+                 data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found, wanted,
+                 value == setup->loss.target ? target_hint(setup, &field) : "");
+    return false;
+}
+
+/* A label without an output of its own would give a loss that is not a number. */
+static bool check_classes(const training_setup *setup, const char *data) {
+    const kn_value *output = kn_model_output(setup->model, 0);
+    int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
+    int classes = kn_dataset_classes(setup->all);
+    if (kn_value_dtype(setup->loss.target) != KN_INT32 || answers < 0 || classes <= answers) return true;
+    command_fail(
+        "the data '%s' has %d classes, and the output '%s' of the model '%s' tells %lld apart: its last "
+        "layer should have %d outputs",
+        data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers, classes);
     return false;
 }
 
@@ -50,11 +86,12 @@ static bool data_fail(const kn_dataset *dataset) {
 }
 
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
+    progress_now("opening %s", data);
     setup->all = kn_dataset_open(NULL, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
     for (int i = 0; i < kn_model_input_count(setup->model); i++)
         if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;
-    if (!check_field(setup, data, setup->loss.target)) return false;
+    if (!check_field(setup, data, setup->loss.target) || !check_classes(setup, data)) return false;
     if (share > 0) {
         if (kn_dataset_split(setup->all, share, seed, &setup->train, &setup->validation) != KN_OK)
             return data_fail(setup->train);
@@ -65,13 +102,15 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     return kn_dataset_status(setup->validation) == KN_OK || data_fail(setup->validation);
 }
 
+/* ---- judging ------------------------------------------------------------------------------------ */
+
 kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact) {
     kn_session_params params;
     kn_value *values[2] = {setup->loss.value, setup->accuracy};
     kn_session_params_init(&params);
     params.states = states;
     params.fast_math = !exact;
-    params.progress.report = progress_compile;
+    batch_lift_limit(&params);
     kn_session *session = kn_session_create(context, values, setup->accuracy ? 2 : 1, &params);
     if (kn_session_status(session) == KN_OK) return session;
     command_fail("%s", session ? kn_session_error(session) : "out of memory");

@@ -12,12 +12,13 @@ static void report(void *user, const kn_verify_result *result) {
     verify_run *run = user;
     run->done++;
     if (run->common->json) {
+        progress_clear();
         printf("{\"name\": ");
         json_text(stdout, result->name);
         printf(", \"right\": %s, \"error\": ", result->status == KN_OK ? "true" : "false");
-        json_number(stdout, result->error);
+        json_measure(stdout, result->error);
         printf(", \"seconds\": ");
-        json_number(stdout, result->seconds);
+        json_measure(stdout, result->seconds);
         printf(", \"message\": ");
         json_text(stdout, result->message);
         printf("}\n");
@@ -58,25 +59,25 @@ static int run(int count, char **arguments) {
     if (!context) return EXIT_FAILED;
     kn_status result = kn_verify(context, &params, &passed, &failed);
     progress_clear();
+    const char *device = kn_context_device(context)->name;
+    status = failed ? EXIT_FAILED : EXIT_DONE;
     if (result != KN_OK && result != KN_ERROR_MISMATCH)
         status = command_fail("%s", kn_status_message(result));
     else if (passed + failed == 0)
         status = command_fail("no operator or kernel has that name");
-    else {
-        status = failed ? EXIT_FAILED : EXIT_DONE;
-        if (!common.json)
-            printf("%s: %d right, %d wrong\n", kn_context_device(context)->name, passed, failed);
-    }
+    else if (common.json)
+        command_tell("%s: %d right, %d wrong", device, passed, failed);
+    else
+        printf("%s: %d right, %d wrong\n", device, passed, failed);
     kn_context_destroy(&context);
     return status;
 }
 
-const command command_verify = {"verify", "check every operator on a device",
-                                "[--operators A,B] [--OPTION …]",
-                                "Runs the case table of all operators, forward and gradients, against "
-                                "references in double precision. What it\n"
-                                "prints belongs into a report of a wrong result.\n"
-                                "\n"
-                                "  koine verify --device gpu\n"
-                                "  koine verify --operators conv2d,matmul --verbose",
-                                run};
+const command command_verify = {
+    "verify", "check every operator on a device", "[--operators A,B] [--OPTION …]",
+    "Runs the case table of all operators, forward and gradients, against references in double\n"
+    "precision. What it prints belongs into a report of a wrong result.\n"
+    "\n"
+    "  koine verify --device gpu\n"
+    "  koine verify --operators conv2d,matmul --verbose",
+    run};

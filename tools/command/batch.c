@@ -1,0 +1,76 @@
+/* The largest batch that a device has room for, found by planning alone. */
+#include "batch.h"
+
+typedef struct fitting {
+    const batch_plans *plans;
+    uint64_t allowed;
+    uint64_t needed; /* by the last plan; 0: not known, one value is too large already */
+    kn_status status;
+} fitting;
+
+static bool fits(fitting *state, int64_t batch) {
+    state->needed = 0;
+    state->status = state->plans->plan(state->plans->user, batch, &state->needed);
+    return state->status == KN_OK && state->needed <= state->allowed;
+}
+
+/* What is wrong with the last plan, as a clause. */
+static const char *complaint(const fitting *state, const char *device, char *text, size_t room) {
+    char needed[32], allowed[32];
+    if (state->status != KN_OK)
+        snprintf(text, room, "%s", state->plans->error(state->plans->user));
+    else
+        snprintf(text, room, "%s of device memory are needed (%llu bytes), and %s may use %s (%llu)",
+                 bytes_text((double)state->needed, needed, sizeof needed), (unsigned long long)state->needed,
+                 device, bytes_text((double)state->allowed, allowed, sizeof allowed),
+                 (unsigned long long)state->allowed);
+    return text;
+}
+
+/* Between `good`, which fits, and `bad`, which does not. */
+static int64_t search(fitting *state, int64_t good, int64_t bad) {
+    int64_t asked = bad;
+    while (bad - good > 1) {
+        int64_t middle = good + (bad - good) / 2;
+        progress_line("a batch of %lld is too large; trying %lld", (long long)asked, (long long)middle);
+        if (fits(state, middle))
+            good = middle;
+        else
+            bad = middle;
+    }
+    return good;
+}
+
+bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch) {
+    fitting state = {.plans = plans, .allowed = plans->allowed};
+    const char *device = kn_context_device(context)->name;
+    char why[700];
+    if (!state.allowed) state.allowed = kn_context_capabilities(context)->memory_bytes;
+    if (fits(&state, *batch)) return true;
+    complaint(&state, device, why, sizeof why);
+    /* What is wrong with one sample is wrong with the model, not with the batch. */
+    bool one = *batch > 1 && fits(&state, 1);
+    if (!one && (state.status == KN_OK || state.status == KN_ERROR_DEVICE_MEMORY)) {
+        command_fail("the model is too large for the device, even with a batch of 1: %s",
+                     complaint(&state, device, why, sizeof why));
+        return false;
+    }
+    if (!one) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
+    int64_t largest = search(&state, 1, *batch);
+    if (!fits(&state, largest)) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
+    command_warn("a batch of %lld does not fit: %s; %s %lld, the largest that does", (long long)*batch, why,
+                 then, (long long)largest);
+    *batch = largest;
+    return true;
+}
+
+void batch_lift_limit(kn_session_params *params) {
+    params->memory_bytes = UINT64_MAX;
+}
+
+kn_status batch_plan_session(kn_session *session, int64_t batch, kn_plan_info *info) {
+    kn_status status = kn_session_bind(session, "batch", batch);
+    if (status == KN_OK) status = kn_session_compile(session, NULL, 0);
+    if (status == KN_OK) status = kn_session_plan(session, info);
+    return status;
+}

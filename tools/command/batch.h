@@ -1,0 +1,28 @@
+/* The largest batch that a device has room for. */
+#ifndef KOINE_COMMAND_BATCH_H
+#define KOINE_COMMAND_BATCH_H
+
+#include "command.h"
+
+/* What is planned, batch by batch. Planning takes no memory of the device. */
+typedef struct batch_plans {
+    uint64_t allowed; /* bytes of device memory; 0: all that the device has */
+    void *user;
+    /* Plans for so many samples: the bytes that all of it needs. KN_ERROR_DEVICE_MEMORY: too large for one
+     * piece. */
+    kn_status (*plan)(void *user, int64_t batch, uint64_t *bytes);
+    const char *(*error)(void *user); /* of the last plan */
+} batch_plans;
+
+/* Plans for *batch samples. Where that does not fit, says so with what it needs and what there is, and puts
+ * the largest number that fits into *batch, which is planned last. Where not even one fits, or something else
+ * is wrong, says so and answers false. `then` ends the sentence: "training goes on with". */
+bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch);
+
+/* Sessions that are planned for a batch alone, as judging does: `params` without a limit of its own, for that
+ * batch_fit sets the limit. */
+void batch_lift_limit(kn_session_params *params);
+/* The bytes of a session with so many samples. */
+kn_status batch_plan_session(kn_session *session, int64_t batch, kn_plan_info *info);
+
+#endif

@@ -1,0 +1,65 @@
+/* Texts and numbers as JSON. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+/* The bytes of the UTF-8 letter that begins here; 0 if it is none. */
+static int letter_bytes(const unsigned char *text) {
+    int more = text[0] < 0x80                       ? 0
+               : text[0] >= 0xc2 && text[0] <= 0xdf ? 1
+               : (text[0] & 0xf0) == 0xe0           ? 2
+               : text[0] >= 0xf0 && text[0] <= 0xf4 ? 3
+                                                    : -1;
+    for (int i = 1; i <= more; i++)
+        if ((text[i] & 0xc0) != 0x80) return 0;
+    if (text[0] == 0xe0 && text[1] < 0xa0) return 0; /* longer than it need be */
+    if (text[0] == 0xed && text[1] > 0x9f) return 0; /* half of a pair */
+    if (text[0] == 0xf0 && text[1] < 0x90) return 0;
+    if (text[0] == 0xf4 && text[1] > 0x8f) return 0;
+    return more + 1;
+}
+
+/* File names and what drivers answer may be any bytes; JSON is UTF-8. */
+void json_text(FILE *stream, const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    fputc('"', stream);
+    while (*at) {
+        int bytes = letter_bytes(at);
+        if (*at == '"' || *at == '\\')
+            fprintf(stream, "\\%c", *at);
+        else if (*at < 0x20)
+            fprintf(stream, "\\u%04x", *at);
+        else if (bytes)
+            fwrite(at, 1, (size_t)bytes, stream);
+        else
+            fputs("\\ufffd", stream);
+        at += bytes ? bytes : 1;
+    }
+    fputc('"', stream);
+}
+
+void json_float(FILE *stream, double number) {
+    char text[40];
+    if (!isfinite(number)) {
+        fputs("null", stream);
+        return;
+    }
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if ((float)strtod(text, NULL) == (float)number) break;
+    }
+    fputs(text, stream);
+}
+
+void json_measure(FILE *stream, double number) {
+    if (isfinite(number))
+        fprintf(stream, "%.6g", number);
+    else
+        fputs("null", stream);
+}
+
+void json_count(FILE *stream, uint64_t number) {
+    fprintf(stream, "%llu", (unsigned long long)number);
+}
