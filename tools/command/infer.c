@@ -73,7 +73,7 @@ static bool open_input(infer_run *run, const char *word) {
         for (int d = 0; d < info->rank; d++)
             snprintf(found + strlen(found), sizeof found - strlen(found), "%s%lld", d ? "," : "",
                      (long long)info->shape[d]);
-        command_fail("'%s' holds (%s), and the model reads '%s' as %s", file.path, found,
+        command_fail("'%s' holds (%s), and the model reads '%s' as (%s)", file.path, found,
                      kn_value_name(value), wanted);
         return false;
     }

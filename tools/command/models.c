@@ -19,7 +19,8 @@ static void print_shapes(const char *what, const kn_model *model, int count,
     char shape[200];
     for (int i = 0; i < count; i++) {
         kn_value_shape_text(at(model, i), shape, sizeof shape);
-        printf("  %-7s %s %s\n", what, kn_value_name(at(model, i)), shape);
+        printf("  %-7s %s %s (%s)\n", what, kn_value_name(at(model, i)),
+               kn_dtype_name(kn_value_dtype(at(model, i))), shape);
     }
 }
 

@@ -13,6 +13,7 @@ typedef struct plan_run {
     kn_session *session;
     kn_plan_info info;
     bool training;
+    kn_optimizer optimizer;
     uint64_t batch, memory;
 } plan_run;
 
@@ -40,6 +41,7 @@ static bool open_planned(plan_run *run) {
     if (run->training) {
         kn_trainer_params params;
         kn_trainer_params_init(&params);
+        params.optimizer = run->optimizer;
         params.fast_math = true;
         params.memory_bytes = UINT64_MAX;
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
@@ -85,17 +87,15 @@ static void print_json(const plan_run *run, int64_t batch) {
 }
 
 static void print_text(const plan_run *run) {
-    char peak[32], states[32], all[32];
-    const kn_plan_info *info = &run->info;
+    char peak[32], all[32];
     char *text = run->training ? kn_trainer_plan_text(run->trainer) : kn_session_plan_text(run->session);
     if (text) fputs(text, stdout);
     if (run->training)
         kn_trainer_free_text(run->trainer, text);
     else
         kn_session_free_text(run->session, text);
-    printf("peak %s (%llu bytes), of which states %s; the device has %s\n",
-           bytes_text((double)info->peak_bytes, peak, sizeof peak), (unsigned long long)info->peak_bytes,
-           bytes_text((double)info->state_bytes, states, sizeof states),
+    printf("  %s of the %s that the device has\n",
+           bytes_text((double)run->info.peak_bytes, peak, sizeof peak),
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 
@@ -116,15 +116,16 @@ static int show(plan_run *run) {
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     plan_run run = {.batch = 64};
-    const char *mode = "train";
-    const option options[] = {{"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
-                              {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-                              {"memory", OPTION_BYTES, "BYTES",
-                               "plan for so much of the device's memory, such as 2GB (all of it)",
-                               &run.memory},
-                              KERNEL_OPTIONS(run.common),
-                              COMMON_OPTIONS(run.common),
-                              {.name = NULL}};
+    const char *mode = "train", *optimizer = "adam";
+    const option options[] = {
+        {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
+        {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
+        {"optimizer", OPTION_TEXT, "NAME", "of training: sgd, adam or adamw (adam)", &optimizer},
+        {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
+         &run.memory},
+        KERNEL_OPTIONS(run.common),
+        COMMON_OPTIONS(run.common),
+        {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
@@ -135,7 +136,9 @@ static int run(int count, char **arguments) {
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     int chosen = option_choice("mode", mode, modes, 2);
-    if (chosen < 0) return EXIT_USAGE;
+    int rule = option_choice("optimizer", optimizer, optimizer_words, optimizer_word_count);
+    if (chosen < 0 || rule < 0) return EXIT_USAGE;
+    run.optimizer = (kn_optimizer)rule;
     run.training = chosen == 0;
     status = EXIT_FAILED;
     progress_setup(&run.common);

@@ -1,7 +1,9 @@
 /* koine train: trains a model on a data set and saves it. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "batch.h"
 #include "train.h"
@@ -18,7 +20,6 @@ typedef struct train_run {
 
 /* ---- parameters -------------------------------------------------------------------------------- */
 
-static const char *const optimizers[] = {"sgd", "adam", "adamw"};
 static const char *const schedules[] = {"constant", "step", "cosine"};
 static const char *const maths[] = {"exact", "fast"};
 
@@ -27,7 +28,8 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     const char *schedule = options->schedule ? options->schedule : total_steps ? "cosine" : "constant";
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.optimizer = (kn_optimizer)option_choice("optimizer", options->optimizer, optimizers, 3);
+    params.optimizer =
+        (kn_optimizer)option_choice("optimizer", options->optimizer, optimizer_words, optimizer_word_count);
     params.learning_rate = isfinite(options->rate)      ? options->rate
                            : params.optimizer == KN_SGD ? 0.01
                                                         : 0.001;
@@ -58,11 +60,20 @@ static uint64_t steps_of(const train_options *options, uint64_t samples) {
 
 /* ---- opening ------------------------------------------------------------------------------------- */
 
+/* Files are read after compiling, which takes a while: what is not there is told before. */
+static bool file_there(const char *path) {
+    if (!path || access(path, R_OK) == 0) return true;
+    command_fail("'%s' cannot be read: %s", path, strerror(errno));
+    return false;
+}
+
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
     if (!setup_model(setup, model, options->loss)) return false;
-    if (!path_writable(train_save_path(options, setup))) return false;
+    if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
+        !file_there(options->init) || !file_there(options->resume))
+        return false;
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
@@ -238,7 +249,7 @@ static int check_numbers(const train_options *own) {
 }
 
 static int check_words(const train_options *own) {
-    if (option_choice("optimizer", own->optimizer, optimizers, 3) < 0 ||
+    if (option_choice("optimizer", own->optimizer, optimizer_words, optimizer_word_count) < 0 ||
         (own->schedule && option_choice("schedule", own->schedule, schedules, 3) < 0) ||
         option_choice("math", own->math, maths, 2) < 0 ||
         (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0))

@@ -13,10 +13,11 @@ const char *train_save_path(const train_options *options, const training_setup *
 
 /* ---- how it was trained, kept in the file ----------------------------------------------------------- */
 
-/* What decides which samples come in which order. Whoever goes on with other settings should know. */
-enum { SETTINGS = 6, SETTING_BYTES = 300 };
+/* What the result depends on beside the model. Whoever goes on with other settings should know. */
+enum { SETTINGS = 7, SETTING_BYTES = 300 };
 static const char *const setting_keys[SETTINGS] = {"train.data",       "train.batch",   "train.seed",
-                                                   "train.validation", "train.shuffle", "train.drop-last"};
+                                                   "train.validation", "train.shuffle", "train.drop-last",
+                                                   "train.optimizer"};
 
 static void write_settings(const train_options *options, char (*values)[SETTING_BYTES]) {
     snprintf(values[0], SETTING_BYTES, "%s", options->data);
@@ -25,6 +26,7 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
     snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
     snprintf(values[4], SETTING_BYTES, "%s", options->no_shuffle ? "no" : "yes");
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
+    snprintf(values[6], SETTING_BYTES, "%s", options->optimizer);
 }
 
 static void compare_settings(const train_options *options, const char *path) {
@@ -35,7 +37,7 @@ static void compare_settings(const train_options *options, const char *path) {
         const char *before = kn_model_metadata(saved, setting_keys[i]);
         if (before && strcmp(before, values[i]))
             command_warn(
-                "warning: '%s' was trained with %s %s, and now it is %s: the samples will not come as in "
+                "warning: '%s' was trained with %s %s, and now it is %s: the result will not be that of "
                 "one go",
                 path, setting_keys[i] + strlen("train."), before, values[i]);
     }

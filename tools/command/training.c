@@ -6,6 +6,8 @@
 
 const char *const loss_words[] = {"cross-entropy", "mse", "binary-cross-entropy", "huber"};
 const int loss_word_count = sizeof loss_words / sizeof *loss_words;
+const char *const optimizer_words[] = {"sgd", "adam", "adamw"};
+const int optimizer_word_count = sizeof optimizer_words / sizeof *optimizer_words;
 
 bool setup_model(training_setup *setup, const char *model, const char *loss) {
     setup->model = model_open(model);
@@ -61,8 +63,9 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
     if (fits) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
     command_fail("the data '%s' does not fit the model '%s': '%s' is %s (batch%s) in the data, and the model "
-                 "expects %s%s",
-                 data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found, wanted,
+                 "expects %s (%s)%s",
+                 data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
+                 kn_dtype_name(kn_value_dtype(value)), wanted,
                  value == setup->loss.target ? target_hint(setup, &field) : "");
     return false;
 }

@@ -12,9 +12,9 @@ typedef struct training_setup {
     const char *loss_name, *accuracy_name;
 } training_setup;
 
-/* The words of --loss. */
-extern const char *const loss_words[];
-extern const int loss_word_count;
+/* The words of --loss, and of --optimizer in the order of kn_optimizer. */
+extern const char *const loss_words[], *const optimizer_words[];
+extern const int loss_word_count, optimizer_word_count;
 
 /* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
