@@ -92,9 +92,11 @@ KN_API kn_status kn_context_get_counts(const kn_context *context, kn_context_cou
 
 /* One stretch of work on a queue; times in seconds since the context was made. */
 typedef struct kn_timeline_entry {
-    const char *label;
-    int queue; /* 0 compute, 1 transfer */
+    const char *label;  /* operator and node: "conv2d conv1" */
+    const char *kernel; /* "" for copies and fills */
+    int queue;          /* 0 compute, 1 transfer */
     double start, end;
+    double flops, bytes; /* what it had to do, by the direct method, each byte once; 0 where that is not known */
 } kn_timeline_entry;
 /* The recorded entries (params.timeline), oldest first; *count is set. They stay valid until the
  * next call of this function or of kn_context_timeline_clear. Waits for the queues. */

@@ -115,6 +115,7 @@ typedef struct kn_launch {
     int dimensions;   /* 1 to 3 */
     size_t global[3]; /* multiples of local; a 0 launches nothing */
     size_t local[3];
+    double flops, bytes; /* for the timeline */
 } kn_launch;
 kn_status
 kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,

@@ -85,8 +85,7 @@ typedef struct kn_timeline {
     kn_map labels; /* the text itself -> the copy kept here */
     struct kn_timeline_pending {
         cl_event event;
-        const char *label;
-        int queue;
+        kn_timeline_entry work; /* times to come */
     } * pending;
     size_t pending_count, pending_capacity;
     kn_timeline_entry *entries;
@@ -191,6 +190,7 @@ struct kn_buffer {
 bool kn_timeline_open(kn_context *context);
 void kn_timeline_close(kn_context *context);
 /* Notes work that was enqueued; keeps a reference of the event. */
-void kn_timeline_note(kn_context *context, kn_queue queue, const char *label, cl_event event);
+/* work: all but its times; texts may be NULL, and are copied. */
+void kn_timeline_note(kn_context *context, const kn_timeline_entry *work, cl_event event);
 
 #endif

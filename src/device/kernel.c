@@ -115,7 +115,12 @@ kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_laun
         return kn_fail_cl(error, code, "the kernel \"%s\" of \"%s\" could not be launched on %s",
                           kernel->name, kernel->program->name, context->found.info.name);
     if (event) {
-        kn_timeline_note(context, KN_QUEUE_COMPUTE, label, event);
+        const kn_timeline_entry work = {.label = label,
+                                        .kernel = kernel->name,
+                                        .queue = KN_QUEUE_COMPUTE,
+                                        .flops = launch->flops,
+                                        .bytes = launch->bytes};
+        kn_timeline_note(context, &work, event);
         clReleaseEvent(event);
     }
     return KN_OK;

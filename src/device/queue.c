@@ -48,7 +48,10 @@ static kn_status submission_end(submission *work, cl_int code, const char *label
         return kn_fail_cl(error, code, "%s of %llu bytes failed on %s", what, (unsigned long long)bytes,
                           work->context->found.info.name);
     if (!work->event) return KN_OK;
-    if (work->context->records) kn_timeline_note(work->context, work->number, label, work->event);
+    if (work->context->records) {
+        const kn_timeline_entry entry = {.label = label, .queue = (int)work->number, .bytes = (double)bytes};
+        kn_timeline_note(work->context, &entry, work->event);
+    }
     if (done)
         done->handle = work->event;
     else

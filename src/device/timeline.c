@@ -72,34 +72,42 @@ static void drain(kn_context *context) {
             kn_reserve(&context->host, &entries, &timeline->capacity, timeline->count + 1,
                        sizeof *timeline->entries)) {
             timeline->entries = entries;
-            timeline->entries[timeline->count++] = (kn_timeline_entry){.label = work->label,
-                                                                       .queue = work->queue,
-                                                                       .start = start + timeline->offset,
-                                                                       .end = end + timeline->offset};
+            kn_timeline_entry *entry = &timeline->entries[timeline->count++];
+            *entry = work->work;
+            entry->start = start + timeline->offset;
+            entry->end = end + timeline->offset;
         }
         clReleaseEvent(work->event);
     }
     timeline->pending_count = 0;
 }
 
-void kn_timeline_note(kn_context *context, kn_queue queue, const char *label, cl_event event) {
+/* A copy of the text that lives as long as the timeline; NULL without memory. */
+static const char *keep(kn_context *context, const char *text) {
+    kn_map *labels = &context->timeline.labels;
+    if (!text) text = "";
+    char *kept = kn_map_get_text(labels, text);
+    if (kept || (kept = kn_copy_text(&context->host, text)) == NULL) return kept;
+    if (kn_map_put_text(labels, text, kept)) return kept;
+    kn_release(&context->host, kept);
+    return NULL;
+}
+
+void kn_timeline_note(kn_context *context, const kn_timeline_entry *work, cl_event event) {
     kn_timeline *timeline = &context->timeline;
     kn_mutex_lock(context->mutex);
-    if (!label) label = "";
-    char *kept = kn_map_get_text(&timeline->labels, label);
-    if (!kept && (kept = kn_copy_text(&context->host, label)) != NULL &&
-        !kn_map_put_text(&timeline->labels, label, kept)) {
-        kn_release(&context->host, kept);
-        kept = NULL;
-    }
+    kn_timeline_entry kept = *work;
+    kept.label = keep(context, work->label);
+    kept.kernel = keep(context, work->kernel);
     if (timeline->pending_count >= PENDING_MOST) drain(context);
     void *pending = timeline->pending;
-    if (kept && kn_reserve(&context->host, &pending, &timeline->pending_capacity, timeline->pending_count + 1,
-                           sizeof *timeline->pending)) {
+    if (kept.label && kept.kernel &&
+        kn_reserve(&context->host, &pending, &timeline->pending_capacity, timeline->pending_count + 1,
+                   sizeof *timeline->pending)) {
         timeline->pending = pending;
         if (clRetainEvent(event) == CL_SUCCESS)
             timeline->pending[timeline->pending_count++] =
-                (struct kn_timeline_pending){.event = event, .label = kept, .queue = (int)queue};
+                (struct kn_timeline_pending){.event = event, .work = kept};
     }
     kn_mutex_unlock(context->mutex);
 }

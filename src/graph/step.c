@@ -229,6 +229,14 @@ void kn_step_local(kn_step *step, size_t bytes) {
     add_argument(step, (kn_argument){.kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
 }
 
+void kn_step_cost(kn_step *step, double flops, double bytes) {
+    if (step) step->cost = (kn_cost){.flops = flops, .bytes = bytes};
+}
+
+void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering) {
+    if (step) kn_node_cost(lowering->node, &step->cost);
+}
+
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
     const kn_epilogue *epilogue = lowering->epilogue;
     if (!step || !epilogue) return;

@@ -82,6 +82,10 @@ void kn_step_local(kn_step *step, size_t bytes);
 void kn_step_size1(kn_step *step, size_t global, size_t local);
 void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1);
 void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3]);
+/* What the step has to do, where a node has several; without it the node's first step has the node's cost.
+ * kn_step_cost_of_node: this is the step that does the work. */
+void kn_step_cost(kn_step *step, double flops, double bytes);
+void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
 /* Memory for the steps of this node alone; answers its number. */
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);

@@ -188,6 +188,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     kn_step_int(step, share);
     kn_step_int(step, blocks > 1 ? blocks : 1);
     kn_step_int(step, 0);
+    kn_step_cost_of_node(step, lowering);
     if (!padded) kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)columns, (size_t)phases},
                   (size_t[3]){1, 1, 1});
@@ -237,6 +238,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     kn_step_int(step, taps);
     kn_step_int(step, part);
     kn_step_index(step, filter.floats);
+    kn_step_cost_of_node(step, lowering);
     kn_step_size3(
         step, (size_t[3]){(size_t)(blocks * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
         (size_t[3]){1, 1, 1});

@@ -250,17 +250,22 @@ static kn_status settle_transfer(const kn_plan *plan, kn_ready_step *ready, kn_e
     return KN_OK;
 }
 
-/* Steps that do not know their cost have that of their node, the first of them all of it. */
+/* Where no step of a node tells its cost, the first has that of the node. */
 static void settle_costs(kn_plan *plan) {
-    const kn_node *before = NULL;
-    for (int i = 0; i < plan->step_count; i++) {
-        kn_ready_step *ready = &plan->steps[i];
-        const kn_node *node = ready->step->node;
-        ready->cost = ready->step->cost;
-        if (ready->cost.flops == 0 && ready->cost.bytes == 0 && node && node != before)
-            kn_node_cost(node, &ready->cost);
-        before = node;
-        plan->info.flops += ready->cost.flops;
+    for (int i = 0, end; i < plan->step_count; i = end) {
+        const kn_node *node = plan->steps[i].step->node;
+        bool told = !node;
+        for (end = i; end < plan->step_count && plan->steps[end].step->node == node; end++) {
+            kn_ready_step *ready = &plan->steps[end];
+            ready->cost = ready->step->cost;
+            told = told || ready->cost.flops > 0 || ready->cost.bytes > 0;
+        }
+        if (!told) kn_node_cost(node, &plan->steps[i].cost);
+        for (int s = i; s < end; s++) {
+            plan->info.flops += plan->steps[s].cost.flops;
+            plan->steps[s].launch.flops = plan->steps[s].cost.flops;
+            plan->steps[s].launch.bytes = plan->steps[s].cost.bytes;
+        }
     }
 }
 

@@ -72,6 +72,18 @@ static void *make_numbers(const model_bench *bench, const kn_value *value, uint6
     return numbers;
 }
 
+/* Where the time of a few more steps goes. */
+static bool profile_steps(model_bench *bench) {
+    double begin = clock_now();
+    int runs = 0;
+    kn_context_timeline_clear(bench->context);
+    while (runs < 3 || clock_now() - begin < 1) {
+        if (!step(bench)) return false;
+        runs++;
+    }
+    return bench_profile_print(bench->context, runs, clock_now() - begin);
+}
+
 static bool make_batches(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     uint64_t state = 88172645463325252ull;
@@ -164,7 +176,7 @@ static int bench_model(const char *name, const common_options *common, bool trai
         } else {
             print_text(&result, &times);
         }
-        status = EXIT_DONE;
+        if (!common->timeline || profile_steps(&bench)) status = EXIT_DONE;
     }
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
@@ -211,11 +223,20 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 /* ---- the command line ------------------------------------------------------------------------------- */
 
+/* Samples in a step where nothing is said, so that a step is long enough to be measured; otherwise 64. */
+static const struct {
+    const char *name;
+    uint64_t batch;
+} usual[] = {{"mlp", 128},   {"resnet18c", 32},  {"vgg11c", 32}, {"resnet50", 4},
+             {"alexnet", 8}, {"mobilenetv2", 4}, {"lstm", 32},   {"gpt", 8}};
+
 static int run_case(const char *name, const common_options *common, bool training, uint64_t batch,
                     const uint64_t *sizes) {
     if (!strcmp(name, "gemm"))
         return bench_gemm(common, (int64_t)sizes[0], (int64_t)sizes[1], (int64_t)sizes[2]);
-    if (!batch) batch = !strcmp(name, "mlp") ? 128 : 64;
+    for (size_t i = 0; !batch && i < sizeof usual / sizeof *usual; i++)
+        if (!strcmp(name, usual[i].name)) batch = usual[i].batch;
+    if (!batch) batch = 64;
     return bench_model(name, common, training, (int64_t)batch);
 }
 
@@ -224,15 +245,17 @@ static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
     const char *mode = "train";
     uint64_t batch = 0, size = 1024, sizes[3] = {0, 0, 0};
-    const option options[] = {{"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-                              {"batch", OPTION_COUNT, "N", "samples in a step (64; mlp: 128)", &batch},
-                              {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
-                              {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &sizes[0]},
-                              {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &sizes[1]},
-                              {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
-                              KERNEL_OPTIONS(common),
-                              COMMON_OPTIONS(common),
-                              {.name = NULL}};
+    const option options[] = {
+        {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
+        {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)", &batch},
+        {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
+        {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &sizes[0]},
+        {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &sizes[1]},
+        {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
+        {"profile", OPTION_FLAG, NULL, "where the time goes, by kernel and by node", &common.timeline},
+        KERNEL_OPTIONS(common),
+        COMMON_OPTIONS(common),
+        {.name = NULL}};
     const char *words[MOST_CASES];
     int word_count, status;
     bench_start = clock_now();
@@ -248,6 +271,8 @@ static int run(int count, char **arguments) {
         if (!sizes[i]) sizes[i] = size;
         if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
+    if (common.timeline && common.json)
+        return command_misuse("--profile prints tables, not JSON; leave out one");
     if (word_count == 1) return run_case(words[0], &common, chosen == 0, batch, sizes);
     for (int i = 0; i < word_count; i++)
         if ((status = run_apart(words[i], count, arguments, words, word_count)) != EXIT_DONE) return status;
@@ -265,5 +290,6 @@ const command command_bench = {
     "least 3 seconds and 5 steps after 4 of warm-up, each case in a process of its own.\n"
     "\n"
     "  koine bench mlp lenet --mode train\n"
+    "  koine bench resnet18c --mode infer --profile\n"
     "  koine bench gemm --size 512",
     run};

@@ -33,6 +33,9 @@ uint64_t bench_rss(void);
 uint64_t bench_peak_rss(void);
 extern double bench_start; /* when the program began */
 
+/* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
+bool bench_profile_print(kn_context *context, int runs, double seconds);
+
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
 int bench_gemm(const common_options *common, int64_t m, int64_t n, int64_t k);
 

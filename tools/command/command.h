@@ -56,6 +56,7 @@ typedef struct common_options {
     const char *device, *cache, *kind;
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
+    bool timeline; /* record when each step runs */
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \

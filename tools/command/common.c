@@ -98,6 +98,7 @@ static void context_params_from(const common_options *common, kn_context_params 
     static char cache[4096];
     kn_context_params_init(params);
     params->kind = !common->kind ? 0 : !strcmp(common->kind, "wide") ? 1 : 2;
+    params->timeline = common->timeline;
     params->vector_width = (int)common->width;
     params->wide_indices = common->wide_indices;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
