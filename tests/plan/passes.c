@@ -33,11 +33,11 @@ void passes_begin(pass_run *passes, kn_value *const *outputs, size_t count, bool
                                         .local_bytes = 32768};
 }
 
-void passes_wide(pass_run *passes, int width) {
+void passes_wide(pass_run *passes, int width, const char *variants) {
     passes->making.target.wide_vector = true;
     passes->making.target.vector_width = width;
     passes->making.target.vector_registers = width == 16 ? 32 : 16;
-    passes->making.variants = "conv2d=wide"; /* taken without a trial on a device */
+    passes->making.variants = variants;
 }
 
 void passes_run(pass_run *passes, pass last, unsigned without) {

@@ -19,8 +19,9 @@ void passes_begin(pass_run *passes, kn_value *const *outputs, size_t count, bool
                   kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count,
                                       kn_error *error),
                   void *user);
-/* From the next call on the device is a CPU with vectors of `width`. */
-void passes_wide(pass_run *passes, int width);
+/* From the next call on the device is a CPU with vectors of `width`. `variants` forces the kernels that would
+ * otherwise be tried on a device first. */
+void passes_wide(pass_run *passes, int width, const char *variants);
 typedef enum pass { SIMPLIFY, CHOOSE, FUSE, ORDER, LAYOUT, LOWER, BUCKET, PASS_COUNT } pass;
 /* Runs all passes up to and with `last`, leaving out those in the bit set `without`. Fails the test if one
  * fails. */

@@ -250,7 +250,7 @@ static void layout_inserts_one_conversion(void **state) {
     check_built();
     pass_run passes;
     passes_begin(&passes, &h, 1, false, NULL, NULL);
-    passes_wide(&passes, 16);
+    passes_wide(&passes, 16, "conv2d=wide");
     passes_run(&passes, LOWER, 0);
     /* The image becomes blocked (unless the first convolution reads it as it is), and the result plain again.
      */
@@ -277,7 +277,7 @@ static void layout_converts_once_for_all_readers(void **state) {
     check_built();
     pass_run passes;
     passes_begin(&passes, outputs, 2, false, NULL, NULL);
-    passes_wide(&passes, 16);
+    passes_wide(&passes, 16, "conv2d=wide_first,matmul=tiled");
     passes_run(&passes, LAYOUT, 0);
     bool blocked = passes_group_of(&passes, "conv2d")->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     assert_int_equal(passes.making.conversions, blocked ? 1 : 0);
