@@ -274,6 +274,12 @@ static int run(int count, char **arguments) {
     if (common.timeline && common.json)
         return command_misuse("--profile prints tables, not JSON; leave out one");
     if (word_count == 1) return run_case(words[0], &common, chosen == 0, batch, sizes);
+    /* What is misspelt is told before the others take their time. */
+    for (int i = 0; i < word_count; i++) {
+        kn_model *model = strcmp(words[i], "gemm") ? model_open(words[i]) : NULL;
+        if (!model && strcmp(words[i], "gemm")) return EXIT_FAILED;
+        kn_model_destroy(&model);
+    }
     for (int i = 0; i < word_count; i++)
         if ((status = run_apart(words[i], count, arguments, words, word_count)) != EXIT_DONE) return status;
     return EXIT_DONE;

@@ -9,7 +9,8 @@
 
 #include "command.h"
 
-static bool silent; /* --quiet */
+static bool silent;      /* --quiet */
+static bool remembering; /* there is a cache */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
@@ -109,6 +110,7 @@ static void context_params_from(const common_options *common, kn_context_params 
         kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), cache, sizeof cache))
         params->cache_folder = cache;
     if (common->no_cache) params->cache_folder = NULL;
+    remembering = params->cache_folder != NULL;
     params->compile_progress = (kn_progress){.report = progress_compile};
 }
 
@@ -159,8 +161,8 @@ void tell_compiling(kn_context *context) {
     kn_context_counts counts = {.size = sizeof counts};
     if (kn_context_get_counts(context, &counts) != KN_OK) return;
     if (counts.compile_seconds - told >= 1)
-        command_tell("compiled %llu programs in %.1f s; they are kept for the next time",
-                     (unsigned long long)counts.programs_built, counts.compile_seconds - told);
+        command_tell("compiled kernels for %.1f s%s", counts.compile_seconds - told,
+                     remembering ? "; they are kept for the next time" : "");
     told = counts.compile_seconds;
 }
 
