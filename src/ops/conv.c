@@ -178,48 +178,66 @@ static kn_status conv_gradient(kn_gradient_call *call) {
         KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
         KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
-/* On wide-vector devices images are blocked: both sides, or all but a source of few channels, or, where the
+/* One filter for each channel has kernels of its own. On wide-vector devices images are blocked: both sides, or all but a source of few channels, or, where the
  * result fills no blocks, in scratch memory only. */
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
         .name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower,            \
         .takes_epilogue = true                                                                               \
     }
+#define DEPTHWISE                                                                                            \
+    {                                                                                                        \
+        .name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,         \
+        .takes_epilogue = true                                                                               \
+    }
+#define DEPTHWISE_BLOCKED(...)                                                                               \
+    {                                                                                                        \
+        .name = "depthwise_blocked", .accepts = kn_conv_depthwise_blocked_accepts,                           \
+        .lower = kn_conv_depthwise_blocked_lower, __VA_ARGS__                                                \
+    }
 #define WIDE(word, function, ...)                                                                            \
     { .name = word, .accepts = function##_accepts, .lower = function##_lower, .doubtful = true, __VA_ARGS__ }
 #define SWEEPS                                                                                               \
     KN_VARIANTS(                                                                                             \
+        DEPTHWISE_BLOCKED(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},                     \
+                          .takes_epilogue = true),                                                           \
+        DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},            \
              .takes_epilogue = true),                                                                        \
         WIDE("wide_first", kn_conv_wide_first, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),      \
         WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = true), IMPLICIT)
 
-KN_OPERATOR(conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
-            KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0,
-                                             "pads so that the size is divided by the stride, rounded up")),
-            .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
-            .reference = conv_reference, .cost = conv_cost, SWEEPS,
-            KN_CASES({.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
-                     {.inputs = {"1,4,7,6", "6,2,3,2"},
-                      .attributes = "stride=2 padding=2 dilation=2 groups=2",
-                      .smallest = true},
-                     {.inputs = {"2,16,7,7", "16,16,3,3"}, .attributes = "padding=1", .smallest = true},
-                     {.inputs = {"1,1,1,1", "1,1,1,1"}}, {.inputs = {"2,3,31,7", "7,3,1,1"}},
-                     {.inputs = {"1,7,9,33", "5,7,3,3"}, .attributes = "padding=1"},
-                     {.inputs = {"1,2,6,7", "2,2,3,2"}, .attributes = "stride=2,3 padding=1,2 dilation=1,2"},
-                     {.inputs = {"2,3,7,5", "4,3,3,3"}, .attributes = "padding=0,1,2,0"},
-                     {.inputs = {"1,3,15,15", "7,3,7,7"}, .attributes = "stride=3 padding=3"},
-                     {.inputs = {"2,6,9,9", "6,1,3,3"}, .attributes = "stride=2 padding=1 groups=6"},
-                     {.inputs = {"1,2,9,9", "4,1,3,3"}, .attributes = "groups=2"},
-                     {.inputs = {"2,3,7,8", "4,3,3,2"}, .attributes = "same=1"},
-                     {.inputs = {"1,2,7,8", "3,2,3,3"}, .attributes = "same=1 stride=2"},
-                     {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1"},
-                     {.inputs = {"1,48,9,7", "32,48,1,1"}},
-                     {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
-                     {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
-                     {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true},
-                     {.inputs = {"1,93,7,7", "33,93,3,3"}}, {.inputs = {"0,3,5,5", "2,3,3,3"}},
-                     {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
+KN_OPERATOR(
+    conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
+    KN_ATTRIBUTES(WINDOW,
+                  KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up")),
+    .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
+    .reference = conv_reference, .cost = conv_cost, SWEEPS,
+    KN_CASES(
+        {.inputs = {"2,2,5,4", "3,2,3,3"}, .smallest = true},
+        {.inputs = {"1,4,7,6", "6,2,3,2"},
+         .attributes = "stride=2 padding=2 dilation=2 groups=2",
+         .smallest = true},
+        {.inputs = {"2,16,7,7", "16,16,3,3"}, .attributes = "padding=1", .smallest = true},
+        {.inputs = {"1,1,1,1", "1,1,1,1"}}, {.inputs = {"2,3,31,7", "7,3,1,1"}},
+        {.inputs = {"1,7,9,33", "5,7,3,3"}, .attributes = "padding=1"},
+        {.inputs = {"1,2,6,7", "2,2,3,2"}, .attributes = "stride=2,3 padding=1,2 dilation=1,2"},
+        {.inputs = {"2,3,7,5", "4,3,3,3"}, .attributes = "padding=0,1,2,0"},
+        {.inputs = {"1,3,15,15", "7,3,7,7"}, .attributes = "stride=3 padding=3"},
+        {.inputs = {"2,6,9,9", "6,1,3,3"}, .attributes = "stride=2 padding=1 groups=6", .smallest = true},
+        {.inputs = {"2,16,7,6", "16,1,3,3"}, .attributes = "stride=2 padding=1 groups=16", .smallest = true},
+        {.inputs = {"1,32,9,7", "32,1,5,2"}, .attributes = "padding=3,0,1,2 dilation=2,3 groups=32"},
+        {.inputs = {"3,7,31,33", "7,1,3,3"}, .attributes = "padding=1 groups=7"},
+        {.inputs = {"1,2,9,9", "4,1,3,3"}, .attributes = "groups=2"},
+        {.inputs = {"2,3,7,8", "4,3,3,2"}, .attributes = "same=1"},
+        {.inputs = {"1,2,7,8", "3,2,3,3"}, .attributes = "same=1 stride=2"},
+        {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1"},
+        {.inputs = {"1,48,9,7", "32,48,1,1"}},
+        {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
+        {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
+        {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
+        {.inputs = {"0,3,5,5", "2,3,3,3"}},
+        {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
 KN_OPERATOR(
     conv2d_data, .help = "gradient of conv2d by its data", .backward = true,
@@ -227,6 +245,14 @@ KN_OPERATOR(
     .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost, SWEEPS,
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
+        {.inputs = {"2,6,5,5", "6,1,3,3"},
+         .attributes = "stride=2 padding=1 groups=6 size=9,9",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"2,16,4,3", "16,1,3,3"},
+         .attributes = "stride=2 padding=1 groups=16 size=7,6",
+         .no_gradient = true,
+         .smallest = true},
         {.inputs = {"2,5,4,3", "5,16,3,3"},
          .attributes = "stride=2 padding=1 size=7,5",
          .no_gradient = true,
@@ -249,11 +275,27 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+    KN_VARIANTS(DEPTHWISE_BLOCKED(.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+                {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
+                WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_first", kn_conv_wide_first, .inputs = {KN_LAYOUT_BLOCKED}),
                 WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = false), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
+        {.inputs = {"2,6,5,5", "2,6,9,9"},
+         .attributes = "stride=2 padding=1 groups=6 size=3,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"2,16,4,3", "2,16,7,6"},
+         .attributes = "stride=2 padding=1 groups=16 size=3,3",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"93,5,4,3", "93,5,7,6"},
+         .attributes = "stride=2 padding=1 groups=5 size=3,3",
+         .no_gradient = true},
+        {.inputs = {"33,32,7,7", "33,32,7,7"},
+         .attributes = "padding=1 groups=32 size=3,3",
+         .no_gradient = true},
         {.inputs = {"1,6,4,5", "1,4,7,6"},
          .no_gradient = true,
          .smallest = true,

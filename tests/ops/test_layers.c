@@ -350,6 +350,9 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
     assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_padded");
     kn_conv_params depthwise = {.size = sizeof depthwise, .groups = 16, .no_bias = true};
+    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_blocked");
+    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &many), "depthwise");
+    depthwise.groups = 8;
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "implicit");
     assert_string_equal(taken(first->producer->inputs[0], &many), "implicit");
     assert_string_equal(taken(kn_sum(kn_relu(second), "0,2,3", false), &wide), "blocked");

@@ -1,0 +1,176 @@
+/* Depthwise convolution, where each channel has one filter of its own: y (N,C,P,Q) of x (N,C,H,W) and weight
+ * (C,1,R,S), its gradients, and an epilogue. It moves bytes more than it calculates, so a work-item simply makes
+ * pixels, with channels side by side in the blocked layout.
+ *
+ * A plane is one image and one channel, or with KN_BLOCK lanes one image and one block of channels: x is
+ * (planes,H,W,KN_BLOCK), y is (planes,P,Q,KN_BLOCK), and weights are packed as (blocks,R*S,KN_BLOCK), which for one
+ * lane is how they lie anyway.
+ *
+ * Defines, with their defaults:
+ *   KN_BLOCK 1     lanes: 1 (plain layout), 4, 8 or 16
+ *   KN_ITEMS 1     work-items that share a sum of kn_depthwise_weight; a power of two
+ *   KN_RUN 128     pixels that a work-item adds before it adds them to the others
+ *   KN_T float     type of the numbers
+ *   KN_A KN_T      type of sums
+ *   KN_INDEX int   type of offsets; long for values above 2^31 elements
+ *   KN_EPILOGUE_PARAMETERS and KN_EPILOGUE(v, outer, middle, inner), with lanes KN_EPILOGUE_VECTOR: pointwise
+ *                  work on each result, which lies at (image, channel, pixel)
+ *
+ * SIZES: blocks, height, width, out_height, out_width, filter_height, filter_width, stride_y, stride_x, pad_top,
+ * pad_left, dilation_y, dilation_x; an image has `blocks` planes.
+ *
+ * kn_depthwise_pack(weight, packed, channels, taps)
+ *   one work-item per element of packed, lane by lane.
+ * kn_depthwise(x, weight, y, total, share, SIZES, EPILOGUE)
+ *   work-item i makes the pixels from i * share on, of `total`, lanes not counted.
+ * kn_depthwise_data(dy, weight, dx, total, share, SIZES, EPILOGUE)
+ *   likewise.
+ * kn_depthwise_weight(dy, x, shares, images, part, SIZES)
+ *   work-groups (KN_ITEMS,1), of which (taps * parts, blocks): a part has the pixels of `part` images. shares is
+ *   (parts,blocks,taps,KN_BLOCK).
+ * kn_depthwise_sum(shares, dw, channels, taps, parts)
+ *   one work-item per element of dw (C,1,R,S): adds the parts in order. */
+#ifndef KN_BLOCK
+#define KN_BLOCK 1
+#endif
+#ifndef KN_ITEMS
+#define KN_ITEMS 1
+#endif
+#ifndef KN_RUN
+#define KN_RUN 128
+#endif
+#ifndef KN_T
+#define KN_T float
+#endif
+#ifndef KN_A
+#define KN_A KN_T
+#endif
+#ifndef KN_INDEX
+#define KN_INDEX int
+#endif
+#ifndef KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE(v, outer, middle, inner) (v)
+#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
+#endif
+
+#define KN_JOIN_(a, b) a##b
+#define KN_JOIN(a, b) KN_JOIN_(a, b)
+#if KN_BLOCK == 1
+#define KN_LANES(type) type
+#define KN_LOAD(at, from) (from)[at]
+#define KN_STORE(value, at, to) (to)[at] = (value)
+#define KN_RESULT(v, pixel) KN_EPILOGUE(v, plane / blocks, plane % blocks, pixel)
+#else
+#define KN_LANES(type) KN_JOIN(type, KN_BLOCK)
+#define KN_LOAD(at, from) KN_JOIN(vload, KN_BLOCK)(at, from)
+#define KN_STORE(value, at, to) KN_JOIN(vstore, KN_BLOCK)(value, at, to)
+#define KN_RESULT(v, pixel) KN_EPILOGUE_VECTOR(v, plane / blocks, plane % blocks * KN_BLOCK, pixel)
+#endif
+#define KN_TO(type, value) KN_JOIN(convert_, KN_LANES(type))(value)
+#define KN_READ(at, from) KN_TO(KN_A, KN_LOAD(at, from))
+typedef KN_LANES(KN_A) lanes;
+
+#define KN_SIZES                                                                                             \
+    int blocks, int height, int width, int out_height, int out_width, int filter_height, int filter_width,   \
+        int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x
+
+/* The first tap, from a place of tap 0, whose place is not below 0; and the first whose place is at `size` or
+ * beyond. */
+static inline int first_tap(int place, int step) {
+    return place < 0 ? (step - 1 - place) / step : 0;
+}
+static inline int end_tap(int place, int step, int size, int taps) {
+    return place < size ? min(taps, (size - place + step - 1) / step) : 0;
+}
+
+kernel void kn_depthwise_pack(global const KN_T *restrict weight, global KN_T *restrict packed, int channels,
+                              int taps) {
+    const int i = get_global_id(0), lane = i % KN_BLOCK, tap = i / KN_BLOCK % taps,
+              block = i / KN_BLOCK / taps;
+    if (i < channels * taps) packed[i] = weight[(block * KN_BLOCK + lane) * taps + tap];
+}
+
+kernel void kn_depthwise(global const KN_T *restrict x, global const KN_T *restrict weight,
+                         global KN_T *restrict y, KN_INDEX total, KN_INDEX share,
+                         KN_SIZES KN_EPILOGUE_PARAMETERS) {
+    const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);
+    for (KN_INDEX i = start; i < stop; i++) {
+        const KN_INDEX plane = i / out_width / out_height, block = plane % blocks;
+        const int top = (int)(i / out_width % out_height) * stride_y - pad_top;
+        const int left = (int)(i % out_width) * stride_x - pad_left;
+        const int r0 = first_tap(top, dilation_y), r1 = end_tap(top, dilation_y, height, filter_height);
+        const int s0 = first_tap(left, dilation_x), s1 = end_tap(left, dilation_x, width, filter_width);
+        lanes sum = 0;
+        for (int r = r0; r < r1; r++)
+            for (int s = s0; s < s1; s++)
+                sum += KN_READ((plane * height + top + r * dilation_y) * width + left + s * dilation_x, x) *
+                       KN_READ((block * filter_height + r) * filter_width + s, weight);
+        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, i % (out_height * out_width))), i, y);
+    }
+}
+
+kernel void kn_depthwise_data(global const KN_T *restrict dy, global const KN_T *restrict weight,
+                              global KN_T *restrict dx, KN_INDEX total, KN_INDEX share,
+                              KN_SIZES KN_EPILOGUE_PARAMETERS) {
+    const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);
+    for (KN_INDEX i = start; i < stop; i++) {
+        const KN_INDEX plane = i / width / height, block = plane % blocks;
+        const int v = (int)(i / width % height) + pad_top, u = (int)(i % width) + pad_left;
+        lanes sum = 0;
+        for (int r = 0; r < filter_height; r++) {
+            const int above = v - r * dilation_y, p = above / stride_y;
+            if (above < 0 || above % stride_y != 0 || p >= out_height) continue;
+            for (int s = 0; s < filter_width; s++) {
+                const int before = u - s * dilation_x, q = before / stride_x;
+                if (before < 0 || before % stride_x != 0 || q >= out_width) continue;
+                sum += KN_READ((plane * out_height + p) * out_width + q, dy) *
+                       KN_READ((block * filter_height + r) * filter_width + s, weight);
+            }
+        }
+        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, i % (height * width))), i, dx);
+    }
+}
+
+__attribute__((reqd_work_group_size(KN_ITEMS, 1, 1))) kernel void
+kn_depthwise_weight(global const KN_T *restrict dy, global const KN_T *restrict x,
+                    global KN_A *restrict shares, int images, int part, KN_SIZES) {
+    const int taps = filter_height * filter_width, tap = get_group_id(0) % taps,
+              share = get_group_id(0) / taps;
+    const int block = get_group_id(1), item = get_local_id(0), pixels = out_height * out_width;
+    const int off_y = tap / filter_width * dilation_y - pad_top,
+              off_x = tap % filter_width * dilation_x - pad_left;
+    lanes sum = 0;
+    for (int image = share * part; image < min((share + 1) * part, images); image++) {
+        const KN_INDEX plane = (KN_INDEX)image * blocks + block;
+        for (int pixel = item; pixel < pixels;) {
+            lanes run = 0;
+            for (int count = 0; count < KN_RUN && pixel < pixels; count++, pixel += KN_ITEMS) {
+                const int v = pixel / out_width * stride_y + off_y, u = pixel % out_width * stride_x + off_x;
+                if (v >= 0 && v < height && u >= 0 && u < width)
+                    run += KN_READ(plane * pixels + pixel, dy) * KN_READ((plane * height + v) * width + u, x);
+            }
+            sum += run;
+        }
+    }
+#if KN_ITEMS > 1
+    local lanes sums[KN_ITEMS];
+    for (int reach = KN_ITEMS / 2; reach > 0; reach /= 2) {
+        if (item >= reach && item < 2 * reach) sums[item] = sum;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < reach) sum += sums[item + reach];
+    }
+#endif
+    if (item == 0) KN_STORE(sum, ((KN_INDEX)share * blocks + block) * taps + tap, shares);
+}
+
+kernel void kn_depthwise_sum(global const KN_A *restrict shares, global KN_T *restrict dw, int channels,
+                             int taps, int parts) {
+    const int i = get_global_id(0), c = i / taps, tap = i % taps;
+    if (i >= channels * taps) return;
+    const int at = (c / KN_BLOCK * taps + tap) * KN_BLOCK + c % KN_BLOCK;
+    KN_A sum = 0;
+    for (int part = 0; part < parts; part++)
+        sum += shares[(KN_INDEX)part * channels * taps + at];
+    dw[i] = KN_JOIN(convert_, KN_T)(sum);
+}
