@@ -9,7 +9,6 @@
  * Defines, with their defaults:
  *   KN_BLOCK 1     lanes: 1 (plain layout), 4, 8 or 16
  *   KN_ITEMS 1     work-items that share a sum of kn_depthwise_weight; a power of two
- *   KN_RUN 128     pixels that a work-item adds before it adds them to the others
  *   KN_T float     type of the numbers
  *   KN_A KN_T      type of sums
  *   KN_INDEX int   type of offsets; long for values above 2^31 elements
@@ -36,9 +35,6 @@
 #ifndef KN_ITEMS
 #define KN_ITEMS 1
 #endif
-#ifndef KN_RUN
-#define KN_RUN 128
-#endif
 #ifndef KN_T
 #define KN_T float
 #endif
@@ -60,12 +56,12 @@
 #define KN_LANES(type) type
 #define KN_LOAD(at, from) (from)[at]
 #define KN_STORE(value, at, to) (to)[at] = (value)
-#define KN_RESULT(v, pixel) KN_EPILOGUE(v, plane / blocks, plane % blocks, pixel)
+#define KN_RESULT(v, pixel) KN_EPILOGUE(v, at.image, at.block, pixel)
 #else
 #define KN_LANES(type) KN_JOIN(type, KN_BLOCK)
 #define KN_LOAD(at, from) KN_JOIN(vload, KN_BLOCK)(at, from)
 #define KN_STORE(value, at, to) KN_JOIN(vstore, KN_BLOCK)(value, at, to)
-#define KN_RESULT(v, pixel) KN_EPILOGUE_VECTOR(v, plane / blocks, plane % blocks * KN_BLOCK, pixel)
+#define KN_RESULT(v, pixel) KN_EPILOGUE_VECTOR(v, at.image, at.block *KN_BLOCK, pixel)
 #endif
 #define KN_TO(type, value) KN_JOIN(convert_, KN_LANES(type))(value)
 #define KN_READ(at, from) KN_TO(KN_A, KN_LOAD(at, from))
@@ -75,13 +71,39 @@ typedef KN_LANES(KN_A) lanes;
     int blocks, int height, int width, int out_height, int out_width, int filter_height, int filter_width,   \
         int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x
 
-/* The first tap, from a place of tap 0, whose place is not below 0; and the first whose place is at `size` or
- * beyond. */
+/* The first tap whose place is not below 0, and the first whose place is at `size` or beyond; tap 0 is at `place`.
+ * Few pixels, at the borders, need a division. */
 static inline int first_tap(int place, int step) {
     return place < 0 ? (step - 1 - place) / step : 0;
 }
 static inline int end_tap(int place, int step, int size, int taps) {
-    return place < size ? min(taps, (size - place + step - 1) / step) : 0;
+    if (place + (taps - 1) * step < size) return taps;
+    return place < size ? (size - place + step - 1) / step : 0;
+}
+
+/* A pixel, and where the next one is. */
+typedef struct spot {
+    KN_INDEX plane;
+    int image, block, row, column;
+} spot;
+static inline spot spot_begin(KN_INDEX i, int blocks, int height, int width) {
+    spot spot;
+    spot.column = i % width;
+    spot.row = i / width % height;
+    spot.plane = i / width / height;
+    spot.block = spot.plane % blocks;
+    spot.image = spot.plane / blocks;
+    return spot;
+}
+static inline void spot_on(spot *spot, int blocks, int height, int width) {
+    if (++spot->column < width) return;
+    spot->column = 0;
+    if (++spot->row < height) return;
+    spot->row = 0;
+    spot->plane++;
+    if (++spot->block < blocks) return;
+    spot->block = 0;
+    spot->image++;
 }
 
 kernel void kn_depthwise_pack(global const KN_T *restrict weight, global KN_T *restrict packed, int channels,
@@ -95,40 +117,54 @@ kernel void kn_depthwise(global const KN_T *restrict x, global const KN_T *restr
                          global KN_T *restrict y, KN_INDEX total, KN_INDEX share,
                          KN_SIZES KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);
-    for (KN_INDEX i = start; i < stop; i++) {
-        const KN_INDEX plane = i / out_width / out_height, block = plane % blocks;
-        const int top = (int)(i / out_width % out_height) * stride_y - pad_top;
-        const int left = (int)(i % out_width) * stride_x - pad_left;
+    spot at = spot_begin(start, blocks, out_height, out_width);
+    for (KN_INDEX i = start; i < stop; i++, spot_on(&at, blocks, out_height, out_width)) {
+        const int top = at.row * stride_y - pad_top, left = at.column * stride_x - pad_left;
         const int r0 = first_tap(top, dilation_y), r1 = end_tap(top, dilation_y, height, filter_height);
         const int s0 = first_tap(left, dilation_x), s1 = end_tap(left, dilation_x, width, filter_width);
         lanes sum = 0;
-        for (int r = r0; r < r1; r++)
+        for (int r = r0; r < r1; r++) {
+            const KN_INDEX from = (at.plane * height + top + r * dilation_y) * width + left;
             for (int s = s0; s < s1; s++)
-                sum += KN_READ((plane * height + top + r * dilation_y) * width + left + s * dilation_x, x) *
-                       KN_READ((block * filter_height + r) * filter_width + s, weight);
-        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, i % (out_height * out_width))), i, y);
+                sum += KN_READ(from + s * dilation_x, x) *
+                       KN_READ((at.block * filter_height + r) * filter_width + s, weight);
+        }
+        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, (KN_INDEX)at.row * out_width + at.column)), i, y);
     }
 }
 
+/* Without dilation the taps that reach a pixel are `stride` apart, and the pixels that they come from side by
+ * side; otherwise each tap is tried. */
 kernel void kn_depthwise_data(global const KN_T *restrict dy, global const KN_T *restrict weight,
                               global KN_T *restrict dx, KN_INDEX total, KN_INDEX share,
                               KN_SIZES KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);
-    for (KN_INDEX i = start; i < stop; i++) {
-        const KN_INDEX plane = i / width / height, block = plane % blocks;
-        const int v = (int)(i / width % height) + pad_top, u = (int)(i % width) + pad_left;
+    const int jump_y = dilation_y == 1 ? stride_y : 1, jump_x = dilation_x == 1 ? stride_x : 1;
+    spot at = spot_begin(start, blocks, height, width);
+    for (KN_INDEX i = start; i < stop; i++, spot_on(&at, blocks, height, width)) {
+        const int v = at.row + pad_top, u = at.column + pad_left;
+        const int r0 = jump_y == 1 ? 0 : v % stride_y, s0 = jump_x == 1 ? 0 : u % stride_x;
+        int p = jump_y == 1 ? v : v / stride_y;
+        const int q0 = jump_x == 1 ? u : u / stride_x;
         lanes sum = 0;
-        for (int r = 0; r < filter_height; r++) {
-            const int above = v - r * dilation_y, p = above / stride_y;
-            if (above < 0 || above % stride_y != 0 || p >= out_height) continue;
-            for (int s = 0; s < filter_width; s++) {
-                const int before = u - s * dilation_x, q = before / stride_x;
-                if (before < 0 || before % stride_x != 0 || q >= out_width) continue;
-                sum += KN_READ((plane * out_height + p) * out_width + q, dy) *
-                       KN_READ((block * filter_height + r) * filter_width + s, weight);
+        for (int r = r0; r < filter_height; r += jump_y, p--) {
+            if (dilation_y > 1) {
+                const int above = v - r * dilation_y;
+                p = above < 0 || above % stride_y != 0 ? -1 : above / stride_y;
+            }
+            if (p < 0 || p >= out_height) continue;
+            int q = q0;
+            for (int s = s0; s < filter_width; s += jump_x, q--) {
+                if (dilation_x > 1) {
+                    const int before = u - s * dilation_x;
+                    q = before < 0 || before % stride_x != 0 ? -1 : before / stride_x;
+                }
+                if (q < 0 || q >= out_width) continue;
+                sum += KN_READ((at.plane * out_height + p) * out_width + q, dy) *
+                       KN_READ((at.block * filter_height + r) * filter_width + s, weight);
             }
         }
-        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, i % (height * width))), i, dx);
+        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, (KN_INDEX)at.row * width + at.column)), i, dx);
     }
 }
 
@@ -137,20 +173,22 @@ kn_depthwise_weight(global const KN_T *restrict dy, global const KN_T *restrict 
                     global KN_A *restrict shares, int images, int part, KN_SIZES) {
     const int taps = filter_height * filter_width, tap = get_group_id(0) % taps,
               share = get_group_id(0) / taps;
-    const int block = get_group_id(1), item = get_local_id(0), pixels = out_height * out_width;
+    const int block = get_group_id(1), item = get_local_id(0);
+    /* Pixel (p, q) of dy meets pixel (p * stride_y + off_y, q * stride_x + off_x) of x, where that exists. */
     const int off_y = tap / filter_width * dilation_y - pad_top,
               off_x = tap % filter_width * dilation_x - pad_left;
+    const int p0 = first_tap(off_y, stride_y), p1 = end_tap(off_y, stride_y, height, out_height);
+    const int q0 = first_tap(off_x, stride_x), q1 = end_tap(off_x, stride_x, width, out_width);
     lanes sum = 0;
     for (int image = share * part; image < min((share + 1) * part, images); image++) {
         const KN_INDEX plane = (KN_INDEX)image * blocks + block;
-        for (int pixel = item; pixel < pixels;) {
-            lanes run = 0;
-            for (int count = 0; count < KN_RUN && pixel < pixels; count++, pixel += KN_ITEMS) {
-                const int v = pixel / out_width * stride_y + off_y, u = pixel % out_width * stride_x + off_x;
-                if (v >= 0 && v < height && u >= 0 && u < width)
-                    run += KN_READ(plane * pixels + pixel, dy) * KN_READ((plane * height + v) * width + u, x);
-            }
-            sum += run;
+        for (int p = p0; p < p1; p++) {
+            const KN_INDEX to = (plane * out_height + p) * out_width;
+            const KN_INDEX from = (plane * height + p * stride_y + off_y) * width + off_x;
+            lanes row = 0;
+            for (int q = q0 + item; q < q1; q += KN_ITEMS)
+                row += KN_READ(to + q, dy) * KN_READ(from + q * stride_x, x);
+            sum += row;
         }
     }
 #if KN_ITEMS > 1

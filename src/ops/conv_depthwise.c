@@ -90,7 +90,7 @@ static kn_status lower_filters(kn_lowering *lowering, int64_t lanes) {
     if (elements == 0) return KN_OK;
     if (form.images == 0) return kn_emit_fill_zero(lowering, lowering->result);
     int64_t part = kn_divide_up(form.images, MOST_PARTS), parts = kn_divide_up(form.images, part);
-    size_t items = lanes > 1 ? 1 : kn_power_of_two(form.out_height * form.out_width, ITEMS);
+    size_t items = lanes > 1 ? 1 : kn_power_of_two(form.out_width, ITEMS);
     while (items > target->work_group_items)
         items /= 2;
     kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
