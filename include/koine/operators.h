@@ -49,6 +49,15 @@ KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
 KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
 
+typedef struct kn_embedding_params {
+    size_t size;
+    const char *name;
+    const kn_initializer *weight; /* NULL: normal, with a standard deviation of 1 */
+} kn_embedding_params;
+/* numbers are int32 (...), such as tokens; the weight is a table (rows, columns), the result (..., columns). A number
+ * that is no row of the table gives NaN. */
+KN_API kn_value *kn_embedding(kn_value *numbers, int64_t rows, int64_t columns, const kn_embedding_params *params);
+
 /* Zeroes elements with probability `rate` in training, scaling the others by 1 / (1 - rate). */
 KN_API kn_value *kn_dropout(kn_value *x, double rate);
 

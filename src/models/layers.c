@@ -179,6 +179,24 @@ static kn_value *build_batch_norm(kn_layer_call *call) {
     return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
 }
 
+enum { EMBEDDING_ROWS, EMBEDDING_COLUMNS };
+static const kn_option embedding_arguments[] = {
+    WHOLE("rows", "how many tokens there are", REQUIRED),
+    WHOLE("columns", "size of the last dimension of the result", REQUIRED),
+};
+
+/* Tokens are int32 (...), the result (..., columns). */
+static kn_value *build_embedding(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    if (call->share) {
+        kn_value *inputs[2] = {shared_weight(call, 2, &values[EMBEDDING_ROWS]), call->inputs[0]};
+        return inputs[0] ? kn_apply(call->graph, "embedding", inputs, 2, NULL) : NULL;
+    }
+    kn_embedding_params params = {.size = sizeof params, .name = call->name, .weight = call->init};
+    return kn_embedding(call->inputs[0], values[EMBEDDING_ROWS].whole, values[EMBEDDING_COLUMNS].whole,
+                        &params);
+}
+
 static const kn_option parameter_arguments[] = {
     {.name = "shape",
      .kind = KN_OPTION_SHAPE,
@@ -310,6 +328,13 @@ const kn_layer_row kn_layer_table[] = {
      ARGUMENTS(norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = build_batch_norm},
+    {.name = "embedding",
+     .help = "a learnt row of numbers for each token",
+     .also = "embed lookup token_embedding",
+     ONE_INPUT,
+     ARGUMENTS(embedding_arguments),
+     .takes = KN_TAKES_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_embedding},
     {.name = "dropout",
      .help = "zeroes elements at random in training",
      .also = "drop",

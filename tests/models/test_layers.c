@@ -51,6 +51,24 @@ static void linears(void **state) {
     kn_model_destroy(&model);
 }
 
+static void tokens(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x length int32\n"
+                            "a = embedding 96 7\n"
+                            "b = embedding @x 96 7 init=uniform:0.5 freeze\n"
+                            "c = embedding @x share=a\n");
+    const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "a.weight", "96,7");
+    has_shape(model, "a", "batch,length,7");
+    has_shape(model, "c", "batch,length,7");
+    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZE_NORMAL);
+    assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 1);
+    assert_true(kn_graph_find(graph, "b.weight")->initializer.value == 0.5);
+    assert_true(kn_graph_find(graph, "b.weight")->frozen);
+    has_parameters(model, "a.weight b.weight");
+    kn_model_destroy(&model);
+}
+
 static void pools(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4x15x17\n"
@@ -201,7 +219,7 @@ static void grammar_examples(void **state) {
 
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(linears),          cmocka_unit_test(pools),
+        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(tokens),          cmocka_unit_test(pools),
         cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
         cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
     };
