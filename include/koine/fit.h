@@ -84,7 +84,7 @@ typedef struct kn_fit_result {
     double data_seconds;  /* waited for the data set */
     char message[600];    /* what went wrong, or what find_not_finite found */
 } kn_fit_result;
-#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result)}
+#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, ""}
 
 /* Trains on `dataset`, whose fields are fed by their names ("x", "y"). Continues where the trainer's steps are: the same order
  * of samples as in one go. A loss that is not finite ends it with KN_ERROR_NOT_FINITE. */

@@ -45,7 +45,7 @@ typedef struct kn_session_params {
     kn_progress progress;  /* of compiling */
 } kn_session_params;
 KN_API void kn_session_params_init(kn_session_params *params);
-#define KN_SESSION_DEFAULTS {sizeof(kn_session_params)}
+#define KN_SESSION_DEFAULTS {sizeof(kn_session_params), 0, 0, false, false, 0, 0, {0, 0}}
 
 /* Prepares to compute `values`, which are of one graph. Reports mistakes of the graph. NULL only when
  * out of memory; kn_session_status tells. The caller destroys it, before the context. */

@@ -40,7 +40,8 @@ typedef struct kn_trainer_params {
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
 #define KN_TRAINER_DEFAULTS                                                                                  \
-    {sizeof(kn_trainer_params), KN_SGD, 0.01, 0.9, false, 0.9, 0.999, 1e-8, 0.0, 0.0, KN_CONSTANT, 0, 0, 0.0, 0, 0.1}
+    {sizeof(kn_trainer_params), KN_SGD, 0.01, 0.9, false, 0.9, 0.999, 1e-8, 0, 0, KN_CONSTANT, 0, 0, 0, 0, 0.1, 0,       \
+     false, false, 0, 0, 0, 0, {0, 0}, 0}
 
 typedef struct kn_trainer kn_trainer;
 

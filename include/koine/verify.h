@@ -26,7 +26,7 @@ typedef struct kn_verify_params {
     void (*report)(void *user, const kn_verify_result *result); /* texts are valid during the call */
 } kn_verify_params;
 KN_API void kn_verify_params_init(kn_verify_params *params);
-#define KN_VERIFY_DEFAULTS {sizeof(kn_verify_params)}
+#define KN_VERIFY_DEFAULTS {sizeof(kn_verify_params), 0, 0, 0, 0, 0, 0}
 
 /* Runs the cases, forward and gradients. *passed and *failed may be NULL. KN_ERROR_MISMATCH if any failed.
  * Thread-safety: one thread per context. */

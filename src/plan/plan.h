@@ -24,8 +24,6 @@ kn_session *kn_session_open(const kn_session_request *request);
 /* A state that the session's plans read each run, such as the learning rate: changes its value in the
  * order of the runs, without waiting. The state must be a float32 or uint32 scalar known to the states. */
 kn_status kn_session_set_scalar(kn_session *session, const char *state, double value);
-/* The value of a named scalar output without waiting for it now: starts the copy, and answers by
- * kn_session_late_get on a later call. At most a few are under way. */
 kn_context *kn_session_context(kn_session *session);
 const kn_host *kn_session_host(const kn_session *session);
 const kn_error *kn_session_failure(const kn_session *session);

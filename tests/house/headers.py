@@ -1,9 +1,10 @@
-"""Every public header compiles alone, as C and as C++, without a warning.
+"""Every public header compiles alone, as C and as C++, without a warning, and so do its KN_..._DEFAULTS.
 
 usage: headers.py INCLUDE_FOLDER LANGUAGE COMPILER...     LANGUAGE: c or c++
 """
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -14,8 +15,13 @@ STANDARD = {"c": "c11", "c++": "c++11"}[LANGUAGE]
 
 
 def compiles(name):
+    source = (FOLDER / name).read_text()
+    defaults = re.findall(r"#define (KN_\w+_DEFAULTS)\s*\\?\s*\{\s*sizeof\((\w+)\)", source)
+    if len(defaults) != len(re.findall(r"#define KN_\w+_DEFAULTS", source)):
+        return ["a KN_..._DEFAULTS does not begin with the size of its struct"]
+    uses = "".join(f"{kind} value{i} = {macro};\n" for i, (macro, kind) in enumerate(defaults))
     # Twice: a header must also bear being included again.
-    text = f"#include <{name}>\n#include <{name}>\nint main(void) {{ return 0; }}\n".replace(
+    text = f"#include <{name}>\n#include <{name}>\n{uses}int main(void) {{ return 0; }}\n".replace(
         "(void)", "()" if LANGUAGE == "c++" else "(void)")
     result = subprocess.run(
         COMPILER + ["-x", LANGUAGE, f"-std={STANDARD}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
