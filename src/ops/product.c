@@ -8,13 +8,21 @@ enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
  * on the shape. */
 static const struct { int tile, item_m, item_n; } tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
 
+/* Both slices, and the tables of the convolutions. */
+static uint64_t local_bytes(int tile, size_t element) {
+    return SLICE * (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t));
+}
+
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements) {
-    bool small = product->rows <= 32 || product->columns <= 32;
-    size_t choice = small ? 1 : 0;
+    const kn_target *target = lowering->target;
+    kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
+    size_t choice = product->rows <= 32 || product->columns <= 32 ? 1 : 0;
     for (; choice + 1 < KN_COUNT_OF(tiles); choice++) {
-        size_t items =
-            (size_t)(tiles[choice].tile / tiles[choice].item_m * tiles[choice].tile / tiles[choice].item_n);
-        if (items <= lowering->target->work_group_items) break;
+        int tile = tiles[choice].tile;
+        size_t items = (size_t)(tile / tiles[choice].item_m * tile / tiles[choice].item_n);
+        if (items <= target->work_group_items &&
+            (!target->local_bytes || local_bytes(tile, kn_dtype_bytes(type)) <= target->local_bytes))
+            break;
     }
     product->tile_m = product->tile_n = tiles[choice].tile;
     product->item_m = tiles[choice].item_m;
@@ -34,7 +42,6 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
         product->parts = kn_divide_up(product->depth, product->part_depth);
     }
     if (product->parts > 1) {
-        kn_dtype type = kn_accumulator(lowering->node, lowering->node->outputs[0]->shape.dtype);
         uint64_t bytes = (uint64_t)result_elements * kn_dtype_bytes(type) * (uint64_t)product->parts;
         product->shares = kn_emit_scratch(lowering, bytes);
     }
