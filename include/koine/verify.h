@@ -28,7 +28,8 @@ typedef struct kn_verify_params {
 KN_API void kn_verify_params_init(kn_verify_params *params);
 #define KN_VERIFY_DEFAULTS {sizeof(kn_verify_params), 0, 0, 0, 0, 0, 0}
 
-/* Runs the cases, forward and gradients. *passed and *failed may be NULL. KN_ERROR_MISMATCH if any failed.
+/* Runs the cases, forward and gradients. *passed and *failed may be NULL. KN_ERROR_MISMATCH if any failed,
+ * KN_ERROR_NOT_FOUND if `operators` names one that does not exist.
  * Thread-safety: one thread per context. */
 KN_API kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *passed, int *failed);
 /* The cases, to run them one by one: their number, and one by its position with its name. */

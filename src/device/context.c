@@ -9,6 +9,7 @@
 enum { LEAST_ALIGNMENT = 64 };
 
 void kn_context_params_init(kn_context_params *params) {
+    if (!params) return;
     memset(params, 0, sizeof *params);
     params->size = sizeof *params;
 }

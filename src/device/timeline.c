@@ -113,8 +113,8 @@ void kn_timeline_note(kn_context *context, const kn_timeline_entry *work, cl_eve
 }
 
 const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count) {
-    *count = 0;
-    if (!context || context->failure.status || !context->records) return NULL;
+    if (count) *count = 0;
+    if (!context || !count || context->failure.status || !context->records) return NULL;
     kn_mutex_lock(context->mutex);
     drain(context);
     kn_timeline *timeline = &context->timeline;

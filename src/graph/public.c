@@ -9,7 +9,7 @@
 /* ---- the graph ------------------------------------------------------------------------------------- */
 
 void kn_graph_params_init(kn_graph_params *params) {
-    *params = (kn_graph_params)KN_GRAPH_DEFAULTS;
+    if (params) *params = (kn_graph_params)KN_GRAPH_DEFAULTS;
 }
 
 kn_graph *kn_graph_create(const kn_graph_params *params) {

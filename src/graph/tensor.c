@@ -29,7 +29,7 @@ size_t kn_dtype_bytes(kn_dtype dtype) {
 bool kn_dtype_parse(const char *name, kn_dtype *dtype) {
     for (size_t i = 0; name && i < KN_COUNT_OF(types); i++)
         if (strcmp(types[i].name, name) == 0) {
-            *dtype = (kn_dtype)i;
+            if (dtype) *dtype = (kn_dtype)i;
             return true;
         }
     return false;
@@ -47,7 +47,7 @@ bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements) {
         else if (!kn_multiply_fits(product, info->shape[i], &product))
             return false;
     }
-    *elements = empty ? 0 : (uint64_t)product;
+    if (elements) *elements = empty ? 0 : (uint64_t)product;
     return true;
 }
 
@@ -56,6 +56,6 @@ bool kn_tensor_bytes(const kn_tensor_info *info, uint64_t *bytes) {
     if (!info || !exists(info->dtype) || !kn_tensor_elements(info, &elements)) return false;
     size_t size = types[info->dtype].bytes;
     if (elements > (uint64_t)INT64_MAX / size) return false;
-    *bytes = elements * size;
+    if (bytes) *bytes = elements * size;
     return true;
 }

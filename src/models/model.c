@@ -4,7 +4,7 @@
 #include "models/models_private.h"
 
 void kn_model_params_init(kn_model_params *params) {
-    *params = (kn_model_params)KN_MODEL_DEFAULTS;
+    if (params) *params = (kn_model_params)KN_MODEL_DEFAULTS;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------- */

@@ -14,10 +14,10 @@
 #define TRAINING_PREFIX "koine.training."
 
 void kn_model_save_params_init(kn_model_save_params *params) {
-    *params = (kn_model_save_params)KN_MODEL_SAVE_DEFAULTS;
+    if (params) *params = (kn_model_save_params)KN_MODEL_SAVE_DEFAULTS;
 }
 void kn_model_load_params_init(kn_model_load_params *params) {
-    *params = (kn_model_load_params)KN_MODEL_LOAD_DEFAULTS;
+    if (params) *params = (kn_model_load_params)KN_MODEL_LOAD_DEFAULTS;
 }
 
 /* ---- opening

@@ -16,6 +16,10 @@ static kn_dtype place_type(const int64_t window[2]) {
 static kn_status complete_lists(kn_shape_call *call) {
     kn_attribute_value *stride = kn_shape_attribute(call, "stride");
     const kn_attribute_value *window = kn_shape_attribute(call, "window");
+    for (int i = 0; i < window->count && i < 2; i++)
+        if (window->list[i] < 1)
+            return kn_shape_fail(call, KN_ERROR_ARGUMENT, "a window of %lld elements; expected at least 1",
+                                 (long long)window->list[i]);
     if (stride->count == 0) {
         stride->count = window->count;
         for (int i = 0; i < window->count && i < 2; i++)

@@ -10,6 +10,7 @@ void kn_session_params_init(kn_session_params *params) {
 }
 
 kn_status kn_session_begin(kn_session *session) {
+    if (!session) return KN_ERROR_MEMORY;
     if (session->failure.status) {
         session->error = session->failure;
         return session->failure.status;

@@ -49,6 +49,20 @@ static bool is_wanted(const kn_operator *row, int sample, int thoroughness) {
     return !has_smallest && sample == 0;
 }
 
+/* Whether each word of a list is an operator's. */
+static bool all_known(const char *list) {
+    for (const char *word = list; word && *word;) {
+        size_t length = strcspn(word, ",");
+        bool known = length == 0;
+        for (int i = 0; i < kn_operator_table_count && !known; i++)
+            known = strlen(kn_operator_table[i]->name) == length &&
+                    !strncmp(kn_operator_table[i]->name, word, length);
+        if (!known) return false;
+        word += length + (word[length] == ',');
+    }
+    return true;
+}
+
 typedef struct verify_run {
     kn_context *context;
     const kn_verify_params *params;
@@ -112,6 +126,7 @@ kn_status kn_verify(kn_context *context, const kn_verify_params *params, int *pa
     verify_run verifying = {.passed = 0};
     kn_status status = begin(&verifying, context, params);
     if (status != KN_OK) return status;
+    if (!all_known(verifying.params->operators)) return KN_ERROR_NOT_FOUND;
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
         for (int sample = 0; listed(verifying.params->operators, row->name) && sample < row->case_count;

@@ -232,6 +232,8 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
                  kn_fit_result *result) {
     kn_fit_params defaults;
     kn_fit_params_init(&defaults);
+    kn_fit_result unwanted;
+    if (!result) result = &unwanted;
     fit_run fitting = {.trainer = trainer,
                        .params = params ? params : &defaults,
                        .result = result,

@@ -201,6 +201,8 @@ kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const k
     if (!trainer) return KN_ERROR_MEMORY;
     if (trainer->made != KN_OK) return trainer->made;
     kn_error_clear(&trainer->error);
+    if (bytes && !sentence)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the memory for the sentence is NULL");
     finite_search search = {.trainer = trainer, .sentence = sentence, .bytes = bytes};
     if (bytes) sentence[0] = 0;
     kn_status status = look(&search, count, feeds, feed_count);

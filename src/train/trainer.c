@@ -33,6 +33,13 @@ static kn_status take_params(kn_trainer *trainer, const kn_trainer_params *param
         trainer->params.size = sizeof *params;
     }
     const kn_trainer_params *own = &trainer->params;
+    if ((unsigned)own->optimizer > KN_ADAMW || (unsigned)own->schedule > KN_COSINE)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "there is no optimizer %d or no schedule %d; the header lists them",
+                       (int)own->optimizer, (int)own->schedule);
+    if (own->extra_count && !own->extra)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu extra values, but their list is NULL",
+                       own->extra_count);
     if (!(own->learning_rate >= 0) || !isfinite(own->learning_rate))
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
                        "the learning rate is %g; expected a number from 0 on", own->learning_rate);
@@ -174,6 +181,9 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
     if (fetch_count > EVALUATED)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu values fetched at once; at most %d can be",
                        fetch_count, EVALUATED);
+    if (fetch_count && !fetches)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu fetches, but their list is NULL",
+                       fetch_count);
     if (loss) all[wanted++] = (kn_fetch){trainer->loss_name, &number, sizeof number};
     for (size_t i = 0; i < fetch_count; i++)
         all[wanted++] = fetches[i];
@@ -239,6 +249,7 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
     if (value_count < 1 || value_count > EVALUATED)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu values to evaluate; expected 1 to %d",
                        value_count, EVALUATED);
+    if (!values) return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the list of values to evaluate is NULL");
     for (size_t i = 0; i < value_count; i++)
         if (kn_value_failed(values[i]))
             return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "value %zu to evaluate has failed: %s", i,
