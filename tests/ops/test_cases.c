@@ -1,10 +1,11 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS]
+ *     test-operator-cases [SHARD SHARDS [KERNELS [AMOUNT]]]
  *
- * runs the cases whose position leaves SHARD when divided by SHARDS. KOINE_TEST_SEED draws other inputs; a
- * failure names the seed that it had. */
+ * runs the cases whose position leaves SHARD when divided by SHARDS. KERNELS is which set of them: `probed`,
+ * as suits the device, `wide` or `threads`; AMOUNT takes the place of KOINE_TEST_CASES. KOINE_TEST_SEED draws
+ * other inputs; a failure names the seed that it had. */
 #include "device_support.h"
 
 #include <koine/verify.h>
@@ -22,6 +23,7 @@ typedef struct one_case {
 
 static kn_context *context;
 static uint64_t seed = 1;
+static int kind; /* of kn_context_params */
 
 /* What the variants of a case said. */
 typedef struct outcome {
@@ -56,7 +58,9 @@ static void run_case(void **state) {
 
 static int open_device(void **state) {
     (void)state;
-    context = device_open(NULL);
+    kn_context_params params = device_params();
+    params.kind = kind;
+    context = device_open(&params);
     return 0;
 }
 
@@ -77,10 +81,12 @@ static void name_case(one_case *named, int position) {
 
 int main(int argc, char **argv) {
     int shard = 0, shards = 1;
-    if (argc == 3) {
+    if (argc >= 3) {
         shard = atoi(argv[1]);
         shards = atoi(argv[2]);
     }
+    if (argc >= 4) kind = !strcmp(argv[3], "wide") ? 1 : !strcmp(argv[3], "threads") ? 2 : 0;
+    if (argc >= 5) setenv("KOINE_TEST_CASES", argv[4], 1);
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
     if (shards < 1 || shard < 0 || shard >= shards || !seed) {

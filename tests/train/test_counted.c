@@ -64,7 +64,7 @@ static void *counting_resize(void *user, void *pointer, size_t bytes) {
 
 /* ---- a training ---------------------------------------------------------------------------------------- */
 
-enum { BATCH = 16, SAMPLES = 4 * BATCH, PIXELS = 28 * 28 };
+enum { BATCH = 4, SAMPLES = 4 * BATCH, PIXELS = 28 * 28 };
 
 typedef struct training {
     kn_context *context;

@@ -1,0 +1,14 @@
+/* What the tests of the public interface share. */
+#ifndef KN_API_TESTS_H
+#define KN_API_TESTS_H
+
+#include <koine/koine.h>
+
+#include "device_support.h"
+
+/* Each runs one group and answers the number of its tests that failed. */
+int test_null(void);
+int test_wrong_graphs(void);
+int test_wrong_runs(void);
+
+#endif

@@ -1,0 +1,8 @@
+/* The public interface in wrong hands. Runs without a device as far as that goes. */
+#include "api_tests.h"
+
+int main(void) {
+    int failures = test_null() + test_wrong_graphs();
+    if (device_is_there()) failures += test_wrong_runs();
+    return failures != 0;
+}

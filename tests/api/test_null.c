@@ -1,0 +1,553 @@
+/* Every public function with NULL for whatever it takes: an error or an empty answer, and never a crash.
+ * tests/api/complete.py sees to it that none is forgotten. */
+#include "api_tests.h"
+
+#include <string.h>
+
+#include <koine/opencl.h>
+
+typedef kn_value *unary(kn_value *x);
+typedef kn_value *binary(kn_value *x, kn_value *y);
+
+static void status_and_version(void **state) {
+    (void)state;
+    assert_string_equal(kn_status_name((kn_status)12345), "unknown");
+    assert_non_null(kn_status_message((kn_status)-1));
+    assert_true(strlen(kn_status_message((kn_status)12345)) > 0);
+    assert_true(kn_version_number() >= 100 && strchr(kn_version_text(), '.'));
+}
+
+static void tensors(void **state) {
+    (void)state;
+    uint64_t number = 7;
+    kn_dtype dtype = KN_INT8;
+    assert_string_equal(kn_dtype_name((kn_dtype)99), "unknown");
+    assert_int_equal(kn_dtype_bytes((kn_dtype)-5), 0);
+    assert_false(kn_dtype_parse(NULL, &dtype));
+    assert_true(kn_dtype_parse("float32", NULL));
+    assert_false(kn_dtype_parse("float33", &dtype));
+    assert_int_equal(dtype, KN_INT8);
+    const kn_tensor_info huge = {KN_FLOAT64, 4, {1 << 20, 1 << 20, 1 << 20, 1 << 20}},
+                         none = {KN_FLOAT32, 1, {-1}}, deep = {KN_FLOAT32, KN_MAX_RANK + 1, {0}},
+                         typeless = {(kn_dtype)77, 1, {4}};
+    assert_false(kn_tensor_elements(NULL, &number) || kn_tensor_elements(&none, &number));
+    assert_false(kn_tensor_elements(&deep, &number) || kn_tensor_bytes(&deep, &number));
+    assert_false(kn_tensor_bytes(NULL, &number) || kn_tensor_bytes(&huge, &number));
+    assert_false(kn_tensor_bytes(&typeless, &number));
+    assert_false(kn_tensor_elements(&huge, NULL) || kn_tensor_bytes(&huge, NULL));
+    assert_int_equal(number, 7);
+}
+
+static void devices(void **state) {
+    (void)state;
+    kn_device_list *list = NULL;
+    kn_device_list_destroy(&list);
+    kn_device_list_destroy(NULL);
+    assert_int_equal(kn_device_list_count(NULL), 0);
+    assert_null(kn_device_list_entry(NULL, 0));
+    list = kn_device_list_create(NULL, NULL);
+    assert_null(kn_device_list_entry(list, -1));
+    assert_null(kn_device_list_entry(list, kn_device_list_count(list)));
+    kn_device_list_destroy(&list);
+    assert_null(list);
+}
+
+static void contexts(void **state) {
+    (void)state;
+    kn_context *context = NULL;
+    size_t count = 5;
+    char folder[8] = "unset";
+    kn_context_counts counts = {.size = sizeof counts};
+    kn_context_params_init(NULL);
+    kn_context_destroy(NULL);
+    kn_context_destroy(&context);
+    assert_int_equal(kn_context_status(NULL), KN_ERROR_MEMORY);
+    assert_non_null(kn_context_error(NULL));
+    assert_null(kn_context_device(NULL));
+    assert_null(kn_context_capabilities(NULL));
+    assert_int_equal(kn_context_get_counts(NULL, &counts), KN_ERROR_ARGUMENT);
+    assert_null(kn_context_timeline(NULL, &count));
+    assert_int_equal(count, 0);
+    kn_context_timeline(NULL, NULL);
+    kn_context_timeline_clear(NULL);
+    assert_false(kn_default_cache_folder(NULL, NULL, folder, sizeof folder));
+    assert_false(kn_default_cache_folder("/somewhere", NULL, NULL, 0));
+}
+
+static void opencl(void **state) {
+    (void)state;
+    cl_event event = NULL;
+    kn_buffer *buffer = NULL;
+    kn_context *context = kn_context_create_opencl(NULL, NULL, NULL, NULL);
+    assert_true(kn_context_status(context) != KN_OK);
+    assert_true(strlen(kn_context_error(context)) > 0);
+    assert_true(kn_context_wait_for(context, NULL, 0) != KN_OK);
+    assert_true(kn_context_marker(context, &event) != KN_OK);
+    assert_null(kn_buffer_from_opencl(context, NULL, 0, 4));
+    kn_context_destroy(&context);
+    assert_true(kn_context_wait_for(NULL, NULL, 0) != KN_OK);
+    assert_true(kn_context_wait_for(NULL, NULL, 3) != KN_OK);
+    assert_true(kn_context_marker(NULL, &event) != KN_OK);
+    assert_true(kn_context_marker(NULL, NULL) != KN_OK);
+    assert_null(kn_buffer_from_opencl(NULL, NULL, 0, 0));
+    kn_buffer_destroy(NULL);
+    kn_buffer_destroy(&buffer);
+}
+
+static void graphs(void **state) {
+    (void)state;
+    kn_graph *graph = NULL;
+    char text[8] = "unset";
+    const float one = 1;
+    kn_graph_params_init(NULL);
+    kn_graph_destroy(NULL);
+    kn_graph_destroy(&graph);
+    assert_true(kn_graph_status(NULL) != KN_OK);
+    assert_non_null(kn_graph_error(NULL));
+    assert_true(kn_value_failed(kn_input(NULL, "x", KN_FLOAT32, "2")));
+    assert_true(kn_value_failed(kn_parameter(NULL, "x", KN_FLOAT32, "2", NULL)));
+    assert_true(kn_value_failed(kn_constant(NULL, KN_FLOAT32, "", &one, sizeof one)));
+    assert_true(kn_value_failed(kn_number(NULL, 1)));
+    assert_true(kn_value_failed(kn_name(NULL, "name")));
+    assert_true(kn_value_failed(kn_output(NULL, "name")));
+    assert_true(kn_value_failed(kn_apply(NULL, "add", NULL, 2, NULL)));
+    assert_true(kn_value_failed(kn_result(NULL, 0)));
+    kn_freeze(NULL);
+    kn_scope_begin(NULL, "scope");
+    kn_scope_end(NULL);
+    assert_null(kn_graph_find(NULL, "x"));
+    assert_int_equal(kn_graph_input_count(NULL), 0);
+    assert_int_equal(kn_graph_output_count(NULL), 0);
+    assert_int_equal(kn_graph_parameter_count(NULL), 0);
+    assert_null(kn_graph_input(NULL, 0));
+    assert_null(kn_graph_output(NULL, 0));
+    assert_null(kn_graph_parameter(NULL, 0));
+    assert_null(kn_value_graph(NULL));
+    assert_non_null(kn_value_name(NULL));
+    kn_value_dtype(NULL);
+    kn_value_rank(NULL);
+    assert_int_equal(kn_value_dimension(NULL, 0), -1);
+    assert_int_equal(kn_value_shape_text(NULL, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    kn_value_shape_text(NULL, NULL, 0);
+    assert_true(kn_value_failed(NULL));
+}
+
+/* Each on a graph of its own, whose error then has to say something. */
+static void graphs_with_nulls_inside(void **state) {
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3"), *both[2] = {x, NULL}, *value = NULL;
+        assert_null(kn_graph_find(graph, NULL));
+        assert_null(kn_graph_find(graph, "y"));
+        assert_null(kn_graph_input(graph, 7));
+        assert_null(kn_graph_input(graph, -1));
+        assert_int_equal(kn_value_dimension(x, -1), -1);
+        assert_int_equal(kn_value_dimension(x, 2), -1);
+        switch (i) {
+        case 0:
+            value = kn_input(graph, NULL, KN_FLOAT32, "2");
+            break;
+        case 1:
+            value = kn_input(graph, "y", KN_FLOAT32, NULL);
+            break;
+        case 2:
+            value = kn_parameter(graph, NULL, KN_FLOAT32, "2", NULL);
+            break;
+        case 3:
+            value = kn_parameter(graph, "w", KN_FLOAT32, NULL, NULL);
+            break;
+        case 4:
+            value = kn_constant(graph, KN_FLOAT32, "4", NULL, 16);
+            break;
+        case 5:
+            value = kn_apply(graph, NULL, &x, 1, NULL);
+            break;
+        case 6:
+            value = kn_apply(graph, "add", NULL, 2, NULL);
+            break;
+        case 7:
+            value = kn_apply(graph, "add", both, 2, NULL);
+            break;
+        default:
+            value = kn_concat(NULL, 2, 0);
+            break;
+        }
+        if (!kn_value_failed(value)) fail_msg("case %d made a value", i);
+        if (i < 8) {
+            assert_true(kn_graph_status(graph) != KN_OK);
+            assert_true(strlen(kn_graph_error(graph)) > 10);
+        }
+        kn_graph_destroy(&graph);
+    }
+}
+
+static void operators(void **state) {
+    (void)state;
+    static unary *const unaries[] = {
+        kn_neg,          kn_exp,
+        kn_log,          kn_sqrt,
+        kn_rsqrt,        kn_abs,
+        kn_sin,          kn_cos,
+        kn_erf,          kn_tanh,
+        kn_relu,         kn_sigmoid,
+        kn_relu6,        kn_selu,
+        kn_gelu,         kn_silu,
+        kn_flatten,      kn_softplus,
+        kn_hard_sigmoid, kn_hard_swish,
+        kn_gelu_tanh,    kn_global_average_pool,
+    };
+    static binary *const binaries[] = {
+        kn_add,        kn_sub,     kn_mul,           kn_div,       kn_pow,
+        kn_min,        kn_max,     kn_equal,         kn_not_equal, kn_less,
+        kn_less_equal, kn_greater, kn_greater_equal, kn_mse,       kn_binary_cross_entropy,
+        kn_accuracy,
+    };
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3,4,4");
+    for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
+        assert_true(kn_value_failed(unaries[i](NULL)));
+    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
+        assert_true(kn_value_failed(binaries[i](NULL, NULL)));
+        assert_true(kn_value_failed(binaries[i](x, NULL)));
+        assert_true(kn_value_failed(binaries[i](NULL, x)));
+    }
+    assert_true(kn_value_failed(kn_linear(NULL, 3, NULL)));
+    assert_true(kn_value_failed(kn_conv(NULL, 3, 3, 3, NULL)));
+    assert_true(kn_value_failed(kn_batch_norm(NULL, NULL)));
+    kn_batch_norm_params_init(NULL);
+    kn_norm_params_init(NULL);
+    assert_true(kn_value_failed(kn_layer_norm(NULL, NULL)));
+    assert_true(kn_value_failed(kn_rms_norm(NULL, NULL)));
+    assert_true(kn_value_failed(kn_dropout(NULL, 0.5)));
+    assert_true(kn_value_failed(kn_matmul(NULL, NULL, false, false)));
+    assert_true(kn_value_failed(kn_matmul(x, NULL, true, false)));
+    assert_true(kn_value_failed(kn_conv2d(NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv2d(x, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_max_pool(NULL, 2, NULL)));
+    assert_true(kn_value_failed(kn_average_pool(NULL, 2, NULL)));
+    assert_true(kn_value_failed(kn_scale(NULL, 2)));
+    assert_true(kn_value_failed(kn_shift(NULL, 2)));
+    assert_true(kn_value_failed(kn_leaky_relu(NULL, 0.1)));
+    assert_true(kn_value_failed(kn_elu(NULL, 1)));
+    assert_true(kn_value_failed(kn_clip(NULL, 0, 1)));
+    assert_true(kn_value_failed(kn_where(NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_where(NULL, x, x)));
+    assert_true(kn_value_failed(kn_cast(NULL, KN_INT32)));
+    assert_true(kn_value_failed(kn_sum(NULL, NULL, false)));
+    assert_true(kn_value_failed(kn_mean(NULL, NULL, false)));
+    assert_true(kn_value_failed(kn_reduce_max(NULL, NULL, false)));
+    assert_true(kn_value_failed(kn_reduce_min(NULL, NULL, false)));
+    assert_true(kn_value_failed(kn_softmax(NULL, 0)));
+    assert_true(kn_value_failed(kn_log_softmax(NULL, 0)));
+    assert_true(kn_value_failed(kn_reshape(NULL, "2")));
+    assert_true(kn_value_failed(kn_transpose(NULL, "0")));
+    assert_true(kn_value_failed(kn_concat(NULL, 0, 0)));
+    assert_true(kn_value_failed(kn_slice(NULL, 0, 0, 1)));
+    assert_true(kn_value_failed(kn_pad(NULL, "0,0", 0)));
+    assert_true(kn_value_failed(kn_broadcast(NULL, "2")));
+    assert_true(kn_value_failed(kn_cross_entropy(NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_cross_entropy(x, NULL, NULL)));
+    assert_true(kn_value_failed(kn_embedding(NULL, 5, 3, NULL)));
+    assert_true(kn_value_failed(kn_huber(NULL, NULL, 1)));
+    kn_graph_destroy(&graph);
+    /* A text that is missing is the graph's error. */
+    kn_value *(*const texts[])(kn_value *, const char *) = {kn_reshape, kn_broadcast};
+    for (size_t i = 0; i < 2; i++) {
+        graph = kn_graph_create(NULL);
+        assert_true(kn_value_failed(texts[i](kn_input(graph, "x", KN_FLOAT32, "2,3"), NULL)));
+        assert_true(kn_graph_status(graph) != KN_OK);
+        kn_graph_destroy(&graph);
+    }
+    graph = kn_graph_create(NULL);
+    assert_true(kn_value_failed(kn_pad(kn_input(graph, "x", KN_FLOAT32, "2,3"), NULL, 0)));
+    kn_graph_destroy(&graph);
+}
+
+static void states(void **state) {
+    (void)state;
+    kn_states *states = NULL;
+    float number = 0;
+    kn_states_destroy(NULL);
+    kn_states_destroy(&states);
+    assert_null(kn_states_create(NULL, 1));
+    assert_int_equal(kn_states_count(NULL), 0);
+    assert_null(kn_states_entry(NULL, 0, NULL));
+    assert_true(kn_states_get(NULL, "w", &number, sizeof number) != KN_OK);
+    assert_true(kn_states_set(NULL, "w", NULL, &number, sizeof number) != KN_OK);
+    assert_non_null(kn_states_error(NULL));
+}
+
+static void sessions(void **state) {
+    (void)state;
+    kn_session *session = NULL;
+    kn_tensor_info info;
+    kn_plan_info plan = {.size = sizeof plan};
+    kn_session_params_init(NULL);
+    kn_session_destroy(NULL);
+    kn_session_destroy(&session);
+    session = kn_session_create(NULL, NULL, 0, NULL);
+    assert_true(kn_session_status(session) != KN_OK);
+    kn_session_destroy(&session);
+    assert_true(kn_session_status(NULL) != KN_OK);
+    assert_true(strlen(kn_session_error(NULL)) > 0);
+    assert_null(kn_session_states(NULL));
+    assert_true(kn_session_bind(NULL, "batch", 1) != KN_OK);
+    assert_true(kn_session_compile(NULL, NULL, 0) != KN_OK);
+    assert_true(kn_session_run(NULL, NULL, 0, NULL, 0) != KN_OK);
+    assert_true(kn_session_wait(NULL) != KN_OK);
+    assert_true(kn_session_info(NULL, "y", &info) != KN_OK);
+    assert_true(kn_session_feed_buffer(NULL, "x", NULL) != KN_OK);
+    assert_true(kn_session_fetch_buffer(NULL, "y", NULL) != KN_OK);
+    assert_true(kn_session_plan(NULL, &plan) != KN_OK);
+    assert_null(kn_session_plan_text(NULL));
+    kn_session_free_text(NULL, NULL);
+}
+
+static void trainers(void **state) {
+    (void)state;
+    kn_trainer *trainer = NULL;
+    kn_plan_info plan = {.size = sizeof plan};
+    char sentence[8];
+    double loss;
+    kn_trainer_params_init(NULL);
+    kn_trainer_destroy(NULL);
+    kn_trainer_destroy(&trainer);
+    trainer = kn_trainer_create(NULL, NULL, NULL);
+    assert_true(kn_trainer_status(trainer) != KN_OK);
+    assert_true(strlen(kn_trainer_error(trainer)) > 0);
+    assert_true(kn_trainer_step(trainer, 1, NULL, 0, &loss) != KN_OK);
+    assert_true(kn_trainer_find_not_finite(trainer, 1, NULL, 0, NULL, 0) != KN_OK);
+    assert_null(kn_trainer_plan_text(trainer));
+    kn_trainer_destroy(&trainer);
+    assert_true(kn_trainer_status(NULL) != KN_OK);
+    assert_true(strlen(kn_trainer_error(NULL)) > 0);
+    assert_true(kn_trainer_step(NULL, 1, NULL, 0, &loss) != KN_OK);
+    assert_true(kn_trainer_step_fetch(NULL, 1, NULL, 0, NULL, NULL, 0) != KN_OK);
+    assert_true(kn_trainer_evaluate(NULL, 1, NULL, 0, NULL, NULL, 0) != KN_OK);
+    assert_true(kn_trainer_compile(NULL, 1) != KN_OK);
+    assert_true(kn_trainer_wait(NULL) != KN_OK);
+    assert_null(kn_trainer_states(NULL));
+    assert_int_equal(kn_trainer_steps(NULL), 0);
+    kn_trainer_set_steps(NULL, 3);
+    assert_true(kn_trainer_learning_rate(NULL) == 0);
+    assert_true(kn_trainer_plan(NULL, &plan) != KN_OK);
+    assert_null(kn_trainer_plan_text(NULL));
+    kn_trainer_free_text(NULL, NULL);
+    assert_true(kn_trainer_find_not_finite(NULL, 1, NULL, 0, sentence, sizeof sentence) != KN_OK);
+}
+
+static void data(void **state) {
+    (void)state;
+    kn_dataset *dataset = NULL, *one = NULL, *other = NULL;
+    kn_loader *loader = NULL;
+    kn_batch batch = KN_BATCH_DEFAULTS;
+    kn_field field;
+    size_t index;
+    kn_dataset_params_init(NULL);
+    kn_loader_params_init(NULL);
+    kn_dataset_destroy(NULL);
+    kn_dataset_destroy(&dataset);
+    kn_loader_destroy(NULL);
+    kn_loader_destroy(&loader);
+    dataset = kn_dataset_open(NULL, NULL);
+    assert_true(kn_dataset_status(dataset) != KN_OK);
+    kn_dataset_destroy(&dataset);
+    dataset = kn_dataset_from_arrays(NULL, 3, NULL, 2, 0);
+    assert_true(kn_dataset_status(dataset) != KN_OK);
+    kn_dataset_destroy(&dataset);
+    assert_true(kn_dataset_status(NULL) != KN_OK);
+    assert_non_null(kn_dataset_error(NULL));
+    assert_int_equal(kn_dataset_count(NULL), 0);
+    assert_int_equal(kn_dataset_classes(NULL), 0);
+    assert_int_equal(kn_dataset_field_count(NULL), 0);
+    assert_false(kn_dataset_field(NULL, 0, &field));
+    assert_false(kn_dataset_find_field(NULL, "x", &index));
+    assert_true(kn_dataset_read(NULL, NULL, 0, 0, NULL, 0) != KN_OK);
+    assert_false(kn_dataset_has_test(NULL));
+    dataset = kn_dataset_test(NULL);
+    assert_true(kn_dataset_status(dataset) != KN_OK);
+    kn_dataset_destroy(&dataset);
+    assert_true(kn_dataset_split(NULL, 0.5, 1, &one, &other) != KN_OK);
+    kn_dataset_destroy(&one);
+    kn_dataset_destroy(&other);
+    assert_true(kn_dataset_split(NULL, 0.5, 1, NULL, NULL) != KN_OK);
+    loader = kn_loader_create(NULL, NULL);
+    assert_true(kn_loader_status(loader) != KN_OK);
+    kn_loader_destroy(&loader);
+    assert_true(kn_loader_status(NULL) != KN_OK);
+    assert_non_null(kn_loader_error(NULL));
+    assert_int_equal(kn_loader_batches(NULL), 0);
+    assert_true(kn_loader_next(NULL, &batch) != KN_OK);
+    assert_true(kn_loader_next(NULL, NULL) != KN_OK);
+    assert_true(kn_loader_seek(NULL, 0, 0) != KN_OK);
+    assert_true(kn_loader_waited(NULL) == 0);
+}
+
+static void fitting(void **state) {
+    (void)state;
+    kn_fit_result result = {.size = sizeof result};
+    kn_score score = KN_SCORE_DEFAULTS;
+    kn_fit_params_init(NULL);
+    assert_true(kn_fit(NULL, NULL, NULL, &result) != KN_OK);
+    assert_int_equal(result.end, KN_FIT_FAILED);
+    assert_true(kn_fit(NULL, NULL, NULL, NULL) != KN_OK);
+    assert_true(kn_evaluate(NULL, NULL, 1, NULL, NULL, &score) != KN_OK);
+    assert_true(kn_evaluate(NULL, NULL, 1, "loss", NULL, NULL) != KN_OK);
+}
+
+static void models(void **state) {
+    (void)state;
+    kn_model *model = NULL;
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    int loaded = 0;
+    kn_model_params_init(NULL);
+    kn_model_save_params_init(NULL);
+    kn_model_load_params_init(NULL);
+    kn_model_destroy(NULL);
+    kn_model_destroy(&model);
+    kn_model *(*const makers[])(const char *, const kn_model_params *) = {kn_model_create_named,
+                                                                          kn_model_parse, kn_model_open};
+    for (size_t i = 0; i < 3; i++) {
+        model = makers[i](NULL, NULL);
+        assert_true(kn_model_status(model) != KN_OK);
+        assert_true(strlen(kn_model_error(model)) > 0);
+        assert_string_equal(kn_model_name(model), "");
+        assert_string_equal(kn_model_text(model), "");
+        assert_null(kn_model_graph(model));
+        assert_true(kn_model_add_loss(model, NULL, &loss) != KN_OK);
+        assert_true(kn_model_save(model, "/nowhere/x", NULL, NULL) != KN_OK);
+        assert_true(kn_model_load(model, NULL, NULL, NULL, NULL) != KN_OK);
+        kn_model_destroy(&model);
+    }
+    assert_int_equal(kn_model_status(NULL), KN_ERROR_MEMORY);
+    assert_non_null(kn_model_error(NULL));
+    assert_string_equal(kn_model_name(NULL), "");
+    assert_string_equal(kn_model_text(NULL), "");
+    kn_model_task(NULL);
+    assert_non_null(kn_model_loss_name(NULL));
+    assert_null(kn_model_graph(NULL));
+    assert_int_equal(kn_model_input_count(NULL), 0);
+    assert_null(kn_model_input(NULL, 0));
+    assert_int_equal(kn_model_output_count(NULL), 0);
+    assert_null(kn_model_output(NULL, 0));
+    assert_int_equal(kn_model_parameter_elements(NULL), 0);
+    assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
+    assert_true(kn_model_save(NULL, NULL, NULL, NULL) != KN_OK);
+    assert_true(kn_model_load(NULL, NULL, NULL, NULL, &loaded) != KN_OK);
+    assert_false(kn_model_has_weights(NULL));
+    assert_null(kn_model_metadata(NULL, "key"));
+    assert_null(kn_zoo_name(-1));
+    assert_null(kn_zoo_name(kn_zoo_count()));
+    assert_null(kn_zoo_text(-1));
+    assert_null(kn_zoo_text(kn_zoo_count()));
+    assert_true(kn_model_grammar(NULL, 0) > 1000);
+    model = kn_model_open("linear", NULL);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_true(kn_model_add_loss(model, NULL, NULL) != KN_OK);
+    assert_true(kn_model_save(model, NULL, NULL, NULL) != KN_OK);
+    assert_true(kn_model_load(model, NULL, NULL, NULL, NULL) != KN_OK);
+    assert_null(kn_model_metadata(model, NULL));
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
+    kn_model_destroy(&model);
+}
+
+static void npy_files(void **state) {
+    (void)state;
+    kn_npy_file *file = NULL;
+    kn_tensor_info info;
+    char message[64] = "";
+    kn_npy_file_destroy(NULL);
+    kn_npy_file_destroy(&file);
+    file = kn_npy_file_open(NULL, NULL);
+    assert_true(kn_npy_file_status(file) != KN_OK);
+    kn_npy_file_destroy(&file);
+    assert_true(kn_npy_file_status(NULL) != KN_OK);
+    assert_non_null(kn_npy_file_error(NULL));
+    assert_false(kn_npy_file_info(NULL, &info));
+    assert_true(kn_npy_file_copy(NULL, KN_FLOAT32, NULL, 0) != KN_OK);
+    assert_true(kn_npy_file_save(NULL, NULL, NULL, message, sizeof message) != KN_OK);
+    assert_true(strlen(message) > 0);
+    assert_true(kn_npy_file_save(NULL, NULL, NULL, NULL, 0) != KN_OK);
+}
+
+static void verifying(void **state) {
+    (void)state;
+    int passed = 0, failed = 0;
+    kn_verify_params_init(NULL);
+    assert_true(kn_verify(NULL, NULL, &passed, &failed) != KN_OK);
+    assert_true(kn_verify(NULL, NULL, NULL, NULL) != KN_OK);
+    assert_true(kn_verify_one(NULL, 0, NULL) != KN_OK);
+    assert_null(kn_verify_name(-1));
+    assert_null(kn_verify_name(kn_verify_count()));
+}
+
+/* What is made from a context that failed carries its error. */
+static void failed_contexts(void **state) {
+    (void)state;
+    kn_context_params params;
+    kn_context_params_init(&params);
+    params.device = "no such device anywhere";
+    kn_context *context = kn_context_create(&params);
+    kn_status status = kn_context_status(context);
+    assert_true(status != KN_OK);
+    assert_non_null(strstr(kn_context_error(context), "no such device anywhere"));
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2"), *loss = kn_mean(kn_linear(x, 2, NULL), NULL, false);
+    float numbers[2] = {1, 2};
+    const kn_feed feed = {"x", numbers, sizeof numbers};
+
+    kn_states *states = kn_states_create(context, 1);
+    const kn_tensor_info info = {KN_FLOAT32, 1, {2}};
+    assert_int_equal(kn_states_set(states, "w", &info, numbers, sizeof numbers), status);
+    assert_true(strlen(kn_states_error(states)) > 0);
+    kn_states_destroy(&states);
+
+    kn_session *session = kn_session_create(context, &loss, 1, NULL);
+    assert_int_equal(kn_session_status(session), status);
+    assert_string_equal(kn_session_error(session), kn_context_error(context));
+    assert_int_equal(kn_session_run(session, &feed, 1, NULL, 0), status);
+    assert_int_equal(kn_session_wait(session), status);
+    kn_session_destroy(&session);
+
+    kn_trainer *trainer = kn_trainer_create(context, loss, NULL);
+    assert_int_equal(kn_trainer_status(trainer), status);
+    assert_string_equal(kn_trainer_error(trainer), kn_context_error(context));
+    assert_int_equal(kn_trainer_step(trainer, 1, &feed, 1, NULL), status);
+    assert_int_equal(kn_trainer_evaluate(trainer, 1, &feed, 1, &loss, NULL, 1), status);
+    assert_int_equal(kn_trainer_wait(trainer), status);
+    kn_trainer_destroy(&trainer);
+
+    assert_int_equal(kn_verify(context, NULL, NULL, NULL), status);
+    assert_int_equal(kn_verify_one(context, 0, NULL), status);
+    size_t count = 9;
+    kn_context_timeline(context, &count);
+    assert_int_equal(count, 0);
+    kn_context_timeline_clear(context);
+    kn_graph_destroy(&graph);
+    kn_context_destroy(&context);
+}
+
+int test_null(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_and_version),
+        cmocka_unit_test(tensors),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(contexts),
+        cmocka_unit_test(opencl),
+        cmocka_unit_test(graphs),
+        cmocka_unit_test(graphs_with_nulls_inside),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(states),
+        cmocka_unit_test(sessions),
+        cmocka_unit_test(trainers),
+        cmocka_unit_test(data),
+        cmocka_unit_test(fitting),
+        cmocka_unit_test(models),
+        cmocka_unit_test(npy_files),
+        cmocka_unit_test(verifying),
+        cmocka_unit_test(failed_contexts),
+    };
+    return cmocka_run_group_tests_name("nothing given", tests, NULL, NULL);
+}
