@@ -49,6 +49,18 @@ KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
 KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
 
+typedef struct kn_norm_params {
+    size_t size;
+    const char *name;
+    double epsilon; /* 1e-5 */
+    bool no_bias;
+} kn_norm_params;
+KN_API void kn_norm_params_init(kn_norm_params *params);
+/* x is (..., D); each row of D numbers is brought to mean 0 and variance 1, then scaled by a weight (D) and shifted by
+ * a bias (D). RMS norm divides by the root of the mean square instead, and has no bias. */
+KN_API kn_value *kn_layer_norm(kn_value *x, const kn_norm_params *params);
+KN_API kn_value *kn_rms_norm(kn_value *x, const kn_norm_params *params);
+
 typedef struct kn_embedding_params {
     size_t size;
     const char *name;

@@ -144,11 +144,27 @@ static const kn_option norm_arguments[] = {
     NUMBER("momentum", "share of the batch in the running statistics", .usual = "0.1"),
 };
 
+/* A row of the operator table with its attribute epsilon. */
+static kn_value *apply_epsilon(kn_layer_call *call, const char *row, kn_value *const *inputs, size_t count,
+                               double epsilon) {
+    kn_value *value = NULL;
+    kn_text text;
+    kn_text_init(&text, &call->model->host);
+    kn_text_add(&text, "epsilon=");
+    kn_text_number(&text, epsilon);
+    if (kn_text_failed(&text))
+        kn_model_no_memory(call->model);
+    else
+        value = kn_apply(call->graph, row, inputs, count, text.data);
+    kn_text_finish(&text);
+    return value;
+}
+
 /* By the parameters and statistics of another layer. Those follow the other's batches only: a state is
  * written once in a run. */
 static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_params *params) {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
-    kn_value *inputs[5] = {call->inputs[0]}, *value = NULL;
+    kn_value *inputs[5] = {call->inputs[0]};
     for (int i = 0; i < 4; i++) {
         inputs[1 + i] = shared(call, parts[i]);
         if (inputs[1 + i]) continue;
@@ -157,16 +173,7 @@ static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_para
                    call->line->word.text);
         return NULL;
     }
-    kn_text text;
-    kn_text_init(&text, &call->model->host);
-    kn_text_add(&text, "epsilon=");
-    kn_text_number(&text, params->epsilon);
-    if (kn_text_failed(&text))
-        kn_model_no_memory(call->model);
-    else
-        value = kn_apply(call->graph, "batch_norm", inputs, 5, text.data);
-    kn_text_finish(&text);
-    return value;
+    return apply_epsilon(call, "batch_norm", inputs, 5, params->epsilon);
 }
 
 /* x is (N,C,...). */
@@ -177,6 +184,39 @@ static kn_value *build_batch_norm(kn_layer_call *call) {
     if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
     if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
     return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
+}
+
+enum { ROW_NORM_EPSILON, ROW_NORM_BIAS };
+static const kn_option layer_norm_arguments[] = {
+    NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
+    FLAG("bias", "whether a learnt number is added to each element of a row", .usual = "yes"),
+};
+static const kn_option rms_norm_arguments[] = {
+    NUMBER("epsilon", "added to the mean square", .usual = "1e-5"),
+};
+
+/* x is (..., D). */
+static kn_value *build_row_norm(kn_layer_call *call, bool rms) {
+    const kn_option_value *values = call->values;
+    kn_norm_params params;
+    kn_norm_params_init(&params);
+    params.name = call->name;
+    if (values[ROW_NORM_EPSILON].given) params.epsilon = values[ROW_NORM_EPSILON].number;
+    if (!rms) params.no_bias = values[ROW_NORM_BIAS].given && !values[ROW_NORM_BIAS].flag;
+    if (!call->share)
+        return rms ? kn_rms_norm(call->inputs[0], &params) : kn_layer_norm(call->inputs[0], &params);
+    const kn_option_value any = {.given = false};
+    kn_value *inputs[3] = {call->inputs[0], shared_weight(call, 1, &any),
+                           rms || params.no_bias ? NULL : shared(call, "bias")};
+    if (!inputs[1]) return NULL;
+    return apply_epsilon(call, rms ? "rms_norm" : "layer_norm", inputs, inputs[2] ? 3 : 2, params.epsilon);
+}
+
+static kn_value *build_layer_norm(kn_layer_call *call) {
+    return build_row_norm(call, false);
+}
+static kn_value *build_rms_norm(kn_layer_call *call) {
+    return build_row_norm(call, true);
 }
 
 enum { EMBEDDING_ROWS, EMBEDDING_COLUMNS };
@@ -328,6 +368,20 @@ const kn_layer_row kn_layer_table[] = {
      ARGUMENTS(norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = build_batch_norm},
+    {.name = "layernorm",
+     .help = "each row, the last dimension, brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .also = "layer_norm ln",
+     ONE_INPUT,
+     ARGUMENTS(layer_norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_layer_norm},
+    {.name = "rmsnorm",
+     .help = "each row divided by the root of its mean square, then scaled as learnt",
+     .also = "rms_norm",
+     ONE_INPUT,
+     ARGUMENTS(rms_norm_arguments),
+     .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
+     .build = build_rms_norm},
     {.name = "embedding",
      .help = "a learnt row of numbers for each token",
      .also = "embed lookup token_embedding",

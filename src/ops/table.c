@@ -20,7 +20,7 @@
     X(matmul) X(conv2d) X(conv2d_data) X(conv2d_weight) X(max_pool) X(max_pool_data) X(average_pool)    \
     X(average_pool_data) X(batch_norm) X(batch_norm_gradient)                                                \
     /* sequences */                                                                                          \
-    X(embedding) X(embedding_gradient)                                                                       \
+    X(embedding) X(embedding_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) \
     /* losses */                                                                                             \
     X(squared_error) X(huber_error) X(logits_error) X(cross_entropy) X(cross_entropy_gradient) X(accuracy)    \
     /* shapes */                                                                                             \

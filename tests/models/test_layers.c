@@ -120,6 +120,27 @@ static void other_layers(void **state) {
     kn_model_destroy(&model);
 }
 
+static void row_norms(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x lengthx6\n"
+                            "a = layernorm\n"
+                            "b = layernorm @x epsilon=1e-3 bias=no\n"
+                            "c = rmsnorm @x freeze\n"
+                            "d = layernorm @b share=a\n"
+                            "e = rmsnorm @d share=c\n");
+    const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "a.bias", "6");
+    has_shape(model, "e", "batch,length,6");
+    has_parameters(model, "a.weight a.bias b.weight c.weight");
+    assert_int_equal(kn_graph_find(graph, "a.weight")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_true(kn_graph_find(graph, "a.weight")->initializer.value == 1);
+    assert_true(kn_graph_find(graph, "a.bias")->initializer.value == 0);
+    assert_true(kn_graph_find(graph, "c.weight")->frozen);
+    assert_true(attribute(model, "b", "epsilon")->number == 1e-3);
+    assert_int_equal(kn_graph_find(graph, "d")->producer->input_count, 3);
+    kn_model_destroy(&model);
+}
+
 static void operators(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4x6x8\n"
@@ -219,7 +240,7 @@ static void grammar_examples(void **state) {
 
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(tokens),          cmocka_unit_test(pools),
+        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(tokens), cmocka_unit_test(row_norms),         cmocka_unit_test(pools),
         cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
         cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
     };
