@@ -1,37 +1,26 @@
 /* Depthwise convolution, where each channel has one filter of its own: y (N,C,P,Q) of x (N,C,H,W) and weight
- * (C,1,R,S), its gradients, and an epilogue. It moves bytes more than it calculates, so a work-item simply makes
- * pixels, with channels side by side in the blocked layout.
- *
- * A plane is one image and one channel, or with KN_BLOCK lanes one image and one block of channels: x is
- * (planes,H,W,KN_BLOCK), y is (planes,P,Q,KN_BLOCK), and weights are packed as (blocks,R*S,KN_BLOCK), which for one
- * lane is how they lie anyway.
+ * (C,1,R,S), its gradients, and an epilogue. It moves bytes more than it calculates, so a work-item simply
+ * makes pixels. A plane is one image and one channel: x is (planes,H,W), y is (planes,P,Q).
  *
  * Defines, with their defaults:
- *   KN_BLOCK 1     lanes: 1 (plain layout), 4, 8 or 16
  *   KN_ITEMS 1     work-items that share a sum of kn_depthwise_weight; a power of two
  *   KN_T float     type of the numbers
  *   KN_A KN_T      type of sums
  *   KN_INDEX int   type of offsets; long for values above 2^31 elements
- *   KN_EPILOGUE_PARAMETERS and KN_EPILOGUE(v, outer, middle, inner), with lanes KN_EPILOGUE_VECTOR: pointwise
- *                  work on each result, which lies at (image, channel, pixel)
+ *   KN_EPILOGUE_PARAMETERS and KN_EPILOGUE(v, outer, middle, inner): pointwise work on each result, which
+ * lies at (image, channel, pixel)
  *
- * SIZES: blocks, height, width, out_height, out_width, filter_height, filter_width, stride_y, stride_x, pad_top,
- * pad_left, dilation_y, dilation_x; an image has `blocks` planes.
+ * SIZES: channels, height, width, out_height, out_width, filter_height, filter_width, stride_y, stride_x,
+ * pad_top, pad_left, dilation_y, dilation_x.
  *
- * kn_depthwise_pack(weight, packed, channels, taps)
- *   one work-item per element of packed, lane by lane.
  * kn_depthwise(x, weight, y, total, share, SIZES, EPILOGUE)
- *   work-item i makes the pixels from i * share on, of `total`, lanes not counted.
+ *   work-item i makes the pixels from i * share on, of `total`.
  * kn_depthwise_data(dy, weight, dx, total, share, SIZES, EPILOGUE)
  *   likewise.
  * kn_depthwise_weight(dy, x, shares, images, part, SIZES)
- *   work-groups (KN_ITEMS,1), of which (taps * parts, blocks): a part has the pixels of `part` images. shares is
- *   (parts,blocks,taps,KN_BLOCK).
- * kn_depthwise_sum(shares, dw, channels, taps, parts)
- *   one work-item per element of dw (C,1,R,S): adds the parts in order. */
-#ifndef KN_BLOCK
-#define KN_BLOCK 1
-#endif
+ *   work-groups (KN_ITEMS,1), of which (taps * parts, channels): a part has the pixels of `part` images.
+ * shares is (parts,channels,taps). kn_depthwise_sum(shares, dw, elements, parts) one work-item per element of
+ * dw (C,1,R,S): adds the parts in order. */
 #ifndef KN_ITEMS
 #define KN_ITEMS 1
 #endif
@@ -47,32 +36,20 @@
 #ifndef KN_EPILOGUE_PARAMETERS
 #define KN_EPILOGUE_PARAMETERS
 #define KN_EPILOGUE(v, outer, middle, inner) (v)
-#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
 #endif
 
 #define KN_JOIN_(a, b) a##b
 #define KN_JOIN(a, b) KN_JOIN_(a, b)
-#if KN_BLOCK == 1
-#define KN_LANES(type) type
-#define KN_LOAD(at, from) (from)[at]
-#define KN_STORE(value, at, to) (to)[at] = (value)
-#define KN_RESULT(v, pixel) KN_EPILOGUE(v, at.image, at.block, pixel)
-#else
-#define KN_LANES(type) KN_JOIN(type, KN_BLOCK)
-#define KN_LOAD(at, from) KN_JOIN(vload, KN_BLOCK)(at, from)
-#define KN_STORE(value, at, to) KN_JOIN(vstore, KN_BLOCK)(value, at, to)
-#define KN_RESULT(v, pixel) KN_EPILOGUE_VECTOR(v, at.image, at.block *KN_BLOCK, pixel)
-#endif
-#define KN_TO(type, value) KN_JOIN(convert_, KN_LANES(type))(value)
-#define KN_READ(at, from) KN_TO(KN_A, KN_LOAD(at, from))
-typedef KN_LANES(KN_A) lanes;
+#define KN_TO_T KN_JOIN(convert_, KN_T)
+#define KN_READ(at, from) KN_JOIN(convert_, KN_A)((from)[at])
+#define KN_RESULT(v, pixel) KN_TO_T(KN_EPILOGUE(v, at.image, at.channel, pixel))
 
 #define KN_SIZES                                                                                             \
-    int blocks, int height, int width, int out_height, int out_width, int filter_height, int filter_width,   \
+    int channels, int height, int width, int out_height, int out_width, int filter_height, int filter_width, \
         int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x
 
-/* The first tap whose place is not below 0, and the first whose place is at `size` or beyond; tap 0 is at `place`.
- * Few pixels, at the borders, need a division. */
+/* The first tap whose place is not below 0, and the first whose place is at `size` or beyond; tap 0 is at
+ * `place`. Few pixels, at the borders, need a division. */
 static inline int first_tap(int place, int step) {
     return place < 0 ? (step - 1 - place) / step : 0;
 }
@@ -84,52 +61,45 @@ static inline int end_tap(int place, int step, int size, int taps) {
 /* A pixel, and where the next one is. */
 typedef struct spot {
     KN_INDEX plane;
-    int image, block, row, column;
+    int image, channel, row, column;
 } spot;
-static inline spot spot_begin(KN_INDEX i, int blocks, int height, int width) {
+static inline spot spot_begin(KN_INDEX i, int channels, int height, int width) {
     spot spot;
     spot.column = i % width;
     spot.row = i / width % height;
     spot.plane = i / width / height;
-    spot.block = spot.plane % blocks;
-    spot.image = spot.plane / blocks;
+    spot.channel = spot.plane % channels;
+    spot.image = spot.plane / channels;
     return spot;
 }
-static inline void spot_on(spot *spot, int blocks, int height, int width) {
+static inline void spot_on(spot *spot, int channels, int height, int width) {
     if (++spot->column < width) return;
     spot->column = 0;
     if (++spot->row < height) return;
     spot->row = 0;
     spot->plane++;
-    if (++spot->block < blocks) return;
-    spot->block = 0;
+    if (++spot->channel < channels) return;
+    spot->channel = 0;
     spot->image++;
-}
-
-kernel void kn_depthwise_pack(global const KN_T *restrict weight, global KN_T *restrict packed, int channels,
-                              int taps) {
-    const int i = get_global_id(0), lane = i % KN_BLOCK, tap = i / KN_BLOCK % taps,
-              block = i / KN_BLOCK / taps;
-    if (i < channels * taps) packed[i] = weight[(block * KN_BLOCK + lane) * taps + tap];
 }
 
 kernel void kn_depthwise(global const KN_T *restrict x, global const KN_T *restrict weight,
                          global KN_T *restrict y, KN_INDEX total, KN_INDEX share,
                          KN_SIZES KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);
-    spot at = spot_begin(start, blocks, out_height, out_width);
-    for (KN_INDEX i = start; i < stop; i++, spot_on(&at, blocks, out_height, out_width)) {
+    spot at = spot_begin(start, channels, out_height, out_width);
+    for (KN_INDEX i = start; i < stop; i++, spot_on(&at, channels, out_height, out_width)) {
         const int top = at.row * stride_y - pad_top, left = at.column * stride_x - pad_left;
         const int r0 = first_tap(top, dilation_y), r1 = end_tap(top, dilation_y, height, filter_height);
         const int s0 = first_tap(left, dilation_x), s1 = end_tap(left, dilation_x, width, filter_width);
-        lanes sum = 0;
+        KN_A sum = 0;
         for (int r = r0; r < r1; r++) {
             const KN_INDEX from = (at.plane * height + top + r * dilation_y) * width + left;
             for (int s = s0; s < s1; s++)
                 sum += KN_READ(from + s * dilation_x, x) *
-                       KN_READ((at.block * filter_height + r) * filter_width + s, weight);
+                       KN_READ((at.channel * filter_height + r) * filter_width + s, weight);
         }
-        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, (KN_INDEX)at.row * out_width + at.column)), i, y);
+        y[i] = KN_RESULT(sum, (KN_INDEX)at.row * out_width + at.column);
     }
 }
 
@@ -140,13 +110,13 @@ kernel void kn_depthwise_data(global const KN_T *restrict dy, global const KN_T 
                               KN_SIZES KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, total);
     const int jump_y = dilation_y == 1 ? stride_y : 1, jump_x = dilation_x == 1 ? stride_x : 1;
-    spot at = spot_begin(start, blocks, height, width);
-    for (KN_INDEX i = start; i < stop; i++, spot_on(&at, blocks, height, width)) {
+    spot at = spot_begin(start, channels, height, width);
+    for (KN_INDEX i = start; i < stop; i++, spot_on(&at, channels, height, width)) {
         const int v = at.row + pad_top, u = at.column + pad_left;
         const int r0 = jump_y == 1 ? 0 : v % stride_y, s0 = jump_x == 1 ? 0 : u % stride_x;
         int p = jump_y == 1 ? v : v / stride_y;
         const int q0 = jump_x == 1 ? u : u / stride_x;
-        lanes sum = 0;
+        KN_A sum = 0;
         for (int r = r0; r < filter_height; r += jump_y, p--) {
             if (dilation_y > 1) {
                 const int above = v - r * dilation_y;
@@ -161,10 +131,10 @@ kernel void kn_depthwise_data(global const KN_T *restrict dy, global const KN_T 
                 }
                 if (q < 0 || q >= out_width) continue;
                 sum += KN_READ((at.plane * out_height + p) * out_width + q, dy) *
-                       KN_READ((at.block * filter_height + r) * filter_width + s, weight);
+                       KN_READ((at.channel * filter_height + r) * filter_width + s, weight);
             }
         }
-        KN_STORE(KN_TO(KN_T, KN_RESULT(sum, (KN_INDEX)at.row * width + at.column)), i, dx);
+        dx[i] = KN_RESULT(sum, (KN_INDEX)at.row * width + at.column);
     }
 }
 
@@ -173,42 +143,41 @@ kn_depthwise_weight(global const KN_T *restrict dy, global const KN_T *restrict 
                     global KN_A *restrict shares, int images, int part, KN_SIZES) {
     const int taps = filter_height * filter_width, tap = get_group_id(0) % taps,
               share = get_group_id(0) / taps;
-    const int block = get_group_id(1), item = get_local_id(0);
+    const int channel = get_group_id(1), item = get_local_id(0);
     /* Pixel (p, q) of dy meets pixel (p * stride_y + off_y, q * stride_x + off_x) of x, where that exists. */
     const int off_y = tap / filter_width * dilation_y - pad_top,
               off_x = tap % filter_width * dilation_x - pad_left;
     const int p0 = first_tap(off_y, stride_y), p1 = end_tap(off_y, stride_y, height, out_height);
     const int q0 = first_tap(off_x, stride_x), q1 = end_tap(off_x, stride_x, width, out_width);
-    lanes sum = 0;
+    KN_A sum = 0;
     for (int image = share * part; image < min((share + 1) * part, images); image++) {
-        const KN_INDEX plane = (KN_INDEX)image * blocks + block;
+        const KN_INDEX plane = (KN_INDEX)image * channels + channel;
         for (int p = p0; p < p1; p++) {
             const KN_INDEX to = (plane * out_height + p) * out_width;
             const KN_INDEX from = (plane * height + p * stride_y + off_y) * width + off_x;
-            lanes row = 0;
+            KN_A row = 0;
             for (int q = q0 + item; q < q1; q += KN_ITEMS)
                 row += KN_READ(to + q, dy) * KN_READ(from + q * stride_x, x);
             sum += row;
         }
     }
 #if KN_ITEMS > 1
-    local lanes sums[KN_ITEMS];
+    local KN_A sums[KN_ITEMS];
     for (int reach = KN_ITEMS / 2; reach > 0; reach /= 2) {
         if (item >= reach && item < 2 * reach) sums[item] = sum;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (item < reach) sum += sums[item + reach];
     }
 #endif
-    if (item == 0) KN_STORE(sum, ((KN_INDEX)share * blocks + block) * taps + tap, shares);
+    if (item == 0) shares[((KN_INDEX)share * channels + channel) * taps + tap] = sum;
 }
 
-kernel void kn_depthwise_sum(global const KN_A *restrict shares, global KN_T *restrict dw, int channels,
-                             int taps, int parts) {
-    const int i = get_global_id(0), c = i / taps, tap = i % taps;
-    if (i >= channels * taps) return;
-    const int at = (c / KN_BLOCK * taps + tap) * KN_BLOCK + c % KN_BLOCK;
+kernel void kn_depthwise_sum(global const KN_A *restrict shares, global KN_T *restrict dw, int elements,
+                             int parts) {
+    const int i = get_global_id(0);
+    if (i >= elements) return;
     KN_A sum = 0;
     for (int part = 0; part < parts; part++)
-        sum += shares[(KN_INDEX)part * channels * taps + at];
-    dw[i] = KN_JOIN(convert_, KN_T)(sum);
+        sum += shares[(KN_INDEX)part * elements + i];
+    dw[i] = KN_TO_T(sum);
 }

@@ -171,15 +171,15 @@ static kn_status conv_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* ---- the rows ------------------------------------------------------------------------------------------- */
+/* ---- the rows ------------------------------------------------------------------------------------------ */
 
 #define WINDOW                                                                                               \
     KN_INTS("stride", "1", "steps of the window: one number, or height,width"),                              \
         KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
         KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
-/* One filter for each channel has kernels of its own. On wide-vector devices images are blocked: both sides, or all but a source of few channels, or, where the
- * result fills no blocks, in scratch memory only. */
+/* One filter for each channel has kernels of its own. On wide-vector devices images are blocked: both sides,
+ * or all but a source of few channels, or, where the result fills no blocks, in scratch memory only. */
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
         .name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower,            \
@@ -190,17 +190,12 @@ static kn_status conv_gradient(kn_gradient_call *call) {
         .name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower,         \
         .takes_epilogue = true                                                                               \
     }
-#define DEPTHWISE_BLOCKED(...)                                                                               \
-    {                                                                                                        \
-        .name = "depthwise_blocked", .accepts = kn_conv_depthwise_blocked_accepts,                           \
-        .lower = kn_conv_depthwise_blocked_lower, __VA_ARGS__                                                \
-    }
 #define WIDE(word, function, ...)                                                                            \
     { .name = word, .accepts = function##_accepts, .lower = function##_lower, .doubtful = true, __VA_ARGS__ }
 #define SWEEPS                                                                                               \
     KN_VARIANTS(                                                                                             \
-        DEPTHWISE_BLOCKED(.inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},                     \
-                          .takes_epilogue = true),                                                           \
+        WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
         DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},            \
              .takes_epilogue = true),                                                                        \
@@ -227,6 +222,8 @@ KN_OPERATOR(
         {.inputs = {"2,6,9,9", "6,1,3,3"}, .attributes = "stride=2 padding=1 groups=6", .smallest = true},
         {.inputs = {"2,16,7,6", "16,1,3,3"}, .attributes = "stride=2 padding=1 groups=16", .smallest = true},
         {.inputs = {"1,32,9,7", "32,1,5,2"}, .attributes = "padding=3,0,1,2 dilation=2,3 groups=32"},
+        {.inputs = {"3,16,5,33", "16,1,3,3"}, .attributes = "padding=1 groups=16"},
+        {.inputs = {"1,16,6,37", "16,1,2,5"}, .attributes = "stride=1,2 padding=0,3 dilation=1,2 groups=16"},
         {.inputs = {"3,7,31,33", "7,1,3,3"}, .attributes = "padding=1 groups=7"},
         {.inputs = {"1,2,9,9", "4,1,3,3"}, .attributes = "groups=2"},
         {.inputs = {"2,3,7,8", "4,3,3,2"}, .attributes = "same=1"},
@@ -253,6 +250,12 @@ KN_OPERATOR(
          .attributes = "stride=2 padding=1 groups=16 size=7,6",
          .no_gradient = true,
          .smallest = true},
+        {.inputs = {"2,16,5,33", "16,1,3,3"},
+         .attributes = "padding=1 groups=16 size=5,33",
+         .no_gradient = true},
+        {.inputs = {"1,32,3,15", "32,1,2,5"},
+         .attributes = "stride=3,2 padding=1,3 dilation=2,3 groups=32 size=8,36",
+         .no_gradient = true},
         {.inputs = {"2,5,4,3", "5,16,3,3"},
          .attributes = "stride=2 padding=1 size=7,5",
          .no_gradient = true,
@@ -275,7 +278,8 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(DEPTHWISE_BLOCKED(.inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+    KN_VARIANTS(WIDE("depthwise_wide", kn_conv_depthwise_wide,
+                     .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
                 WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_first", kn_conv_wide_first, .inputs = {KN_LAYOUT_BLOCKED}),
@@ -290,6 +294,12 @@ KN_OPERATOR(
          .attributes = "stride=2 padding=1 groups=16 size=3,3",
          .no_gradient = true,
          .smallest = true},
+        {.inputs = {"2,16,5,33", "2,16,5,33"},
+         .attributes = "padding=1 groups=16 size=3,3",
+         .no_gradient = true},
+        {.inputs = {"1,32,3,15", "1,32,8,36"},
+         .attributes = "stride=3,2 padding=1,3 dilation=2,3 groups=32 size=2,5",
+         .no_gradient = true},
         {.inputs = {"93,5,4,3", "93,5,7,6"},
          .attributes = "stride=2 padding=1 groups=5 size=3,3",
          .no_gradient = true},
@@ -316,7 +326,7 @@ KN_OPERATOR(
         {.inputs = {"0,2,3,3", "0,3,5,5"}, .attributes = "size=3,3", .no_gradient = true},
         {.inputs = {"33,32,9,9", "33,16,9,9"}, .attributes = "padding=1 size=3,3", .no_gradient = true}));
 
-/* ---- builders ---------------------------------------------------------------------------------------------- */
+/* ---- builders ------------------------------------------------------------------------------------------ */
 
 static void settings_of(kn_settings *settings, kn_graph *graph, const kn_conv_params *given) {
     kn_settings_init(settings, graph, &kn_row_conv2d);

@@ -1,4 +1,5 @@
-/* Convolutions with one filter for each channel: steps for cl/conv/depthwise.cl, on all devices. */
+/* Convolutions with one filter for each channel: steps for cl/conv/depthwise.cl, in the plain
+ * layout on any device. */
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
@@ -16,72 +17,48 @@ bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node) {
     return is_depthwise(node, &form);
 }
 
-bool kn_conv_depthwise_blocked_accepts(const kn_target *target, const kn_node *node) {
-    kn_conv_form form;
-    int width = target->vector_width;
-    return target->wide_vector && (width == 4 || width == 8 || width == 16) && is_depthwise(node, &form) &&
-           form.channels % width == 0 && node->outputs[0]->shape.dtype == KN_FLOAT32;
-}
-
-static kn_step *begin(kn_lowering *lowering, const char *kernel, int64_t lanes, size_t items) {
+static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t items) {
     kn_dtype type = lowering->node->outputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "conv/depthwise.cl", kernel);
-    kn_step_define(step, "KN_BLOCK", "%d", (int)lanes);
     kn_step_define(step, "KN_ITEMS", "%zu", items);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
     return step;
 }
 
-static void add_sizes(kn_step *step, const kn_conv_form *form, int64_t lanes) {
-    const int64_t numbers[] = {
-        form->channels / lanes, form->height,       form->width,      form->out_height, form->out_width,
-        form->filter_height,    form->filter_width, form->stride[0],  form->stride[1],  form->padding[0],
-        form->padding[1],       form->dilation[0],  form->dilation[1]};
+static void add_sizes(kn_step *step, const kn_conv_form *form) {
+    const int64_t numbers[] = {form->channels,   form->height,        form->width,        form->out_height,
+                               form->out_width,  form->filter_height, form->filter_width, form->stride[0],
+                               form->stride[1],  form->padding[0],    form->padding[1],   form->dilation[0],
+                               form->dilation[1]};
     for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
         kn_step_int(step, numbers[i]);
 }
 
 /* y of x and weight, or dx of dy and weight. */
-static kn_status lower_pixels(kn_lowering *lowering, int64_t lanes) {
+static kn_status lower_pixels(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    int64_t taps = form.filter_height * form.filter_width, elements = kn_elements_of(lowering->result);
-    if (elements == 0) return KN_OK;
-    int packed = 0;
-    if (lanes > 1) {
-        packed = kn_emit_scratch(lowering, (uint64_t)(form.channels * taps) * sizeof(float));
-        kn_step *step = begin(lowering, "kn_depthwise_pack", lanes, 1);
-        kn_step_read(step, node->inputs[1]);
-        kn_step_scratch(step, packed);
-        kn_step_int(step, form.channels);
-        kn_step_int(step, taps);
-        kn_step_size_free(step, form.channels * taps, target);
-        kn_status status = kn_step_end(step, lowering);
-        if (status != KN_OK) return status;
-    }
+    int64_t total = kn_elements_of(lowering->result), share = 1;
+    if (total == 0) return KN_OK;
     bool forward = node->operator== & kn_row_conv2d;
-    int64_t total = elements / lanes, share = 1;
     if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
-    kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", lanes, 1);
+    kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", 1);
     kn_step_read(step, node->inputs[0]);
-    if (lanes > 1)
-        kn_step_scratch(step, packed);
-    else
-        kn_step_read(step, node->inputs[1]);
+    kn_step_read(step, node->inputs[1]);
     kn_step_write(step, lowering->result);
     kn_step_index(step, total);
     kn_step_index(step, share);
-    add_sizes(step, &form, lanes);
+    add_sizes(step, &form);
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, kn_divide_up(total, share), target);
     return kn_step_end(step, lowering);
 }
 
 /* dw (C,1,R,S) of dy and x: the images in parts, by the shape alone, and the parts' sum. */
-static kn_status lower_filters(kn_lowering *lowering, int64_t lanes) {
+static kn_status lower_filters(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
     kn_conv_form form;
@@ -90,39 +67,31 @@ static kn_status lower_filters(kn_lowering *lowering, int64_t lanes) {
     if (elements == 0) return KN_OK;
     if (form.images == 0) return kn_emit_fill_zero(lowering, lowering->result);
     int64_t part = kn_divide_up(form.images, MOST_PARTS), parts = kn_divide_up(form.images, part);
-    size_t items = lanes > 1 ? 1 : kn_power_of_two(form.out_width, ITEMS);
+    size_t items = kn_power_of_two(form.out_width, ITEMS);
     while (items > target->work_group_items)
         items /= 2;
     kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
     int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
-    kn_step *step = begin(lowering, "kn_depthwise_weight", lanes, items);
+    kn_step *step = begin(lowering, "kn_depthwise_weight", items);
     kn_step_read(step, node->inputs[0]);
     kn_step_read(step, node->inputs[1]);
     kn_step_scratch(step, shares);
     kn_step_int(step, form.images);
     kn_step_int(step, part);
-    add_sizes(step, &form, lanes);
-    kn_step_size2(step, (size_t)(taps * parts) * items, (size_t)(form.channels / lanes), items, 1);
+    add_sizes(step, &form);
+    kn_step_size2(step, (size_t)(taps * parts) * items, (size_t)form.channels, items, 1);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    step = begin(lowering, "kn_depthwise_sum", lanes, items);
+    step = begin(lowering, "kn_depthwise_sum", items);
     kn_step_scratch(step, shares);
     kn_step_write(step, lowering->result);
-    kn_step_int(step, form.channels);
-    kn_step_int(step, taps);
+    kn_step_int(step, elements);
     kn_step_int(step, parts);
     kn_step_size_free(step, elements, target);
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower(kn_lowering *lowering, int64_t lanes) {
-    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_filters(lowering, lanes);
-    return lower_pixels(lowering, lanes);
-}
-
 kn_status kn_conv_depthwise_lower(kn_lowering *lowering) {
-    return lower(lowering, 1);
-}
-kn_status kn_conv_depthwise_blocked_lower(kn_lowering *lowering) {
-    return lower(lowering, lowering->target->vector_width);
+    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_filters(lowering);
+    return lower_pixels(lowering);
 }

@@ -30,8 +30,9 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering);
 /* conv_depthwise.c */
 bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_depthwise_lower(kn_lowering *lowering);
-bool kn_conv_depthwise_blocked_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_conv_depthwise_blocked_lower(kn_lowering *lowering);
+/* conv_depthwise_wide.c */
+bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering);
 /* conv_wide.c */
 bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_lower(kn_lowering *lowering);

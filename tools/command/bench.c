@@ -77,7 +77,7 @@ static bool profile_steps(model_bench *bench) {
     double begin = clock_now();
     int runs = 0;
     kn_context_timeline_clear(bench->context);
-    while (runs < 3 || clock_now() - begin < 1) {
+    while (runs < 5 || clock_now() - begin < 2) {
         if (!step(bench)) return false;
         runs++;
     }

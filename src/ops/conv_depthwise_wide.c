@@ -1,0 +1,105 @@
+/* Convolutions with one filter for each channel on wide-vector devices: steps for cl/conv/depthwise_wide.cl.
+ * Images are blocked by the vector width. */
+#include "ops/conv_private.h"
+#include "ops/product_private.h"
+
+/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have. */
+enum { MOST_TAPS = 64, PARTS = 64 };
+
+bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    int width = target->vector_width;
+    kn_conv_describe(node, &form);
+    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
+           node->outputs[0]->shape.dtype == KN_FLOAT32 && form.groups == form.channels &&
+           form.groups == form.outputs && form.channels % width == 0 &&
+           form.filter_height * form.filter_width <= MOST_TAPS;
+}
+
+static kn_step *begin(kn_lowering *lowering, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "conv/depthwise_wide.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    return step;
+}
+
+/* `swapped`: the kernel reads y and makes x. */
+static void add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
+    const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
+    kn_step_int(step, form->images);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, swapped ? y_size[i] : x_size[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, swapped ? x_size[i] : y_size[i]);
+    kn_step_int(step, form->filter_height);
+    kn_step_int(step, form->filter_width);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, form->stride[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, form->padding[i]);
+    for (int i = 0; i < 2; i++)
+        kn_step_int(step, form->dilation[i]);
+}
+
+/* y of x and weight, or dx of dy and weight. */
+static kn_status lower_sweep(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_shape *result = &node->outputs[0]->shape;
+    bool swapped = node->operator== & kn_row_conv2d_data;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    /* Whole images where there are enough of them, some together where they are many. */
+    int64_t blocks = form.channels / lowering->target->vector_width, planes = blocks * form.images;
+    int64_t wanted = 8 * (int64_t)lowering->target->compute_units, rows = result->dims[2], images = 1;
+    if (planes < wanted) rows = kn_divide_up(rows, kn_divide_up(wanted, planes));
+    if (planes >= 2 * wanted) images = kn_divide_up(form.images, kn_divide_up(2 * wanted, blocks));
+    kn_step *step = begin(lowering, "kn_depthwise");
+    kn_step_read(step, node->inputs[0]);
+    kn_step_read(step, node->inputs[1]);
+    kn_step_write(step, lowering->result);
+    add_sizes(step, &form, swapped);
+    kn_step_int(step, swapped);
+    kn_step_int(step, rows);
+    kn_step_int(step, images);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(result->dims[2], rows), (size_t)blocks,
+                              (size_t)kn_divide_up(form.images, images)},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+/* dw (C,1,R,S) of dy and x: parts of it, by the shape alone, and their sum. */
+static kn_status lower_filters(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    int64_t elements = kn_elements_of(lowering->result), rows = form.images * form.out_height;
+    if (elements == 0) return KN_OK;
+    if (rows == 0 || form.out_width == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    int64_t blocks = form.channels / lowering->target->vector_width, parts = kn_divide_up(PARTS, blocks);
+    int64_t part = kn_divide_up(rows, parts);
+    parts = kn_divide_up(rows, part);
+    int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * sizeof(float));
+    kn_step *step = begin(lowering, "kn_depthwise_weights");
+    kn_step_read(step, node->inputs[0]);
+    kn_step_read(step, node->inputs[1]);
+    kn_step_scratch(step, shares);
+    add_sizes(step, &form, false);
+    kn_step_int(step, part);
+    kn_step_size3(step, (size_t[3]){(size_t)parts, (size_t)blocks, 1}, (size_t[3]){1, 1, 1});
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, "kn_depthwise_weights_sum");
+    kn_step_scratch(step, shares);
+    kn_step_write(step, lowering->result);
+    kn_step_int(step, form.filter_height * form.filter_width);
+    kn_step_int(step, parts);
+    kn_step_size1(step, (size_t)blocks, 1);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
+    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_filters(lowering);
+    return lower_sweep(lowering);
+}
