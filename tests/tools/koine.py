@@ -1,0 +1,173 @@
+"""What the tests of the command share: running it, small data and models, JSON read strictly.
+
+A test is a function with @case; it gets a folder of its own, and complains by `expect`.
+"""
+import json
+import math
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+
+KOINE = os.path.abspath(sys.argv[1])
+sys.path.insert(0, sys.argv[2])  # tests/house
+import report  # noqa: E402
+
+# What a developer has set for the command must not steer the tests.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("KOINE_DEVICE", "KOINE_KERNEL_DIR")}
+TIME_LIMIT = 300
+cases = []
+
+
+class Complaint(Exception):
+    """What a case found wrong."""
+
+
+def expect(right, complaint):
+    if not right:
+        raise Complaint(complaint)
+
+
+def case(function):
+    """Makes a test of a function of a folder; its name is the function's, in words."""
+    add(function.__name__.replace("_", " "), function)
+    return function
+
+
+def add(name, function):
+    def run_case():
+        folder = tempfile.mkdtemp(prefix="koine-test-")
+        try:
+            function(folder)
+            return []
+        except Complaint as complaint:
+            return [str(complaint)]
+        except Exception:  # a crash of the test is a failure of the case
+            return traceback.format_exc().splitlines()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    cases.append((name, run_case))
+
+
+def run_cases():
+    report.run(cases)
+
+
+class Result:
+    def __init__(self, arguments, status, out, err):
+        self.arguments, self.status, self.out, self.err = arguments, status, out, err
+
+    def __str__(self):
+        return f"koine {' '.join(self.arguments)}\nstatus {self.status}\nout: {self.out}\nerr: {self.err}"
+
+    def needs(self, status=0, out=None, err=None):
+        """Complains unless it ended so; `out` and `err` are texts that must be in it, '' that it is empty."""
+        expect(self.status == status, f"expected status {status}: {self}")
+        for name, text, wanted in (("out", self.out, out), ("err", self.err, err)):
+            for one in [] if wanted is None else [wanted] if isinstance(wanted, str) else wanted:
+                expect(one in text if one else not text, f"expected {one!r} in {name}: {self}")
+        return self
+
+    def objects(self, *keys):
+        """The standard output as one JSON object a line, each with just these keys in this order."""
+        objects = [strict(line) for line in self.out.splitlines()]
+        expect(objects, f"expected JSON: {self}")
+        for found in objects:
+            expect(not keys or list(found) == list(keys), f"expected the keys {keys}, found {list(found)}")
+        return objects
+
+
+def koine(*arguments, folder=None, environment=None, **more):
+    done = subprocess.run([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, **(environment or {})},
+                          stdin=subprocess.DEVNULL, timeout=TIME_LIMIT, capture_output=not more, text=True, **more)
+    return Result(arguments, done.returncode, done.stdout or "", done.stderr or "")
+
+
+def strict(text):
+    """One JSON text, without what JSON does not have (NaN) and without a key twice."""
+    def refuse(word):
+        raise Complaint(f"'{word}' is no JSON number: {text}")
+
+    def pairs(items):
+        expect(len(dict(items)) == len(items), f"a key twice: {text}")
+        return dict(items)
+    return json.loads(text, parse_constant=refuse, object_pairs_hook=pairs)
+
+
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        return [strict(line) for line in file]
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+# ---- npy files, as numpy.save writes them
+
+TYPES = {"<f4": "f", "<i4": "i", "|u1": "B"}
+
+
+def write_npy(path, kind, shape, numbers):
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }" % (kind, "".join(f"{n}, " for n in shape))
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+        file.write(struct.pack(f"<{len(numbers)}{TYPES[kind]}", *numbers))
+
+
+def read_npy(path):
+    """(shape, numbers)"""
+    data = bytes_of(path)
+    expect(data[:6] == b"\x93NUMPY", f"{path} is no npy file")
+    begin = 10 + struct.unpack("<H", data[8:10])[0]
+    about = eval(data[10:begin].decode(), {"__builtins__": {}})  # a literal
+    count = math.prod(about["shape"])
+    return about["shape"], struct.unpack(f"<{count}{TYPES[about['descr']]}", data[begin:])
+
+
+# ---- a small problem: which of three numbers is the largest
+
+SAMPLES, WIDTH, CLASSES = 100, 6, 3
+TINY = """koine 1
+model tiny
+input x 6
+linear 16
+relu
+logits = linear 3
+"""
+
+
+def numbers_of(count, seed=1):
+    """From -1 to 1, the same everywhere."""
+    numbers, state = [], seed
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        numbers.append((state >> 40) / 2**23 - 1)
+    return numbers
+
+
+def problem(folder, samples=SAMPLES):
+    """Writes x.npy, y.npy and tiny.koine; answers what `koine train` wants to be told."""
+    x = numbers_of(samples * WIDTH)
+    y = [max(range(CLASSES), key=lambda c: x[i * WIDTH + c]) for i in range(samples)]
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (samples, WIDTH), x)
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (samples,), y)
+    write(folder, "tiny.koine", TINY)
+    return ["tiny.koine", "--data", "npy:x.npy,y.npy"]
+
+
+def train(folder, *more, status=0, model="tiny.koine", **needs):
+    problem(folder)
+    return koine("train", model, "--data", "npy:x.npy,y.npy", *more, folder=folder).needs(status, **needs)

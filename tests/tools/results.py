@@ -1,0 +1,362 @@
+"""What the commands print and write: JSON with just its fields, arrays, plans, times; and what a terminal shows.
+
+usage: results.py KOINE HOUSE_TESTS [COUNT_BUFFERS_LIBRARY]
+"""
+import fcntl
+import gzip
+import math
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, TIME_LIMIT, TINY, WIDTH
+from koine import bytes_of, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write, write_npy
+
+COUNT_BUFFERS = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None
+DEVICE_KEYS = ("index platform_index device_index name type platform version driver usable problem compute_units "
+               "memory_bytes largest_block_bytes local_bytes shares_memory chosen").split()
+PLAN_KEYS = ("model mode batch device peak_bytes state_bytes scratch_bytes scratch_bound_bytes device_bytes steps "
+             "kernels conversions gflop").split()
+BENCH_KEYS = ("case mode batch device median_ms best_ms p99_ms per_s gflops first_s loss kernels plan_bytes "
+              "rss_base_bytes rss_peak_bytes n").split()
+
+# ---- devices, models, verify
+
+
+@case
+def devices(folder):
+    found = koine("devices", "--json").needs(0, err="").objects(*DEVICE_KEYS)
+    chosen = [device for device in found if device["chosen"]]
+    expect(len(chosen) == 1 and chosen[0]["usable"] and not chosen[0]["problem"], f"chosen: {chosen}")
+    expect(all(device["usable"] or device["problem"] for device in found), f"found {found}")
+    text = koine("devices").needs(0, out=(chosen[0]["name"], "taken unless told otherwise"), err="").out
+    for word in (str(chosen[0]["index"]), chosen[0]["name"], chosen[0]["type"].lower(),
+                 f"{chosen[0]['platform_index']}:{chosen[0]['device_index']}"):
+        koine("devices", "--device", word).needs(0, out="taken, as asked", err="")
+    expect(text.count("units") == sum(device["usable"] for device in found), f"found {text}")
+
+
+@case
+def models(folder):
+    found = koine("models", "--json").needs(0, err="").objects("name", "parameters", "loss")
+    known = {model["name"]: model["parameters"] for model in found}
+    expect(known["linear"] == 7850 and known["mlp"] == 669706 and known["lenet"] == 1199882, f"found {known}")
+    text = koine("models").needs(0, err="").out
+    expect([line.split()[0] for line in text.splitlines()] == list(known), f"found {text}")
+    koine("models", "lenet").needs(0, err="", out=("1199882 parameters, trained with cross-entropy",
+                                                   "x float32 (batch,1,28,28)", "logits float32 (batch,10)"))
+    koine("models", "lenet", "--json").needs(0, err="").objects("name", "parameters", "loss")
+
+
+@case
+def a_model_as_text(folder):
+    text = koine("models", "mlp", "--text").needs(0, err="", out="koine 1\n").out
+    path = write(folder, "own.koine", text)
+    expect(koine("models", path, "--text").out == text, "printing what was printed gives another text")
+    koine("models", "--grammar").needs(0, err="", out=("# ", "repeat", "conv", "linear", "freeze"))
+
+
+@case
+def verify(folder):
+    found = koine("verify", "--operators", "relu,add", "--json").needs(0).objects(
+        "name", "right", "error", "seconds", "message")
+    expect(all(one["right"] and one["error"] <= 1 and not one["message"] for one in found), f"found {found}")
+    expect(any(one["name"].startswith("relu#") for one in found), f"found {found}")
+    koine("verify", "--operators", "relu", "--smallest", "--quiet").needs(0, out=" right, 0 wrong", err="")
+    text = koine("verify", "--operators", "add", "--one", "--verbose").needs(0, out="right add#").out
+    expect(len(text.splitlines()) < len(found), f"found {text}")
+
+
+# ---- plan
+
+
+@case
+def plan(folder):
+    problem(folder)
+    found = {}
+    for mode in ("train", "infer"):
+        found[mode] = koine("plan", "tiny.koine", "--batch", "8", "--mode", mode, "--json", folder=folder).needs(
+            0, err="").objects(*PLAN_KEYS)[0]
+        one = found[mode]
+        expect((one["model"], one["mode"], one["batch"]) == ("tiny", mode, 8), f"found {one}")
+        expect(one["peak_bytes"] >= one["state_bytes"] + one["scratch_bytes"] > 0, f"found {one}")
+        expect(one["scratch_bytes"] >= one["scratch_bound_bytes"] > 0 and one["steps"] >= one["kernels"] > 0,
+               f"found {one}")
+        expect(one["peak_bytes"] <= one["device_bytes"], f"found {one}")
+        text = koine("plan", "tiny.koine", "--batch", "8", "--mode", mode, folder=folder).needs(
+            0, err="", out=("batch = 8", "matmul", "peak", "of the")).out
+        expect(re.search(rf"peak\s+{one['peak_bytes']} bytes", text), f"another peak than in JSON: {text}")
+    # Forward: 8 samples through 6 x 16 and 16 x 3, two operations each, and the rest.
+    expect(2 * 8 * (96 + 48) <= found["infer"]["gflop"] * 1e9 < 3 * 8 * (96 + 48), f"found {found['infer']}")
+    expect(found["train"]["peak_bytes"] > found["infer"]["peak_bytes"], f"found {found}")
+    sgd = koine("plan", "tiny.koine", "--batch", "8", "--optimizer", "sgd", "--json", folder=folder).objects()[0]
+    expect(sgd["state_bytes"] < found["train"]["state_bytes"], "adam keeps two moments, and sgd one")
+
+
+@case
+def plan_of_a_batch_that_does_not_fit(folder):
+    problem(folder)
+    peak = koine("plan", "tiny.koine", "--batch", "50", "--json", folder=folder).objects()[0]["peak_bytes"]
+    found = koine("plan", "tiny.koine", "--batch", "1000", "--memory", str(peak), "--json", folder=folder).needs(
+        0, err=("a batch of 1000 does not fit", f"({peak})", "this is the plan of ")).objects(*PLAN_KEYS)[0]
+    batch = found["batch"]
+    expect(50 <= batch < 1000 and found["peak_bytes"] <= peak, f"found {found}")
+    koine("plan", "tiny.koine", "--batch", str(batch), "--memory", str(peak), folder=folder).needs(0, err="")
+    koine("plan", "tiny.koine", "--batch", str(batch + 1), "--memory", str(peak), folder=folder).needs(
+        0, err=f"this is the plan of {batch}, the largest that does")
+    koine("plan", "tiny.koine", "--memory", "100B", folder=folder).needs(1, out="", err="even with a batch of 1")
+
+
+@case
+def plan_beyond_the_indices_of_kernels(folder):
+    koine("plan", "lenet", "--mode", "infer", "--batch", "2000000000", "--memory", "50MB", "--json").needs(
+        0, err="a batch of 2000000000 does not fit").objects(*PLAN_KEYS)
+
+
+if COUNT_BUFFERS:
+    @case
+    def plan_allocates_nothing(folder):
+        problem(folder)
+
+        def buffers(*arguments):
+            path = os.path.join(folder, "count")
+            koine(*arguments, folder=folder, environment={"LD_PRELOAD": COUNT_BUFFERS, "COUNT_BUFFERS": path}).needs(0)
+            return int(bytes_of(path))
+        koine("devices", "--device", "0")
+        koine("plan", "tiny.koine", "--device", "0", folder=folder)
+        opened = buffers("devices", "--device", "0")
+        expect(buffers("plan", "tiny.koine", "--device", "0") == opened, "more buffers than to open the device")
+        expect(buffers("plan", "tiny.koine", "--device", "0", "--batch", "100000", "--memory", "1MB") == opened,
+               "looking for a batch that fits takes buffers")
+        expect(buffers("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--device", "0", "--steps", "1") > opened,
+               "no buffers are counted at all")
+
+
+# ---- eval and infer
+
+
+@case
+def judged(folder):
+    end = train(folder, "--epochs", "3", "--batch", "32", "--validation", "0.2", "--json").objects()[0]
+    keys = ("model", "data", "samples", "loss", "accuracy", "samples_per_s")
+    data = ["--data", "npy:x.npy,y.npy"]
+    whole = koine("eval", "tiny.safetensors", *data, "--json", folder=folder).needs(0, err="").objects(*keys)[0]
+    expect((whole["model"], whole["data"], whole["samples"]) == ("tiny", data[1], SAMPLES), f"found {whole}")
+    for batch in ("1", "7", "100", "1000"):
+        other = koine("eval", "tiny.safetensors", *data, "--json", "--batch", batch, folder=folder).objects(*keys)[0]
+        expect(other["samples"] == SAMPLES and math.isclose(other["loss"], whole["loss"], rel_tol=1e-5) and
+               other["accuracy"] == whole["accuracy"], f"with batches of {batch}: {other}, not {whole}")
+    koine("eval", "tiny.safetensors", *data, folder=folder).needs(0, err="", out=(
+        f"loss {whole['loss']:.4f}, accuracy {100 * whole['accuracy']:.2f}% on 100 samples of npy:"))
+    small = koine("eval", "tiny.safetensors", *data, "--batch", "100", "--memory", "8kB", "--json", folder=folder)
+    small.needs(0, err="judging goes on with ")
+    expect(small.objects(*keys)[0]["accuracy"] == whole["accuracy"], f"found {small}")
+    expect(end["event"] == "end", f"found {end}")
+
+
+@case
+def validation_is_what_eval_says(folder):
+    train(folder, "--epochs", "2")
+    write(folder, "linear.koine", "koine 1\nmodel own\ninput x 1x28x28\nflatten\nlogits = linear 10\n")
+    end = koine("train", "linear.koine", "--data", "digits", "--steps", "3", "--json", folder=folder).objects()[0]
+    found = koine("eval", "own.safetensors", "--data", "digits", "--json", folder=folder).objects()[0]
+    expect(found["samples"] == 10000 and found["accuracy"] == end["accuracy"], f"{found} and {end}")
+    expect(math.isclose(found["loss"], end["validation_loss"], rel_tol=1e-5), f"{found} and {end}")
+
+
+@case
+def computed(folder):
+    train(folder, "--epochs", "20", "--batch", "10", "--lr", "0.01")
+    name = os.path.join(folder, "x.npy")
+
+    def logits(*more):
+        koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", *more, folder=folder).needs(
+            0, out="", err="'logits' of 100 samples written to z.npy")
+        return read_npy(os.path.join(folder, "z.npy"))
+    shape, numbers = logits()
+    expect(shape == (SAMPLES, CLASSES), f"found {shape}")
+    _, other = logits("--batch", "7")
+    expect(all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for a, b in zip(numbers, other)), "batches of 7 differ")
+    logits("--batch", "100", "--memory", "1MB")
+    found = koine("infer", "tiny.safetensors", "--input", "x=x.npy", "--output", "logits=w.npy", "--json", "--quiet",
+                  folder=folder).needs(0, err="").objects("samples", "output", "file")
+    expect(found == [{"samples": SAMPLES, "output": "logits", "file": "w.npy"}], f"found {found}")
+    _, targets = read_npy(os.path.join(folder, "y.npy"))
+    right = sum(max(range(CLASSES), key=lambda c: numbers[i * CLASSES + c]) == targets[i] for i in range(SAMPLES))
+    judged_as = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(math.isclose(right / SAMPLES, judged_as["accuracy"]), f"{right} are right, and eval says {judged_as}")
+    koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", "--quiet", folder=folder).needs(
+        0, out="", err="")
+    expect(os.path.exists(name), "the input is gone")
+
+
+@case
+def bytes_mean_in_infer_what_they_mean_in_training(folder):
+    train(folder, "--epochs", "5")
+    levels = [int(abs(number) * 255) for number in numbers_of(4 * WIDTH)]
+    write_npy(os.path.join(folder, "bytes.npy"), "|u1", (4, WIDTH), levels)
+    write_npy(os.path.join(folder, "floats.npy"), "<f4", (4, WIDTH), [level / 255 for level in levels])
+    found = []
+    for name in ("bytes", "floats"):
+        koine("infer", "tiny.safetensors", "--input", f"{name}.npy", "--output", "z.npy", folder=folder).needs(0)
+        found.append(read_npy(os.path.join(folder, "z.npy"))[1])
+    expect(all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for a, b in zip(*found)), f"found {found}")
+
+
+@case
+def what_infer_cannot_take(folder):
+    train(folder, "--steps", "1")
+    write_npy(os.path.join(folder, "flat.npy"), "<f4", (12,), [0] * 12)
+    write_npy(os.path.join(folder, "none.npy"), "<f4", (0, WIDTH), [])
+    for given, output, text in (
+            ("flat.npy", "z.npy", "'flat.npy' holds (12), and the model reads 'x' as (batch,6)"),
+            ("none.npy", "z.npy", "the input holds no samples"),
+            ("nothing.npy", "z.npy", 'cannot open "nothing.npy"'),
+            ("tiny.koine", "z.npy", "tiny.koine"),
+            ("y=x.npy", "z.npy", "has no input 'y'; its first is 'x'"),
+            ("x.npy", "probabilities=z.npy", "has no output 'probabilities'"),
+            ("x.npy,x.npy", "z.npy", "fed twice"),
+            ("x.npy", "nowhere/z.npy", "there is no such folder")):
+        koine("infer", "tiny.safetensors", "--input", given, "--output", output, folder=folder).needs(
+            1, out="", err=text)
+        expect(not os.path.exists(os.path.join(folder, "z.npy")), f"{given} gave a result")
+
+
+# ---- data from files that others made
+
+
+@case
+def images_and_labels_as_mnist_has_them(folder):
+    images, labels = 40, [i % 10 for i in range(40)]
+    pixels = bytes((17 * i + 3 * (i // 784)) % 256 for i in range(images * 784))
+    for part, packed in (("train", True), ("t10k", False)):
+        for name, magic, sizes, data in ((f"{part}-images-idx3-ubyte", 0x803, (images, 28, 28), pixels),
+                                         (f"{part}-labels-idx1-ubyte", 0x801, (images,), bytes(labels))):
+            path = os.path.join(folder, name + (".gz" if packed else ""))
+            with (gzip.open if packed else open)(path, "wb") as file:
+                file.write(struct.pack(f">I{len(sizes)}I", magic, *sizes) + data)
+    koine("train", "linear", "--data", "idx:.", "--epochs", "1", folder=folder).needs(
+        0, out="accuracy", err="on 40 samples of idx:.")
+    found = koine("eval", "linear.safetensors", "--data", "idx:.", "--json", folder=folder).objects()[0]
+    expect(found["samples"] == images, f"found {found}")
+
+
+# ---- bench
+
+
+def sound(found, case_name, mode, batch):
+    expect((found["case"], found["mode"], found["batch"]) == (case_name, mode, batch), f"found {found}")
+    expect(0 < found["best_ms"] <= found["median_ms"] <= found["p99_ms"], f"found {found}")
+    expect(math.isclose(found["per_s"], batch / found["median_ms"] * 1000, rel_tol=1e-4), f"found {found}")
+    expect(found["n"] >= 5 and found["first_s"] > 0 and found["gflops"] > 0, f"found {found}")
+    expect(0 < found["rss_base_bytes"] < found["rss_peak_bytes"], f"found {found}")
+    expect(found["kernels"] > 0 and found["plan_bytes"] > 0, f"found {found}")
+
+
+@case
+def bench_of_training(folder):
+    problem(folder)
+    begin = time.monotonic()
+    found = koine("bench", "tiny.koine", "linear", "--batch", "8", "--json", folder=folder).needs(0).objects(
+        *BENCH_KEYS)
+    expect(len(found) == 2 and time.monotonic() - begin >= 6, f"not 3 seconds each: {found}")
+    for one, name in zip(found, ("tiny", "linear")):
+        sound(one, name, "train", 8)
+        expect(one["loss"] >= 0, f"found {one}")
+
+
+@case
+def bench_of_inference(folder):
+    write(folder, "numbers.koine", TINY.replace("logits = linear 3", "linear 2\nloss mse"))
+    found = koine("bench", "numbers.koine", "--batch", "16", "--mode", "infer", "--json", folder=folder).needs(0)
+    found = found.objects(*BENCH_KEYS)[0]
+    sound(found, "tiny", "infer", 16)
+    expect(found["loss"] is None, f"found {found}")
+
+
+@case
+def bench_of_products(folder):
+    found = koine("bench", "gemm", "--size", "32", "--k", "48", "--json").needs(0).objects(
+        *BENCH_KEYS, "sizes", "times_plain_one_core", "times_plain_all_cores", "cores")[0]
+    sound(found, "gemm", "infer", 1)
+    expect(found["sizes"] == [32, 32, 48] and found["cores"] >= 1, f"found {found}")
+    expect(math.isclose(found["gflops"], 2e-6 * 32 * 32 * 48 / found["median_ms"], rel_tol=1e-4), f"found {found}")
+    expect(found["times_plain_one_core"] > 0 and found["times_plain_all_cores"] > 0, f"found {found}")
+
+
+# ---- a terminal
+
+
+def on_terminal(columns, arguments, folder):
+    """What the standard error of koine shows on a terminal of so many columns, and its exit status."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    child = subprocess.Popen([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, "TERM": "xterm"}, stdout=-3,
+                             stdin=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown, end = b"", time.monotonic() + TIME_LIMIT
+    while time.monotonic() < end:
+        try:
+            if select.select([ours], [], [], 1)[0]:
+                shown += os.read(ours, 65536)
+        except OSError:  # the other side is closed
+            break
+    os.close(ours)
+    return shown.decode(), child.wait(TIME_LIMIT)
+
+
+@case
+def progress_on_a_terminal(folder):
+    arguments = ["train", *problem(folder, 6000), "--batch", "1", "--epochs", "2", "--validation", "0.1"]
+    for columns in (100, 40):
+        shown, status = on_terminal(columns, [*arguments, "--no-cache"], folder)
+        expect(status == 0, f"status {status}: {shown}")
+        lines = [line for line in re.split(r"\r\n|\r\x1b\[K", shown) if line]
+        bars = [line for line in lines if re.match(r"epoch \d/2 \[#*", line)]
+        expect(any(line.startswith("compiling [") for line in lines), f"no progress of compiling: {shown!r}")
+        expect(len(bars) >= 3, f"no bar of epochs: {shown!r}")
+        expect(all(len(line) < columns for line in lines if "[" in line), f"wider than the terminal: {shown!r}")
+        if columns == 100:
+            expect(any(re.search(r"loss \d.*accuracy \d.*samples/s  \d+:\d\d left", line) for line in bars), bars)
+        ends = [line for line in lines if re.match(r"epoch \d/2  loss", line)]
+        expect(len(ends) == 2, f"no line of an epoch stays: {shown!r}")
+        rest = shown.split("\r\x1b[K")[-1]
+        expect("[#" not in rest, f"a bar is left standing: {rest!r}")
+
+
+@case
+def no_progress_where_it_is_not_wanted(folder):
+    arguments = ["train", *problem(folder), "--batch", "1", "--seconds", "0.5"]
+    shown, status = on_terminal(100, [*arguments, "--quiet"], folder)
+    expect((shown, status) == ("", 0), f"shown: {shown!r}")
+
+
+# ---- from the start of the process to the first step; time decides nothing here
+
+
+@case
+def warm_start(folder):
+    def first_step(model):
+        log = os.path.join(folder, "log")
+        if os.path.exists(log):
+            os.remove(log)
+        begin = time.monotonic()
+        child = subprocess.Popen([KOINE, "train", model, "--data", "digits:test", "--steps", "1", "--quiet", "--log",
+                                  log], cwd=folder, env=ENVIRONMENT, stdout=-3, stdin=subprocess.DEVNULL)
+        while child.poll() is None and not (os.path.exists(log) and bytes_of(log)):
+            time.sleep(0.005)
+        taken = time.monotonic() - begin
+        expect(child.wait(TIME_LIMIT) == 0, f"status {child.returncode}")
+        return taken
+    for model in ("linear", "mlp", "lenet"):
+        cold, warm = first_step(model), first_step(model)
+        print(f"  {model}: the first step is done {warm:.2f} s after the start ({cold:.2f} s the time before)")
+
+
+run_cases()

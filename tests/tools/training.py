@@ -1,0 +1,303 @@
+"""koine train: what it writes, logs and goes on with.
+
+usage: training.py KOINE HOUSE_TESTS
+"""
+import functools
+import math
+import os
+import re
+import signal
+import subprocess
+import time
+
+from koine import ENVIRONMENT, KOINE, SAMPLES, TIME_LIMIT, TINY
+from koine import add, bytes_of, case, expect, koine, lines_of, problem, run_cases, train, write
+
+STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
+END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
+BATCHES = 4  # of 32 samples, the last of 4
+
+
+def log_of(folder, name="log"):
+    """(steps, end) of a log whose objects have just the keys they should have."""
+    *steps, end = lines_of(os.path.join(folder, name))
+    for step in steps:
+        expect(list(step) == STEP_KEYS or (list(step) == END_KEYS and step["event"] == "end"), f"found {step}")
+    expect(list(end) == END_KEYS and end["event"] == "end", f"the last object is {end}")
+    return steps, end
+
+
+def has(folder, name):
+    return os.path.exists(os.path.join(folder, name))
+
+
+# ---- what comes out
+
+
+@case
+def success(folder):
+    found = train(folder, "--epochs", "2", "--batch", "32", "--validation", "0.2", out=(
+        "done after 6 steps: loss ", "validation loss ", "accuracy ", "saved in tiny.safetensors\n"),
+        err=("training tiny (163 parameters) on 80 samples of npy:x.npy,y.npy, on ", "epoch 1/2", "epoch 2/2"))
+    expect(not re.search(r"[\r\x1b]", found.err + found.out), f"what only a terminal understands: {found}")
+    expect(has(folder, "tiny.safetensors"), "no model was saved")
+
+
+@case
+def it_learns(folder):
+    train(folder, "--epochs", "60", "--batch", "10", "--lr", "0.01", "--log", "log")
+    steps, _ = log_of(folder)
+    first, last = (sum(step["loss"] for step in part) / 10 for part in (steps[:10], steps[-10:]))
+    expect(last < first / 2, f"the loss went from {first} to {last}")
+    found = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(found["accuracy"] >= 0.9, f"accuracy {found['accuracy']} on what it was trained with")
+
+
+@case
+def quiet_and_json(folder):
+    train(folder, "--steps", "2", "--quiet", err="", out="done after 2 steps")
+    found = train(folder, "--steps", "2", "--json", "--validation", "0.5", "--quiet", err="").objects(*END_KEYS)
+    expect(len(found) == 1 and found[0]["event"] == "end" and found[0]["step"] == 2, f"found {found}")
+
+
+@case
+def the_log(folder):
+    train(folder, "--epochs", "2", "--batch", "32", "--validation", "0.2", "--log", "log", "--schedule", "constant",
+          "--lr", "0.003")
+    steps, end = log_of(folder)
+    expect([(step["step"], step["epoch"]) for step in steps] == [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 2)],
+           f"found {steps}")
+    expect(all(step["lr"] == 0.003 and step["samples_per_s"] > 0 for step in steps), f"found {steps}")
+    expect(end["step"] == 6 and end["loss"] == steps[-1]["loss"], f"found {end}")
+    expect(0 <= end["accuracy"] <= 1 and (end["accuracy"] * 20) % 1 == 0, f"not a share of 20 samples: {end}")
+    expect(end["validation_loss"] > 0, f"found {end}")
+    for number in (steps[0]["loss"], end["validation_loss"]):
+        expect(len(repr(number)) <= 12, f"more digits than a float has: {number}")
+
+
+@case
+def a_log_without_validation(folder):
+    train(folder, "--steps", "1", "--log", "log")
+    _, end = log_of(folder)
+    expect(end["validation_loss"] is None and end["accuracy"] is None and end["loss"] > 0, f"found {end}")
+
+
+@case
+def the_last_batch_is_trained_unless_dropped(folder):
+    train(folder, "--epochs", "1", "--batch", "32", "--log", "all")
+    train(folder, "--epochs", "1", "--batch", "32", "--log", "dropped", "--drop-last")
+    counts = [len(log_of(folder, name)[0]) for name in ("all", "dropped")]
+    expect(counts == [BATCHES, BATCHES - 1], f"found {counts} steps")
+
+
+@case
+def the_rate_follows_its_schedule(folder):
+    def rates(*options):
+        train(folder, "--steps", "8", "--lr", "1", "--optimizer", "sgd", "--clip", "0.001", "--log", "log", *options)
+        return [step["lr"] for step in log_of(folder)[0]]
+    expect(rates("--schedule", "step", "--step-every", "4") == [1] * 4 + [0.1] * 4, f"steps: {rates()}")
+    cosine = rates()
+    expect(cosine[0] == 1 and all(a > b for a, b in zip(cosine, cosine[1:])), f"cosine: {cosine}")
+    expect(math.isclose(cosine[4], 0.5, rel_tol=1e-6), f"cosine half-way: {cosine}")
+    expect(rates("--schedule", "constant", "--warmup", "4") == [0.25, 0.5, 0.75] + [1] * 5, "warm-up")
+
+
+@case
+def seconds_end_a_training(folder):
+    begin = time.monotonic()
+    train(folder, "--seconds", "0.3", out="done after ")
+    expect(time.monotonic() - begin < 60, "it went on for a minute")
+
+
+@case
+def patience_ends_a_training(folder):
+    train(folder, "--epochs", "50", "--batch", "32", "--lr", "0", "--validation", "0.2", "--patience", "2", "--log",
+          "log", out="stopped, the validation loss no longer falls, after 9 steps")
+    expect(log_of(folder)[1]["step"] == 9, "one epoch is the best, two more are waited for")
+
+
+@case
+def options_change_the_outcome(folder):
+    def weights(*options):
+        train(folder, "--steps", "6", "--batch", "32", "--quiet", *options)
+        return bytes_of(os.path.join(folder, "tiny.safetensors"))
+    base = weights()
+    expect(weights() == base, "the same seed gave other bits")
+    for options in (["--seed", "2"], ["--no-shuffle"], ["--weight-decay", "0.1"], ["--clip", "0.01"], ["--lr", "0.1"],
+                    ["--optimizer", "adamw", "--weight-decay", "0.1"], ["--optimizer", "sgd"],
+                    ["--optimizer", "sgd", "--momentum", "0.5"], ["--optimizer", "sgd", "--nesterov"],
+                    ["--schedule", "constant"], ["--batch", "16"]):
+        expect(weights(*options) != base, f"{options} changed nothing")
+
+
+# ---- going on
+
+
+def resumed(stop, total, folder):
+    """A training of `total` steps, and one that was stopped after `stop`: the same bits."""
+    fixed = ["--schedule", "constant", "--batch", "32", "--validation", "0.1"]
+    train(folder, "--steps", str(total), *fixed, "--save", "whole", "--log", "whole.log")
+    train(folder, "--steps", str(stop), *fixed, "--save", "part", "--log", "part.log")
+    train(folder, "--steps", str(total), *fixed, "--resume", "part", "--save", "part", "--log", "part.log",
+          err=f"going on after step {stop}", out=f"done after {total} steps")
+    expect(bytes_of(os.path.join(folder, "whole")) == bytes_of(os.path.join(folder, "part")), "other bits")
+    whole, part = ([(step["step"], step["epoch"], step["loss"]) for step in log_of(folder, name)[0] if "lr" in step]
+                   for name in ("whole.log", "part.log"))
+    expect(whole == part, f"the logs differ: {whole} and {part}")
+    expect(log_of(folder, "whole.log")[1] == log_of(folder, "part.log")[1], "the ends differ")
+
+
+add("resumed amid an epoch", functools.partial(resumed, 2, 7))
+add("resumed between epochs", functools.partial(resumed, 3, 6))
+
+
+@case
+def resumed_without_naming_the_model(folder):
+    train(folder, "--steps", "2")
+    koine("train", "--data", "npy:x.npy,y.npy", "--resume", "tiny.safetensors", "--steps", "3", folder=folder).needs(
+        0, out="done after 3 steps", err="training tiny")
+
+
+@case
+def resumed_when_all_is_done(folder):
+    train(folder, "--steps", "2")
+    train(folder, "--steps", "2", "--resume", "tiny.safetensors", out="nothing to do: 2 steps were done before")
+
+
+@case
+def resumed_with_other_settings(folder):
+    train(folder, "--steps", "1")
+    train(folder, "--steps", "2", "--resume", "tiny.safetensors", "--batch", "16", "--seed", "7", "--optimizer", "sgd",
+          err=("was trained with batch 64, and now it is 16", "with seed 1, and now it is 7", "with optimizer adam"))
+    train(folder, "--steps", "2", "--quiet")
+    train(folder, "--steps", "3", "--resume", "tiny.safetensors", "--quiet", err="")
+
+
+@case
+def resumed_with_another_model(folder):
+    train(folder, "--steps", "1", "--save", "one")
+    write(folder, "other.koine", TINY.replace("linear 16", "linear 8"))
+    koine("train", "other.koine", "--data", "npy:x.npy,y.npy", "--resume", "one", folder=folder).needs(
+        1, out="", err=("linear1.weight", "expected"))
+
+
+@case
+def begun_with_the_weights_of_another(folder):
+    train(folder, "--steps", "30", "--lr", "0.05", "--batch", "100", "--save", "one", "--log", "one.log")
+    write(folder, "other.koine", TINY.replace("logits = linear 3", "relu\nlinear 16\nrelu\nlogits = linear 3"))
+    problem(folder)
+    koine("train", "other.koine", "--data", "npy:x.npy,y.npy", "--init", "one", "--steps", "1", folder=folder).needs(
+        0, err="4 parameters and statistics taken from one; the others begin anew")
+    train(folder, "--init", "one", "--steps", "1", "--batch", "100", "--log", "two.log", out="done after 1 steps")
+    write(folder, "none.koine", TINY.replace("16", "7").replace("logits = ", ""))
+    koine("train", "none.koine", "--data", "npy:x.npy,y.npy", "--init", "one", folder=folder).needs(
+        1, out="", err="nothing in 'one' has the name and the shape of a parameter")
+    first, last = log_of(folder, "two.log")[0][0]["loss"], log_of(folder, "one.log")[0][-1]["loss"]
+    expect(first <= last, f"the loss begins with {first}, and it was {last} one step before its weights were saved")
+
+
+@case
+def a_saved_model_is_trained_further(folder):
+    train(folder, "--steps", "30", "--lr", "0.05", "--batch", "100", "--save", "one", "--log", "one.log")
+    train(folder, "--steps", "1", "--batch", "100", "--log", "two.log", model="one", out="saved in tiny.safetensors")
+    first, last = log_of(folder, "two.log")[0][0]["loss"], log_of(folder, "one.log")[0][-1]["loss"]
+    expect(first <= last, f"the loss begins with {first}, and it was {last} one step before its weights were saved")
+
+
+# ---- stopped
+
+
+def interrupt(folder, sign, *more):
+    """Starts a training, and sends a signal when a few steps are done."""
+    child = subprocess.Popen([KOINE, "train", *problem(folder), "--batch", "1", "--log", "log", *more], cwd=folder,
+                             env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
+    path, end = os.path.join(folder, "log"), time.monotonic() + TIME_LIMIT
+    while not (os.path.exists(path) and bytes_of(path).count(b"\n") > 5) and child.poll() is None:
+        expect(time.monotonic() < end, "it does not begin")
+        time.sleep(0.002)
+    child.send_signal(sign)
+    out, err = child.communicate(timeout=TIME_LIMIT)
+    return child.returncode, out, err
+
+
+def interrupted(sign, folder):
+    steps = 3000
+    status, out, err = interrupt(folder, sign, "--steps", str(steps), "--validation", "0.1")
+    done, end = log_of(folder)
+    expect(status == 0, f"status {status}: {err}")
+    expect("finishing the step and saving; once more ends at once" in err, f"found {err}")
+    expect("to go on, repeat the command with --resume tiny.safetensors" in err, f"found {err}")
+    expect(f"stopped after {end['step']} steps" in out and end["step"] < steps, f"found {out}")
+    expect(end["step"] == done[-1]["step"] and end["accuracy"] is None, f"found {end}")
+    if sign != signal.SIGINT:
+        return
+    more = ["--steps", str(steps), "--validation", "0.1", "--batch", "1", "--quiet"]
+    train(folder, *more, "--resume", "tiny.safetensors", "--save", "part")
+    train(folder, *more, "--save", "whole")
+    expect(bytes_of(os.path.join(folder, "whole")) == bytes_of(os.path.join(folder, "part")),
+           "what was interrupted and went on has other bits than what went through")
+
+
+add("interrupted by Ctrl-C and resumed", functools.partial(interrupted, signal.SIGINT))
+add("interrupted by SIGTERM", functools.partial(interrupted, signal.SIGTERM))
+
+# ---- losses that are not finite
+
+
+@case
+def a_loss_that_is_not_finite(folder):
+    train(folder, "--optimizer", "sgd", "--lr", "1e30", "--log", "log", status=1, out="",
+          err=("Nothing was saved", "--find-nan names the operator", "A lower --lr"))
+    steps, end = log_of(folder)
+    expect(end["loss"] is None and steps[-1]["loss"] is None and end["accuracy"] is None, f"found {end}")
+    expect(end["step"] == steps[-1]["step"], f"found {end}")
+    expect(not has(folder, "tiny.safetensors"), "a model was saved")
+
+
+@case
+def the_first_operator_that_is_not_finite(folder):
+    found = train(folder, "--optimizer", "sgd", "--lr", "1e30", "--find-nan", status=1, out="",
+                  err=("is the first with a value that is not finite", "Nothing was saved"))
+    expect(re.search(r"'\w+[.\w]*', the result of \w+", found.err), f"no operator is named: {found}")
+    expect(not has(folder, "tiny.safetensors"), "a model was saved")
+
+
+@case
+def a_saved_model_survives_what_fails(folder):
+    train(folder, "--steps", "1")
+    before = bytes_of(os.path.join(folder, "tiny.safetensors"))
+    train(folder, "--optimizer", "sgd", "--lr", "1e30", status=1)
+    expect(bytes_of(os.path.join(folder, "tiny.safetensors")) == before, "it was written over")
+
+
+# ---- memory
+
+
+@case
+def a_batch_that_does_not_fit(folder):
+    plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
+    memory = str(plan["peak_bytes"])
+    found = train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--log", "log",
+                  err=("a batch of 100 does not fit: ", f"may use ", f"({memory})", "training goes on with "))
+    batch = int(re.search(r"goes on with (\d+), the largest that does", found.err).group(1))
+    expect(40 <= batch < 100, f"the largest batch is {batch}, and 40 fit")
+    train(folder, "--batch", str(batch), "--steps", "2", "--memory", memory, "--save", "fits", "--quiet", err="")
+    train(folder, "--batch", str(batch + 1), "--steps", "1", "--memory", memory, "--quiet",
+          err=f"training goes on with {batch}, ")
+    train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--save", "same", "--quiet")
+    expect(bytes_of(os.path.join(folder, "same")) == bytes_of(os.path.join(folder, "fits")),
+           "the batch that was found trains to other bits than the same batch when asked for")
+    expect(log_of(folder)[1]["step"] == 2, "it did not go on")
+
+
+@case
+def an_epoch_of_batches_that_fit(folder):
+    plan = koine("plan", *problem(folder)[:1], "--batch", "40", "--json", folder=folder).objects()[0]
+    found = train(folder, "--batch", "100", "--epochs", "1", "--memory", str(plan["peak_bytes"]), "--log", "log")
+    batch = int(re.search(r"goes on with (\d+), the largest that does", found.err).group(1))
+    steps, _ = log_of(folder)
+    expect(len(steps) == -(-SAMPLES // batch), f"{len(steps)} steps of {batch} samples")
+    expect(steps[-1]["lr"] < 0.001, f"the rate does not know of the number of steps: {steps[-1]}")
+
+
+run_cases()

@@ -1,0 +1,235 @@
+"""The command line of koine: helps, mistakes (status 2), failures (status 1) and what is said of them.
+
+usage: usage.py KOINE HOUSE_TESTS
+"""
+import functools
+import os
+
+from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, run_cases, train, write
+from koine import write_npy
+
+COMMANDS = ("devices", "train", "eval", "infer", "plan", "bench", "verify", "models")
+TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
+                 "loss no-shuffle drop-last patience init log save resume find-nan memory json quiet help").split()
+
+# ---- help
+
+
+def help_of(command, folder):
+    found = koine(command, "--help").needs(0, out=(f"usage: koine {command}", "--help", "  koine " + command), err="")
+    expect(koine("help", command).out == found.out, "koine help COMMAND says something else")
+    expect(max(map(len, found.out.splitlines())) <= 140, "a line of the help is very long")
+
+
+for name in COMMANDS:
+    add(f"help of {name}", functools.partial(help_of, name))
+
+
+@case
+def help_of_all(folder):
+    found = koine("--help").needs(0, out=COMMANDS, err="")
+    expect(koine("help").out == found.out and koine("-h").out == found.out, "help and -h say something else")
+    koine().needs(2, out="", err=found.out)
+    koine("--version").needs(0, out="koine ", err="")
+
+
+@case
+def help_of_train_names_its_options(folder):
+    koine("train", "--help").needs(0, out=[f"--{option}" for option in TRAIN_OPTIONS])
+
+
+@case
+def help_wins_over_mistakes(folder):
+    koine("train", "--epocs", "--help").needs(0, out="usage: koine train", err="")
+
+
+# ---- command lines that make no sense: status 2, one line, nothing on the standard output
+
+MISTAKES = [
+    ("trian", "did you mean 'train'"),
+    ("frobnicate", "koine --help lists them"),
+    ("help nothing", "there is no command 'nothing'"),
+    ("train", "train needs a model"),
+    ("train lenet", "--data digits"),
+    ("train lenet more --data digits", "'more' is one word too many"),
+    ("train lenet --data digits --epocs 2", "did you mean --epochs?"),
+    ("train lenet --data digits --xyzzyxyzzy 2", "koine train --help lists them"),
+    ("train lenet --data", "--data needs a value: --data DATA"),
+    ("train lenet --data --epochs 2", "--data needs a value: --data DATA"),
+    ("train lenet --data digits --quiet=yes", "--quiet takes no value"),
+    ("train lenet --data digits --epochs two", "--epochs is 'two'; expected a whole number from 0 on"),
+    ("train lenet --data digits --epochs -1", "expected a whole number"),
+    ("train lenet --data digits --epochs 99999999999999999999", "expected a whole number"),
+    ("train lenet --data digits --epochs 0", "--epochs is 0; expected at least 1"),
+    ("train lenet --data digits --steps 0", "--steps is 0; expected at least 1"),
+    ("train lenet --data digits --seconds 0", "--seconds is 0; expected a number above 0"),
+    ("train lenet --data digits --batch 0", "--batch is 0; expected 1 to"),
+    ("train lenet --data digits --batch 4294967296", "--batch is 4294967296; expected 1 to"),
+    ("train lenet --data digits --lr fast", "--lr is 'fast'; expected a number"),
+    ("train lenet --data digits --lr nan", "--lr is 'nan'; expected a number"),
+    ("train lenet --data digits --lr -1", "--lr is -1; expected a number from 0 on"),
+    ("train lenet --data digits --optimizer sgd --momentum 1", "--momentum is 1; expected a number from 0 to below 1"),
+    ("train lenet --data digits --momentum 0.5", "--momentum and --nesterov are of --optimizer sgd"),
+    ("train lenet --data digits --optimizer sgd --momentum 0 --nesterov", "--momentum is 0"),
+    ("train lenet --data digits --weight-decay -1", "--weight-decay is -1"),
+    ("train lenet --data digits --clip -1", "--clip is -1"),
+    ("train lenet --data digits --validation 1", "--validation is 1; expected a share"),
+    ("train lenet --data digits --optimizer sdg", "--optimizer is 'sdg'; expected sgd, adam or adamw"),
+    ("train lenet --data digits --schedule linear", "--schedule is 'linear'; expected constant, step or cosine"),
+    ("train lenet --data digits --schedule step", "--schedule step and --step-every N need each other"),
+    ("train lenet --data digits --schedule cosine --seconds 1", "give --epochs or --steps as well"),
+    ("train lenet --data digits --math slow", "--math is 'slow'; expected exact or fast"),
+    ("train lenet --data digits --loss mean", "expected cross-entropy, mse, binary-cross-entropy or huber"),
+    ("train lenet --data digits --memory much", "--memory is 'much'; expected a number of bytes such as 512MB"),
+    ("train lenet --data digits --memory 0", "--memory is '0'"),
+    ("train lenet --data digits --resume a --init b", "leave --init out"),
+    ("eval", "eval needs a saved model"),
+    ("eval a.safetensors", "--data digits"),
+    ("eval a.safetensors --data digits --batch 0", "--batch is 0"),
+    ("eval a.safetensors --data digits --loss x", "--loss is 'x'"),
+    ("infer", "infer needs a saved model"),
+    ("infer a.safetensors --input x.npy", "infer needs --input X.npy and --output Y.npy"),
+    ("infer a.safetensors --input x.npy --output y.npy --batch 0", "--batch is 0"),
+    ("plan", "plan needs a model"),
+    ("plan lenet --batch 0", "--batch is 0"),
+    ("plan lenet --mode both", "--mode is 'both'; expected train or infer"),
+    ("plan lenet --optimizer x", "--optimizer is 'x'"),
+    ("plan lenet --kind thin", "--kind is 'thin'; expected wide or many"),
+    ("bench", "bench needs a case"),
+    ("bench lenet --mode both", "--mode is 'both'"),
+    ("bench gemm --size 0", "sizes of gemm are from 1 to 32768"),
+    ("verify relu", "'relu' is one word too many"),
+    ("devices all", "'all' is one word too many"),
+    ("models --text", "--text needs a model"),
+    ("models lenet --text --json", "two different answers"),
+]
+
+
+def mistake(line, text, folder):
+    found = koine(*line.split(), folder=folder).needs(2, out="", err=("koine: ", text))
+    expect(len(found.err.splitlines()) == 1, f"expected one line: {found}")
+
+
+for row in MISTAKES:
+    add(f"mistake: {row[0]}", functools.partial(mistake, *row))
+
+# ---- what fails: status 1, and a newcomer knows why
+
+FAILURES = [
+    ("train lenot --data digits", "did you mean 'lenet'?"),
+    ("train lenet --data nothing", "expected digits"),
+    ("train lenet --data npy:x.npy", "two files were expected"),
+    ("train lenet --data npy:no.npy,y.npy", 'cannot open "no.npy": No such file'),
+    ("train lenet --data idx:nowhere", "there is no such folder"),
+    ("train lenet --data npy:x.npy,y.npy", "'x' is float32 (batch,6) in the data, and the model expects float32 "
+     "(batch,1,28,28)"),
+    ("train tiny.koine --data npy:x.npy,y.npy --loss mse", "which the loss cross-entropy is for"),
+    ("train tiny.koine --data npy:x.npy,x.npy", "which --loss mse is for"),
+    ("train two.koine --data npy:x.npy,y.npy", "has 3 classes, and the output 'linear1' of the model 'two' tells 2 "
+     "apart: its last layer should have 3 outputs"),
+    ("train wide.koine --data digits:test", "a line `flatten` before the last `linear` makes it one for each sample"),
+    ("train large.koine --data digits:test", "large.koine:4:1: conv2d 'conv1.product': x is float32 (batch,1,28,28), "
+     "and its height with padding is 28; expected at least the window's 33"),
+    ("train typing.koine --data digits:test", "typing.koine:4:1: found 'convv'"),
+    ("train tiny.koine --data npy:x.npy,y.npy --device nonsense", "usable here: 0: "),
+    ("train tiny.koine --data npy:x.npy,y.npy --device 99", "usable here: 0: "),
+    ("train tiny.koine --data npy:x.npy,y.npy --save nowhere/a", "'nowhere/a' cannot be written: nowhere: there is no "
+     "such folder"),
+    ("train tiny.koine --data npy:x.npy,y.npy --save .", "'.' is a folder"),
+    ("train tiny.koine --data npy:x.npy,y.npy --log nowhere/a", "'nowhere/a' cannot be written"),
+    ("train tiny.koine --data npy:x.npy,y.npy --init nothing", "'nothing' cannot be read: No such file"),
+    ("train tiny.koine --data npy:x.npy,y.npy --resume nothing", "'nothing' cannot be read: No such file"),
+    ("train tiny.koine --data npy:x.npy,y.npy --patience 2", "set some aside with --validation 0.1"),
+    ("train tiny.koine --data npy:x.npy,y.npy --drop-last --batch 101", "leaves nothing to train on"),
+    ("train tiny.koine --data npy:x.npy,y.npy --memory 1kB", "too large for the device, even with a batch of 1"),
+    ("eval tiny.koine --data npy:x.npy,y.npy", "has no weights to judge"),
+    ("eval nothing.safetensors --data digits", "found 'nothing.safetensors', expected a file"),
+    ("eval junk.safetensors --data npy:x.npy,y.npy", "junk.safetensors"),
+    ("infer tiny.koine --input x.npy --output z.npy", "has no weights to compute with"),
+    ("plan nothing", "found 'nothing', expected a file or one of the models"),
+    ("bench tiny.koine nothing", "found 'nothing', expected a file or one of the models"),
+    ("verify --operators nothing", "no operator or kernel has that name"),
+    ("models nothing", "found 'nothing', expected a file or one of the models"),
+    ("devices --device nonsense", "usable here: 0: "),
+]
+
+
+def failure(line, text, folder):
+    problem(folder)
+    write(folder, "two.koine", TINY.replace("logits = linear 3", "linear 2").replace("linear 16\nrelu\n", "")
+          .replace("model tiny", "model two"))
+    write(folder, "wide.koine", "koine 1\nmodel wide\ninput x 1x28x28\nconv 4 3\nlinear 10\n")
+    write(folder, "large.koine", "koine 1\nmodel large\ninput x 1x28x28\nconv 32 33\nflatten\nlinear 10\n")
+    write(folder, "typing.koine", "koine 1\nmodel typing\ninput x 1x28x28\nconvv 32 3\nflatten\nlinear 10\n")
+    write(folder, "junk.safetensors", "junk" * 100)
+    before = sorted(os.listdir(folder))
+    found = koine(*line.split(), folder=folder).needs(1, err=("koine: ", text))
+    expect(line.startswith("devices") or not found.out, f"expected nothing on the standard output: {found}")
+    expect(sorted(os.listdir(folder)) == before, f"files were left: {sorted(os.listdir(folder))}")
+
+
+for row in FAILURES:
+    add(f"failure: {row[0]}", functools.partial(failure, *row))
+
+
+@case
+def no_device(folder):
+    empty = {"OCL_ICD_VENDORS": os.path.join(folder, "nothing"), "OCL_ICD_FILENAMES": ""}
+    koine("devices", environment=empty).needs(1, err="pocl-opencl-icd")
+    problem(folder)
+    koine("train", "tiny.koine", "--data", "npy:x.npy,y.npy", folder=folder, environment=empty).needs(
+        1, out="", err="no usable OpenCL device")
+
+
+@case
+def device_from_the_environment(folder):
+    koine("devices", environment={"KOINE_DEVICE": "nonsense"}).needs(1, err='from KOINE_DEVICE: no OpenCL device is '
+                                                                     'meant by "nonsense"')
+    koine("devices", "--device", "0", environment={"KOINE_DEVICE": "nonsense"}).needs(0, out="taken, as asked")
+    koine("devices", environment={"KOINE_DEVICE": "0"}).needs(0, out="taken, as asked", err="")
+    koine("devices", environment={"KOINE_DEVICE": ""}).needs(0, out="taken unless told otherwise", err="")
+
+
+@case
+def kernels_from_a_folder(folder):
+    problem(folder)
+    koine("plan", "tiny.koine", "--no-cache", folder=folder, environment={"KOINE_KERNEL_DIR": folder}).needs(
+        1, out="", err=folder)
+
+
+@case
+def an_output_that_cannot_be_written(folder):
+    with open(os.devnull, "rb") as closed:
+        found = koine("models", "lenet", stdout=closed, stderr=-1)
+    found.needs(1, err="the standard output could not be written")
+
+
+@case
+def options_with_an_equals_sign(folder):
+    train(folder, "--steps=1", "--save=other.safetensors", out="saved in other.safetensors")
+
+
+@case
+def words_after_two_dashes(folder):
+    problem(folder)
+    os.rename(os.path.join(folder, "tiny.koine"), os.path.join(folder, "--tiny"))
+    koine("models", "--json", "--", "--tiny", folder=folder).needs(0, out='"name": "tiny"', err="")
+
+
+@case
+def labels_beyond_the_classes_of_a_loss(folder):
+    problem(folder)
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (SAMPLES,), [CLASSES] * SAMPLES)
+    koine("train", "tiny.koine", "--data", "npy:x.npy,y.npy", folder=folder).needs(1, out="", err="has 4 classes")
+
+
+@case
+def a_number_in_the_data_that_is_none(folder):
+    problem(folder)
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (SAMPLES, 6), [float("nan")] + numbers_of(SAMPLES * 6 - 1))
+    koine("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--no-shuffle", folder=folder).needs(
+        1, out="", err="the loss of step 1 is NaN. Nothing was saved. --find-nan")
+    expect("tiny.safetensors" not in os.listdir(folder), "a model was saved")
+
+
+run_cases()
