@@ -43,7 +43,7 @@ static kn_status run_probe(kn_context *context, const probe *task, kn_error *err
         size_t most = kn_kernel_work_group_items(kernel), local = task->local;
         while (local > most && local > 1)
             local /= 2;
-        kn_launch launch = {1, {ITEMS, 1, 1}, {local, 1, 1}};
+        kn_launch launch = {.dimensions = 1, .global = {ITEMS, 1, 1}, .local = {local, 1, 1}};
         status = kn_kernel_launch(context, kernel, &launch, task->name, error);
     }
     if (!status)
@@ -233,7 +233,7 @@ static bool product_right(const float *c) {
 /* The shortest of a few runs after one that is not counted, in seconds. */
 static kn_status time_product(kn_context *context, kn_kernel *kernel, double *seconds, kn_error *error) {
     size_t side = MATRIX / 4, local = kn_kernel_work_group_items(kernel) >= 64 ? 8 : 1;
-    kn_launch launch = {2, {side, side, 1}, {local, local, 1}};
+    kn_launch launch = {.dimensions = 2, .global = {side, side, 1}, .local = {local, local, 1}};
     *seconds = 1e9;
     for (int run = 0; run <= MATRIX_RUNS; run++) {
         double start = kn_clock();

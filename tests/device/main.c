@@ -75,7 +75,7 @@ kn_program *twice_program(kn_context *context) {
 
 void launch_twice(kn_context *context, kn_kernel *kernel, kn_buffer *buffer, size_t count) {
     kn_error error = {0};
-    kn_launch launch = {1, {count, 1, 1}, {1, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {count, 1, 1}, .local = {1, 1, 1}};
     if (kn_kernel_set_buffer(kernel, 0, buffer, &error) ||
         kn_kernel_launch(context, kernel, &launch, "twice", &error))
         fail_msg("%s", error.text);

@@ -36,7 +36,7 @@ static bool compiles(const char *folder, const char *source) {
     assert_int_equal(counts.programs_loaded, compiled ? 0 : 1);
     assert_int_equal(lines.loud, 0);
     cl_int got = 0;
-    kn_launch launch = {1, {1, 1, 1}, {1, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {1, 1, 1}, .local = {1, 1, 1}};
     if (kn_kernel_create(context, program, "k", &kernel, &error) ||
         kn_buffer_create(context, 4, &buffer, &error) || kn_kernel_set_buffer(kernel, 0, buffer, &error) ||
         kn_kernel_launch(context, kernel, &launch, "k", &error) ||

@@ -26,7 +26,7 @@ static kn_status live(const kn_context_params *params, bool *made) {
     if (!status)
         status = kn_queue_write(context, 1, slice, 0, values, sizeof values, true, none, NULL, &error);
     if (!status) {
-        kn_launch launch = {1, {4, 1, 1}, {1, 1, 1}};
+        kn_launch launch = {.dimensions = 1, .global = {4, 1, 1}, .local = {1, 1, 1}};
         status = kn_kernel_set_buffer(kernel, 0, slice, &error);
         if (!status) status = kn_kernel_launch(context, kernel, &launch, "twice", &error);
     }

@@ -17,7 +17,7 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(kn_kernel_create(context, program, "twice", &kernel, &error), KN_OK);
     assert_int_equal(kn_buffer_create(context, 64, &buffer, &error), KN_OK);
 
-    kn_launch launch = {1, {16, 1, 1}, {1, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {16, 1, 1}, .local = {1, 1, 1}};
     assert_int_not_equal(kn_kernel_launch(context, kernel, &launch, "twice", &error),
                          KN_OK); /* no argument set */
     assert_non_null(strstr(error.text, "twice"));
@@ -36,7 +36,7 @@ static void mistakes_are_named(void **state) {
     }
     size_t most = kn_kernel_work_group_items(kernel);
     assert_true(most >= 1);
-    kn_launch large = {1, {2 * most, 1, 1}, {2 * most, 1, 1}};
+    kn_launch large = {.dimensions = 1, .global = {2 * most, 1, 1}, .local = {2 * most, 1, 1}};
     assert_int_equal(kn_kernel_launch(context, kernel, &large, "twice", &error), KN_ERROR_ARGUMENT);
     kn_kernel_destroy(&kernel);
     kn_kernel_destroy(&kernel);
@@ -53,7 +53,7 @@ static void zero_work_launches_nothing(void **state) {
     wrapped_reset();
     wrapped_calls.fail_name = "clEnqueueNDRangeKernel";
     wrapped_calls.fail_code = CL_INVALID_GLOBAL_WORK_SIZE;
-    kn_launch launch = {3, {16, 0, 4}, {4, 1, 1}};
+    kn_launch launch = {.dimensions = 3, .global = {16, 0, 4}, .local = {4, 1, 1}};
     assert_int_equal(kn_kernel_launch(context, kernel, &launch, "twice", &error), KN_OK);
     wrapped_reset();
     kn_kernel_destroy(&kernel);
@@ -72,7 +72,7 @@ static void work_groups_share_local_memory(void **state) {
     assert_int_equal(kn_buffer_create(context, sizeof got, &buffer, &error), KN_OK);
     assert_int_equal(kn_kernel_set_buffer(kernel, 0, buffer, &error), KN_OK);
     assert_int_equal(kn_kernel_set_local(kernel, 1, local * sizeof(cl_int), &error), KN_OK);
-    kn_launch launch = {1, {GROUPS * local, 1, 1}, {local, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {GROUPS * local, 1, 1}, .local = {local, 1, 1}};
     if (kn_kernel_launch(context, kernel, &launch, "grouped", &error)) fail_msg("%s", error.text);
     assert_int_equal(kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, got, GROUPS * local * sizeof(cl_int),
                                    true, none, NULL, &error),
@@ -93,7 +93,7 @@ static void failing_drivers_are_reported(void **state) {
     assert_int_equal(kn_buffer_create(context, 16, &buffer, &error), KN_OK);
     assert_int_equal(kn_kernel_create(context, twice_program(context), "twice", &kernel, &error), KN_OK);
     assert_int_equal(kn_kernel_set_buffer(kernel, 0, buffer, &error), KN_OK);
-    kn_launch launch = {1, {4, 1, 1}, {1, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {4, 1, 1}, .local = {1, 1, 1}};
     kn_event event = {NULL};
     wrapped_reset();
     wrapped_calls.fail_code = CL_OUT_OF_RESOURCES;

@@ -83,7 +83,7 @@ static void includes_are_taken_in_once(void **state) {
     assert_int_equal(kn_kernel_create(context, program, "answer", &kernel, &error), KN_OK);
     assert_int_equal(kn_buffer_create(context, 4, &buffer, &error), KN_OK);
     assert_int_equal(kn_kernel_set_buffer(kernel, 0, buffer, &error), KN_OK);
-    kn_launch launch = {1, {1, 1, 1}, {1, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {1, 1, 1}, .local = {1, 1, 1}};
     kn_event none = {NULL};
     cl_int got = 0;
     assert_int_equal(kn_kernel_launch(context, kernel, &launch, "answer", &error), KN_OK);

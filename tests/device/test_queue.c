@@ -157,7 +157,7 @@ enum { COUNT = 64 };
 static void launch_slow(kn_context *context, kn_kernel *kernel, kn_buffer *x, kn_buffer *y) {
     kn_error error = {0};
     cl_int count = COUNT, rounds = test_cases_wanted() == TEST_ALL ? 400 : 10;
-    kn_launch launch = {1, {1, 1, 1}, {1, 1, 1}};
+    kn_launch launch = {.dimensions = 1, .global = {1, 1, 1}, .local = {1, 1, 1}};
     if (kn_kernel_set_buffer(kernel, 0, x, &error) || kn_kernel_set_buffer(kernel, 1, y, &error) ||
         kn_kernel_set_bytes(kernel, 2, &count, sizeof count, &error) ||
         kn_kernel_set_bytes(kernel, 3, &rounds, sizeof rounds, &error))

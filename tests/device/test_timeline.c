@@ -31,7 +31,7 @@ static void work_is_recorded_in_order(void **state) {
     for (int i = 0; i < 3; i++) {
         char label[32]; /* gone when the timeline is read */
         snprintf(label, sizeof label, "step %d", i % 2);
-        kn_launch launch = {1, {8, 1, 1}, {1, 1, 1}};
+        kn_launch launch = {.dimensions = 1, .global = {8, 1, 1}, .local = {1, 1, 1}};
         assert_int_equal(kn_kernel_launch(context, kernel, &launch, label, &error), KN_OK);
     }
     assert_int_equal(
