@@ -1,11 +1,11 @@
 /* The operator cases: every row of the operator table, on the device at hand, against its reference in double
  * precision, results and gradients, with a pattern around every value in the device's memory.
  *
- *     test-operator-cases [SHARD SHARDS [KERNELS [AMOUNT]]]
+ *     test-operator-cases [SHARD SHARDS [KERNELS]]
  *
  * runs the cases whose position leaves SHARD when divided by SHARDS. KERNELS is which set of them: `probed`,
- * as suits the device, `wide` or `threads`; AMOUNT takes the place of KOINE_TEST_CASES. KOINE_TEST_SEED draws
- * other inputs; a failure names the seed that it had. */
+ * as suits the device, `wide` or `threads`. KOINE_TEST_SEED draws other inputs; a failure names the seed that
+ * it had. */
 #include "device_support.h"
 
 #include <koine/verify.h>
@@ -86,7 +86,6 @@ int main(int argc, char **argv) {
         shards = atoi(argv[2]);
     }
     if (argc >= 4) kind = !strcmp(argv[3], "wide") ? 1 : !strcmp(argv[3], "threads") ? 2 : 0;
-    if (argc >= 5) setenv("KOINE_TEST_CASES", argv[4], 1);
     const char *given = getenv("KOINE_TEST_SEED");
     if (given && *given) seed = strtoull(given, NULL, 0);
     if (shards < 1 || shard < 0 || shard >= shards || !seed) {
