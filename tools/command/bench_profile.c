@@ -14,16 +14,16 @@ typedef struct profile_row {
     size_t launches;
 } profile_row;
 
-typedef struct profile {
+typedef struct bench_profile {
     profile_row *rows;
     size_t count;
-} profile;
+} bench_profile;
 
 static bool same_text(const char *left, const char *right) {
     return left == right || (left && right && !strcmp(left, right));
 }
 
-static void add_entry(profile *profile, const kn_timeline_entry *entry, bool by_node) {
+static void add_entry(bench_profile *profile, const kn_timeline_entry *entry, bool by_node) {
     const char *label = by_node || !*entry->kernel ? entry->label : NULL;
     profile_row *row = profile->rows;
     const profile_row *end = profile->rows + profile->count;
@@ -49,7 +49,7 @@ static int slower(const void *left, const void *right) {
 
 /* A step on a busy machine takes longer now and then; what its parts took at their best adds up to what it
  * could take. */
-static void add_best(profile *kernels, const profile *nodes, int runs) {
+static void add_best(bench_profile *kernels, const bench_profile *nodes, int runs) {
     for (size_t k = 0; k < kernels->count; k++) {
         profile_row *kernel = &kernels->rows[k];
         kernel->best = 0;
@@ -64,7 +64,7 @@ static void add_best(profile *kernels, const profile *nodes, int runs) {
         nodes->rows[n].best *= (double)nodes->rows[n].launches / runs;
 }
 
-static void print_rows(profile *profile, const char *title, int runs, double busy, size_t most) {
+static void print_rows(bench_profile *profile, const char *title, int runs, double busy, size_t most) {
     qsort(profile->rows, profile->count, sizeof *profile->rows, slower);
     printf("\n%9s %6s %9s %9s %9s %7s  %s\n", "ms", "share", "best ms", "GFLOP/s", "GB/s", "times", title);
     for (size_t i = 0; i < profile->count && i < most; i++) {
@@ -90,8 +90,8 @@ bool bench_profile_print(kn_context *context, int runs, double seconds) {
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
     if (!entries) return command_fail("the device keeps no times, so there is no profile") == EXIT_DONE;
-    profile kernels = {.rows = calloc(count + 1, sizeof *kernels.rows)};
-    profile nodes = {.rows = calloc(count + 1, sizeof *nodes.rows)};
+    bench_profile kernels = {.rows = calloc(count + 1, sizeof *kernels.rows)};
+    bench_profile nodes = {.rows = calloc(count + 1, sizeof *nodes.rows)};
     if (!kernels.rows || !nodes.rows) {
         free(kernels.rows);
         free(nodes.rows);
