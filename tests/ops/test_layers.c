@@ -350,7 +350,7 @@ static void what_targets_take(void **state) {
     assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
     assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_padded");
     kn_conv_params depthwise = {.size = sizeof depthwise, .groups = 16, .no_bias = true};
-    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_blocked");
+    assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_wide");
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &many), "depthwise");
     depthwise.groups = 8;
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "implicit");

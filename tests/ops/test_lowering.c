@@ -79,8 +79,9 @@ static bool suits(const kn_variant *variant, const kn_target *target, const kn_n
     return !variant->accepts || variant->accepts(target, node);
 }
 
-static bool all_empty(const kn_node *node) {
-    for (int i = 0; i < node->output_count; i++)
+/* The first `count` outputs hold nothing. */
+static bool empty(const kn_node *node, int count) {
+    for (int i = 0; i < count; i++)
         if (host_elements(node->outputs[i])) return false;
     return true;
 }
@@ -114,7 +115,9 @@ static void cases_lower(void **state) {
                     if (!suits(&row->variants[v], targets[t], node)) continue;
                     lowered on;
                     lower(&on, node, &row->variants[v], targets[t]);
-                    if (all_empty(node) != (on.emitter.step_count == 0))
+                    /* Hidden outputs beside empty results need not be written. */
+                    bool nothing = empty(node, node->output_count), unseen = empty(node, node->output_count - row->hidden);
+                    if (on.emitter.step_count ? nothing : !unseen)
                         fail_msg("%s case %d, %s: %d steps", row->name, j, row->variants[v].name,
                                  on.emitter.step_count);
                     for (int s = 0; s < on.emitter.step_count; s++)
