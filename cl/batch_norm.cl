@@ -61,10 +61,12 @@
 #define KN_LANES(type) type
 #define KN_LOAD(at, from) (from)[at]
 #define KN_STORE(value, at, to) (to)[at] = (value)
+#define KN_RESULT(v, outer, middle, inner) KN_EPILOGUE(v, outer, middle, inner)
 #else
 #define KN_LANES(type) KN_JOIN(type, KN_BLOCK)
 #define KN_LOAD(at, from) KN_JOIN(vload, KN_BLOCK)(at, from)
 #define KN_STORE(value, at, to) KN_JOIN(vstore, KN_BLOCK)(value, at, to)
+#define KN_RESULT(v, outer, middle, inner) KN_EPILOGUE_VECTOR(v, outer, middle, inner)
 #endif
 #define KN_TO(type, value) KN_JOIN(convert_, KN_LANES(type))(value)
 typedef KN_LANES(KN_A) lanes;
@@ -174,24 +176,34 @@ kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global cons
         total > 0 ? old_variance + momentum * (squares / max(total - 1, 1) - old_variance) : old_variance;
 }
 
+/* The elements of a share, run by run: those of [i, run_end) lie in one channel, or block of them. */
+#define KN_EACH_RUN(i)                                                                                       \
+    const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, count);                       \
+    for (KN_INDEX i = start, run_end; i < stop; i = run_end)
+#define KN_RUN_OF(i, size)                                                                                   \
+    const int block = i / inner % blocks;                                                                    \
+    run_end = min(stop, (i / size + 1) * size);
+
 kernel void kn_batch_norm_apply(global const KN_T *restrict x, global const KN_T *restrict weight,
                                 global const KN_T *restrict bias, global const KN_T *restrict mean,
                                 global const KN_T *restrict inverse, global KN_T *restrict y, int blocks,
                                 int inner, KN_INDEX count, KN_INDEX share, KN_INDEX middle_size,
                                 KN_INDEX inner_size KN_EPILOGUE_PARAMETERS) {
-    const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, count);
-    for (KN_INDEX i = start; i < stop; i++) {
-        const int block = i / inner % blocks;
+    const KN_INDEX size = min((KN_INDEX)inner, inner_size);
+    KN_EACH_RUN(first) {
+        KN_RUN_OF(first, size)
         const lanes scale = KN_READ(block, weight) * KN_READ(block, inverse);
-        const lanes value = (KN_READ(i, x) - KN_READ(block, mean)) * scale + KN_READ(block, bias);
+        const lanes center = KN_READ(block, mean), shift = KN_READ(block, bias);
 #if KN_BLOCK == 1
-        const KN_INDEX at = i % inner_size, middle = i / inner_size % middle_size,
-                       outer = i / inner_size / middle_size;
-        y[i] = KN_TO(KN_T, KN_EPILOGUE(value, outer, middle, at));
+        const KN_INDEX inside = first % inner_size, middle = first / inner_size % middle_size,
+                       outer = first / inner_size / middle_size;
 #else
-        const KN_INDEX at = i % inner, middle = block * KN_BLOCK, outer = i / inner / blocks;
-        KN_STORE(KN_TO(KN_T, KN_EPILOGUE_VECTOR(value, outer, middle, at)), i, y);
+        const KN_INDEX inside = first % inner, middle = block * KN_BLOCK, outer = first / inner / blocks;
 #endif
+        for (KN_INDEX i = first; i < run_end; i++) {
+            const lanes value = (KN_READ(i, x) - center) * scale + shift;
+            KN_STORE(KN_TO(KN_T, KN_RESULT(value, outer, middle, inside + i - first)), i, y);
+        }
     }
 }
 
@@ -256,11 +268,15 @@ kernel void kn_batch_norm_data(global const KN_T *restrict x, global const KN_T 
                                global const KN_T *restrict inverse, global const KN_T *restrict dweight,
                                global const KN_T *restrict dbias, global KN_T *restrict dx, int blocks,
                                int inner, KN_INDEX count, KN_INDEX share, int total) {
-    const KN_INDEX start = get_global_id(0) * share, stop = min(start + share, count);
-    for (KN_INDEX i = start; i < stop; i++) {
-        const int block = i / inner % blocks;
-        const lanes scale = KN_READ(block, inverse), normal = (KN_READ(i, x) - KN_READ(block, mean)) * scale;
-        const lanes shared = (KN_READ(block, dbias) + normal * KN_READ(block, dweight)) / (KN_A)total;
-        KN_STORE(KN_TO(KN_T, KN_READ(block, weight) * scale * (KN_READ(i, dy) - shared)), i, dx);
+    KN_EACH_RUN(first) {
+        KN_RUN_OF(first, inner)
+        const lanes center = KN_READ(block, mean), scale = KN_READ(block, inverse);
+        const lanes slope = KN_READ(block, weight) * scale;
+        const lanes sum = KN_READ(block, dbias) / (KN_A)total,
+                    product = KN_READ(block, dweight) / (KN_A)total;
+        for (KN_INDEX i = first; i < run_end; i++) {
+            const lanes normal = (KN_READ(i, x) - center) * scale;
+            KN_STORE(KN_TO(KN_T, slope * (KN_READ(i, dy) - (sum + normal * product))), i, dx);
+        }
     }
 }

@@ -162,7 +162,7 @@ static kn_status lower(kn_lowering *lowering) {
     kn_dtype type = node->outputs[0]->shape.dtype;
     pool_form form = describe(node);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    int64_t lanes = node->inputs[0]->layout == KN_LAYOUT_BLOCKED ? target->vector_width : 1;
+    int64_t lanes = node->outputs[0]->layout == KN_LAYOUT_BLOCKED ? target->vector_width : 1;
     int64_t total = kn_elements_of(lowering->result) / lanes, share = 1;
     if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = kn_step_begin(lowering, "pool.cl",

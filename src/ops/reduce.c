@@ -114,49 +114,28 @@ static kn_status lower_tree(kn_lowering *lowering) {
     return lower_reduce(lowering, false);
 }
 
-/* Whether an image comes blocked from what made it, over pointwise nodes and kernels that keep the layout. */
-static bool comes_blocked(const kn_target *target, const kn_value *image) {
-    const kn_shape *shape = &image->shape;
-    for (int depth = 0; image && image->producer && depth < 64; depth++) {
-        const kn_node *node = image->producer;
-        const kn_value *next = NULL;
-        bool keeps = node->operator->class == KN_CLASS_POINTWISE;
-        for (int i = 0; i < node->operator->variant_count; i++) {
-            const kn_variant *variant = &node->operator->variants[i];
-            if (variant->accepts && !variant->accepts(target, node)) continue;
-            if (variant->outputs[image->output_index % 4] == KN_LAYOUT_BLOCKED) return true;
-            keeps = variant->any;
-            break;
-        }
-        for (int i = 0; keeps && i < node->input_count && !next; i++)
-            if (node->inputs[i] && node->inputs[i]->shape.rank == 4 &&
-                node->inputs[i]->shape.dims[1] == shape->dims[1])
-                next = node->inputs[i];
-        image = next;
-    }
-    return false;
-}
-
-/* Images of whole blocks (N,C,H,W), over pixels, or pixels and images. */
-static bool accepts_blocked(const kn_target *target, const kn_node *node) {
+/* Images (N,C,H,W), over pixels, or pixels and images: they may come in blocks of channels. */
+static bool accepts_images(const kn_target *target, const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
     bool reduced[KN_MAX_RANK];
     if (!target->wide_vector || target->vector_width < 4 || x->rank != 4 || x->dtype != KN_FLOAT32)
         return false;
     mark_axes(kn_attribute_of(node, "axes"), x->rank, reduced);
-    return x->dims[1] % target->vector_width == 0 && !reduced[1] && reduced[2] && reduced[3] &&
-           comes_blocked(target, node->inputs[0]);
+    return x->dims[1] % target->vector_width == 0 && !reduced[1] && reduced[2] && reduced[3];
 }
 
-/* x is (N,C/width,H*W,width) as it lies in memory; the result's channels are in their plain order then. */
-static kn_status lower_blocked(kn_lowering *lowering) {
-    const kn_shape *x = &lowering->node->inputs[0]->shape;
-    int64_t width = lowering->target->vector_width;
+/* Blocked, x is (N,C/width,H*W,width) as it lies in memory; the result's channels are in their plain order
+ * then. */
+static kn_status lower_images(kn_lowering *lowering) {
+    const kn_value *x = lowering->node->inputs[0];
     kn_reduction reduction = describe(lowering->node);
-    reduction.dims[1] = x->dims[1] / width;
-    reduction.dims[2] = x->dims[2] * x->dims[3];
-    reduction.dims[3] = width;
-    reduction.reduced[3] = false;
+    if (x->layout == KN_LAYOUT_BLOCKED) {
+        int64_t width = lowering->target->vector_width;
+        reduction.dims[1] = x->shape.dims[1] / width;
+        reduction.dims[2] = x->shape.dims[2] * x->shape.dims[3];
+        reduction.dims[3] = width;
+        reduction.reduced[3] = false;
+    }
     return kn_emit_reduction(lowering, &reduction, true);
 }
 
@@ -234,18 +213,18 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"3,2,2,3,2,3,2,2"}, .attributes = "axes=0,2,4,6"},                                  \
              {.inputs = {"2,9001"}, .attributes = "axes=1"},                                                 \
              {.inputs = {"20011,3"}, .attributes = "axes=0"}, {.inputs = {"70001"}},                         \
+             {.inputs = {"2,16,5,7"}, .attributes = "axes=0,2,3", .smallest = true},                         \
+             {.inputs = {"3,48,9,3"}, .attributes = "axes=2,3 keep=true"},                                   \
              {.inputs = {"1,1,7"}, .attributes = "axes=0,1"}, {.inputs = {"0,5"}, .attributes = "axes=1"},   \
              __VA_ARGS__)
 #define REDUCTION(row, words, ...)                                                                           \
-    KN_OPERATOR(row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1,                     \
-                .shape = reduce_shape, .reference = reduce_reference, .cost = reduce_cost,                   \
-                KN_VARIANTS({.name = "blocked",                                                              \
-                             .accepts = accepts_blocked,                                                     \
-                             .lower = lower_blocked,                                                         \
-                             .inputs = {KN_LAYOUT_BLOCKED}},                                                 \
-                            {.name = "wide", .accepts = kn_on_wide_vector, .lower = lower_wide},             \
-                            {.name = "tree", .lower = lower_tree}),                                          \
-                __VA_ARGS__)
+    KN_OPERATOR(                                                                                             \
+        row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1, .shape = reduce_shape,      \
+        .reference = reduce_reference, .cost = reduce_cost,                                                  \
+        KN_VARIANTS({.name = "images", .accepts = accepts_images, .lower = lower_images, .any = true},       \
+                    {.name = "wide", .accepts = kn_on_wide_vector, .lower = lower_wide},                     \
+                    {.name = "tree", .lower = lower_tree}),                                                  \
+        __VA_ARGS__)
 
 REDUCTION(
     sum, "sum over axes", .gradient = sum_gradient,

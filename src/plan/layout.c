@@ -1,6 +1,9 @@
 /* The layout pass: how each value lies in memory. Variants say what they read and write; pointwise
  * groups follow what they read, and read the other layout through its strides; a conversion is inserted
- * where a variant needs a layout that the value does not have, once per value. */
+ * where a variant needs a layout that the value does not have, once per value. "images=blocked" among the
+ * forced variants makes those that take any layout block what they can, for tests. */
+#include <string.h>
+
 #include "plan/plan_private.h"
 
 typedef struct layout_pass {
@@ -9,12 +12,18 @@ typedef struct layout_pass {
     int count, capacity;
     kn_value **converted; /* by value id: its copy in the other layout */
     size_t converted_count;
+    bool prefers_blocked;
 } layout_pass;
 
 /* x is (N,C,H,W) with C a multiple of the vector width: the only values that may be blocked. */
 static bool can_block(const kn_making *making, const kn_shape *shape) {
     int width = making->target.vector_width;
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
+}
+
+/* Only numbers of four bytes are converted. */
+static bool can_convert(const kn_value *value) {
+    return kn_dtype_bytes(value->shape.dtype) == 4;
 }
 
 static kn_status push(layout_pass *layouting, kn_group *group) {
@@ -60,7 +69,7 @@ static kn_status need(layout_pass *layouting, kn_node *node, int position, kn_la
         kn_status status = need(layouting, value->producer, 0, KN_LAYOUT_PLAIN);
         if (status != KN_OK || layout == KN_LAYOUT_PLAIN) return status;
     }
-    if (value->layout == layout) return KN_OK;
+    if (value->layout == layout || kn_lies_alike(value)) return KN_OK;
     kn_value *copy = NULL;
     kn_status status = convert(layouting, value, &copy);
     if (status != KN_OK) return status;
@@ -91,6 +100,19 @@ static kn_status settle_epilogue(layout_pass *layouting, kn_group *group, kn_lay
     return KN_OK;
 }
 
+/* The layout of all rank-4 values of a node that takes any: blocked as soon as one of its inputs is. */
+static kn_layout common_layout(const layout_pass *layouting, const kn_node *node) {
+    bool blocked = layouting->prefers_blocked;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_value *value = node->inputs[i];
+        if (!value || value->shape.rank != 4) continue;
+        if (!can_block(layouting->making, &value->shape)) return KN_LAYOUT_PLAIN;
+        if (!can_convert(value) && value->layout == KN_LAYOUT_PLAIN) return KN_LAYOUT_PLAIN;
+        blocked = blocked || value->layout == KN_LAYOUT_BLOCKED;
+    }
+    return blocked ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
+}
+
 static kn_status settle_anchor(layout_pass *layouting, kn_group *group) {
     kn_node *node = group->anchor;
     const kn_variant *variant = group->variant;
@@ -100,16 +122,7 @@ static kn_status settle_anchor(layout_pass *layouting, kn_group *group) {
             status = need(layouting, node, i, KN_LAYOUT_PLAIN);
         return status;
     }
-    kn_layout common = KN_LAYOUT_PLAIN;
-    if (variant->any) {
-        bool possible = true;
-        for (int i = 0; i < node->input_count; i++)
-            if (node->inputs[i] && node->inputs[i]->shape.rank == 4) {
-                possible = possible && can_block(layouting->making, &node->inputs[i]->shape);
-                if (node->inputs[i]->layout == KN_LAYOUT_BLOCKED) common = KN_LAYOUT_BLOCKED;
-            }
-        if (!possible) common = KN_LAYOUT_PLAIN;
-    }
+    kn_layout common = variant->any ? common_layout(layouting, node) : KN_LAYOUT_PLAIN;
     for (int i = 0; i < node->input_count; i++) {
         kn_layout layout = i < (int)KN_COUNT_OF(variant->inputs) ? variant->inputs[i] : KN_LAYOUT_PLAIN;
         if (variant->any && node->inputs[i] && node->inputs[i]->shape.rank == 4) layout = common;
@@ -154,6 +167,7 @@ kn_status kn_pass_layout(kn_making *making) {
     layouting.converted =
         kn_arena_take(making->arena, layouting.converted_count + 1, sizeof *layouting.converted);
     if (!layouting.converted) return kn_fail_memory(making->error, layouting.converted_count * 8);
+    layouting.prefers_blocked = making->variants && strstr(making->variants, "images=blocked");
     kn_status status = KN_OK;
     for (int i = 0; i < making->group_count && status == KN_OK; i++) {
         kn_group *group = making->groups[i];

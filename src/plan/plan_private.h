@@ -132,6 +132,9 @@ const char *kn_pointwise_type(kn_dtype dtype);
 int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space, kn_layout space_layout,
                      int64_t sizes[KN_MAX_RANK + 1], int64_t strides[KN_MAX_RANK + 1]);
 
+/* Images of one pixel lie alike in both layouts. */
+bool kn_lies_alike(const kn_value *value);
+
 /* ---- memory (liveness.c, place.c) ------------------------------------------------------------------ */
 
 /* Where values begin and end, by the positions of groups; lets states be updated in place. */

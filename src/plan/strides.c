@@ -20,12 +20,16 @@ static void blocked_strides(const kn_shape *shape, int width, int64_t strides[KN
     *within = 1;
 }
 
+bool kn_lies_alike(const kn_value *value) {
+    return value->shape.rank == 4 && value->shape.dims[2] == 1 && value->shape.dims[3] == 1;
+}
+
 int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space,
                      kn_layout space_layout, int64_t sizes[KN_MAX_RANK + 1],
                      int64_t strides[KN_MAX_RANK + 1]) {
     int rank = space->rank, missing = rank - value->shape.rank, width = target->vector_width;
     int64_t own[KN_MAX_RANK] = {0}, within = 0;
-    bool blocked = value->layout == KN_LAYOUT_BLOCKED;
+    bool blocked = value->layout == KN_LAYOUT_BLOCKED && !kn_lies_alike(value);
     if (blocked)
         blocked_strides(&value->shape, width, own, &within);
     else

@@ -71,15 +71,17 @@ typedef struct verify_run {
     kn_error error; /* the first failure */
 } verify_run;
 
-static void verify_variant(verify_run *verifying, const kn_operator *row, int sample, const char *variant) {
+static void verify_variant(verify_run *verifying, const kn_operator *row, int sample, const char *variant,
+                           bool blocked) {
     kn_error error = {.status = KN_OK};
     kn_verify_result result = {.message = ""};
     char name[128];
     double start = kn_clock();
-    snprintf(name, sizeof name, "%s#%d%s%s", row->name, sample, variant ? " " : "", variant ? variant : "");
+    snprintf(name, sizeof name, "%s#%d%s%s%s", row->name, sample, variant ? " " : "", variant ? variant : "",
+             blocked ? " in blocks" : "");
     result.name = name;
-    result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, verifying->seed,
-                                 &result.error, &error);
+    result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, blocked,
+                                 verifying->seed, &result.error, &error);
     result.seconds = kn_clock() - start;
     if (result.status == KN_OK)
         verifying->passed++;
@@ -96,15 +98,18 @@ static void verify_variant(verify_run *verifying, const kn_operator *row, int sa
 /* All variants of a case that the device takes; nodes without kernels of their own have one way. */
 static void verify_case(verify_run *verifying, const kn_operator *row, int sample) {
     if (row->class != KN_CLASS_KERNEL) {
-        if (listed(verifying->params->variants, "pointwise")) verify_variant(verifying, row, sample, NULL);
+        if (listed(verifying->params->variants, "pointwise"))
+            verify_variant(verifying, row, sample, NULL, false);
         return;
     }
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         if (!listed(verifying->params->variants, variant->name)) continue;
-        if (!kn_trial_accepts(verifying->context, row, &row->cases[sample], variant)) continue;
+        if (!kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, false)) continue;
         if (variant->doubtful && !kn_variant_believed(verifying->context, row, variant)) continue;
-        verify_variant(verifying, row, sample, variant->name);
+        verify_variant(verifying, row, sample, variant->name, false);
+        if (kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, true))
+            verify_variant(verifying, row, sample, variant->name, true);
     }
 }
 
@@ -165,10 +170,10 @@ bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_v
         for (int i = 0; i < row->case_count && status == KN_ERROR_NOT_FOUND; i++) {
             double ratio;
             if (row->cases[i].smallest == (pass == 1) ||
-                !kn_trial_accepts(context, row, &row->cases[i], variant))
+                !kn_trial_accepts(context, row, &row->cases[i], variant, false))
                 continue;
             kn_error_clear(&error);
-            status = kn_trial_run(context, row, &row->cases[i], variant->name, 1, &ratio, &error);
+            status = kn_trial_run(context, row, &row->cases[i], variant->name, false, 1, &ratio, &error);
         }
     /* What says nothing about the kernel is not remembered. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE)

@@ -18,7 +18,7 @@ typedef struct kn_trial {
     double *values[KN_TRIAL_INPUTS]; /* what is fed, exact in the input's type */
     void *bytes[KN_TRIAL_INPUTS];    /* the same in the input's type */
     size_t byte_counts[KN_TRIAL_INPUTS];
-    int output_count;                /* visible results: result0, result1, … */
+    int output_count; /* visible results: result0, result1, … */
     kn_value *outputs[KN_MAX_OUTPUTS];
     kn_graph *bound; /* the same graph bound, for the reference */
     kn_value *bound_outputs[KN_MAX_OUTPUTS];
@@ -41,10 +41,12 @@ double kn_trial_number(const kn_trial *trial, const char *name, int64_t index);
 kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *slope, kn_error *error);
 
 /* Computes a case on the device, forward and gradients, and compares. `variant` is forced for the row, and
- * preferred for every other; NULL leaves the choice. *ratio is the largest error over its tolerance. */
-kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample, const char *variant,
-                       uint64_t seed, double *ratio, kn_error *error);
-/* Whether the device can take a variant for a case. */
-bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample, const kn_variant *variant);
+ * preferred for every other; NULL leaves the choice. blocked: variants that take any layout get images in
+ * blocks. *ratio is the largest error over its tolerance. */
+kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
+                       const char *variant, bool blocked, uint64_t seed, double *ratio, kn_error *error);
+/* Whether the device can take a variant for a case; and, where it takes any layout, for images in blocks. */
+bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample,
+                      const kn_variant *variant, bool blocked);
 
 #endif

@@ -208,10 +208,12 @@ static kn_status check_results(device_run *run, kn_session *session) {
     return status;
 }
 
-static kn_status run_trial(device_run *run, const char *variant) {
+static kn_status run_trial(device_run *run, const char *variant, bool blocked) {
     kn_trial *trial = run->trial;
     char variants[160] = "";
-    if (variant) snprintf(variants, sizeof variants, "%s=%s,*=%s", trial->row->name, variant, variant);
+    if (variant)
+        snprintf(variants, sizeof variants, "%s=%s,*=%s%s", trial->row->name, variant, variant,
+                 blocked ? ",images=blocked" : "");
     bool gradients = false;
     for (int i = 0; i < trial->input_count; i++)
         gradients = gradients || kn_trial_differentiates(trial, i);
@@ -238,19 +240,33 @@ static kn_status run_trial(device_run *run, const char *variant) {
 }
 
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
-                       const char *variant, uint64_t seed, double *ratio, kn_error *error) {
+                       const char *variant, bool blocked, uint64_t seed, double *ratio, kn_error *error) {
     kn_trial trial;
     device_run run = {.trial = &trial, .context = context, .error = error};
     kn_status status = kn_trial_make(&trial, kn_context_host(context), row, sample, seed, error);
-    if (status == KN_OK) status = run_trial(&run, variant);
+    if (status == KN_OK) status = run_trial(&run, variant, blocked);
     *ratio = run.ratio;
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);
     return status;
 }
 
+/* Whether all images of a node fill blocks, and can be put into them. */
+static bool comes_in_blocks(const kn_target *target, const kn_node *node) {
+    bool any = false;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_shape *shape = node->inputs[i] ? &node->inputs[i]->shape : NULL;
+        if (!shape || shape->rank != 4) continue;
+        if (!target->wide_vector || target->vector_width < 4 || shape->dims[1] < 1 ||
+            shape->dims[1] % target->vector_width || kn_dtype_bytes(shape->dtype) != 4)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample,
-                      const kn_variant *variant) {
+                      const kn_variant *variant, bool blocked) {
     kn_trial trial;
     kn_target target;
     bool accepts = false;
@@ -258,7 +274,9 @@ bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case
     if (kn_trial_make(&trial, kn_context_host(context), row, sample, 1, NULL) == KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
-            if (node->operator== row) accepts = !variant->accepts || variant->accepts(&target, node);
+            if (node->operator!= row) continue;
+            accepts = !variant->accepts || variant->accepts(&target, node);
+            if (blocked) accepts = accepts && variant->any && comes_in_blocks(&target, node);
         }
     kn_trial_finish(&trial);
     return accepts;
