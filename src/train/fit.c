@@ -230,12 +230,15 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
 
 kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_params *params,
                  kn_fit_result *result) {
-    kn_fit_params defaults;
-    kn_fit_params_init(&defaults);
+    /* Fields that a program built against an older header does not have keep their defaults. */
+    kn_fit_params own;
+    kn_fit_params_init(&own);
+    if (params) memcpy(&own, params, params->size < sizeof own ? params->size : sizeof own);
+    own.size = sizeof own;
     kn_fit_result unwanted;
     if (!result) result = &unwanted;
     fit_run fitting = {.trainer = trainer,
-                       .params = params ? params : &defaults,
+                       .params = &own,
                        .result = result,
                        .start = kn_clock(),
                        .best = INFINITY};
