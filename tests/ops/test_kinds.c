@@ -1,0 +1,317 @@
+/* The kernels that this device would not get: other widths of vectors, many threads, 64-bit indices, small
+ * blocks of memory. And kernels that compute wrongly here: they are refused, counted, said once, remembered,
+ * and replaced. They are the library's, in a folder of the test's, with one line changed. */
+#include "device_support.h"
+
+#include <koine/koine.h>
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WIDE = 1, MANY = 2 };
+
+/* ---- forced kernels ---------------------------------------------------------------------------- */
+
+typedef struct forced {
+    const char *name;
+    int kind, width;
+    bool wide_indices, small_blocks;
+    const char *operators, *variants;
+} forced;
+
+/* One of each family whose kernels differ by it. */
+static const char wide_kernels[] = "wide,wide_first,wide_padded,depthwise_wide,pointwise,window";
+static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
+
+static const forced forcings[] = {
+    {"vectors of 4", WIDE, 4, .operators = vectors, .variants = wide_kernels},
+    {"vectors of 8", WIDE, 8, .operators = vectors, .variants = wide_kernels},
+    {"vectors of 16", WIDE, 16, .operators = vectors, .variants = wide_kernels},
+    {"64-bit indices of vectors", WIDE, .wide_indices = true, .operators = "mul,sum,matmul,softmax,pad",
+     .variants = wide_kernels},
+    {"64-bit indices of many threads", MANY, .wide_indices = true, .operators = "mul,sum,matmul,conv2d"},
+    {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg"},
+};
+
+typedef struct outcome {
+    int right;
+    char failures[2000];
+} outcome;
+
+static void take_result(void *user, const kn_verify_result *result) {
+    outcome *seen = user;
+    if (result->status == KN_OK) {
+        seen->right++;
+        return;
+    }
+    size_t used = strlen(seen->failures);
+    snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s", result->name, result->message);
+}
+
+/* Whether the table of all cases has run with these kernels anyway. */
+static bool is_usual(const forced *forcing) {
+    kn_context *context = device_open(NULL);
+    const kn_capabilities *device = kn_context_capabilities(context);
+    bool usual = forcing->width && device->wide_vector && device->vector_width == forcing->width;
+    device_close(&context);
+    return usual;
+}
+
+static void forced_kernels_are_right(void **state) {
+    const forced *forcing = *state;
+    if (is_usual(forcing)) skip();
+    /* A simulator takes its time. */
+    if (test_cases_wanted() == TEST_SMALLEST && forcing->width > 4) skip();
+    kn_context_params params = device_params();
+    params.kind = forcing->kind;
+    params.vector_width = forcing->width;
+    params.wide_indices = forcing->wide_indices;
+    if (forcing->small_blocks) params.largest_block_bytes = 16 << 20;
+    kn_context *context = device_open(&params);
+    const kn_capabilities *device = kn_context_capabilities(context);
+    if (forcing->kind) assert_int_equal(device->wide_vector, forcing->kind == WIDE);
+    if (forcing->width) assert_int_equal(device->vector_width, forcing->width);
+    if (forcing->small_blocks) assert_true(device->largest_block_bytes <= 16 << 20);
+    outcome seen = {.right = 0};
+    kn_verify_params verify;
+    kn_verify_params_init(&verify);
+    verify.operators = forcing->operators;
+    verify.variants = forcing->variants;
+    verify.thoroughness = 2;
+    verify.user = &seen;
+    verify.report = take_result;
+    kn_status status = kn_verify(context, &verify, NULL, NULL);
+    if (status != KN_OK || seen.failures[0]) fail_msg("%s%s", kn_status_name(status), seen.failures);
+    /* At least one kernel of each operator. */
+    int operators = 1;
+    for (const char *letter = forcing->operators; *letter; letter++)
+        operators += *letter == ',';
+    assert_true(seen.right >= operators);
+    device_close(&context);
+}
+
+/* Values of 12 MiB find room in blocks of 16 MiB; one of 20 MiB is named. */
+static void values_are_spread_over_small_blocks(void **state) {
+    (void)state;
+    kn_context_params params = device_params();
+    params.largest_block_bytes = 16 << 20;
+    kn_context *context = device_open(&params);
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "n");
+    kn_value *results[2] = {kn_name(kn_neg(x), "minus"), kn_name(kn_add(x, x), "twice")};
+    kn_session *session = kn_session_create(context, results, 2, NULL);
+    kn_graph_destroy(&graph);
+    size_t count = 3 << 20;
+    float *given = calloc(count, sizeof *given), *minus = calloc(count, sizeof *minus),
+          *twice = calloc(count, sizeof *twice);
+    assert_true(given && minus && twice);
+    for (size_t i = 0; i < count; i++)
+        given[i] = (float)i;
+    kn_feed feed = {"x", given, count * sizeof *given};
+    kn_fetch fetches[2] = {{"minus", minus, count * sizeof *minus}, {"twice", twice, count * sizeof *twice}};
+    if (kn_session_run(session, &feed, 1, fetches, 2) != KN_OK) fail_msg("%s", kn_session_error(session));
+    kn_plan_info info = {.size = sizeof info};
+    assert_int_equal(kn_session_plan(session, &info), KN_OK);
+    assert_true(info.peak_bytes > 16 << 20);
+    for (size_t i = 0; i < count; i++)
+        if (minus[i] != -given[i] || twice[i] != given[i] + given[i]) fail_msg("element %zu is wrong", i);
+    assert_int_equal(kn_session_bind(session, "n", 5 << 20), KN_OK);
+    assert_int_not_equal(kn_session_compile(session, NULL, 0), KN_OK);
+    if (!strstr(kn_session_error(session), "'x'") && !strstr(kn_session_error(session), "'minus'") &&
+        !strstr(kn_session_error(session), "'twice'"))
+        fail_msg("which value is it? %s", kn_session_error(session));
+    free(given);
+    free(minus);
+    free(twice);
+    kn_session_destroy(&session);
+    device_close(&context);
+}
+
+/* ---- wrong kernels --------------------------------------------------------------------------------- */
+
+/* FOLDER/NAME for all below `source`, as links; folders are folders. */
+static void link_kernels(const char *source, const char *folder) {
+    DIR *listing = opendir(source);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        char from[4096], to[4096];
+        struct stat about;
+        if (entry->d_name[0] == '.') continue;
+        test_path(from, sizeof from, source, entry->d_name);
+        test_path(to, sizeof to, folder, entry->d_name);
+        assert_int_equal(stat(from, &about), 0);
+        if (S_ISDIR(about.st_mode)) {
+            assert_int_equal(mkdir(to, 0700), 0);
+            link_kernels(from, to);
+        } else
+            assert_int_equal(symlink(from, to), 0);
+    }
+    closedir(listing);
+}
+
+/* In place of the link, the file with one line changed. */
+static void change_kernel(const char *folder, const char *name, const char *from, const char *to) {
+    static char text[1 << 16];
+    char path[4096];
+    test_path(path, sizeof path, folder, name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    assert_true(length > 0 && length < sizeof text - 1);
+    text[length] = 0;
+    char *place = strstr(text, from);
+    if (!place) fail_msg("%s has no '%s' any more", name, from);
+    assert_int_equal(unlink(path), 0);
+    assert_non_null(file = fopen(path, "wb"));
+    fprintf(file, "%.*s%s%s", (int)(place - text), text, to, place + strlen(from));
+    assert_int_equal(fclose(file), 0);
+}
+
+typedef struct remembered {
+    int lines;
+    char text[4000];
+} remembered;
+
+static void remember(void *user, kn_log_level level, const char *message) {
+    remembered *log = user;
+    if (level != KN_LOG_WARNING) return;
+    size_t used = strlen(log->text);
+    log->lines++;
+    snprintf(log->text + used, sizeof log->text - used, "%s\n", message);
+}
+
+/* y = a b with a (3,5), b (5,7), twice in one graph: what uses a kernel twice is told of it once. */
+static kn_session *product_session(kn_context *context) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *a = kn_input(graph, "a", KN_FLOAT32, "3,5"), *b = kn_input(graph, "b", KN_FLOAT32, "5,7");
+    kn_value *results[2] = {kn_name(kn_matmul(a, b, false, false), "y"),
+                            kn_name(kn_matmul(kn_exp(a), b, false, false), "z")};
+    kn_session *session = kn_session_create(context, results, 2, NULL);
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+/* Runs it; fills in the plan's text. Answers whether the product is right. */
+static bool product_is_right(kn_context *context, char *plan, size_t bytes) {
+    kn_session *session = product_session(context);
+    float a[15], b[35], y[21];
+    for (int i = 0; i < 35; i++) {
+        b[i] = (float)(i * 7 % 11) - 5;
+        if (i < 15) a[i] = (float)(i * 5 % 7) - 3;
+    }
+    kn_feed feeds[2] = {{"a", a, sizeof a}, {"b", b, sizeof b}};
+    kn_fetch fetch = {"y", y, sizeof y};
+    if (kn_session_run(session, feeds, 2, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+    bool right = true;
+    for (int i = 0; i < 21; i++) {
+        float sum = 0;
+        for (int k = 0; k < 5; k++)
+            sum += a[i / 7 * 5 + k] * b[k * 7 + i % 7];
+        right = right && y[i] == sum; /* small whole numbers */
+    }
+    char *text = kn_session_plan_text(session);
+    assert_non_null(text);
+    snprintf(plan, bytes, "%s", text);
+    kn_session_free_text(session, text);
+    kn_session_destroy(&session);
+    return right;
+}
+
+typedef struct wrong_kernel {
+    const char *name, *to, *reason;
+} wrong_kernel;
+
+static const char line_of_matmul[] = "vector finished = value;";
+static const wrong_kernel wrong_kernels[] = {
+    {"a kernel that computes wrongly is replaced", "vector finished = value + 0.5f;", "the device gives"},
+    {"a kernel that does not compile is replaced", "vector finished = nobody_knows_this;", "matmul/wide.cl"},
+};
+
+static void wrong_kernels_are_replaced(void **state) {
+    const wrong_kernel *wrong = *state;
+    char *folder = test_folder_make(), *cache = test_folder_make(), plan[8000];
+    link_kernels(KERNEL_FOLDER, folder);
+    change_kernel(folder, "matmul/wide.cl", line_of_matmul, wrong->to);
+    /* On the second turn it is known; on the third the kernels are the library's. */
+    for (int turn = 0; turn < 3; turn++) {
+        remembered log = {.lines = 0};
+        kn_context_params params = device_params();
+        params.kind = WIDE;
+        params.vector_width = 4;
+        params.cache_folder = cache;
+        params.kernel_folder = turn < 2 ? folder : NULL;
+        params.log = (kn_logger){.user = &log, .level = KN_LOG_WARNING, .write = remember};
+        kn_context *context = device_open(&params);
+        assert_true(product_is_right(context, plan, sizeof plan));
+        bool refused = strstr(log.text, "matmul/wide ") != NULL;
+        if (refused != (turn < 2)) fail_msg("turn %d: %s\n%s", turn, log.text, plan);
+        assert_int_equal(device_counts(context).variants_refused, turn < 2);
+        assert_int_equal(strstr(plan, "matmul/tiled.cl") != NULL, turn < 2);
+        assert_int_equal(strstr(plan, "matmul/wide.cl") != NULL, turn == 2);
+        if (turn < 2) {
+            assert_int_equal(log.lines, 1);
+            if (!strstr(log.text, turn == 0 ? wrong->reason : "before"))
+                fail_msg("turn %d does not say why: %s", turn, log.text);
+        }
+        device_close(&context);
+    }
+    test_folder_remove(folder);
+    test_folder_remove(cache);
+}
+
+/* Without a check the wrong kernel would be taken: the test above would see it. */
+static void wrong_kernels_would_give_wrong_numbers(void **state) {
+    (void)state;
+    char *folder = test_folder_make();
+    link_kernels(KERNEL_FOLDER, folder);
+    change_kernel(folder, "matmul/wide.cl", line_of_matmul, wrong_kernels[0].to);
+    kn_context_params params = device_params();
+    params.kind = WIDE;
+    params.vector_width = 4;
+    params.cache_folder = NULL;
+    params.kernel_folder = folder;
+    kn_context *context = device_open(&params);
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *a = kn_input(graph, "a", KN_FLOAT32, "3,5"), *b = kn_input(graph, "b", KN_FLOAT32, "5,7");
+    kn_value *y = kn_name(kn_matmul(a, b, false, false), "y");
+    kn_session_params session_params;
+    kn_session_params_init(&session_params);
+    session_params.variants = "matmul=wide";
+    kn_session *session = kn_session_create(context, &y, 1, &session_params);
+    kn_graph_destroy(&graph);
+    float zeros[35] = {0}, result[21];
+    kn_feed feeds[2] = {{"a", zeros, 15 * sizeof *zeros}, {"b", zeros, sizeof zeros}};
+    kn_fetch fetch = {"y", result, sizeof result};
+    if (kn_session_run(session, feeds, 2, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+    assert_true(result[0] == 0.5f);
+    kn_session_destroy(&session);
+    device_close(&context);
+    test_folder_remove(folder);
+}
+
+int main(void) {
+    enum {
+        FORCINGS = sizeof forcings / sizeof *forcings,
+        WRONG = sizeof wrong_kernels / sizeof *wrong_kernels
+    };
+    if (!device_is_there()) return 77;
+    struct CMUnitTest tests[FORCINGS + WRONG + 2];
+    size_t count = 0;
+    for (int i = 0; i < FORCINGS; i++)
+        tests[count++] = (struct CMUnitTest){.name = forcings[i].name,
+                                             .test_func = forced_kernels_are_right,
+                                             .initial_state = (void *)&forcings[i]};
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(values_are_spread_over_small_blocks);
+    for (int i = 0; i < WRONG; i++)
+        tests[count++] = (struct CMUnitTest){.name = wrong_kernels[i].name,
+                                             .test_func = wrong_kernels_are_replaced,
+                                             .initial_state = (void *)&wrong_kernels[i]};
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(wrong_kernels_would_give_wrong_numbers);
+    return _cmocka_run_group_tests("kinds of kernels", tests, count, NULL, NULL) != 0;
+}
