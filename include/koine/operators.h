@@ -49,6 +49,16 @@ KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
 KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
 
+typedef struct kn_recurrent_params {
+    size_t size;
+    const char *name;
+    const kn_initializer *weight, *bias; /* NULL: uniform within 1 / sqrt(units) */
+} kn_recurrent_params;
+/* An LSTM layer from a state of zero: x is (batch, length, inputs), the result (batch, length, units). Its parameters
+ * are those of PyTorch's LSTMCell: NAME.weight_ih (4*units, inputs), NAME.weight_hh (4*units, units), NAME.bias_ih and
+ * NAME.bias_hh (4*units), each with the rows of the gates i, f, g, o in this order. Several layers are several calls. */
+KN_API kn_value *kn_lstm(kn_value *x, int64_t units, const kn_recurrent_params *params);
+
 typedef struct kn_norm_params {
     size_t size;
     const char *name;
@@ -79,6 +89,19 @@ KN_API kn_value *kn_dropout(kn_value *x, double rate);
 KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b);
 /* params: everything but name, no_bias and initializers is used. bias may be NULL. */
 KN_API kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
+
+typedef struct kn_attention_params {
+    size_t size;
+    int64_t heads; /* 0 means 1 */
+    bool causal;   /* query i sees the keys up to i */
+    double scale;  /* 0: 1 / sqrt(D) */
+} kn_attention_params;
+/* softmax(scale q kᵀ) v, head by head: q is (B,T,heads*D), k and v are (B,S,heads*D), the result is (B,T,heads*D). Scores
+ * are never stored. (B,heads,T,D) reshaped to (B*heads,T,D) is attention with one head. */
+KN_API kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_attention_params *params);
+/* The same, read in place from one array in which q, k and v lie side by side: (B,T,3*heads*D), as one linear layer makes
+ * it. */
+KN_API kn_value *kn_attention_packed(kn_value *qkv, const kn_attention_params *params);
 
 typedef struct kn_pool_params {
     size_t size;

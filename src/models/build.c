@@ -192,7 +192,7 @@ static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, c
 
 /* Parameters whose elements 64 bits cannot count would be refused later, without their line. */
 static bool check_parameters(builder *b, const kn_line *line, const char *path) {
-    static const char *const parts[] = {"", ".weight"};
+    static const char *const parts[] = {"", ".weight", ".weight_ih", ".weight_hh"};
     char name[KN_MODEL_PATH_BYTES + 64], shape[256];
     for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
         snprintf(name, sizeof name, "%s%s", path, parts[i]);
@@ -207,7 +207,8 @@ static bool check_parameters(builder *b, const kn_line *line, const char *path) 
 
 /* Freezes the parameters of a layer. What has no inputs is a parameter itself. */
 static void freeze(builder *b, const kn_line *line, const char *path) {
-    static const char *const parts[] = {"", ".weight", ".bias"};
+    static const char *const parts[] = {"",           ".weight",  ".bias",   ".weight_ih",
+                                        ".weight_hh", ".bias_ih", ".bias_hh"};
     char name[KN_MODEL_PATH_BYTES + 64];
     for (size_t i = line->kind.layer->least_inputs == 0 ? 0 : 1; i < KN_COUNT_OF(parts); i++) {
         snprintf(name, sizeof name, "%s%s", path, parts[i]);

@@ -21,6 +21,7 @@
     X(average_pool_data) X(batch_norm) X(batch_norm_gradient)                                                \
     /* sequences */                                                                                          \
     X(embedding) X(embedding_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) \
+    X(attention) X(attention_gradient) X(attention_packed_gradient) X(lstm) X(lstm_gradient)                 \
     /* losses */                                                                                             \
     X(squared_error) X(huber_error) X(logits_error) X(cross_entropy) X(cross_entropy_gradient) X(accuracy)    \
     /* shapes */                                                                                             \

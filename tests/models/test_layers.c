@@ -1,6 +1,7 @@
 /* Each kind of layer reaches its builder with what the line says; operators are kinds by the table alone. */
 #include "models_tests.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,42 @@ static void row_norms(void **state) {
     kn_model_destroy(&model);
 }
 
+/* One line of a linear layer feeds it; or three. */
+static void attentions(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x lengthx12\n"
+                            "qkv = linear 36\n"
+                            "a = attention heads=2 causal\n"
+                            "b = attention @a @x @x heads=4 scale=0.5\n");
+    has_shape(model, "a", "batch,length,12");
+    has_shape(model, "b", "batch,length,12");
+    assert_int_equal(attribute(model, "a", "heads")->integer, 2);
+    assert_int_equal(attribute(model, "a", "causal")->integer, 1);
+    assert_true(attribute(model, "b", "scale")->number == 0.5);
+    kn_model_destroy(&model);
+}
+
+static void recurrent(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x lengthx6\n"
+                            "a = lstm 5\n"
+                            "b = lstm 5 init=normal:0.1 bias_init=zero freeze\n"
+                            "c = lstm @b share=b\n");
+    const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "a", "batch,length,5");
+    has_shape(model, "a.weight_ih", "20,6");
+    has_shape(model, "b.weight_hh", "20,5");
+    has_shape(model, "a.bias_hh", "20");
+    has_shape(model, "c", "batch,length,5");
+    has_parameters(model, "a.weight_ih a.weight_hh a.bias_ih a.bias_hh b.weight_ih b.weight_hh b.bias_ih b.bias_hh");
+    assert_int_equal(kn_graph_find(graph, "a.weight_ih")->initializer.kind, KN_INITIALIZE_UNIFORM);
+    assert_true(fabs(kn_graph_find(graph, "a.weight_ih")->initializer.value - 1 / sqrt(5)) < 1e-15);
+    assert_int_equal(kn_graph_find(graph, "b.weight_hh")->initializer.kind, KN_INITIALIZE_NORMAL);
+    assert_int_equal(kn_graph_find(graph, "b.bias_ih")->initializer.kind, KN_INITIALIZE_FILL);
+    assert_true(kn_graph_find(graph, "b.weight_hh")->frozen && kn_graph_find(graph, "b.bias_hh")->frozen);
+    kn_model_destroy(&model);
+}
+
 static void operators(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4x6x8\n"
@@ -240,7 +277,7 @@ static void grammar_examples(void **state) {
 
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(tokens), cmocka_unit_test(row_norms),         cmocka_unit_test(pools),
+        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(recurrent),         cmocka_unit_test(pools),
         cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
         cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
     };

@@ -1,0 +1,305 @@
+/* Scaled dot-product attention for wide-vector devices, float32: softmax(scale Q Kᵀ) V by head, in blocks of
+ * queries and keys; scores are never written to memory. One work-item has one block of queries of a head, or, in
+ * the gradient, a whole head, so that sums have a fixed order. Operands that are vectors of a product are first
+ * packed into local memory; the other side is read in place.
+ *
+ * Defines: those of common/vector.cl, and, with their defaults:
+ *   KN_HEAD 64     numbers of a head, D
+ *   KN_KEYS 64     keys of a block, a multiple of KN_COLUMNS
+ *   KN_BLOCK 64    queries of a block
+ *
+ * Row t of head h of batch b of an operand begins at first + (b * length + t) * row + h * KN_HEAD, so that q, k and v
+ * may lie side by side in one array. log_sum is (batch,head,query): the logarithm of the sum of exp(score).
+ * With `causal` query i sees the keys up to i.
+ *
+ * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, scale)
+ *   global size (ceil(queries / KN_BLOCK), heads, batches)
+ * kn_attention_gradient(dy, y, log_sum, q, k, v, dq, dk, dv, queries, keys, q_first, k_first, v_first, q_row, k_row,
+ *                       y_row, causal, scale)
+ *   global size (heads, batches); dq, dk, dv lie as q, k, v. */
+#include "common/vector.cl"
+#include "common/weave.cl"
+
+#ifndef KN_HEAD
+#define KN_HEAD 64
+#endif
+#ifndef KN_KEYS
+#define KN_KEYS 64
+#endif
+#ifndef KN_BLOCK
+#define KN_BLOCK 64
+#endif
+/* A head's numbers, filled up to whole tiles. */
+#define KN_PADDED ((KN_HEAD + KN_COLUMNS - 1) / KN_COLUMNS * KN_COLUMNS)
+
+/* ---- products: c (rows,columns) = A(rows,depth) · b(depth,columns) ------------------------------------ */
+
+#define KN_ZERO(row, v)                                                                                      \
+    vector sum##row##_##v = add ? load(v, c + row * c_row) : (vector)(0.0f);
+#define KN_START(row)                                                                                        \
+    const KN_INDEX at##row = row * a_row;                                                                    \
+    KN_EACH(KN_ZERO, row)
+#define KN_RIGHT(row, v) const vector right##v = load(v, b);
+#define KN_ADD(row, v) sum##row##_##v += left * right##v;
+#define KN_STEP(row)                                                                                         \
+    {                                                                                                        \
+        const vector left = a[at##row];                                                                      \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, v, c + row * c_row);
+#define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
+#define KN_TILE(name, space, each_row)                                                                       \
+    KN_INLINE void name(space const float *a, KN_INDEX a_row, KN_INDEX a_column, local const float *b,       \
+                        int b_row, int depth, local float *c, int c_row, int add) {                          \
+        each_row(KN_START);                                                                                  \
+        for (int k = 0; k < depth; k++, a += a_column, b += b_row) {                                         \
+            KN_EACH(KN_RIGHT, 0);                                                                            \
+            each_row(KN_STEP);                                                                               \
+        }                                                                                                    \
+        each_row(KN_KEEP);                                                                                   \
+    }
+#define KN_MULTIPLY(name, space)                                                                             \
+    KN_TILE(name##_6, space, KN_ROWS_6)                                                                      \
+    KN_TILE(name##_4, space, KN_ROWS_4)                                                                      \
+    KN_TILE(name##_1, space, KN_ROWS_1)                                                                      \
+    KN_INLINE void name(space const float *a, KN_INDEX a_row, KN_INDEX a_column, local const float *b,       \
+                        int b_row, int rows, int depth, int columns, local float *c, int c_row, int add) {   \
+        for (int column = 0; column < columns; column += KN_COLUMNS)                                         \
+            for (int i = 0; i < rows;) {                                                                     \
+                space const float *left = a + i * a_row;                                                     \
+                local float *result = c + i * c_row + column;                                                \
+                const int rest = rows - i;                                                                   \
+                if (rest >= 6 && rest != 8) {                                                                \
+                    name##_6(left, a_row, a_column, b + column, b_row, depth, result, c_row, add);           \
+                    i += 6;                                                                                  \
+                } else if (rest >= 4) {                                                                      \
+                    name##_4(left, a_row, a_column, b + column, b_row, depth, result, c_row, add);           \
+                    i += 4;                                                                                  \
+                } else {                                                                                     \
+                    name##_1(left, a_row, a_column, b + column, b_row, depth, result, c_row, add);           \
+                    i += 1;                                                                                  \
+                }                                                                                            \
+            }                                                                                                \
+    }
+KN_MULTIPLY(multiply_global, global)
+KN_MULTIPLY(multiply_local, local)
+
+/* ---- packing -------------------------------------------------------------------------------------------- */
+
+#define KN_TRANSPOSED_LOAD(i) const vector x##i = load(0, from + (KN_INDEX)min(key + i, count - 1) * row + d);
+#define KN_TRANSPOSED_STORE(i) store(t##i, 0, to + (d + i) * KN_KEYS + key);
+
+/* to (KN_HEAD,KN_KEYS) = the transposed of `count` rows; those beyond repeat the last. */
+KN_INLINE void pack_transposed(global const float *from, KN_INDEX row, int count, local float *to) {
+    for (int key = 0; key < KN_KEYS; key += KN_WIDTH) {
+        int d = 0;
+        for (; d + KN_WIDTH <= KN_HEAD; d += KN_WIDTH) {
+            KN_EACH_LANE(KN_TRANSPOSED_LOAD)
+            KN_TRANSPOSE(x)
+            KN_EACH_LANE(KN_TRANSPOSED_STORE)
+        }
+        for (; d < KN_HEAD; d++)
+            for (int i = 0; i < KN_WIDTH; i++)
+                to[d * KN_KEYS + key + i] = from[(KN_INDEX)min(key + i, count - 1) * row + d];
+    }
+}
+
+/* to (count,KN_PADDED) = `count` rows, filled up with zeros. */
+KN_INLINE void pack_rows(global const float *from, KN_INDEX row, int count, local float *to) {
+    for (int i = 0; i < count; i++, from += row, to += KN_PADDED) {
+        int d = 0;
+        for (; d + KN_WIDTH <= KN_HEAD; d += KN_WIDTH)
+            store(load(0, from + d), 0, to + d);
+        for (; d < KN_PADDED; d++)
+            to[d] = d < KN_HEAD ? from[d] : 0.0f;
+    }
+}
+
+/* Rows of a block back to their place. */
+KN_INLINE void unpack_rows(local const float *from, int count, global float *to, KN_INDEX row, int add) {
+    for (int i = 0; i < count; i++, from += KN_PADDED, to += row) {
+        int d = 0;
+        for (; d + KN_WIDTH <= KN_HEAD; d += KN_WIDTH)
+            store(add ? load(0, to + d) + load(0, from + d) : load(0, from + d), 0, to + d);
+        for (; d < KN_HEAD; d++)
+            to[d] = add ? to[d] + from[d] : from[d];
+    }
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------------------- */
+
+KN_INLINE float sum_4(float4 x) {
+    return (x.s0 + x.s2) + (x.s1 + x.s3);
+}
+KN_INLINE float sum_8(float8 x) {
+    return sum_4(x.lo + x.hi);
+}
+KN_INLINE float sum_16(float16 x) {
+    return sum_8(x.lo + x.hi);
+}
+KN_INLINE float max_4(float4 x) {
+    return fmax(fmax(x.s0, x.s2), fmax(x.s1, x.s3));
+}
+KN_INLINE float max_8(float8 x) {
+    return max_4(fmax(x.lo, x.hi));
+}
+KN_INLINE float max_16(float16 x) {
+    return max_8(fmax(x.lo, x.hi));
+}
+#define KN_SUM_LANES KN_JOIN(sum_, KN_WIDTH)
+#define KN_MAX_LANES KN_JOIN(max_, KN_WIDTH)
+typedef KN_JOIN(int, KN_WIDTH) whole;
+#define KN_LANES_OF_4 0, 1, 2, 3
+#define KN_LANES_OF_8 KN_LANES_OF_4, 4, 5, 6, 7
+#define KN_LANES_OF_16 KN_LANES_OF_8, 8, 9, 10, 11, 12, 13, 14, 15
+#define KN_LANE_NUMBERS ((whole)(KN_JOIN(KN_LANES_OF_, KN_WIDTH)))
+/* The first `count` lanes of x, `other` in the rest. */
+#define KN_FIRST_LANES(x, other, count) select((vector)(other), x, KN_LANE_NUMBERS < (whole)(count))
+
+/* ---- forward ----------------------------------------------------------------------------------------------- */
+
+/* Scores of one query, `seen` of them, become weights exp(score - most); the sum and the result so far are brought
+ * to the new maximum. */
+KN_INLINE void weigh(local float *scores, int seen, float scale, local float *most, local float *sum,
+                     local float *result) {
+    vector largest = -INFINITY;
+    for (int j = 0; j < KN_KEYS; j += KN_WIDTH) {
+        const vector score = KN_FIRST_LANES(load(0, scores + j) * scale, -INFINITY, seen - j);
+        largest = fmax(largest, score);
+        store(score, 0, scores + j);
+    }
+    const float before = *most, now = fmax(before, KN_MAX_LANES(largest));
+    vector sums = 0.0f;
+    for (int j = 0; j < KN_KEYS; j += KN_WIDTH) {
+        const vector weight = exp(load(0, scores + j) - now);
+        sums += weight;
+        store(weight, 0, scores + j);
+    }
+    const float shrink = before == now ? 1.0f : exp(before - now);
+    if (shrink != 1.0f)
+        for (int d = 0; d < KN_PADDED; d += KN_WIDTH)
+            store(load(0, result + d) * shrink, 0, result + d);
+    *most = now;
+    *sum = *sum * shrink + KN_SUM_LANES(sums);
+}
+
+KN_WIDE kn_attention(global const float *restrict q, global const float *restrict k,
+                     global const float *restrict v, global float *restrict y, global float *restrict log_sum,
+                     int queries, int keys, KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first,
+                     KN_INDEX q_row, KN_INDEX k_row, KN_INDEX y_row, int causal, float scale) {
+    local float key_columns[KN_HEAD * KN_KEYS], values[KN_KEYS * KN_PADDED];
+    local float scores[KN_BLOCK * KN_KEYS], result[KN_BLOCK * KN_PADDED], most[KN_BLOCK], sum[KN_BLOCK];
+    const int first = get_global_id(0) * KN_BLOCK, rows = min(KN_BLOCK, queries - first);
+    const KN_INDEX head = get_global_id(1), batch = get_global_id(2);
+    q += q_first + (batch * queries + first) * q_row + head * KN_HEAD;
+    k += k_first + batch * keys * k_row + head * KN_HEAD;
+    v += v_first + batch * keys * k_row + head * KN_HEAD;
+    y += (batch * queries + first) * y_row + head * KN_HEAD;
+    log_sum += (batch * get_global_size(1) + head) * queries + first;
+    for (int i = 0; i < rows; i++) {
+        most[i] = -INFINITY;
+        sum[i] = 0.0f;
+    }
+    for (int i = 0; i < rows * KN_PADDED; i += KN_WIDTH)
+        store((vector)(0.0f), 0, result + i);
+    const int keys_seen = causal ? min(keys, first + rows) : keys;
+    for (int key = 0; key < keys_seen; key += KN_KEYS) {
+        const int count = min(KN_KEYS, keys_seen - key), start = causal ? max(0, key - first) : 0;
+        pack_transposed(k + key * k_row, k_row, count, key_columns);
+        pack_rows(v + key * k_row, k_row, count, values);
+        multiply_global(q + start * q_row, q_row, 1, key_columns, KN_KEYS, rows - start, KN_HEAD, KN_KEYS,
+                        scores + start * KN_KEYS, KN_KEYS, 0);
+        for (int i = start; i < rows; i++)
+            weigh(scores + i * KN_KEYS, causal ? min(count, first + i + 1 - key) : count, scale, most + i,
+                  sum + i, result + i * KN_PADDED);
+        multiply_local(scores + start * KN_KEYS, KN_KEYS, 1, values, KN_PADDED, rows - start, count, KN_PADDED,
+                       result + start * KN_PADDED, KN_PADDED, 1);
+    }
+    for (int i = 0; i < rows; i++) {
+        const float share = 1.0f / sum[i];
+        for (int d = 0; d < KN_PADDED; d += KN_WIDTH)
+            store(load(0, result + i * KN_PADDED + d) * share, 0, result + i * KN_PADDED + d);
+        log_sum[i] = most[i] + log(sum[i]);
+    }
+    unpack_rows(result, rows, y, y_row, 0);
+}
+
+/* ---- gradient ------------------------------------------------------------------------------------------------ */
+
+/* Of one query: scores become weights P = exp(score - log_sum), and dP becomes dS = P (dP - delta) scale. */
+KN_INLINE void slopes(local float *scores, local float *weight_slopes, int seen, float scale, float log_sum,
+                      float delta) {
+    for (int j = 0; j < KN_KEYS; j += KN_WIDTH) {
+        const vector score = load(0, scores + j) * scale - log_sum;
+        const vector weight = exp(KN_FIRST_LANES(score, -INFINITY, seen - j));
+        const vector slope = weight * (load(0, weight_slopes + j) - delta) * scale;
+        store(weight, 0, scores + j);
+        store(KN_FIRST_LANES(slope, 0.0f, seen - j), 0, weight_slopes + j);
+    }
+}
+
+/* The product of two rows of a head. */
+KN_INLINE float dot_rows(global const float *left, global const float *right) {
+    float sum = 0.0f;
+    int d = 0;
+#if KN_HEAD >= KN_WIDTH
+    vector sums = 0.0f;
+    for (; d + KN_WIDTH <= KN_HEAD; d += KN_WIDTH)
+        sums += load(0, left + d) * load(0, right + d);
+    sum = KN_SUM_LANES(sums);
+#endif
+    for (; d < KN_HEAD; d++)
+        sum += left[d] * right[d];
+    return sum;
+}
+
+KN_WIDE kn_attention_gradient(global const float *restrict dy, global const float *restrict y,
+                              global const float *restrict log_sum, global const float *restrict q,
+                              global const float *restrict k, global const float *restrict v,
+                              global float *dq, global float *dk, global float *dv, int queries, int keys,
+                              KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first, KN_INDEX q_row,
+                              KN_INDEX k_row, KN_INDEX y_row, int causal, float scale) {
+    local float key_columns[KN_HEAD * KN_KEYS], value_columns[KN_HEAD * KN_KEYS], key_rows[KN_KEYS * KN_PADDED];
+    local float query_rows[KN_BLOCK * KN_PADDED], slope_rows[KN_BLOCK * KN_PADDED];
+    local float weights[KN_BLOCK * KN_KEYS], weight_slopes[KN_BLOCK * KN_KEYS], query_slopes[KN_BLOCK * KN_PADDED];
+    local float key_slopes[KN_KEYS * KN_PADDED], value_slopes[KN_KEYS * KN_PADDED];
+    const KN_INDEX head = get_global_id(0), batch = get_global_id(1);
+    const KN_INDEX q_at = q_first + batch * queries * q_row + head * KN_HEAD;
+    const KN_INDEX k_at = k_first + batch * keys * k_row + head * KN_HEAD;
+    const KN_INDEX v_at = v_first + batch * keys * k_row + head * KN_HEAD;
+    dy += batch * queries * y_row + head * KN_HEAD;
+    y += batch * queries * y_row + head * KN_HEAD;
+    log_sum += (batch * get_global_size(0) + head) * queries;
+    for (int key = 0; key < keys; key += KN_KEYS) {
+        const int count = min(KN_KEYS, keys - key);
+        pack_transposed(k + k_at + key * k_row, k_row, count, key_columns);
+        pack_transposed(v + v_at + key * k_row, k_row, count, value_columns);
+        pack_rows(k + k_at + key * k_row, k_row, count, key_rows);
+        for (int i = 0; i < count * KN_PADDED; i += KN_WIDTH) {
+            store((vector)(0.0f), 0, key_slopes + i);
+            store((vector)(0.0f), 0, value_slopes + i);
+        }
+        for (int first = causal ? key / KN_BLOCK * KN_BLOCK : 0; first < queries; first += KN_BLOCK) {
+            const int rows = min(KN_BLOCK, queries - first);
+            global const float *own = q + q_at + first * q_row, *slope = dy + first * y_row;
+            pack_rows(own, q_row, rows, query_rows);
+            pack_rows(slope, y_row, rows, slope_rows);
+            multiply_global(own, q_row, 1, key_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weights, KN_KEYS, 0);
+            multiply_global(slope, y_row, 1, value_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weight_slopes,
+                            KN_KEYS, 0);
+            for (int i = 0; i < rows; i++)
+                slopes(weights + i * KN_KEYS, weight_slopes + i * KN_KEYS,
+                       causal ? min(count, first + i + 1 - key) : count, scale, log_sum[first + i],
+                       dot_rows(slope + i * y_row, y + (first + i) * y_row));
+            multiply_local(weight_slopes, KN_KEYS, 1, key_rows, KN_PADDED, rows, count, KN_PADDED, query_slopes,
+                           KN_PADDED, 0);
+            unpack_rows(query_slopes, rows, dq + q_at + first * q_row, q_row, key > 0);
+            multiply_local(weights, 1, KN_KEYS, slope_rows, KN_PADDED, count, rows, KN_PADDED, value_slopes,
+                           KN_PADDED, 1);
+            multiply_local(weight_slopes, 1, KN_KEYS, query_rows, KN_PADDED, count, rows, KN_PADDED, key_slopes,
+                           KN_PADDED, 1);
+        }
+        unpack_rows(key_slopes, count, dk + k_at + key * k_row, k_row, 0);
+        unpack_rows(value_slopes, count, dv + v_at + key * k_row, k_row, 0);
+    }
+}

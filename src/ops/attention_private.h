@@ -1,0 +1,31 @@
+/* What the files of attention share. */
+#ifndef KN_ATTENTION_PRIVATE_H
+#define KN_ATTENTION_PRIVATE_H
+
+#include "ops/matmul_private.h"
+#include "ops/product_private.h"
+
+/* The numbers of one attention, forward or gradient: q, k and v lie in arrays of their own, (B,T,heads*D), or
+ * side by side in one, (B,T,3*heads*D). Row t of head h of batch b begins at first + (b * length + t) * row +
+ * h * head. */
+typedef struct kn_attention_form {
+    bool packed, causal;
+    int64_t batches, heads, head, queries, keys;
+    int64_t q_first, k_first, v_first, q_row, k_row, y_row;
+    double scale;
+} kn_attention_form;
+/* `first` is the position of q, or of the packed array, among the node's inputs. */
+void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);
+
+extern const kn_operator kn_row_attention, kn_row_attention_gradient, kn_row_attention_packed_gradient;
+
+/* Inputs of the gradient rows before q. */
+enum { KN_ATTENTION_DY, KN_ATTENTION_Y, KN_ATTENTION_LOG_SUM, KN_ATTENTION_Q };
+
+/* attention_lower.c */
+bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node);
+bool kn_attention_tiled_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_attention_wide_lower(kn_lowering *lowering);
+kn_status kn_attention_tiled_lower(kn_lowering *lowering);
+
+#endif
