@@ -5,7 +5,8 @@
  *   device.h context.h          the devices of this machine, and an opened one
  *   tensor.h graph.h operators.h   what to compute
  *   session.h                   running it
- *   train.h data.h npy.h fit.h model.h     training, data sets, models with names and files
+ *   train.h data.h fit.h model.h   training, data sets, models with names and files
+ *   npy.h safetensors.h         arrays in files
  *   verify.h                    is this device computing rightly?
  * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
 #ifndef KOINE_KOINE_H
@@ -21,6 +22,7 @@
 #include <koine/model.h>
 #include <koine/npy.h>
 #include <koine/operators.h>
+#include <koine/safetensors.h>
 #include <koine/session.h>
 #include <koine/status.h>
 #include <koine/tensor.h>

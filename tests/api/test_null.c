@@ -478,6 +478,27 @@ static void npy_files(void **state) {
     assert_true(kn_npy_file_save(NULL, NULL, NULL, NULL, 0) != KN_OK);
 }
 
+static void safetensors_files(void **state) {
+    (void)state;
+    kn_safetensors_file *file = NULL;
+    kn_tensor_info info;
+    char message[64] = "";
+    kn_safetensors_file_destroy(NULL);
+    kn_safetensors_file_destroy(&file);
+    file = kn_safetensors_file_open(NULL, NULL);
+    assert_true(kn_safetensors_file_status(file) != KN_OK);
+    kn_safetensors_file_destroy(&file);
+    assert_true(kn_safetensors_file_status(NULL) != KN_OK);
+    assert_non_null(kn_safetensors_file_error(NULL));
+    assert_int_equal(kn_safetensors_file_count(NULL), 0);
+    assert_null(kn_safetensors_file_entry(NULL, 0, &info));
+    assert_false(kn_safetensors_file_info(NULL, NULL, &info));
+    assert_true(kn_safetensors_file_copy(NULL, NULL, KN_FLOAT32, NULL, 0) != KN_OK);
+    assert_true(kn_safetensors_file_save(NULL, NULL, 0, message, sizeof message) != KN_OK);
+    assert_true(strlen(message) > 0);
+    assert_true(kn_safetensors_file_save("unwritten", NULL, 1, NULL, 0) != KN_OK);
+}
+
 static void verifying(void **state) {
     (void)state;
     int passed = 0, failed = 0;
@@ -552,6 +573,7 @@ int test_null(void) {
         cmocka_unit_test(fitting),
         cmocka_unit_test(models),
         cmocka_unit_test(npy_files),
+        cmocka_unit_test(safetensors_files),
         cmocka_unit_test(verifying),
         cmocka_unit_test(failed_contexts),
     };

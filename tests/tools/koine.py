@@ -137,6 +137,36 @@ def read_npy(path):
     return about["shape"], struct.unpack(f"<{count}{TYPES[about['descr']]}", data[begin:])
 
 
+# ---- safetensors files
+
+KINDS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q"}
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (kind, shape, numbers)}"""
+    header, data = {}, b""
+    for name, (kind, shape, numbers) in tensors.items():
+        piece = struct.pack(f"<{len(numbers)}{KINDS[kind]}", *numbers)
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [len(data), len(data) + len(piece)]}
+        data += piece
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_safetensors(path):
+    """{name: (kind, shape, numbers)}"""
+    data, found = bytes_of(path), {}
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    for name, about in json.loads(data[8:begin]).items():
+        if name != "__metadata__":
+            first, end = about["data_offsets"]
+            count = math.prod(about["shape"])
+            found[name] = (about["dtype"], about["shape"],
+                           struct.unpack(f"<{count}{KINDS[about['dtype']]}", data[begin + first:begin + end]))
+    return found
+
+
 # ---- a small problem: which of three numbers is the largest
 
 SAMPLES, WIDTH, CLASSES = 100, 6, 3

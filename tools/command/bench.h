@@ -33,6 +33,23 @@ uint64_t bench_rss(void);
 uint64_t bench_peak_rss(void);
 extern double bench_start; /* when the program began */
 
+/* What was asked for of a model. */
+typedef struct bench_options {
+    common_options common;
+    bool training;
+    uint64_t batch;                      /* 0: not said */
+    const char *weights, *input, *dump; /* NULL: none */
+} bench_options;
+int bench_model(const char *name, const bench_options *options);
+
+/* ---- arrays from and to other programs (bench_files.c) ---- */
+
+/* The samples of --input for a value of the model: `count` of them, row-major. Where *count is 0 it becomes the
+ * number that the file has. NULL, with the file, the tensor and the expected shape said, where they do not fit. */
+void *bench_read_samples(const char *path, const kn_value *value, int64_t *count);
+/* Writes one tensor; says what is wrong and answers false. */
+bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info *info, const void *data);
+
 /* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
 bool bench_profile_print(kn_context *context, int runs, double seconds);
 

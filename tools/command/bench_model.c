@@ -1,0 +1,283 @@
+/* koine bench of a model: one step after the other, as training or inference would do them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+#include "bench.h"
+#include "training.h"
+
+enum { BATCHES = 4 };
+
+/* Samples in a step where nothing is said, so that a step is long enough to be measured (otherwise 64), and
+ * the optimizer where it is not SGD with momentum. */
+static const struct usual {
+    const char *name;
+    int64_t batch;
+    kn_optimizer optimizer;
+    double learning_rate, weight_decay;
+} usual[] = {
+    {"mlp", 128, KN_SGD, 0.01, 0},    {"resnet18c", 32, KN_SGD, 0.01, 0}, {"vgg11c", 32, KN_SGD, 0.01, 0},
+    {"resnet50", 4, KN_SGD, 0.01, 0}, {"alexnet", 8, KN_SGD, 0.01, 0},    {"mobilenetv2", 4, KN_SGD, 0.01, 0},
+    {"lstm", 32, KN_SGD, 0.01, 0},    {"gpt", 8, KN_ADAMW, 3e-4, 0.01},   {"otherwise", 64, KN_SGD, 0.01, 0}};
+
+static const struct usual *usual_of(const char *name) {
+    const struct usual *last = usual + sizeof usual / sizeof *usual - 1, *row = usual;
+    while (row < last && strcmp(row->name, name))
+        row++;
+    return row;
+}
+
+typedef struct model_bench {
+    const bench_options *options;
+    training_setup setup;
+    kn_context *context;
+    kn_trainer *trainer; /* one of them */
+    kn_session *session;
+    int64_t batch;
+    kn_value *input, *output, *target;
+    char *inputs, *targets; /* batches, taken in turn */
+    int64_t turns, turn;
+    size_t input_bytes, target_bytes, output_bytes; /* of one batch */
+    char *result;                                   /* with --dump of all turns, otherwise of one */
+    kn_tensor_info result_info;
+    double loss, *losses; /* of all steps, with --dump */
+    size_t loss_count, loss_room;
+} model_bench;
+
+static bool keep_loss(model_bench *bench) {
+    if (bench->loss_count == bench->loss_room) {
+        size_t room = bench->loss_room ? 2 * bench->loss_room : 1024;
+        double *losses = realloc(bench->losses, room * sizeof *losses);
+        if (!losses) return command_fail("out of memory for the losses") == EXIT_DONE;
+        bench->losses = losses;
+        bench->loss_room = room;
+    }
+    bench->losses[bench->loss_count++] = bench->loss;
+    return true;
+}
+
+/* A step: a fresh batch goes up, and the loss (or the output) comes down. */
+static bool step(void *user) {
+    model_bench *bench = user;
+    size_t turn = (size_t)(bench->turn++ % bench->turns);
+    bool dump = bench->options->dump != NULL;
+    kn_feed feeds[2] = {
+        {kn_value_name(bench->input), bench->inputs + turn * bench->input_bytes, bench->input_bytes},
+        {kn_value_name(bench->target), NULL, bench->target_bytes}};
+    if (bench->options->training) {
+        feeds[1].data = bench->targets + turn * bench->target_bytes;
+        if (kn_trainer_step(bench->trainer, bench->batch, feeds, 2, &bench->loss) == KN_OK)
+            return !dump || keep_loss(bench);
+        command_fail("%s", kn_trainer_error(bench->trainer));
+        return false;
+    }
+    kn_fetch fetch = {kn_value_name(bench->output), bench->result + (dump ? turn * bench->output_bytes : 0),
+                      bench->output_bytes};
+    if (kn_session_run(bench->session, feeds, 1, &fetch, 1) == KN_OK) return true;
+    command_fail("%s", kn_session_error(bench->session));
+    return false;
+}
+
+/* Where the time of a few more steps goes. */
+static bool profile_steps(model_bench *bench) {
+    double begin = clock_now();
+    int runs = 0;
+    kn_context_timeline_clear(bench->context);
+    while (runs < 5 || clock_now() - begin < 2) {
+        if (!step(bench)) return false;
+        runs++;
+    }
+    return bench_profile_print(bench->context, runs, clock_now() - begin);
+}
+
+/* ---- samples ------------------------------------------------------------------------------------- */
+
+/* The bytes of one batch of `value` (batch,...); 0: too large, or a size is open. */
+static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
+    int64_t elements = bench->batch;
+    for (int d = 1; d < kn_value_rank(value); d++) {
+        int64_t size = kn_value_dimension(value, d);
+        if (size < 0 || (size && elements > INT64_MAX / 64 / size)) return 0;
+        elements *= size;
+    }
+    return (size_t)elements * 4;
+}
+
+/* Random numbers for the batches of a value: from -1 to 1, or classes. NULL: out of memory. */
+static char *make_numbers(const model_bench *bench, const kn_value *value, uint64_t *state) {
+    int last = kn_value_rank(bench->output) - 1;
+    int64_t classes = kn_value_dimension(bench->output, last);
+    size_t count = batch_bytes(bench, value) / 4 * (size_t)bench->turns;
+    float *numbers = malloc(count * 4 + 1);
+    int32_t *whole = (int32_t *)numbers;
+    for (size_t i = 0; i < count && numbers; i++) {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        if (kn_value_dtype(value) == KN_INT32)
+            whole[i] = (int32_t)(*state % (uint64_t)(classes > 0 ? classes : 1));
+        else
+            numbers[i] = (float)(*state >> 40) * 0x1p-23f - 1.0f;
+    }
+    return (char *)numbers;
+}
+
+/* All that --input has, cut into batches. */
+static bool read_batches(model_bench *bench) {
+    const char *path = bench->options->input;
+    int64_t samples = 0;
+    bench->inputs = bench_read_samples(path, bench->input, &samples);
+    if (!bench->inputs) return false;
+    if (!bench->options->batch) bench->batch = samples;
+    if (samples % bench->batch)
+        return command_fail("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld", path,
+                            kn_value_name(bench->input), (long long)samples,
+                            (long long)bench->batch) == EXIT_DONE;
+    bench->turns = samples / bench->batch;
+    if (bench->options->training) bench->targets = bench_read_samples(path, bench->target, &samples);
+    return bench->targets || !bench->options->training;
+}
+
+static bool make_batches(model_bench *bench) {
+    const kn_model *model = bench->setup.model;
+    uint64_t state = 88172645463325252ull;
+    bench->input = kn_model_input(model, 0);
+    bench->output = kn_model_output(model, 0);
+    bench->target = bench->setup.loss.target;
+    bench->turns = BATCHES;
+    bench->batch =
+        bench->options->batch ? (int64_t)bench->options->batch : usual_of(kn_model_name(model))->batch;
+    if (kn_model_input_count(model) > 1)
+        return command_fail("'%s' has %d inputs; bench feeds models that have one", kn_model_name(model),
+                            kn_model_input_count(model)) == EXIT_DONE;
+    if (bench->options->input && !read_batches(bench)) return false;
+    bench->input_bytes = batch_bytes(bench, bench->input);
+    bench->target_bytes = batch_bytes(bench, bench->target);
+    if (!bench->options->input && bench->input_bytes && bench->target_bytes) {
+        bench->inputs = make_numbers(bench, bench->input, &state);
+        bench->targets = make_numbers(bench, bench->target, &state);
+    }
+    if (bench->inputs && (bench->targets || !bench->options->training)) return true;
+    return command_fail(
+               "a batch of %lld for '%s' could not be made: too large, or a size that only data tells",
+               (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
+}
+
+/* ---- preparing ------------------------------------------------------------------------------------ */
+
+static bool load_weights(const model_bench *bench, kn_states *states) {
+    const char *path = bench->options->weights;
+    if (!path || kn_model_load(bench->setup.model, path, states, NULL, NULL) == KN_OK) return true;
+    return command_fail("--weights: %s", kn_model_error(bench->setup.model)) == EXIT_DONE;
+}
+
+static bool prepare_training(model_bench *bench, kn_plan_info *info) {
+    const struct usual *row = usual_of(kn_model_name(bench->setup.model));
+    kn_trainer_params params;
+    kn_trainer_params_init(&params);
+    params.fast_math = true;
+    params.optimizer = row->optimizer;
+    params.learning_rate = row->learning_rate;
+    params.weight_decay = row->weight_decay;
+    bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);
+    kn_status status = kn_trainer_status(bench->trainer);
+    if (status == KN_OK && !load_weights(bench, kn_trainer_states(bench->trainer))) return false;
+    if (status == KN_OK) status = kn_trainer_compile(bench->trainer, bench->batch);
+    if (status == KN_OK) status = kn_trainer_plan(bench->trainer, info);
+    return status == KN_OK || command_fail("%s", kn_trainer_error(bench->trainer)) == EXIT_DONE;
+}
+
+static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
+    kn_session_params params;
+    uint64_t bytes = 0;
+    kn_session_params_init(&params);
+    params.fast_math = true;
+    bench->session = kn_session_create(bench->context, &bench->output, 1, &params);
+    kn_status status = kn_session_status(bench->session);
+    if (status == KN_OK && !load_weights(bench, kn_session_states(bench->session))) return false;
+    if (status == KN_OK) status = batch_plan_session(bench->session, bench->batch, info);
+    if (status == KN_OK)
+        status = kn_session_info(bench->session, kn_value_name(bench->output), &bench->result_info);
+    if (status != KN_OK) return command_fail("%s", kn_session_error(bench->session)) == EXIT_DONE;
+    size_t results = bench->options->dump ? (size_t)bench->turns : 1;
+    if (kn_tensor_bytes(&bench->result_info, &bytes) && bytes < SIZE_MAX / results)
+        bench->result = malloc((size_t)bytes * results + 1);
+    bench->output_bytes = (size_t)bytes;
+    return bench->result || command_fail("out of memory") == EXIT_DONE;
+}
+
+/* ---- results --------------------------------------------------------------------------------------- */
+
+static void print_text(const bench_result *result, bench_times *times) {
+    double median, best, p99;
+    char memory[32];
+    bench_summary(times, &median, &best, &p99);
+    progress_clear();
+    printf("%s %s, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first step after "
+           "%.2f s, %llu kernels, plan %s\n",
+           result->name, result->mode, (long long)result->batch, 1e3 * median, 1e3 * best, 1e3 * p99,
+           (double)result->batch / median, result->flops / median * 1e-9, times->first,
+           (unsigned long long)result->kernels,
+           bytes_text((double)result->plan_bytes, memory, sizeof memory));
+}
+
+/* The losses of all steps (steps), or the output of all batches (samples,...). */
+static bool dump(const model_bench *bench) {
+    const char *path = bench->options->dump;
+    if (!path) return true;
+    if (bench->options->training) {
+        kn_tensor_info info = {KN_FLOAT64, 1, {(int64_t)bench->loss_count}};
+        return bench_write_tensor(path, "losses", &info, bench->losses);
+    }
+    kn_tensor_info info = bench->result_info;
+    if (info.rank == 0 || info.shape[0] != bench->batch)
+        return command_fail("the output '%s' has no row for each sample, which --dump could write",
+                            kn_value_name(bench->output)) == EXIT_DONE;
+    info.shape[0] *= bench->turns;
+    return bench_write_tensor(path, kn_value_name(bench->output), &info, bench->result);
+}
+
+static bool measure(model_bench *bench, uint64_t base) {
+    const bench_options *options = bench->options;
+    static bench_times times;
+    kn_plan_info info = {.size = sizeof info};
+    if (!(options->training ? prepare_training : prepare_inference)(bench, &info) ||
+        !bench_measure(step, bench, &times))
+        return false;
+    bench_result result = {.name = kn_model_name(bench->setup.model),
+                           .mode = options->training ? "train" : "infer",
+                           .device = kn_context_device(bench->context)->name,
+                           .batch = bench->batch,
+                           .flops = info.flops,
+                           .loss = bench->loss,
+                           .kernels = (uint64_t)info.kernels,
+                           .plan_bytes = info.peak_bytes,
+                           .rss_base_bytes = base};
+    if (options->common.json) {
+        bench_print_json(&result, &times);
+        puts("}");
+    } else {
+        print_text(&result, &times);
+    }
+    return dump(bench) && (!options->common.timeline || profile_steps(bench));
+}
+
+int bench_model(const char *name, const bench_options *options) {
+    model_bench bench = {.options = options, .loss = NAN};
+    int status = EXIT_FAILED;
+    bench.context = context_open(&options->common);
+    uint64_t base = bench_rss();
+    if (bench.context && setup_model(&bench.setup, name, NULL) && make_batches(&bench) &&
+        measure(&bench, base))
+        status = EXIT_DONE;
+    kn_trainer_destroy(&bench.trainer);
+    kn_session_destroy(&bench.session);
+    free(bench.inputs);
+    free(bench.targets);
+    free(bench.result);
+    free(bench.losses);
+    setup_finish(&bench.setup);
+    kn_context_destroy(&bench.context);
+    return status;
+}
