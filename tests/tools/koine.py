@@ -16,6 +16,8 @@ KOINE = os.path.abspath(sys.argv[1])
 sys.path.insert(0, sys.argv[2])  # tests/house
 import report  # noqa: E402
 
+Skipped = report.Skipped
+
 # What a developer has set for the command must not steer the tests.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("KOINE_DEVICE", "KOINE_KERNEL_DIR")}
 TIME_LIMIT = 300
@@ -45,6 +47,8 @@ def add(name, function):
             return []
         except Complaint as complaint:
             return [str(complaint)]
+        except Skipped:
+            raise
         except Exception:  # a crash of the test is a failure of the case
             return traceback.format_exc().splitlines()
         finally:
