@@ -38,8 +38,9 @@ typedef struct kn_dataset_params {
     kn_allocator allocator;
     kn_logger log;
     uint64_t most_samples; /* take the first so many of each part; 0: all of them */
+    bool tokens;           /* of files: integers stay what they are, read as int32 */
 } kn_dataset_params;
-#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0}
+#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names:
@@ -52,7 +53,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *   npy:X.npy,Y.npy   arrays whose first dimension counts the samples
  * Bytes become float32 from 0 to 1; other "x" become float32 as they are. "y" is
  * int32 class indices where there is one integer per sample and none negative,
- * otherwise float32. params NULL means defaults. */
+ * otherwise float32. With `tokens` every array of integers becomes int32. params NULL
+ * means defaults. */
 KN_API kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec);
 
 /* A field of arrays in the caller's memory. */

@@ -175,6 +175,7 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     if (known.allocator.resize) host->allocator = known.allocator;
     if (known.log.write) host->log = known.log;
     options->most_samples = known.most_samples == 0 ? UINT64_MAX : known.most_samples;
+    options->tokens = known.tokens;
 }
 
 static kn_status open_source(kn_dataset *dataset, const char *spec, const kn_source_options *options) {

@@ -84,6 +84,7 @@ void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *
 
 typedef struct kn_source_options {
     uint64_t most_samples; /* UINT64_MAX for all */
+    bool tokens;           /* integers are read as int32 */
 } kn_source_options;
 
 kn_status kn_source_digits(kn_dataset *dataset, const char *part, const kn_source_options *options);

@@ -19,17 +19,20 @@ static kn_tensor_info sample_of(const kn_array *array, bool picture) {
     return info;
 }
 
-static kn_status add_x(kn_store *store, const char *path, const kn_array *array, kn_error *error) {
+static kn_status add_x(kn_store *store, const char *path, const kn_array *array, bool tokens,
+                       kn_error *error) {
     if (array->rank == 0)
         return kn_fail(error, KN_ERROR_SHAPE, "%s: a single number, expected an array of samples", path);
     if ((uint64_t)array->shape[0] > UINT32_MAX)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %lld samples, at most 4294967295 are possible", path,
                        (long long)array->shape[0]);
     store->count = (uint64_t)array->shape[0];
-    kn_tensor_info sample = sample_of(array, true);
+    tokens = tokens && is_integer(array->type);
+    kn_tensor_info sample = sample_of(array, !tokens);
     kn_store_field *field;
+    double scale = !tokens && array->type == KN_UINT8 ? 1.0 / 255 : 1;
     kn_status status =
-        kn_store_add(store, "x", &sample, KN_FLOAT32, array->type == KN_UINT8 ? 1.0 / 255 : 1, &field, error);
+        kn_store_add(store, "x", &sample, tokens ? KN_INT32 : KN_FLOAT32, scale, &field, error);
     if (status == KN_OK) field->bytes = array->bytes;
     return status == KN_OK ? KN_OK : kn_fail_in(error, "%s", path);
 }
@@ -50,7 +53,7 @@ static bool holds_classes(const kn_array *array, int *classes) {
 }
 
 static kn_status add_y(kn_store *store, const char *x_path, const char *path, const kn_array *array,
-                       kn_error *error) {
+                       bool tokens, kn_error *error) {
     if (array->rank == 0 || (uint64_t)array->shape[0] != store->count)
         return kn_fail(error, KN_ERROR_SHAPE, "%s holds %lld samples and %s %llu: as many were expected",
                        path, array->rank == 0 ? 1 : (long long)array->shape[0], x_path,
@@ -59,7 +62,8 @@ static kn_status add_y(kn_store *store, const char *x_path, const char *path, co
     kn_tensor_info sample = sample_of(array, false);
     if (labels) sample.rank = 0;
     kn_store_field *field;
-    kn_status status = kn_store_add(store, "y", &sample, labels ? KN_INT32 : KN_FLOAT32, 1, &field, error);
+    bool whole = labels || (tokens && is_integer(array->type));
+    kn_status status = kn_store_add(store, "y", &sample, whole ? KN_INT32 : KN_FLOAT32, 1, &field, error);
     if (status != KN_OK) return kn_fail_in(error, "%s", path);
     field->bytes = array->bytes;
     field->is_label = labels;
@@ -69,8 +73,10 @@ static kn_status add_y(kn_store *store, const char *x_path, const char *path, co
 /* The two arrays in store->files become "x" and "y". */
 static kn_status add_pair(kn_store *store, const char *x_path, const char *y_path,
                           const kn_source_options *options, kn_error *error) {
-    kn_status status = add_x(store, x_path, &store->files[0].array, error);
-    if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, error);
+    bool tokens = options->tokens;
+    kn_status status = add_x(store, x_path, &store->files[0].array, tokens, error);
+    if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, tokens, error);
+    if (status == KN_OK && tokens) status = kn_store_check(store, error);
     if (status == KN_OK && store->count == 0)
         status = kn_fail(error, KN_ERROR_SHAPE, "%s holds no samples", x_path);
     if (status == KN_OK && store->count > options->most_samples) store->count = options->most_samples;

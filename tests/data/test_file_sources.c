@@ -177,6 +177,42 @@ static void npy_holds_classes_or_numbers(void **state) {
     kn_dataset_destroy(&dataset);
 }
 
+/* Whole numbers that name rows of a table are not made into shares of 255. */
+static void npy_holds_tokens(void **state) {
+    const uint8_t x[12] = {0, 51, 255, 7};
+    const int64_t y[12] = {4, 3, 2, 1, 0, 95}, large[3] = {0, 1, (int64_t)1 << 32};
+    const float real[6] = {1.5f};
+    const char *const kinds[] = {"x.npy", "real.npy"};
+    char spec[1024];
+    kn_field field;
+    int32_t values[12];
+    write_array(*state, "x.npy", KN_UINT8, 3, (int64_t[]){3, 2, 2}, x);
+    write_array(*state, "y.npy", KN_INT64, 3, (int64_t[]){3, 2, 2}, y);
+    write_array(*state, "real.npy", KN_FLOAT32, 2, (int64_t[]){3, 2}, real);
+    write_array(*state, "large.npy", KN_INT64, 2, (int64_t[]){3, 1}, large);
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.tokens = true;
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(spec, sizeof spec, "npy:%s/%s,%s/y.npy", (char *)*state, kinds[i], (char *)*state);
+        kn_dataset *dataset = kn_dataset_open(&params, spec);
+        assert_usable(dataset);
+        assert_true(kn_dataset_field(dataset, 0, &field));
+        assert_int_equal(field.info.dtype, i == 0 ? KN_INT32 : KN_FLOAT32);
+        assert_int_equal(field.info.rank, i == 0 ? 2 : 1);
+        if (i == 0) assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16), KN_OK);
+        if (i == 0) assert_true(values[1] == 51 && values[2] == 255);
+        assert_true(kn_dataset_field(dataset, 1, &field));
+        assert_int_equal(field.info.dtype, KN_INT32);
+        assert_int_equal(field.info.rank, 2);
+        assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, sizeof values), KN_OK);
+        assert_true(values[0] == 4 && values[5] == 95);
+        assert_int_equal(kn_dataset_classes(dataset), 0);
+        kn_dataset_destroy(&dataset);
+    }
+    snprintf(spec, sizeof spec, "npy:%s/large.npy,%s/y.npy", (char *)*state, (char *)*state);
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_ARGUMENT, "4294967296");
+}
+
 static void npy_faults_are_named(void **state) {
     const float x[] = {1, 2, 3, 4, 5, 6};
     write_array(*state, "x.npy", KN_FLOAT32, 2, (int64_t[]){3, 2}, x);
@@ -198,6 +234,7 @@ int test_file_sources(void) {
         cmocka_unit_test_setup_teardown(idx_may_have_one_part, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idx_faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(npy_holds_classes_or_numbers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(npy_holds_tokens, set_up, tear_down),
         cmocka_unit_test_setup_teardown(npy_faults_are_named, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("file sources", tests, NULL, NULL);

@@ -128,6 +128,27 @@ static void networks_of_images(void **state) {
     kn_model_destroy(&model);
 }
 
+/* As many parameters as PyTorch counts in the same networks. */
+static void networks_of_sequences(void **state) {
+    (void)state;
+    kn_model *model = kn_model_create_named("lstm", NULL);
+    has_shape(model, "x", "batch,64");
+    has_shape(model, "embedding1.weight", "96,128");
+    has_shape(model, "lstm2.weight_ih", "2048,512");
+    has_shape(model, "logits", "batch,64,96");
+    assert_int_equal(kn_model_parameter_elements(model), 3477600);
+    kn_model_destroy(&model);
+    model = kn_model_create_named("gpt", NULL);
+    has_shape(model, "x", "batch,128");
+    has_shape(model, "place", "128,384");
+    has_shape(model, "layer6.linear1.weight", "1152,384");
+    has_shape(model, "layer6.linear4.weight", "384,1536");
+    has_shape(model, "logits", "batch,128,96");
+    assert_null(kn_graph_find(kn_model_graph(model), "logits.bias"));
+    assert_int_equal(kn_model_parameter_elements(model), 10770432);
+    kn_model_destroy(&model);
+}
+
 static void unknown(void **state) {
     (void)state;
     kn_model *model = kn_model_open("lennet", NULL);
@@ -148,7 +169,7 @@ int test_zoo(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(list),    cmocka_unit_test(folder),         cmocka_unit_test(all),
         cmocka_unit_test(lenet),   cmocka_unit_test(mlp_and_linear), cmocka_unit_test(networks_of_images),
-        cmocka_unit_test(unknown),
+        cmocka_unit_test(networks_of_sequences), cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
 }

@@ -90,7 +90,11 @@ static bool data_fail(const kn_dataset *dataset) {
 
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
     progress_now("opening %s", data);
-    setup->all = kn_dataset_open(NULL, data);
+    /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
+    kn_dataset_params params;
+    kn_dataset_params_init(&params);
+    params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
+    setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
     for (int i = 0; i < kn_model_input_count(setup->model); i++)
         if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;
