@@ -90,6 +90,17 @@ typedef struct kn_context_counts {
 } kn_context_counts;
 KN_API kn_status kn_context_get_counts(const kn_context *context, kn_context_counts *counts);
 
+/* What the device does at most: single-precision multiply-adds from registers (each counts as two), and reading memory
+ * beyond its caches. */
+typedef struct kn_limits {
+    size_t size; /* of this struct, as the program knows it */
+    double gflops, gbytes; /* 10^9 operations, and bytes, a second; 0 where that could not be measured */
+} kn_limits;
+/* Tells the limits: from the cache folder if they are known there and not `again`, otherwise measured, which takes some
+ * tenths of a second, waits for the compute queue and compiles a small program. What is measured is kept where it is more
+ * than was known, since a busy machine only gives less. */
+KN_API kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits);
+
 /* One stretch of work on a queue; times in seconds since the context was made. */
 typedef struct kn_timeline_entry {
     const char *label;  /* operator and node: "conv2d conv1" */

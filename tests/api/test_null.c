@@ -66,6 +66,9 @@ static void contexts(void **state) {
     assert_null(kn_context_device(NULL));
     assert_null(kn_context_capabilities(NULL));
     assert_int_equal(kn_context_get_counts(NULL, &counts), KN_ERROR_ARGUMENT);
+    kn_limits limits = {.size = sizeof limits};
+    assert_true(kn_context_measure_limits(NULL, false, &limits) != KN_OK);
+    assert_true(kn_context_measure_limits(NULL, true, NULL) != KN_OK);
     assert_null(kn_context_timeline(NULL, &count));
     assert_int_equal(count, 0);
     kn_context_timeline(NULL, NULL);

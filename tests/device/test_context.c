@@ -50,6 +50,8 @@ static void refuse(const kn_context_params *params, kn_status status, const char
     size_t count = 1;
     assert_null(kn_context_timeline(context, &count));
     assert_int_equal(count, 0);
+    kn_limits limits = {.size = sizeof limits};
+    assert_int_equal(kn_context_measure_limits(context, true, &limits), status);
     kn_context_timeline_clear(context);
     double value;
     assert_false(kn_verdict_get(context, "x", &value));
@@ -58,6 +60,23 @@ static void refuse(const kn_context_params *params, kn_status status, const char
     assert_int_equal(kn_context_marker(context, &event), status);
     assert_int_equal(kn_context_wait_for(context, NULL, 0), status);
     assert_null(kn_buffer_from_opencl(context, NULL, 0, 0));
+    kn_context_destroy(&context);
+}
+
+/* What is known stands; measuring again never makes it less. */
+static void limits_are_measured_once(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_limits first = {.size = sizeof first}, second = first, third = first, none = {.size = 0};
+    assert_int_equal(kn_context_measure_limits(context, false, &none), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_context_measure_limits(context, false, &first), KN_OK);
+    assert_true(first.gflops > 0 && first.gbytes > 0);
+    assert_int_equal(kn_context_measure_limits(context, false, &second), KN_OK);
+    assert_true(second.gflops == first.gflops && second.gbytes == first.gbytes);
+    assert_int_equal(kn_context_measure_limits(context, true, &third), KN_OK);
+    assert_true(third.gflops >= first.gflops && third.gbytes >= first.gbytes);
+    kn_context_counts counts = {.size = sizeof counts};
+    assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
+    assert_int_equal(counts.device_bytes, 0);
     kn_context_destroy(&context);
 }
 
@@ -316,6 +335,7 @@ static void probes_are_run_once(void **state) {
 int test_context(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_context_tells_what_it_opened),
+        cmocka_unit_test(limits_are_measured_once),
         cmocka_unit_test(wrong_parameters_are_named),
         cmocka_unit_test(no_context_answers_too),
         cmocka_unit_test(an_older_program_is_understood),

@@ -290,6 +290,50 @@ def bench_of_products(folder):
     expect(found["times_plain_one_core"] > 0 and found["times_plain_all_cores"] > 0, f"found {found}")
 
 
+# ---- shares of the device's limits
+
+PROFILE_KEYS = ("limit_gflops", "limit_gb_s", "busy_ms", "busy_best_ms", "parts")
+PART_KEYS = ["label", "kernel", "queue", "times", "ms", "best_ms", "gflops", "gb_s", "of_limit", "bound"]
+
+
+def sound_profile(found):
+    expect(found["limit_gflops"] > 0 and found["limit_gb_s"] > 0, f"found {found}")
+    expect(0 < found["busy_best_ms"] <= found["busy_ms"] * 1.001, f"found {found}")
+    expect(any(part["bound"] for part in found["parts"]), f"no part with its limit: {found}")
+    for part in found["parts"]:
+        expect(list(part) == PART_KEYS, f"found {part}")
+        expect(0 < part["best_ms"] <= part["ms"] * 1.001 and part["times"] > 0, f"found {part}")
+        math_share, memory_share = part["gflops"] / found["limit_gflops"], part["gb_s"] / found["limit_gb_s"]
+        expect((part["of_limit"] is None) == (part["bound"] is None), f"found {part}")
+        expect(part["bound"] in (None, "math", "memory"), f"found {part}")
+        expect(part["bound"] is None or math.isclose(part["of_limit"], max(math_share, memory_share), rel_tol=1e-3),
+               f"{part} of {found['limit_gflops']} GFLOP/s and {found['limit_gb_s']} GB/s")
+
+
+@case
+def bench_with_a_profile(folder):
+    problem(folder)
+    found = koine("bench", "tiny.koine", "--batch", "8", "--profile", "--json", folder=folder).needs(0).objects(
+        *BENCH_KEYS, *PROFILE_KEYS)[0]
+    sound(found, "tiny", "train", 8)
+    sound_profile(found)
+    koine("bench", "tiny.koine", "--batch", "8", "--profile", folder=folder).needs(
+        0, out=("GFLOP/s", "of limit", "kn_matmul", "the device's limits are"))
+
+
+@case
+def plan_that_is_measured(folder):
+    problem(folder)
+    for mode in ("train", "infer"):
+        found = koine("plan", "tiny.koine", "--batch", "8", "--mode", mode, "--measure", "--json", folder=folder)
+        found = found.needs(0).objects(*PLAN_KEYS, *PROFILE_KEYS)[0]
+        sound_profile(found)
+        launches = sum(part["times"] for part in found["parts"] if part["queue"] == "compute" and part["kernel"])
+        expect(launches <= found["steps"] + 0.01, f"{launches} launches of {found['steps']} steps: {found}")
+    koine("plan", "tiny.koine", "--batch", "8", "--measure", folder=folder).needs(
+        0, out=("batch = 8", "of limit", "step, as it runs", "the device's limits are"))
+
+
 # ---- a terminal
 
 

@@ -76,7 +76,8 @@ static int run(int count, char **arguments) {
         {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &sizes[0]},
         {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &sizes[1]},
         {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
-        {"profile", OPTION_FLAG, NULL, "where the time goes, by kernel and by node", &bench.common.timeline},
+        {"profile", OPTION_FLAG, NULL, "where the time goes, and how near to the device's limits",
+         &bench.common.timeline},
         KERNEL_OPTIONS(bench.common),
         COMMON_OPTIONS(bench.common),
         {.name = NULL}};
@@ -97,8 +98,6 @@ static int run(int count, char **arguments) {
         if (!sizes[i]) sizes[i] = size;
         if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
-    if (bench.common.timeline && bench.common.json)
-        return command_misuse("--profile prints tables, not JSON; leave out one");
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
     if (word_count == 1) return run_case(words[0], &bench, sizes);
     /* What is misspelt is told before the others take their time. */
@@ -119,6 +118,10 @@ const command command_bench = {
     "parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at 0.0003 with decay 0.01), and the loss read by\n"
     "the host; an inference step uploads a batch and reads the output. Steps are timed for at least 3\n"
     "seconds and 5 steps after 4 of warm-up, each case in a process of its own.\n"
+    "\n"
+    "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are measured\n"
+    "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, each\n"
+    "byte once, so that Winograd's method and caches can bring a part above 100%.\n"
     "\n"
     "Another program can check what is timed. --weights has the parameters and running statistics by their\n"
     "names, as koine train saves them; what it lacks begins as always where it is the moment of an "

@@ -39,8 +39,11 @@ typedef struct bench_options {
     bool training;
     uint64_t batch;                      /* 0: not said */
     const char *weights, *input, *dump; /* NULL: none */
+    const kn_optimizer *optimizer;      /* NULL: that of the case */
 } bench_options;
 int bench_model(const char *name, const bench_options *options);
+/* Only what each step of the plan takes: a table, or with --json fields that follow others of an object. */
+int bench_model_steps(const char *name, const bench_options *options);
 
 /* ---- arrays from and to other programs (bench_files.c) ---- */
 
@@ -50,8 +53,11 @@ void *bench_read_samples(const char *path, const kn_value *value, int64_t *count
 /* Writes one tensor; says what is wrong and answers false. */
 bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info *info, const void *data);
 
+/* Tables by kernel and by node, the slowest first; or a table of the steps in the order of the plan; or more fields of
+ * a JSON object. */
+typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } bench_profile_form;
 /* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
-bool bench_profile_print(kn_context *context, int runs, double seconds);
+bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
 int bench_gemm(const common_options *common, int64_t m, int64_t n, int64_t k);

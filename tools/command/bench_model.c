@@ -80,15 +80,18 @@ static bool step(void *user) {
 }
 
 /* Where the time of a few more steps goes. */
-static bool profile_steps(model_bench *bench) {
+static bool profile_steps(model_bench *bench, bench_profile_form form) {
     double begin = clock_now();
     int runs = 0;
+    if (bench->options->common.json) form = PROFILE_JSON;
     kn_context_timeline_clear(bench->context);
     while (runs < 5 || clock_now() - begin < 2) {
         if (!step(bench)) return false;
         runs++;
     }
-    return bench_profile_print(bench->context, runs, clock_now() - begin);
+    double seconds = clock_now() - begin;
+    progress_clear();
+    return bench_profile_print(bench->context, runs, seconds, form);
 }
 
 /* ---- samples ------------------------------------------------------------------------------------- */
@@ -177,7 +180,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     kn_trainer_params params;
     kn_trainer_params_init(&params);
     params.fast_math = true;
-    params.optimizer = row->optimizer;
+    params.optimizer = bench->options->optimizer ? *bench->options->optimizer : row->optimizer;
     params.learning_rate = row->learning_rate;
     params.weight_decay = row->weight_decay;
     bench->trainer = kn_trainer_create(bench->context, bench->setup.loss.value, &params);
@@ -254,22 +257,34 @@ static bool measure(model_bench *bench, uint64_t base) {
                            .kernels = (uint64_t)info.kernels,
                            .plan_bytes = info.peak_bytes,
                            .rss_base_bytes = base};
-    if (options->common.json) {
-        bench_print_json(&result, &times);
-        puts("}");
-    } else {
+    bool fine = true;
+    if (!options->common.json) {
         print_text(&result, &times);
+        fine = !options->common.timeline || profile_steps(bench, PROFILE_TABLES);
+    } else {
+        bench_print_json(&result, &times);
+        if (options->common.timeline) fine = profile_steps(bench, PROFILE_TABLES);
+        puts("}");
     }
-    return dump(bench) && (!options->common.timeline || profile_steps(bench));
+    return fine && dump(bench);
 }
 
-int bench_model(const char *name, const bench_options *options) {
+/* The first runs compile, allocate and warm up. */
+static bool measure_steps(model_bench *bench, uint64_t base) {
+    kn_plan_info info = {.size = sizeof info};
+    (void)base;
+    if (!(bench->options->training ? prepare_training : prepare_inference)(bench, &info)) return false;
+    for (int i = 0; i < 3; i++)
+        if (!step(bench)) return false;
+    return profile_steps(bench, PROFILE_STEPS);
+}
+
+static int run_model(const char *name, const bench_options *options, bool (*run)(model_bench *, uint64_t)) {
     model_bench bench = {.options = options, .loss = NAN};
     int status = EXIT_FAILED;
     bench.context = context_open(&options->common);
     uint64_t base = bench_rss();
-    if (bench.context && setup_model(&bench.setup, name, NULL) && make_batches(&bench) &&
-        measure(&bench, base))
+    if (bench.context && setup_model(&bench.setup, name, NULL) && make_batches(&bench) && run(&bench, base))
         status = EXIT_DONE;
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
@@ -280,4 +295,12 @@ int bench_model(const char *name, const bench_options *options) {
     setup_finish(&bench.setup);
     kn_context_destroy(&bench.context);
     return status;
+}
+
+int bench_model(const char *name, const bench_options *options) {
+    return run_model(name, options, measure);
+}
+
+int bench_model_steps(const char *name, const bench_options *options) {
+    return run_model(name, options, measure_steps);
 }

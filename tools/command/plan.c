@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "batch.h"
+#include "bench.h"
 #include "training.h"
 
 typedef struct plan_run {
@@ -12,7 +13,7 @@ typedef struct plan_run {
     kn_trainer *trainer; /* one of them */
     kn_session *session;
     kn_plan_info info;
-    bool training;
+    bool training, measure;
     kn_optimizer optimizer;
     uint64_t batch, memory;
 } plan_run;
@@ -83,7 +84,6 @@ static void print_json(const plan_run *run, int64_t batch) {
     }
     printf(", \"gflop\": ");
     json_measure(stdout, info->flops * 1e-9);
-    printf("}\n");
 }
 
 static void print_text(const plan_run *run) {
@@ -99,7 +99,21 @@ static void print_text(const plan_run *run) {
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 
-static int show(plan_run *run) {
+/* The planned context goes first, so that nothing is on the device twice. */
+static int measure(plan_run *run, const char *name, int64_t batch) {
+    bench_options options = {.common = run->common,
+                             .training = run->training,
+                             .batch = (uint64_t)batch,
+                             .optimizer = &run->optimizer};
+    options.common.timeline = true;
+    kn_trainer_destroy(&run->trainer);
+    kn_session_destroy(&run->session);
+    kn_context_destroy(&run->context);
+    fflush(stdout);
+    return bench_model_steps(name, &options);
+}
+
+static int show(plan_run *run, const char *name) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch;
     if (!open_planned(run) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
@@ -110,7 +124,9 @@ static int show(plan_run *run) {
         print_json(run, batch);
     else
         print_text(run);
-    return EXIT_DONE;
+    int status = run->measure ? measure(run, name, batch) : EXIT_DONE;
+    if (run->common.json) puts("}");
+    return status;
 }
 
 static int run(int count, char **arguments) {
@@ -123,6 +139,8 @@ static int run(int count, char **arguments) {
         {"optimizer", OPTION_TEXT, "NAME", "of training: sgd, adam or adamw (adam)", &optimizer},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
+        {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
+         &run.measure},
         KERNEL_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
@@ -143,7 +161,7 @@ static int run(int count, char **arguments) {
     status = EXIT_FAILED;
     progress_setup(&run.common);
     if (setup_model(&run.setup, words[0], NULL) && (run.context = context_open(&run.common)))
-        status = show(&run);
+        status = show(&run, words[0]);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);
     setup_finish(&run.setup);
@@ -151,14 +169,15 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_plan = {"plan", "the steps and the memory of a model",
-                              "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
-                              "Prints each step of a run with its kernel, shapes and work, and the memory "
-                              "that all of it needs at most.\n"
-                              "Nothing is allocated for it. Where the batch does not fit into the device's "
-                              "memory, says so and shows the\n"
-                              "plan of the largest that does, as koine train would take it.\n"
-                              "\n"
-                              "  koine plan lenet --batch 64\n"
-                              "  koine plan lenet --batch 10000 --memory 2GB",
-                              run};
+const command command_plan = {
+    "plan", "the steps and the memory of a model", "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
+    "Prints each step of a run with its kernel, shapes and work, and the memory that all of it needs at most.\n"
+    "Nothing is allocated for it, unless --measure runs the plan and shows what each step takes: its time,\n"
+    "GFLOP/s, GB/s and the share of the device's limit, with work by the direct methods and each byte once.\n"
+    "Where the batch does not fit into the device's memory, says so and shows the plan of the largest that\n"
+    "does, as koine train would take it.\n"
+    "\n"
+    "  koine plan lenet --batch 64\n"
+    "  koine plan lenet --mode infer --measure\n"
+    "  koine plan lenet --batch 10000 --memory 2GB",
+    run};

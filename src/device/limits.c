@@ -1,0 +1,133 @@
+/* What the device does at most, measured: multiply-adds from registers, and reading a long piece of memory.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/device_private.h"
+
+enum { SUMS = 12, ROUNDS = 1 << 14, RUNS = 5, MOST_BYTES = 128 << 20 };
+
+typedef struct probe {
+    kn_context *context;
+    kn_program *program;
+    kn_kernel *kernel;
+    kn_buffer *out, *memory;
+    size_t lanes, items, local;
+} probe;
+
+/* The shortest of a few launches after one that is not counted, in seconds. */
+static kn_status time_launch(probe *p, double *seconds, kn_error *error) {
+    kn_launch launch = {.dimensions = 1, .global = {p->items, 1, 1}, .local = {p->local, 1, 1}};
+    *seconds = 0;
+    for (int run = 0; run <= RUNS; run++) {
+        double start = kn_clock();
+        kn_status status = kn_kernel_launch(p->context, p->kernel, &launch, "limits", error);
+        if (!status) status = kn_queue_finish(p->context, KN_QUEUE_COMPUTE, error);
+        if (status) return status;
+        double taken = kn_clock() - start;
+        if (run > 0 && (*seconds <= 0 || taken < *seconds)) *seconds = taken;
+        if (run > 0 && taken > 0.2) break; /* slow is slow */
+    }
+    return KN_OK;
+}
+
+static kn_status begin(probe *p, const char *kernel, size_t items, kn_error *error) {
+    size_t most;
+    p->items = items;
+    kn_status status = kn_kernel_create(p->context, p->program, kernel, &p->kernel, error);
+    if (!status) status = kn_buffer_create(p->context, items * sizeof(float), &p->out, error);
+    if (!status) status = kn_kernel_set_buffer(p->kernel, 0, p->out, error);
+    if (status) return status;
+    most = kn_kernel_work_group_items(p->kernel);
+    p->local = p->lanes > 1 || most < 64 ? 1 : 64;
+    return KN_OK;
+}
+
+static void end(probe *p) {
+    kn_kernel_destroy(&p->kernel);
+    kn_buffer_destroy(&p->out);
+    kn_buffer_destroy(&p->memory);
+}
+
+/* GFLOP/s. Begins with few rounds, so that simulators are done some day too. */
+static kn_status measure_math(probe *p, double *gflops, kn_error *error) {
+    const float start = 1, factor = 0.999f, addend = 0.001f;
+    size_t units = (size_t)p->context->capabilities.compute_units;
+    kn_status status = begin(p, "kn_probe_fma", units * (p->lanes > 1 ? 64 : 2048), error);
+    if (!status) status = kn_kernel_set_bytes(p->kernel, 1, &start, sizeof start, error);
+    if (!status) status = kn_kernel_set_bytes(p->kernel, 2, &factor, sizeof factor, error);
+    if (!status) status = kn_kernel_set_bytes(p->kernel, 3, &addend, sizeof addend, error);
+    double seconds = 0;
+    for (int32_t rounds = 16; rounds <= ROUNDS && !status && seconds < 0.004; rounds *= 4) {
+        status = kn_kernel_set_bytes(p->kernel, 4, &rounds, sizeof rounds, error);
+        if (!status) status = time_launch(p, &seconds, error);
+        double flops = 2.0 * SUMS * rounds * (double)p->lanes * (double)p->items;
+        if (!status && seconds > 0 && flops / seconds * 1e-9 > *gflops) *gflops = flops / seconds * 1e-9;
+    }
+    end(p);
+    return status;
+}
+
+/* GB/s of reading more than caches hold, where the device has that much. */
+static kn_status measure_memory(probe *p, double *gbytes, kn_error *error) {
+    const kn_capabilities *known = &p->context->capabilities;
+    const float zero = 0;
+    uint64_t bytes = MOST_BYTES;
+    size_t units = (size_t)known->compute_units;
+    while (bytes > known->largest_block_bytes || bytes > known->memory_bytes / 4)
+        bytes /= 2;
+    kn_status status = begin(p, "kn_probe_read", units * (p->lanes > 1 ? 64 : 1024), error);
+    double seconds = 0;
+    uint64_t round = (uint64_t)p->items * 4 * p->lanes * sizeof(float);
+    int32_t rounds = 0;
+    for (uint64_t part = bytes / 64; part <= bytes && !status && seconds < 0.02; part *= 4) {
+        kn_buffer_destroy(&p->memory);
+        rounds = (int32_t)(part / round > 0 ? part / round : 1);
+        status = kn_buffer_create(p->context, round * (uint64_t)rounds, &p->memory, error);
+        if (!status)
+            status = kn_queue_fill(p->context, KN_QUEUE_COMPUTE, p->memory, 0, round * (uint64_t)rounds,
+                                   &zero, sizeof zero, NULL, error);
+        if (!status) status = kn_kernel_set_buffer(p->kernel, 1, p->memory, error);
+        if (!status) status = kn_kernel_set_bytes(p->kernel, 2, &rounds, sizeof rounds, error);
+        if (!status) status = time_launch(p, &seconds, error);
+        if (!status && seconds > 0) *gbytes = (double)round * rounds / seconds * 1e-9;
+    }
+    end(p);
+    return status;
+}
+
+/* The verdict under `name` for so many lanes, or 0. */
+static double remembered(kn_context *context, const char *name, size_t lanes, char key[32]) {
+    double value = 0;
+    snprintf(key, 32, "%s_%zu", name, lanes);
+    return kn_verdict_get(context, key, &value) ? value : 0;
+}
+
+kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits) {
+    if (!context || !limits || limits->size < sizeof limits->size) return KN_ERROR_ARGUMENT;
+    if (context->failure.status) return context->failure.status;
+    kn_limits found = {.size = limits->size};
+    kn_error error = {0};
+    kn_status status = KN_OK;
+    char math_key[32], memory_key[32], prelude[32];
+    size_t lanes = context->capabilities.wide_vector ? (size_t)context->capabilities.vector_width : 1;
+    found.gflops = remembered(context, "limit_gflops", lanes, math_key);
+    found.gbytes = remembered(context, "limit_gbytes", lanes, memory_key);
+    if (again || found.gflops <= 0 || found.gbytes <= 0) {
+        probe p = {.context = context, .lanes = lanes};
+        double gflops = 0, gbytes = 0;
+        snprintf(prelude, sizeof prelude, "#define KN_WIDTH %zu\n", lanes);
+        kn_program_request request = {"probe/limits.cl", prelude};
+        status = kn_program_get(context, &request, &p.program, &error);
+        if (!status) status = measure_math(&p, &gflops, &error);
+        if (!status) status = measure_memory(&p, &gbytes, &error);
+        /* A busy machine only makes them too small. */
+        if (gflops > found.gflops) kn_verdict_put(context, math_key, found.gflops = gflops);
+        if (gbytes > found.gbytes) kn_verdict_put(context, memory_key, found.gbytes = gbytes);
+        if (status)
+            kn_log_write(&context->host, KN_LOG_WARNING, "what %s does at most could not be measured: %s",
+                         context->found.info.name, error.text);
+    }
+    memcpy(limits, &found, limits->size < sizeof found ? limits->size : sizeof found);
+    return status;
+}
