@@ -188,6 +188,7 @@ void kn_context_destroy(kn_context **context) {
     for (int i = 0; i < 2; i++)
         if (old->queues[i] && !old->borrowed) clFinish(old->queues[i]);
     if (old->mutex) kn_programs_release(old);
+    kn_products_release(old);
     if (old->refused.host) kn_map_finish(&old->refused);
     kn_timeline_close(old);
     kn_verdicts_close(&old->verdicts);

@@ -121,4 +121,22 @@ kn_status
 kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
                  kn_error *error); /* on the compute queue; `label` names it in the timeline, and is copied */
 
+/* ---- matrix products by a library --------------------------------------------------------- */
+
+/* result = a b, row by row: a is (M,K), or (K,M) where transposed; b (K,N) or (N,K); the result (M,N). */
+typedef struct kn_product_request {
+    int bytes_each; /* 4: float, 8: double */
+    bool transpose_a, transpose_b;
+    int64_t m, n, k, batches;
+    int64_t a_stride, b_stride; /* from batch to batch, in elements; 0 repeats */
+    kn_buffer *a, *b, *result, *workspace;
+    double flops, bytes; /* for the timeline */
+} kn_product_request;
+/* The name of the library that Koine was built with ("clblast"), or NULL. */
+const char *kn_product_library(void);
+/* Bytes of workspace; KN_ERROR_UNSUPPORTED for a product that the library does not take. Buffers are not looked at. */
+kn_status kn_product_workspace(kn_context *context, const kn_product_request *request, uint64_t *bytes, kn_error *error);
+/* Puts the product on the compute queue. The library compiles its kernels at the first product of a kind. */
+kn_status kn_product_run(kn_context *context, const kn_product_request *request, const char *label, kn_error *error);
+
 #endif

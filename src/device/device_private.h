@@ -104,7 +104,7 @@ struct kn_context {
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;
     kn_progress progress;
-    bool wide_indices, trust_claims, records;
+    bool wide_indices, trust_claims, records, used_products;
     uint64_t largest_block_bytes;
     int vector_width, kind;
     /* OpenCL. The queues are the same one where the caller brought it. */
@@ -173,6 +173,11 @@ void kn_programs_release(kn_context *context);
 cl_program kn_program_cache_load(kn_context *context, const kn_source *source);
 /* Keeps a built program; says nothing when it cannot. */
 void kn_program_cache_store(kn_context *context, const kn_source *source, cl_program program);
+
+/* ---- products (product_library.c) ------------------------------------------------------------------ */
+
+/* The library keeps programs of its own, which hold the OpenCL context. */
+void kn_products_release(kn_context *context);
 
 /* ---- memory (memory.c) ------------------------------------------------------------------------- */
 

@@ -59,6 +59,7 @@ typedef struct kn_cost {
 } kn_cost;
 
 /* What the plan knows of the device, in words that need no OpenCL. */
+typedef struct kn_library_product kn_library_product; /* step.h */
 typedef struct kn_target {
     bool wide_vector; /* few work-items with explicit vectors; otherwise many threads */
     int vector_width, vector_registers;
@@ -67,6 +68,9 @@ typedef struct kn_target {
     uint64_t local_bytes;
     bool wide_indices; /* 64-bit indices in kernels */
     bool fast_math;    /* algorithms with a slightly larger error are allowed */
+    /* Bytes that a library for matrix products wants beside a product. NULL: there is no such library. */
+    bool (*product_scratch)(void *library, const kn_library_product *product, uint64_t *bytes);
+    void *library;
 } kn_target;
 
 typedef struct kn_emitter kn_emitter;   /* step.h */
@@ -94,6 +98,7 @@ typedef struct kn_variant {
     kn_layout inputs[8];
     kn_layout outputs[4];
     bool any;
+    bool measured; /* taken only where the device ran it faster than the next that accepts, at sizes like these */
     bool doubtful; /* believed on a device only after the row's first accepted case came out right there */
 } kn_variant;
 

@@ -383,6 +383,21 @@ kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to) {
     return kn_step_end(step, lowering);
 }
 
+kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *product, kn_value *a, kn_value *b,
+                          kn_value *result) {
+    const kn_target *target = lowering->target;
+    uint64_t bytes = 0;
+    if (!target->product_scratch || !target->product_scratch(target->library, product, &bytes))
+        return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED, "the library for matrix products does not take this one");
+    kn_step *step = begin(lowering, KN_STEP_PRODUCT);
+    if (step) step->product = *product;
+    kn_step_read(step, a);
+    kn_step_read(step, b);
+    kn_step_write(step, result);
+    if (bytes) kn_step_scratch(step, kn_emit_scratch(lowering, bytes));
+    return kn_step_end(step, lowering);
+}
+
 kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
     if (kn_shape_elements(&value->shape) == 0) return KN_OK;
     kn_step *step = begin(lowering, KN_STEP_FILL);

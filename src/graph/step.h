@@ -7,7 +7,16 @@ typedef enum kn_step_kind {
     KN_STEP_KERNEL,
     KN_STEP_COPY, /* all bytes of the value read to the value written */
     KN_STEP_FILL, /* zero bytes */
+    KN_STEP_PRODUCT, /* matrix products by a library for them: a and b are read, the result is written, then scratch */
 } kn_step_kind;
+
+/* Products for such a library, row by row: a is (batches,M,K), or (K,M) each; b (K,N), or (N,K); the result (M,N). */
+struct kn_library_product {
+    kn_dtype dtype;
+    bool transpose_a, transpose_b;
+    int64_t m, n, k, batches;
+    int64_t a_stride, b_stride; /* from batch to batch, in elements; 0 repeats */
+};
 
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
@@ -30,6 +39,7 @@ typedef struct kn_argument {
 typedef struct kn_step {
     kn_step_kind kind;
     const char *label;   /* operator and node: "conv2d conv1" */
+    kn_library_product product; /* of KN_STEP_PRODUCT */
     const char *file;    /* of cl/ */
     const char *kernel;
     const char *prelude; /* complete after kn_step_end */
@@ -90,6 +100,9 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
 /* Memory for the steps of this node alone; answers its number. */
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);
 kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to);
+/* Where the target has such a library. */
+kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *product, kn_value *a, kn_value *b,
+                          kn_value *result);
 kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value);
 const char *kn_opencl_type(kn_dtype dtype);
 

@@ -29,6 +29,8 @@ bool kn_is_read(const kn_value *value);
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
 /* matmul_wide.c */
+bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_matmul_library_lower(kn_lowering *lowering);
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_wide_lower(kn_lowering *lowering);
 

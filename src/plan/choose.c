@@ -19,6 +19,18 @@ static const char *forced_variant(const char *list, const char *row, size_t *len
     return NULL;
 }
 
+/* Whether variant `own` is faster than the one that would be taken without it. */
+static bool is_faster(const kn_making *making, const kn_node *node, int own) {
+    const kn_operator *row = node->operator;
+    for (int i = own + 1; i < row->variant_count; i++) {
+        const kn_variant *variant = &row->variants[i];
+        if (variant->accepts && !variant->accepts(&making->target, node)) continue;
+        if (variant->doubtful && !kn_variant_believed(making->context, row, variant)) continue;
+        return kn_variant_is_faster(making->context, node, &row->variants[own], variant);
+    }
+    return true;
+}
+
 static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
     const kn_operator *row = node->operator;
     size_t length = 0;
@@ -36,6 +48,7 @@ static kn_status choose(kn_making *making, const kn_node *node, const kn_variant
         if (forced && (strlen(variant->name) != length || strncmp(variant->name, forced, length))) continue;
         if (variant->accepts && !variant->accepts(&making->target, node)) continue;
         if (variant->doubtful && !forced && !kn_variant_believed(making->context, row, variant)) continue;
+        if (variant->measured && !forced && !is_faster(making, node, i)) continue;
         *chosen = variant;
         return KN_OK;
     }

@@ -281,7 +281,7 @@ static kn_status make_steps(plan_making *making, const compiling *work) {
             status = kn_kernel_create(plan->context, work->programs[work->program_of[i]], ready->step->kernel,
                                       &ready->kernel, making->error);
             if (status == KN_OK) status = settle_launch(plan, ready, making->error);
-        } else {
+        } else if (ready->step->kind != KN_STEP_PRODUCT) {
             status = settle_transfer(plan, ready, making->error);
         }
         if (status != KN_OK) return status;

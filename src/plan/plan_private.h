@@ -145,11 +145,14 @@ bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_v
 kn_value *kn_memory_root(const kn_making *making, kn_value *value);
 
 /* What the device is like, in the words of the graph room (target.c). */
-void kn_target_of(const kn_context *context, kn_target *target);
+void kn_target_of(kn_context *context, kn_target *target);
 
 /* ---- variants that must be seen to be right (verify.c) ---------------------------------------------- */
 
 /* Whether a doubtful variant gave the right answer on this device; tried once and remembered. */
+/* Whether the device ran the first faster than the other for nodes with sizes like these (measure.c). */
+bool kn_variant_is_faster(kn_context *context, const kn_node *node, const kn_variant *variant,
+                          const kn_variant *other);
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant);
 
 #endif

@@ -34,6 +34,8 @@ static const kn_value *written_by(const kn_step *step) {
 static void add_kernel(const kn_step *step, kn_text *text) {
     if (step->kind == KN_STEP_KERNEL)
         kn_text_format(text, "%s:%s", step->file, step->kernel);
+    else if (step->kind == KN_STEP_PRODUCT)
+        kn_text_add(text, kn_product_library());
     else
         kn_text_add(text, step->kind == KN_STEP_COPY ? "copy" : "fill");
 }

@@ -19,6 +19,8 @@ static kn_status launch(const kn_plan *plan, const kn_memory *memory, const kn_r
         target = kn_plan_buffer(plan, memory, ready->target);
         return kn_queue_fill(plan->context, KN_QUEUE_COMPUTE, target, 0, ready->bytes, &zero, sizeof zero,
                              NULL, error);
+    case KN_STEP_PRODUCT:
+        return kn_plan_product(plan, memory, ready, error);
     }
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }

@@ -189,6 +189,8 @@ kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error
 void kn_plan_detach(kn_plan *plan);
 /* Queues all steps, in order. */
 kn_status kn_plan_run(kn_plan *plan, const kn_memory *memory, kn_error *error);
+/* A step that is a library's (target.c). */
+kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
 /* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */
 kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn_value *value);
 const kn_placement *kn_plan_placement(const kn_plan *plan, const kn_value *value);

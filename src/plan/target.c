@@ -1,7 +1,37 @@
-/* The device in words that operators understand. */
+/* The device in words that operators understand, and products for its library in the device's words. */
 #include "plan/run_private.h"
 
-void kn_target_of(const kn_context *context, kn_target *target) {
+static kn_product_request request_of(const kn_library_product *product) {
+    return (kn_product_request){.bytes_each = (int)kn_dtype_bytes(product->dtype),
+                                .transpose_a = product->transpose_a,
+                                .transpose_b = product->transpose_b,
+                                .m = product->m,
+                                .n = product->n,
+                                .k = product->k,
+                                .batches = product->batches,
+                                .a_stride = product->a_stride,
+                                .b_stride = product->b_stride};
+}
+
+static bool product_scratch(void *library, const kn_library_product *product, uint64_t *bytes) {
+    const kn_product_request request = request_of(product);
+    return kn_product_workspace(library, &request, bytes, NULL) == KN_OK;
+}
+
+kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready,
+                          kn_error *error) {
+    const kn_step *step = ready->step;
+    kn_product_request request = request_of(&step->product);
+    request.a = kn_plan_buffer(plan, memory, step->arguments[0].value);
+    request.b = kn_plan_buffer(plan, memory, step->arguments[1].value);
+    request.result = kn_plan_buffer(plan, memory, step->arguments[2].value);
+    if (step->argument_count > 3) request.workspace = plan->scratch_buffers[step->arguments[3].integer];
+    request.flops = ready->cost.flops;
+    request.bytes = ready->cost.bytes;
+    return kn_product_run(plan->context, &request, step->label, error);
+}
+
+void kn_target_of(kn_context *context, kn_target *target) {
     const kn_capabilities *device = kn_context_capabilities(context);
     *target = (kn_target){
         .wide_vector = device->wide_vector,
@@ -11,5 +41,7 @@ void kn_target_of(const kn_context *context, kn_target *target) {
         .work_group_items = device->work_group_items,
         .local_bytes = device->local_bytes,
         .wide_indices = kn_context_wide_indices(context),
+        .product_scratch = kn_product_library() ? product_scratch : NULL,
+        .library = context,
     };
 }
