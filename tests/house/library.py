@@ -1,6 +1,8 @@
 """What the built library shows to its users and asks of the machine.
 
-usage: library.py LIBRARY INCLUDE_FOLDER COMPILER...
+usage: library.py LIBRARY INCLUDE_FOLDER OPTIONAL COMPILER...
+
+OPTIONAL: what it may need besides because it was asked for, as a regular expression; "" for nothing.
 """
 import pathlib
 import re
@@ -9,7 +11,7 @@ import sys
 
 from report import run
 
-LIBRARY, HEADERS, COMPILER = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+LIBRARY, HEADERS, OPTIONAL, COMPILER = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
 
 # libc (with the parts that older glibc keep apart), libm, the OpenCL loader and zlib.
 NEEDED = re.compile(r"^(libc|libm|libpthread|libdl|librt|libOpenCL|libz|ld-linux[\w-]*)\.so")
@@ -55,7 +57,8 @@ def needs_little():
     names = [match.group(1) for line in lines for match in re.finditer(r"\(NEEDED\).*\[([^\]]+)\]", line)]
     if not names:
         return ["readelf shows no NEEDED entry at all"]
-    return [f"needs {name}" for name in names if not NEEDED.match(name)]
+    return [f"needs {name}" for name in names
+            if not NEEDED.match(name) and not (OPTIONAL and re.match(OPTIONAL, name))]
 
 
 def soname():
