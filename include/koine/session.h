@@ -82,6 +82,7 @@ typedef struct kn_plan_info {
     int steps, kernels;         /* kernels: different programs */
     int conversions;            /* of layout */
     double flops;               /* of one run, by the direct methods */
+    uint64_t kept_bytes;        /* of scratch: what depends on states alone, computed when these have changed */
 } kn_plan_info;
 KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
 /* The plan as text, for people; the caller frees it with kn_session_free_text. NULL on failure. */

@@ -98,6 +98,9 @@ typedef struct kn_variant {
     kn_layout inputs[8];
     kn_layout outputs[4];
     bool any;
+    /* It first makes something of its last input. Unless forced, it is taken only where that depends on states
+     * alone, so that this is done once. */
+    bool prepares;
     bool measured; /* taken only where the device ran it faster than the next that accepts, at sizes like these */
     bool doubtful; /* believed on a device only after the row's first accepted case came out right there */
 } kn_variant;

@@ -204,6 +204,11 @@ void kn_step_scratch(kn_step *step, int scratch) {
     if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
 }
 
+void kn_step_read_scratch(kn_step *step, int scratch) {
+    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
+    if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
+}
+
 void kn_step_int(kn_step *step, int64_t number) {
     add_argument(step, (kn_argument){.kind = KN_ARGUMENT_INT, .integer = number});
     if (step && (number > INT32_MAX || number < INT32_MIN))

@@ -82,7 +82,8 @@ void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
 void kn_step_read(kn_step *step, kn_value *value);
 void kn_step_write(kn_step *step, kn_value *value);
 void kn_step_update(kn_step *step, kn_value *value); /* reads and writes */
-void kn_step_scratch(kn_step *step, int scratch);
+void kn_step_scratch(kn_step *step, int scratch); /* reads and writes */
+void kn_step_read_scratch(kn_step *step, int scratch);
 void kn_step_int(kn_step *step, int64_t number);
 void kn_step_index(kn_step *step, int64_t number);
 void kn_step_float(kn_step *step, double number);

@@ -319,14 +319,15 @@ static kn_value *along_channels(kn_graph *graph, kn_value *value, int rank) {
     return kn_build(&kn_row_reshape, &value, 1, &settings);
 }
 
-/* (x - mean) * (weight / sqrt(variance + epsilon)) + bias; the factor is computed once per channel. */
+/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel depends
+ * on states alone. */
 static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results) {
     int rank = inputs[0]->shape.rank;
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], kn_attribute_of(node, "epsilon")->number));
-    kn_value *scale = along_channels(bound, kn_mul(inputs[1], inverse), rank);
-    kn_value *centered = kn_sub(inputs[0], along_channels(bound, inputs[3], rank));
-    results[RESULT] = kn_add(kn_mul(centered, scale), along_channels(bound, inputs[2], rank));
+    kn_value *scale = kn_mul(inputs[1], inverse), *shift = kn_sub(inputs[2], kn_mul(inputs[3], scale));
+    results[RESULT] =
+        kn_add(kn_mul(inputs[0], along_channels(bound, scale, rank)), along_channels(bound, shift, rank));
     return bound->error.status;
 }
 

@@ -175,7 +175,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide.cl", "kn_conv");
     kn_step_read(step, node->inputs[0]);
-    kn_step_scratch(step, filter.scratch);
+    kn_step_read_scratch(step, filter.scratch);
     if (padded)
         kn_step_scratch(step, scratch);
     else

@@ -8,7 +8,9 @@ enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8 };
 typedef struct wide_form {
     kn_matmul_form form;
     int64_t width, vectors, panels, depth, parts, part_depth, units;
-    int shares;
+    bool packed;
+    int64_t packed_batch; /* floats of one b when packed; 0 where all batches have the same */
+    int shares, weights;  /* scratch memory: the parts, and b when packed */
 } wide_form;
 
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -24,9 +26,9 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     return vectors < most ? vectors : most;
 }
 
-static wide_form plan(kn_lowering *lowering) {
+static wide_form plan(kn_lowering *lowering, bool packed) {
     const kn_target *target = lowering->target;
-    wide_form wide = {.width = target->vector_width, .units = target->compute_units};
+    wide_form wide = {.packed = packed, .width = target->vector_width, .units = target->compute_units};
     kn_matmul_form *form = &wide.form;
     kn_matmul_describe(lowering->node, form);
     kn_matmul_join_batches(form, lowering->epilogue);
@@ -34,7 +36,7 @@ static wide_form plan(kn_lowering *lowering) {
     wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
     /* A chunk of a panel waits in local memory. */
     wide.depth = 256;
-    while (wide.depth > 32 &&
+    while (!packed && wide.depth > 32 &&
            (uint64_t)(wide.depth * wide.width * wide.vectors) * sizeof(float) > target->local_bytes)
         wide.depth /= 2;
     wide.parts = 1;
@@ -54,17 +56,18 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
     kn_step *step = kn_step_begin(lowering, "matmul/wide.cl", kernel);
     kn_step_define(step, "KN_WIDTH", "%d", (int)wide->width);
     kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
-    kn_step_define(step, "KN_PACKED", "0");
+    kn_step_define(step, "KN_PACKED", "%d", wide->packed);
     kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
     return step;
 }
 
-static void add_batches(kn_step *step, const kn_matmul_form *form) {
+static void add_batches(kn_step *step, const wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
     kn_step_int(step, form->sizes[0]);
     kn_step_index(step, form->a_strides[1]);
     kn_step_index(step, form->a_strides[0]);
-    kn_step_index(step, form->b_strides[1]);
-    kn_step_index(step, form->b_strides[0]);
+    kn_step_index(step, wide->packed ? form->sizes[0] * wide->packed_batch : form->b_strides[1]);
+    kn_step_index(step, wide->packed ? wide->packed_batch : form->b_strides[0]);
     kn_step_index(step, form->sizes[0] * form->m * form->n);
     kn_step_index(step, form->m * form->n);
 }
@@ -83,7 +86,7 @@ static kn_status lower_thin(kn_lowering *lowering, const wide_form *wide) {
     kn_step_index(step, form->k);
     kn_step_index(step, form->k);
     kn_step_index(step, form->n);
-    add_batches(step, form);
+    add_batches(step, wide);
     kn_step_int(step, columns);
     kn_step_int(step, 0);
     kn_step_epilogue(step, lowering);
@@ -117,25 +120,53 @@ static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
     return kn_step_end(step, lowering);
 }
 
-kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
-    if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    wide_form wide = plan(lowering);
-    const kn_matmul_form *form = &wide.form;
-    if (form->m <= THIN_ROWS && !form->transpose_a && form->transpose_b) return lower_thin(lowering, &wide);
-    int64_t elements = form->batches * form->m * form->n;
-    if (wide.parts > 1)
-        wide.shares = kn_emit_scratch(lowering, (uint64_t)(wide.parts * elements) * sizeof(float));
-    /* Each block of rows packs its panel again, so that blocks are few, but enough for all cores. */
-    int64_t items = wide.panels * form->batches * wide.parts, rows = form->m;
-    if (items < 4 * wide.units) {
-        rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(4 * wide.units, items)), ROWS);
-        if (rows < 96) rows = 96;
+static kn_status lower_pack(kn_lowering *lowering, wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t floats = wide->panels * form->k * wide->width * wide->vectors;
+    int64_t panels = wide->panels / (4 * wide->units), batches = 1;
+    if (panels < 1) panels = 1;
+    if (form->b_strides[0] || form->b_strides[1]) {
+        wide->packed_batch = floats;
+        batches = form->batches;
     }
-    kn_step *step = begin(lowering, &wide, "kn_matmul");
-    kn_step_read(step, lowering->node->inputs[0]);
+    wide->weights = kn_emit_scratch(lowering, (uint64_t)(floats * batches) * sizeof(float));
+    kn_step *step = begin(lowering, wide, "kn_matmul_pack");
     kn_step_read(step, lowering->node->inputs[1]);
-    if (wide.parts > 1)
-        kn_step_scratch(step, wide.shares);
+    kn_step_scratch(step, wide->weights);
+    kn_step_int(step, form->n);
+    kn_step_int(step, form->k);
+    kn_step_index(step, form->transpose_b ? 1 : form->n);
+    kn_step_index(step, form->transpose_b ? form->k : 1);
+    kn_step_int(step, form->sizes[0]);
+    kn_step_index(step, form->b_strides[1]);
+    kn_step_index(step, form->b_strides[0]);
+    kn_step_index(step, wide->packed_batch);
+    kn_step_int(step, panels);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(wide->panels, panels), 1, (size_t)batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t elements = form->batches * form->m * form->n;
+    if (wide->parts > 1)
+        wide->shares = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
+    /* Each block of rows reads its panel, or packs it, again: blocks are few, but enough for all cores. */
+    int64_t items = wide->panels * form->batches * wide->parts, rows = form->m,
+            least = wide->packed ? 24 : 96;
+    if (items < 4 * wide->units) {
+        rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(4 * wide->units, items)), ROWS);
+        if (rows < least) rows = least;
+    }
+    kn_step *step = begin(lowering, wide, "kn_matmul");
+    kn_step_read(step, lowering->node->inputs[0]);
+    if (wide->packed)
+        kn_step_read_scratch(step, wide->weights);
+    else
+        kn_step_read(step, lowering->node->inputs[1]);
+    if (wide->parts > 1)
+        kn_step_scratch(step, wide->shares);
     else
         kn_step_write(step, lowering->result);
     kn_step_int(step, form->m);
@@ -147,16 +178,32 @@ kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
     kn_step_index(step, form->transpose_b ? form->k : 1);
     kn_step_index(step, form->n);
     kn_step_index(step, elements);
-    add_batches(step, form);
+    add_batches(step, wide);
     kn_step_int(step, rows);
     kn_step_int(step, 1);
-    kn_step_int(step, wide.part_depth);
+    kn_step_int(step, wide->part_depth);
     kn_step_int(step, 0);
+    kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)wide.panels,
-                              (size_t)(form->batches * wide.parts)},
+                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)wide->panels,
+                              (size_t)(form->batches * wide->parts)},
                   (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
-    return status == KN_OK && wide.parts > 1 ? lower_sum(lowering, &wide) : status;
+    return status == KN_OK && wide->parts > 1 ? lower_sum(lowering, wide) : status;
+}
+
+kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    wide_form wide = plan(lowering, false);
+    const kn_matmul_form *form = &wide.form;
+    if (form->m <= THIN_ROWS && !form->transpose_a && form->transpose_b) return lower_thin(lowering, &wide);
+    return lower_product(lowering, &wide);
+}
+
+kn_status kn_matmul_packed_lower(kn_lowering *lowering) {
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    wide_form wide = plan(lowering, true);
+    kn_status status = lower_pack(lowering, &wide);
+    return status == KN_OK ? lower_product(lowering, &wide) : status;
 }

@@ -31,6 +31,12 @@ static bool is_faster(const kn_making *making, const kn_node *node, int own) {
     return true;
 }
 
+/* Whether what a variant makes of the node's last input need not be made again in each run. */
+static bool may_prepare(const kn_making *making, const kn_node *node) {
+    const kn_value *last = node->inputs[node->input_count - 1];
+    return making->keeps && last && making->steady[last->id];
+}
+
 static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
     const kn_operator *row = node->operator;
     size_t length = 0;
@@ -46,6 +52,7 @@ static kn_status choose(kn_making *making, const kn_node *node, const kn_variant
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         if (forced && (strlen(variant->name) != length || strncmp(variant->name, forced, length))) continue;
+        if (variant->prepares && !forced && !may_prepare(making, node)) continue;
         if (variant->accepts && !variant->accepts(&making->target, node)) continue;
         if (variant->doubtful && !forced && !kn_variant_believed(making->context, row, variant)) continue;
         if (variant->measured && !forced && !is_faster(making, node, i)) continue;
@@ -62,6 +69,8 @@ static kn_status choose(kn_making *making, const kn_node *node, const kn_variant
 
 kn_status kn_pass_choose(kn_making *making) {
     kn_graph *graph = making->graph;
+    kn_status status = kn_find_steady(making);
+    if (status != KN_OK) return status;
     making->chosen_count = graph->node_count;
     making->chosen = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->chosen);
     if (!making->chosen) return kn_fail_memory(making->error, graph->node_count * sizeof *making->chosen);
@@ -71,7 +80,7 @@ kn_status kn_pass_choose(kn_making *making) {
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         node->accumulate = node->compute;
         if (node->operator->class != KN_CLASS_KERNEL) continue;
-        kn_status status = choose(making, node, &making->chosen[i]);
+        status = choose(making, node, &making->chosen[i]);
         if (status != KN_OK) return status;
     }
     return KN_OK;

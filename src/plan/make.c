@@ -7,6 +7,7 @@
 /* What a plan needs while it is made, beside the passes' own. */
 typedef struct plan_making {
     const kn_plan_request *request;
+    bool keeps; /* what depends on states alone, from run to run */
     kn_plan *plan;
     kn_making passes;
     kn_error *error;
@@ -49,7 +50,7 @@ static kn_status bind_graph(plan_making *making) {
 static kn_status run_passes(plan_making *making) {
     static kn_status (*const passes[])(kn_making *) = {kn_pass_simplify, kn_pass_choose, kn_pass_fuse,
                                                        kn_pass_order,    kn_pass_layout, kn_pass_lower,
-                                                       kn_pass_bucket,   kn_pass_place};
+                                                       kn_pass_bucket,   kn_pass_once,   kn_pass_place};
     kn_plan *plan = making->plan;
     kn_making *state = &making->passes;
     *state = (kn_making){
@@ -61,6 +62,7 @@ static kn_status run_passes(plan_making *making) {
         .wanted_count = plan->value_count,
         .variants = making->request->params->variants,
         .guard = making->request->guard,
+        .keeps = making->keeps && !making->request->guard,
         .error = making->error,
     };
     kn_target_of(plan->context, &state->target);
@@ -136,8 +138,10 @@ static kn_status find_homes(plan_making *making) {
         return kn_fail_memory(making->error, (size_t)plan->input_count * sizeof *plan->input_bytes);
     list_homes(making, false);
     plan->state_list = kn_arena_take(&plan->arena, (size_t)plan->state_count, sizeof(kn_state *));
+    plan->state_kept = kn_arena_take(&plan->arena, (size_t)plan->state_count, sizeof(bool));
+    plan->state_written = kn_arena_take(&plan->arena, (size_t)plan->state_count, sizeof(bool));
     plan->constants = kn_arena_take(&plan->arena, (size_t)plan->constant_count, sizeof(kn_value *));
-    if (!plan->state_list || !plan->constants)
+    if (!plan->state_list || !plan->state_kept || !plan->state_written || !plan->constants)
         return kn_fail_memory(making->error, (size_t)plan->state_count * sizeof(kn_state *));
     return list_homes(making, true);
 }
@@ -153,6 +157,10 @@ static kn_status sum_up(plan_making *making) {
     *info = (kn_plan_info){.size = sizeof *info, .scratch_bound_bytes = passes->bound_bytes};
     for (int i = 0; i < plan->block_count; i++)
         info->scratch_bytes += plan->block_bytes[i];
+    for (size_t i = 0; i < plan->placement_count; i++)
+        if (plan->placements[i].kept) info->kept_bytes += kn_round_up(plan->placements[i].bytes, unit);
+    for (int i = 0; i < plan->scratch_count; i++)
+        if (plan->scratches[i].kept) info->kept_bytes += kn_round_up(plan->scratches[i].bytes, unit);
     for (int i = 0; i < plan->state_count; i++)
         info->state_bytes += kn_round_up(plan->state_list[i]->bytes, unit);
     for (int i = 0; i < plan->input_count; i++)
@@ -269,13 +277,27 @@ static void settle_costs(kn_plan *plan) {
     }
 }
 
+/* Which states its steps write, and on which those that run once depend. */
+static void settle_states(kn_plan *plan, const kn_ready_step *ready) {
+    for (int a = 0; a < ready->step->argument_count; a++) {
+        const kn_argument *argument = &ready->step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        const kn_placement *placement = kn_plan_placement(plan, argument->value);
+        if (placement->home != KN_HOME_STATE) continue;
+        if (argument->writes) plan->state_written[placement->slot] = true;
+        if (ready->once) plan->state_kept[placement->slot] = true;
+    }
+}
+
 static kn_status make_steps(plan_making *making, const compiling *work) {
     kn_plan *plan = making->plan;
     const kn_emitter *emitter = &making->passes.emitter;
     for (int i = 0; i < emitter->step_count; i++) {
         kn_ready_step *ready = &plan->steps[i];
         ready->step = emitter->steps[i];
+        ready->once = making->passes.once[i];
         plan->step_count = i + 1;
+        settle_states(plan, ready);
         kn_status status = KN_OK;
         if (ready->step->kind == KN_STEP_KERNEL) {
             status = kn_kernel_create(plan->context, work->programs[work->program_of[i]], ready->step->kernel,
@@ -337,7 +359,8 @@ static kn_status make(plan_making *making) {
     return status;
 }
 
-kn_status kn_plan_make(const kn_plan_request *request, kn_plan **result, kn_error *error) {
+/* *keeps: whether results of steps that run once may be kept; then, whether there are any. */
+static kn_status make_plan(const kn_plan_request *request, bool *keeps, kn_plan **result, kn_error *error) {
     const kn_host *host = kn_context_host(request->context);
     *result = NULL;
     kn_plan *plan = kn_allocate(host, 1, sizeof *plan);
@@ -347,12 +370,24 @@ kn_status kn_plan_make(const kn_plan_request *request, kn_plan **result, kn_erro
     plan->states = request->states;
     plan->guard = request->guard;
     kn_arena_init(&plan->arena, &plan->host);
-    plan_making making = {.request = request, .plan = plan, .error = error};
+    plan_making making = {.request = request, .keeps = *keeps, .plan = plan, .error = error};
     kn_status status = make(&making);
+    *keeps = false;
+    for (int i = 0; i < making.passes.emitter.step_count && making.passes.once; i++)
+        *keeps = *keeps || making.passes.once[i];
     finish_passes(&making.passes);
     if (status != KN_OK) kn_plan_destroy(&plan);
     *result = plan;
     return status;
+}
+
+kn_status kn_plan_make(const kn_plan_request *request, kn_plan **result, kn_error *error) {
+    bool keeps = true;
+    kn_status status = make_plan(request, &keeps, result, error);
+    if (status != KN_ERROR_DEVICE_MEMORY || !keeps) return status;
+    kn_error_clear(error);
+    keeps = false;
+    return make_plan(request, &keeps, result, error);
 }
 
 void kn_plan_destroy(kn_plan **handle) {

@@ -67,6 +67,7 @@ static kn_status more_blocks(kn_memory *memory, int count, kn_error *error) {
 kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error) {
     kn_status status = more_blocks(memory, plan->block_count, error);
     memory->generation++;
+    memory->kept = NULL;
     /* All that is too small goes before anything larger is asked for. */
     for (int i = 0; i < plan->block_count && status == KN_OK; i++)
         if (memory->block_bytes[i] < plan->block_bytes[i]) kn_buffer_destroy(&memory->blocks[i]);

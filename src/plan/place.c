@@ -100,6 +100,7 @@ kn_status kn_pass_place(kn_making *making) {
     kn_status status = find_roots(making);
     if (status == KN_OK) status = find_lifetimes(making);
     if (status != KN_OK) return status;
+    kn_once_keep(making);
     const kn_capabilities *device = kn_context_capabilities(making->context);
     int count = gather(making, NULL), culprit = -1;
     kn_placement **placements = kn_arena_take(making->arena, (size_t)count, sizeof(kn_placement *));

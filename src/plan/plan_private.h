@@ -8,6 +8,7 @@
  *   layout     how each value lies in memory; conversions where a variant needs another
  *   lower      groups become steps
  *   bucket     equal small pointwise steps, such as updates, become one
+ *   once       steps that depend on states alone run when these have changed
  *   place      values get memory
  *   compile    programs, kernels, arguments                                             */
 #ifndef KN_PLAN_PRIVATE_H
@@ -44,6 +45,7 @@ typedef struct kn_placement {
     int block;        /* of scratch */
     uint64_t offset;
     int slot;         /* of an input, a state or a constant: its position in the plan's list */
+    bool steady, kept; /* of scratch: written by steps that run once; and then read in each run */
 } kn_placement;
 
 /* The nodes that read a value. */
@@ -74,6 +76,9 @@ typedef struct kn_making {
     kn_emitter emitter;
     size_t step_group_count, step_group_capacity;
     int *step_group;      /* by step: the position of its group */
+    bool keeps;           /* whether there is memory to keep results in from run to run */
+    bool *steady;         /* by value id, from before the choose pass: depends on nothing but states that stay */
+    bool *once;           /* by step: whether it need not run again */
     int conversions;
     kn_value **shares;    /* by value id: the value whose memory this one takes over, or NULL */
     int *last_read;       /* by value id, of roots: the position of the last group that reads it; -1: none */
@@ -96,6 +101,7 @@ kn_status kn_pass_layout(kn_making *making);
 kn_status kn_pass_order(kn_making *making);
 kn_status kn_pass_lower(kn_making *making);
 kn_status kn_pass_bucket(kn_making *making);
+kn_status kn_pass_once(kn_making *making);
 kn_status kn_pass_place(kn_making *making);
 
 /* ---- what passes share (group.c) ------------------------------------------------------------ */
@@ -143,6 +149,11 @@ kn_status kn_liveness_make(kn_making *making);
 bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_value *written);
 /* The value whose memory a value uses, through views and takeovers. */
 kn_value *kn_memory_root(const kn_making *making, kn_value *value);
+
+/* once.c: which values depend on nothing but states that the graph does not write. */
+kn_status kn_find_steady(kn_making *making);
+/* Lets what steps that run once leave for others live through all runs. */
+void kn_once_keep(kn_making *making);
 
 /* What the device is like, in the words of the graph room (target.c). */
 void kn_target_of(kn_context *context, kn_target *target);

@@ -69,7 +69,7 @@ static void add_step(const kn_plan *plan, int position, const columns *widths, c
     add_amount(text, plan->steps[position].cost.flops, "FLOP");
     kn_text_add(text, ", ");
     add_amount(text, plan->steps[position].cost.bytes, "B");
-    kn_text_add(text, "\n");
+    kn_text_add(text, plan->steps[position].once ? ", once\n" : "\n");
 }
 
 static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const char *more) {
@@ -87,6 +87,7 @@ static void add_memory(const kn_plan *plan, kn_text *text) {
     add_bytes(text, "inputs", plan->input_total, "  two of each, one filled while the other is read");
     add_bytes(text, "constants", plan->constant_bytes, "");
     add_bytes(text, "scratch", info->scratch_bytes, more.data);
+    if (info->kept_bytes) add_bytes(text, "kept", info->kept_bytes, "  of it, by the steps that run once");
     add_bytes(text, "peak", info->peak_bytes, "");
     if (kn_text_failed(&more)) text->failed = true;
     kn_text_finish(&more);

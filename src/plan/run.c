@@ -25,7 +25,22 @@ static kn_status launch(const kn_plan *plan, const kn_memory *memory, const kn_r
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }
 
-kn_status kn_plan_run(kn_plan *plan, const kn_memory *memory, kn_error *error) {
+/* The states on which steps that run once depend, as a number that grows with each change of one. */
+static uint64_t version_of(const kn_plan *plan) {
+    uint64_t sum = 0;
+    for (int i = 0; i < plan->state_count; i++)
+        if (plan->state_kept[i]) sum += plan->state_list[i]->version;
+    return sum;
+}
+
+kn_status kn_plan_run(kn_plan *plan, kn_memory *memory, kn_error *error) {
+    uint64_t version = version_of(plan);
+    bool kept = memory->kept == plan && plan->kept && plan->kept_version == version;
+    /* Whatever happens from here on, the memory is this plan's, and complete only at the end. */
+    memory->kept = plan;
+    plan->kept = false;
+    for (int i = 0; i < plan->state_count; i++)
+        if (plan->state_written[i]) plan->state_list[i]->version++;
     for (int i = 0; i < plan->switched_count; i++) {
         const kn_switched *switched = &plan->switched[i];
         kn_status status = kn_kernel_set_buffer(switched->kernel, switched->argument,
@@ -33,8 +48,11 @@ kn_status kn_plan_run(kn_plan *plan, const kn_memory *memory, kn_error *error) {
         if (status != KN_OK) return status;
     }
     for (int i = 0; i < plan->step_count; i++) {
+        if (kept && plan->steps[i].once) continue;
         kn_status status = launch(plan, memory, &plan->steps[i], error);
         if (status != KN_OK) return kn_fail_in(error, "step %d, %s", i, plan->steps[i].step->label);
     }
+    plan->kept = true;
+    plan->kept_version = version;
     return KN_OK;
 }

@@ -14,6 +14,7 @@ typedef struct kn_state {
     bool asked;        /* by a plan; until then somebody has only set it */
     void *kept;        /* what it was set to while it has no memory on the device */
     kn_buffer *buffer; /* NULL until kn_states_settle */
+    uint64_t version;  /* grows with each change: whoever writes to a state's memory counts it up */
 } kn_state;
 
 /* Finds or adds the state of a bound graph's value. The answer stays where it is as long as the states. */
@@ -86,10 +87,11 @@ typedef struct kn_memory {
         uint64_t bytes;
     } * inputs;
     int input_count;
-    uint64_t guard;      /* bytes behind each value */
-    int turn;            /* which buffer of each input the next run takes */
-    kn_event used[2];    /* the last run that read a buffer */
-    uint64_t generation; /* changes with the blocks: plans then take their slices anew */
+    uint64_t guard;             /* bytes behind each value */
+    int turn;                   /* which buffer of each input the next run takes */
+    kn_event used[2];           /* the last run that read a buffer */
+    uint64_t generation;        /* changes with the blocks: plans then take their slices anew */
+    const struct kn_plan *kept; /* whose results of steps that run once lie in the blocks; may be gone */
 } kn_memory;
 
 typedef struct kn_plan kn_plan;
@@ -114,6 +116,7 @@ typedef struct kn_ready_step {
     const kn_value *source, *target; /* roots; of copies and fills */
     uint64_t bytes;
     kn_cost cost;
+    bool once; /* runs when states have changed, or the memory was another plan's */
 } kn_ready_step;
 
 /* An argument that is an input: it is set before each run. */
@@ -141,6 +144,7 @@ struct kn_plan {
     uint64_t *block_bytes;
     int block_count;
     kn_state **state_list;
+    bool *state_kept, *state_written; /* by position: read by steps that run once; written in each run */
     int state_count;
     kn_value **constants;
     int constant_count;
@@ -161,6 +165,8 @@ struct kn_plan {
     kn_buffer **buffers;         /* by value id: of scratch roots */
     kn_buffer **scratch_buffers; /* by the emitter's number */
     uint64_t generation;         /* of the memory it is attached to; 0: none */
+    bool kept;                   /* the steps that run once have run */
+    uint64_t kept_version;       /* then: what kn_plan_version answers */
 };
 
 typedef struct kn_plan_request {
@@ -181,14 +187,15 @@ typedef struct kn_plan_request {
     void *user;
 } kn_plan_request;
 
-/* From graph to compiled steps; takes no device memory. */
+/* From graph to compiled steps; takes no device memory. Where what steps that run once leave does not fit
+ * into the memory that is allowed, all steps run each time. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
 void kn_plan_destroy(kn_plan **plan);
 /* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
 kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error);
 void kn_plan_detach(kn_plan *plan);
 /* Queues all steps, in order. */
-kn_status kn_plan_run(kn_plan *plan, const kn_memory *memory, kn_error *error);
+kn_status kn_plan_run(kn_plan *plan, kn_memory *memory, kn_error *error);
 /* A step that is a library's (target.c). */
 kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
 /* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */

@@ -268,16 +268,18 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
     kn_error *error = &session->error;
-    const kn_state *state = kn_states_find(session->states, name);
+    kn_state *state = kn_states_find(session->states, name);
     if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
     if (state->bytes != 4 || (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
         return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is no scalar of float32 or uint32", name);
     unsigned char bytes[4];
     kn_element_set(state->info.dtype, bytes, 0, value);
-    if (state->buffer) /* the pattern is copied when the fill is queued: nothing waits, and nothing must stay
-                        */
+    if (state->buffer) {
+        /* The pattern is copied when the fill is queued: nothing waits, and nothing must stay. */
+        state->version++;
         return kn_queue_fill(session->context, KN_QUEUE_COMPUTE, state->buffer, 0, sizeof bytes, bytes,
                              sizeof bytes, NULL, error);
+    }
     status = kn_states_set(session->states, name, NULL, bytes, sizeof bytes);
     return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_states_error(session->states));
 }

@@ -343,6 +343,7 @@ kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t 
 
 static kn_status set_entry(kn_states *states, kn_state *state, const void *data, kn_error *error) {
     if (!state->bytes) return KN_OK;
+    state->version++;
     if (state->buffer)
         return kn_queue_write(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
                               (kn_event){NULL}, NULL, error);

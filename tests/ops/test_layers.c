@@ -322,15 +322,16 @@ static void tiles_fit(void **state) {
     }
 }
 
-/* The variant that a target takes first. */
+/* The variant that a target takes first, for inputs that change. */
 static const char *taken(kn_value *value, const kn_target *target) {
     kn_value *result;
     kn_graph *bound = bind(value, true, &result);
     const kn_node *node = result->producer;
     const char *name = "";
-    for (int i = 0; i < node->operator->variant_count && !name[0]; i++)
-        if (!node->operator->variants[i].accepts || node->operator->variants[i].accepts(target, node))
-            name = node->operator->variants[i].name;
+    for (int i = 0; i < node->operator->variant_count && !name[0]; i++) {
+        const kn_variant *variant = &node->operator->variants[i];
+        if (!variant->prepares && (!variant->accepts || variant->accepts(target, node))) name = variant->name;
+    }
     kn_graph_destroy(&bound);
     return name;
 }

@@ -69,6 +69,7 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"state_bytes", info->state_bytes},
                   {"scratch_bytes", info->scratch_bytes},
                   {"scratch_bound_bytes", info->scratch_bound_bytes},
+                  {"kept_bytes", info->kept_bytes},
                   {"device_bytes", kn_context_capabilities(run->context)->memory_bytes},
                   {"steps", (uint64_t)info->steps},
                   {"kernels", (uint64_t)info->kernels},

@@ -17,6 +17,7 @@ int test_sessions(void);
 int test_bindings(void);
 int test_running(void);
 int test_guard(void);
+int test_once(void);
 int test_faults(void);
 
 /* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never). */

@@ -76,7 +76,7 @@ WRAP(clBuildProgram, &wrapped_calls.builds,
      (program, devices, device, options, notify, user))
 WRAP(clSetKernelArg, &wrapped_calls.arguments,
      (cl_kernel kernel, cl_uint position, size_t bytes, const void *value), (kernel, position, bytes, value))
-WRAP(clEnqueueNDRangeKernel, &uncounted,
+WRAP(clEnqueueNDRangeKernel, &wrapped_calls.launches,
      (cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
       const size_t *global, const size_t *local, cl_uint waits, const cl_event *list, cl_event *event),
      (queue, kernel, dimensions, offset, global, local, waits, list, event))

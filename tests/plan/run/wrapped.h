@@ -8,6 +8,7 @@ typedef struct wrapped {
     int memory; /* malloc, calloc and realloc from Koine's code */
     int buffers, slices, kernels, builds;
     int arguments;      /* set */
+    int launches;       /* of kernels */
     int calls;          /* of all functions that can fail */
     int fail_at;        /* the call with this number fails; 0 for none */
     const char *failed; /* which function failed last */

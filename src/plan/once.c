@@ -1,0 +1,135 @@
+/* What need not be done in each run: the results of what depends on states alone, as long as nobody writes
+ * to these. Inference packs weights and joins the numbers of a batch norm in the first run; the results
+ * stay.
+ *
+ * kn_find_steady tells it of values before kernels are chosen, by the graph; kn_pass_once of steps, by the
+ * memory that they touch, so that whatever the passes between them did is seen. */
+#include "plan/plan_private.h"
+
+/* ---- values ----------------------------------------------------------------------------------------- */
+
+static bool all_steady(const kn_making *making, const kn_node *node) {
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && !making->steady[node->inputs[i]->id]) return false;
+    return true;
+}
+
+kn_status kn_find_steady(kn_making *making) {
+    const kn_graph *graph = making->graph;
+    making->steady = kn_arena_take(making->arena, graph->value_count + 1, sizeof *making->steady);
+    if (!making->steady) return kn_fail_memory(making->error, graph->value_count);
+    for (size_t i = 0; i < graph->value_count; i++)
+        making->steady[i] =
+            graph->values[i]->kind == KN_VALUE_STATE || graph->values[i]->kind == KN_VALUE_CONSTANT;
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->operator->class == KN_CLASS_ASSIGN)
+            making->steady[graph->nodes[i]->inputs[0]->id] = false;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        for (int k = 0; k < node->output_count; k++)
+            if (node->operator->class != KN_CLASS_ASSIGN)
+                making->steady[node->outputs[k]->id] = all_steady(making, node);
+    }
+    return KN_OK;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------ */
+
+typedef struct once_pass {
+    kn_making *making;
+    bool *steady;         /* by value id, of memory roots: only steps that run once write it */
+    bool *steady_scratch; /* by the emitter's number */
+} once_pass;
+
+static bool *steady_of(const once_pass *pass, const kn_argument *argument) {
+    if (argument->kind == KN_ARGUMENT_SCRATCH) return &pass->steady_scratch[argument->integer];
+    if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) return NULL;
+    return &pass->steady[kn_memory_root(pass->making, argument->value)->id];
+}
+
+/* At first all memory is steady but inputs and states that are written. */
+static void begin(const once_pass *pass) {
+    const kn_making *making = pass->making;
+    for (size_t i = 0; i < making->graph->value_count; i++)
+        pass->steady[i] = making->graph->values[i]->kind != KN_VALUE_INPUT;
+    for (int i = 0; i < making->emitter.scratch_count; i++)
+        pass->steady_scratch[i] = true;
+    for (int s = 0; s < making->emitter.step_count; s++) {
+        const kn_step *step = making->emitter.steps[s];
+        making->once[s] = true;
+        for (int a = 0; a < step->argument_count; a++) {
+            const kn_argument *argument = &step->arguments[a];
+            if (argument->kind == KN_ARGUMENT_VALUE && argument->value && argument->writes &&
+                kn_memory_root(making, argument->value)->kind == KN_VALUE_STATE)
+                *steady_of(pass, argument) = false;
+        }
+    }
+}
+
+/* A step that touches what is not steady runs each time, and what it writes is not steady. */
+static bool spread(const once_pass *pass) {
+    const kn_making *making = pass->making;
+    bool changed = false;
+    for (int s = 0; s < making->emitter.step_count; s++) {
+        const kn_step *step = making->emitter.steps[s];
+        for (int a = 0; a < step->argument_count && making->once[s]; a++) {
+            const bool *steady = steady_of(pass, &step->arguments[a]);
+            if (steady && !*steady) making->once[s] = false;
+        }
+        for (int a = 0; a < step->argument_count && !making->once[s]; a++) {
+            bool *steady = step->arguments[a].writes ? steady_of(pass, &step->arguments[a]) : NULL;
+            changed = changed || (steady && *steady);
+            if (steady) *steady = false;
+        }
+    }
+    return changed;
+}
+
+kn_status kn_pass_once(kn_making *making) {
+    once_pass pass = {.making = making};
+    size_t steps = (size_t)making->emitter.step_count, values = making->graph->value_count;
+    making->once = kn_arena_take(making->arena, steps + 1, sizeof(bool));
+    pass.steady = kn_arena_take(making->arena, values + 1, sizeof(bool));
+    pass.steady_scratch =
+        kn_arena_take(making->arena, (size_t)making->emitter.scratch_count + 1, sizeof(bool));
+    if (!making->once || !pass.steady || !pass.steady_scratch)
+        return kn_fail_memory(making->error, steps + values);
+    if (!making->keeps) return KN_OK;
+    begin(&pass);
+    while (spread(&pass))
+        ;
+    return KN_OK;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------- */
+
+static kn_placement *placement_of(const kn_making *making, const kn_argument *argument) {
+    if (argument->kind == KN_ARGUMENT_SCRATCH) return &making->scratches[argument->integer];
+    if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) return NULL;
+    return &making->placements[making->placements[argument->value->id].root->id];
+}
+
+void kn_once_keep(kn_making *making) {
+    const kn_emitter *emitter = &making->emitter;
+    for (int s = 0; s < emitter->step_count; s++)
+        for (int a = 0; a < emitter->steps[s]->argument_count && making->once[s]; a++) {
+            const kn_argument *argument = &emitter->steps[s]->arguments[a];
+            kn_placement *placement = placement_of(making, argument);
+            if (placement && placement->home == KN_HOME_SCRATCH && argument->writes) placement->steady = true;
+        }
+    for (int s = 0; s < emitter->step_count; s++)
+        for (int a = 0; a < emitter->steps[s]->argument_count; a++) {
+            kn_placement *placement = placement_of(making, &emitter->steps[s]->arguments[a]);
+            if (!placement || !placement->steady || placement->kept) continue;
+            /* Read in each run, or by the caller after it. */
+            placement->kept = !making->once[s] || placement->last == emitter->step_count;
+        }
+    for (size_t i = 0; i < making->placement_count + (size_t)emitter->scratch_count; i++) {
+        kn_placement *placement = i < making->placement_count
+                                      ? &making->placements[i]
+                                      : &making->scratches[i - making->placement_count];
+        if (!placement->kept) continue;
+        placement->first = 0;
+        placement->last = emitter->step_count;
+    }
+}
