@@ -26,6 +26,7 @@ typedef struct golden {
     const char *name;
     uint64_t seed;
     int64_t batch, steps, elements, classes; /* elements of one sample */
+    int64_t tokens, labels;                  /* inputs are below tokens, if it is not 0; labels of one sample */
 } golden;
 
 static const kn_json *member(const kn_json *object, const char *key) {
@@ -74,6 +75,9 @@ static void golden_open(golden *file, const char *name) {
     file->elements = 1;
     for (const kn_json *item = member(file->network, "input_shape")->first; item; item = item->next)
         file->elements *= (int64_t)item->number;
+    const kn_json *tokens = kn_json_member(file->network, "tokens");
+    file->tokens = tokens ? (int64_t)tokens->number : 0;
+    file->labels = tokens ? file->elements : 1;
 }
 
 static void golden_close(golden *file) {
@@ -232,27 +236,35 @@ static void check_states(const golden *file, kn_trainer *trainer,
 
 typedef struct feeds {
     float *x;
-    int32_t *labels;
+    int32_t *tokens, *labels;
     kn_feed list[2];
 } feeds;
 
 static void draw_batch(const golden *file, feeds *fed, int64_t step) {
     int64_t elements = file->batch * file->elements;
     uint64_t x = kn_random_key(file->seed, "x"), label = kn_random_key(file->seed, "label");
-    for (int64_t i = 0; i < elements; i++)
-        fed->x[i] = kn_random_uniform(x, (uint64_t)(step * elements + i));
-    for (int64_t i = 0; i < file->batch; i++)
+    int64_t labels = file->batch * file->labels;
+    for (int64_t i = 0; i < elements; i++) {
+        uint64_t at = (uint64_t)(step * elements + i);
+        if (file->tokens)
+            fed->tokens[i] = (int32_t)kn_random_below(x, at, (uint32_t)file->tokens);
+        else
+            fed->x[i] = kn_random_uniform(x, at);
+    }
+    for (int64_t i = 0; i < labels; i++)
         fed->labels[i] =
-            (int32_t)kn_random_below(label, (uint64_t)(step * file->batch + i), (uint32_t)file->classes);
-    fed->list[0] = (kn_feed){"x", fed->x, (size_t)elements * sizeof(float)};
-    fed->list[1] = (kn_feed){"y", fed->labels, (size_t)file->batch * sizeof(int32_t)};
+            (int32_t)kn_random_below(label, (uint64_t)(step * labels + i), (uint32_t)file->classes);
+    const void *data = file->tokens ? (const void *)fed->tokens : fed->x;
+    fed->list[0] = (kn_feed){"x", data, (size_t)elements * sizeof(float)};
+    fed->list[1] = (kn_feed){"y", fed->labels, (size_t)labels * sizeof(int32_t)};
 }
 
 static void check_first_batch(const golden *file, const feeds *fed) {
     int64_t i = 0;
     for (const kn_json *item = member(file->root, "first_inputs")->first; item; item = item->next, i++)
-        near(file, "an element of the first batch", fed->x[i], item->number, 0);
-    for (i = 0; i < file->batch; i++)
+        near(file, "an element of the first batch", file->tokens ? fed->tokens[i] : fed->x[i], item->number,
+             0);
+    for (i = 0; i < file->batch * file->labels; i++)
         assert_int_equal(fed->labels[i], (int)item_of(member(file->root, "first_labels"), i));
 }
 
@@ -299,10 +311,12 @@ static void run(const char *name, bool fast) {
     kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
     good(&file, trainer, kn_trainer_status(trainer));
     feeds fed = {.x = calloc((size_t)(file.batch * file.elements), sizeof(float)),
-                 .labels = calloc((size_t)file.batch, sizeof(int32_t))};
-    assert_true(fed.x && fed.labels);
+                 .tokens = calloc((size_t)(file.batch * file.elements), sizeof(int32_t)),
+                 .labels = calloc((size_t)(file.batch * file.labels), sizeof(int32_t))};
+    assert_true(fed.x && fed.tokens && fed.labels);
     train(&file, trainer, loss.value, &fed);
     free(fed.x);
+    free(fed.tokens);
     free(fed.labels);
     kn_trainer_destroy(&trainer);
     kn_model_destroy(&model);
@@ -346,11 +360,15 @@ int main(int argc, char **argv) {
         {"lenet, SGD", "lenet_sgd", false, true},
         {"lenet, Adam", "lenet_adam", false, false},
         {"batch norm, SGD", "cnn_bn_sgd", false, true},
+        {"lstm, SGD", "lstm_sgd", false, true},
+        {"gpt, AdamW", "gpt_adamw", false, true},
         {"mlp, SGD, fast", "mlp_sgd", true, false},
         {"mlp, Adam, fast", "mlp_adam", true, false},
         {"lenet, SGD, fast", "lenet_sgd", true, false},
         {"lenet, Adam, fast", "lenet_adam", true, false},
         {"batch norm, SGD, fast", "cnn_bn_sgd", true, false},
+        {"lstm, SGD, fast", "lstm_sgd", true, false},
+        {"gpt, AdamW, fast", "gpt_adamw", true, false},
     };
     struct CMUnitTest tests[KN_COUNT_OF(all)];
     if (argc != 2) return 1;

@@ -18,6 +18,7 @@ class Network:
   parameters: list  # (name, shape, fan_in, or the constant "one" or "zero")
   forward: object  # forward(values, x, training) -> logits (N, classes)
   buffers: list = field(default_factory=list)  # (name, shape, "one" or "zero")
+  tokens: int = 0  # inputs are whole numbers below this, with a label for each; 0: inputs are real
 
 
 def linear(name, inputs, outputs):
@@ -107,6 +108,89 @@ CNN_BN = Network(
 )
 
 
+def norm(name, size):
+  return [(f"{name}.weight", (size,), "one"), (f"{name}.bias", (size,), "zero")]
+
+
+# A bound of 1/2, as fan_in of a table.
+TABLE = 4
+
+
+def lstm(name, inputs, units):
+  """weight_ih is (4*units, inputs), weight_hh is (4*units, units), both biases (4*units)"""
+  shapes = [("weight_ih", (4 * units, inputs)), ("weight_hh", (4 * units, units))]
+  shapes += [("bias_ih", (4 * units,)), ("bias_hh", (4 * units,))]
+  return [(f"{name}.{part}", shape, units) for part, shape in shapes]
+
+
+def lstm_forward(values, x, training):
+  """x is (N, T) tokens, the result (N, T, classes)"""
+  x = F.embedding(x, values["embedding1.weight"])
+  for name in ("lstm1", "lstm2"):
+    weights = [values[f"{name}.{part}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    zero = torch.zeros(1, len(x), weights[1].shape[1], dtype=x.dtype)
+    x = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, False, True)[0]
+  return apply_linear(values, "logits", x)
+
+
+LSTM = Network(
+  "lstm",
+  (9,),
+  11,
+  ["input x 9 int32", "embedding 11 8 init=uniform:0.5", "lstm 20", "lstm 20", "logits = linear 11"],
+  [("embedding1.weight", (11, 8), TABLE)] + lstm("lstm1", 8, 20) + lstm("lstm2", 20, 20) + linear("logits", 20, 11),
+  lstm_forward,
+  tokens=11,
+)
+
+GPT_HEADS = 2  # no bias in front: softmax does not see a key's, whose gradient is rounding alone
+
+
+def apply_norm(values, name, x):
+  return F.layer_norm(x, x.shape[-1:], values[f"{name}.weight"], values[f"{name}.bias"], 1e-5)
+
+
+def gpt_layer(values, name, x):
+  """x is (N, T, C)"""
+  qkv = F.linear(apply_norm(values, f"{name}.layernorm1", x), values[f"{name}.linear1.weight"])
+  heads = [part.unflatten(-1, (GPT_HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, -1)]
+  seen = F.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+  x = x + apply_linear(values, f"{name}.linear2", seen)
+  wide = apply_linear(values, f"{name}.linear3", apply_norm(values, f"{name}.layernorm2", x))
+  return x + apply_linear(values, f"{name}.linear4", F.gelu(wide, approximate="tanh"))
+
+
+def gpt_forward(values, x, training):
+  """x is (N, T) tokens, the result (N, T, classes)"""
+  x = F.embedding(x, values["sign.weight"]) + values["place"]
+  x = gpt_layer(values, "layer2", gpt_layer(values, "layer1", x))
+  return F.linear(apply_norm(values, "layernorm1", x), values["logits.weight"])
+
+
+def gpt_parameters(width):
+  parameters = [("place", (10, width), TABLE), ("sign.weight", (11, width), TABLE)]
+  for name in ("layer1", "layer2"):
+    parameters += norm(f"{name}.layernorm1", width) + linear(f"{name}.linear1", width, 3 * width)[:1]
+    parameters += linear(f"{name}.linear2", width, width) + norm(f"{name}.layernorm2", width)
+    parameters += linear(f"{name}.linear3", width, 4 * width) + linear(f"{name}.linear4", 4 * width, width)
+  return parameters + norm("layernorm1", width) + linear("logits", width, 11)[:1]
+
+
+GPT = Network(
+  "gpt",
+  (10,),
+  11,
+  ["block layer", "layernorm", "linear 72 bias=no", "attention heads=2 causal", "linear 24", "seen = add @ @in"]
+  + ["layernorm", "linear 96", "gelu_tanh", "linear 24", "add @ @seen", "end"]
+  + ["input x 10 int32", "place = parameter 10x24 init=uniform:0.5"]
+  + ["sign = embedding @x 11 24 init=uniform:0.5", "add @sign @place"]
+  + ["layer", "layer", "layernorm", "logits = linear 11 bias=no"],
+  gpt_parameters(24),
+  gpt_forward,
+  tokens=11,
+)
+
+
 def initial(seed, name, shape, rule):
   """The first value of a parameter, float32, in plain row-major order."""
   count = int(numpy.prod(shape))
@@ -132,8 +216,16 @@ def initial_values(network, seed, dtype):
 
 
 def batch(network, seed, step, count, dtype):
-  """x is (count, input shape) in [0, 1), labels is (count) in [0, classes)"""
+  """x is (count, input shape) in [0, 1), labels is (count) in [0, classes)
+
+  With tokens x is in [0, tokens), and labels has its shape.
+  """
   elements = count * int(numpy.prod(network.input_shape))
+  if network.tokens:
+    x = random_stream.below(random_stream.key(seed, "x"), step * elements, elements, network.tokens)
+    labels = random_stream.below(random_stream.key(seed, "label"), step * elements, elements, network.classes)
+    shape = (count,) + network.input_shape
+    return torch.from_numpy(x.reshape(shape)), torch.from_numpy(labels.reshape(shape))
   x = random_stream.uniform(random_stream.key(seed, "x"), step * elements, elements)
   labels = random_stream.below(random_stream.key(seed, "label"), step * count, count, network.classes)
   return torch.from_numpy(x.reshape((count,) + network.input_shape)).to(dtype), torch.from_numpy(labels)

@@ -94,7 +94,14 @@ CASES = [
     clip_norm=0.25,
     schedule=("step", 6, 0.5),
   ),
+  Case("lstm_sgd", networks.LSTM, "sgd", 0.5, batch=7, momentum=0.9),
+  Case("gpt_adamw", networks.GPT, "adamw", 3e-3, batch=5, weight_decay=0.01),
 ]
+
+
+def loss_of(network, values, x, labels, training):
+  """The mean over all labels."""
+  return F.cross_entropy(network.forward(values, x, training).flatten(0, -2), labels.flatten())
 
 
 @dataclass
@@ -117,7 +124,7 @@ def train(case, dtype, values=None):
     for group in optimizer.param_groups:
       group["lr"] = case.learning_rate(step)
     optimizer.zero_grad()
-    loss = F.cross_entropy(case.network.forward(values, x, True), labels)
+    loss = loss_of(case.network, values, x, labels, True)
     loss.backward()
     limit = case.clip_norm if case.clip_norm > 0 else math.inf
     norms.append(torch.nn.utils.clip_grad_norm_(parameters, limit).item())
@@ -125,7 +132,7 @@ def train(case, dtype, values=None):
     losses.append(loss.item())
   with torch.no_grad():
     x, labels = networks.batch(case.network, case.seed, STEPS, case.batch, dtype)
-    evaluation = F.cross_entropy(case.network.forward(values, x, False), labels).item()
+    evaluation = loss_of(case.network, values, x, labels, False).item()
   final = {name: value.detach().to(torch.float64).numpy() for name, value in values.items()}
   return Run(losses, norms, evaluation, final)
 
@@ -181,6 +188,7 @@ def golden(case):
       "layers": case.network.layers,
       "input_shape": list(case.network.input_shape),
       "classes": case.network.classes,
+      **({"tokens": case.network.tokens} if case.network.tokens else {}),
     },
     "optimizer": case.settings(),
     "seed": case.seed,
@@ -188,7 +196,7 @@ def golden(case):
     "steps": STEPS,
     "torch": torch.__version__.split("+")[0],
     "first_inputs": [float(value) for value in x.reshape(-1)[:8]],
-    "first_labels": [int(label) for label in labels],
+    "first_labels": [int(label) for label in labels.flatten()],
     "learning_rates": [case.learning_rate(step) for step in range(STEPS)],
     "losses": double.losses,
     "losses_float32": single.losses,
