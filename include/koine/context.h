@@ -40,7 +40,8 @@ typedef struct kn_context_params {
     uint64_t largest_block_bytes; /* lower limit of one allocation, for tests; 0: the device's */
     bool wide_indices;            /* 64-bit indices in kernels whatever the sizes, for tests */
     int vector_width;             /* force 4, 8 or 16 lanes on wide-vector devices; 0: the device's */
-    int kind;                     /* force a set of kernels: 0 as probed, 1 wide-vector, 2 many-thread */
+    /* Force a set of kernels: 0 as probed, 1 wide-vector (unless the device ends long loops early), 2 many-thread. */
+    int kind;
 } kn_context_params;
 
 /* Sets every field to its default. */

@@ -138,12 +138,32 @@ static bool try_subgroups(kn_context *context, kn_error *error) {
     return true;
 }
 
-/* The kept verdict, or a new one. Out of host memory is no verdict. */
+/* More rounds than the shortest limit of a driver that is known. */
+static bool try_loops(kn_context *context, kn_error *error) {
+    uint32_t input[2] = {100000, 2463534242u}, output[ITEMS], value = input[1];
+    probe task = {.name = "loops",
+                  .file = "probe/loops.cl",
+                  .kernel = "kn_probe_loops",
+                  .prelude = "",
+                  .input = input,
+                  .input_bytes = sizeof input,
+                  .output = output,
+                  .output_bytes = sizeof output,
+                  .local = 1};
+    if (run_probe(context, &task, error)) return false;
+    for (uint32_t round = 0; round < input[0]; round++) {
+        value ^= value << 13;
+        value ^= value >> 17;
+        value ^= value << 5;
+    }
+    return output[0] == value && output[1] == input[1];
+}
+
+/* The kept verdict, or a new one: *right, and in *problem what kept it from being right, if that is known
+ * (KN_ERROR_MISMATCH: wrong answers). Out of host memory is no verdict. */
 static kn_status decide(kn_context *context, const char *name, const char *file, const char *prelude,
-                        bool (*try_it)(kn_context *, kn_error *), bool claimed, bool *believed,
+                        bool (*try_it)(kn_context *, kn_error *), bool *right, kn_error *problem,
                         kn_error *error) {
-    *believed = claimed;
-    if (!claimed || context->trust_claims) return KN_OK;
     kn_source source;
     kn_status status = kn_source_file(context, file, prelude, &source, error);
     if (status) return status;
@@ -153,17 +173,28 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
     kn_source_finish(&source);
     double verdict;
     if (!kn_verdict_get(context, key, &verdict)) {
-        kn_error problem = {0};
-        verdict = try_it(context, &problem) ? 1 : 0;
-        if (problem.status == KN_ERROR_MEMORY) return kn_fail(error, problem.status, "%s", problem.text);
+        verdict = try_it(context, problem) ? 1 : 0;
+        if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
         kn_verdict_put(context, key, verdict);
-        if (verdict == 0)
-            kn_log_write(&context->host, KN_LOG_WARNING, "%s claims %s; it is not used: %s",
-                         context->found.info.name, name,
-                         problem.status ? problem.text : "a test kernel gave wrong answers");
+        if (verdict == 0 && !problem->status)
+            kn_fail(problem, KN_ERROR_MISMATCH, "a test kernel gave wrong answers");
     }
-    *believed = verdict != 0;
+    *right = verdict != 0;
     return KN_OK;
+}
+
+/* Whether a claimed feature is believed. A doubt is said when it comes up, and not again. */
+static kn_status decide_feature(kn_context *context, const char *name, const char *file, const char *prelude,
+                                bool (*try_it)(kn_context *, kn_error *), bool claimed, bool *believed,
+                                kn_error *error) {
+    kn_error problem = {0};
+    *believed = claimed;
+    if (!claimed || context->trust_claims) return KN_OK;
+    kn_status status = decide(context, name, file, prelude, try_it, believed, &problem, error);
+    if (!status && problem.status)
+        kn_log_write(&context->host, KN_LOG_WARNING, "%s claims %s; it is not used: %s",
+                     context->found.info.name, name, problem.text);
+    return status;
 }
 
 /* A processor with vectors is served by few work-items with explicit vector code, everything else by many
@@ -188,6 +219,22 @@ static void decide_kind(kn_context *context) {
 #endif
 }
 
+/* Where long loops end early, kernels for wide vectors compute wrongly, those of many threads do not. */
+static kn_status doubt_kind(kn_context *context, kn_error *error) {
+    kn_error problem = {0};
+    bool right = true;
+    if (!context->capabilities.wide_vector || context->trust_claims) return KN_OK;
+    kn_status status = decide(context, "loops", "probe/loops.cl", "", try_loops, &right, &problem, error);
+    if (status || right) return status;
+    context->kind = 2;
+    decide_kind(context);
+    kn_variant_refused(context, "wide",
+                       problem.status && problem.status != KN_ERROR_MISMATCH
+                           ? problem.text
+                           : "long loops end early there; the kernels of many threads take its place");
+    return KN_OK;
+}
+
 kn_status kn_context_probe(kn_context *context, kn_error *error) {
     kn_capabilities *capabilities = &context->capabilities;
     const kn_host *host = &context->host;
@@ -197,14 +244,17 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     capabilities->double_claimed = kn_device_claims(host, device, "cl_khr_fp64");
     capabilities->subgroups_claimed = kn_device_claims(host, device, "cl_khr_subgroups") &&
                                       kn_opencl_version_number(context->found.info.version) >= 200;
-    kn_status status = decide(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,
-                              &capabilities->half, error);
+    kn_status status = doubt_kind(context, error);
     if (!status)
-        status = decide(context, "double", "probe/double.cl", "", try_double, capabilities->double_claimed,
-                        &capabilities->double_precision, error);
+        status = decide_feature(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,
+                                &capabilities->half, error);
     if (!status)
-        status = decide(context, "subgroups", "probe/subgroups.cl", subgroups_prelude(context), try_subgroups,
-                        capabilities->subgroups_claimed, &capabilities->subgroups, error);
+        status = decide_feature(context, "double", "probe/double.cl", "", try_double,
+                                capabilities->double_claimed, &capabilities->double_precision, error);
+    if (!status)
+        status =
+            decide_feature(context, "subgroups", "probe/subgroups.cl", subgroups_prelude(context),
+                           try_subgroups, capabilities->subgroups_claimed, &capabilities->subgroups, error);
     return status;
 }
 

@@ -25,6 +25,7 @@ struct _cl_device_id {
     cl_device_type type;
     bool away, mute;                                /* not available; without a compiler */
     bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
+    bool short_loops;                               /* ends them early */
     int delay_ms;                                   /* of each launch */
 };
 struct _cl_context {
@@ -70,7 +71,8 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Broken", "OpenCL 1.2 stub", "cl_khr_fp16",
      .type = CL_DEVICE_TYPE_ACCELERATOR, .wrong_product = true, .no_half_kernel = true},
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub",
-     "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups_extra", .type = GPU, .wrong_half = true, .delay_ms = 20},
+     "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups_extra", .type = GPU, .wrong_half = true, .short_loops = true,
+     .delay_ms = 20},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
      .delay_ms = 600},
 };
@@ -333,6 +335,18 @@ static void run_double(cl_kernel kernel, size_t items) {
     }
 }
 
+static void run_loops(cl_device_id device, cl_kernel kernel, size_t items) {
+    const uint32_t *x = (const uint32_t *)kernel->arguments[0]->bytes;
+    uint32_t *y = (uint32_t *)kernel->arguments[1]->bytes;
+    for (size_t i = 0; i < items; i++)
+        y[i] = x[1];
+    for (uint32_t round = 0; round < x[0] && !(device->short_loops && round == 65536); round++) {
+        y[0] ^= y[0] << 13;
+        y[0] ^= y[0] >> 17;
+        y[0] ^= y[0] << 5;
+    }
+}
+
 static void run_product(cl_device_id device, cl_kernel kernel) {
     const float *a = (const float *)kernel->arguments[0]->bytes,
                 *b = (const float *)kernel->arguments[1]->bytes;
@@ -355,6 +369,8 @@ static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_ui
         run_half(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_double") == 0)
         run_double(kernel, global[0]);
+    else if (strcmp(kernel->name, "kn_probe_loops") == 0)
+        run_loops(queue->device, kernel, global[0]);
     else if (strcmp(kernel->name, "kn_probe_matmul") == 0)
         run_product(queue->device, kernel);
     else

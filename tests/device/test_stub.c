@@ -138,6 +138,30 @@ static void verdicts_are_kept_per_device_and_driver(void **state) {
     test_folder_remove(folder);
 }
 
+/* Kernels for wide vectors loop for long: where that goes wrong they are not used, whoever asks for them. */
+static void wide_vectors_need_long_loops(void **state) {
+    char *folder = test_folder_make();
+    for (int turn = 0; turn < 3; turn++) { /* the second time it is known; the third it is trusted */
+        for (int honest = 0; honest < 2; honest++) {
+            kn_context_params params = stub_params(honest ? "Stub Honest" : "Stub Liar", folder);
+            params.kind = 1;
+            params.vector_width = 8;
+            params.trust_claims = turn == 2;
+            kn_context *context = kn_context_create(&params);
+            if (kn_context_status(context)) fail_msg("%s", kn_context_error(context));
+            bool wide = honest || turn == 2;
+            kn_context_counts counts = {.size = sizeof counts};
+            assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
+            assert_int_equal(counts.variants_refused, !wide);
+            assert_int_equal(kn_context_capabilities(context)->wide_vector, wide);
+            assert_int_equal(kn_context_capabilities(context)->vector_width, wide ? 8 : 1);
+            assert_int_equal(strstr(messages, "variant wide is not used on Stub Liar: long loops") != NULL, !wide);
+            kn_context_destroy(&context);
+        }
+    }
+    test_folder_remove(folder);
+}
+
 static void expect_chosen(const char *wanted, const char *folder, const char *name, bool measured) {
     kn_context *context = open_stub(wanted, folder);
     assert_string_equal(kn_context_device(context)->name, name);
@@ -169,6 +193,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(unusable_devices_are_refused_with_their_reason),
         cmocka_unit_test(claims_are_believed_when_proved),
         cmocka_unit_test(verdicts_are_kept_per_device_and_driver),
+        cmocka_unit_test(wide_vectors_need_long_loops),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
     };
     if (count != 2) {

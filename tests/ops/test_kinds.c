@@ -69,6 +69,7 @@ static void forced_kernels_are_right(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST && forcing->width > 4) skip();
     kn_context_params params = device_params();
     params.kind = forcing->kind;
+    params.trust_claims = forcing->kind == WIDE; /* short loops are right everywhere */
     params.vector_width = forcing->width;
     params.wide_indices = forcing->wide_indices;
     if (forcing->small_blocks) params.largest_block_bytes = 16 << 20;
@@ -243,6 +244,7 @@ static void wrong_kernels_are_replaced(void **state) {
         remembered log = {.lines = 0};
         kn_context_params params = device_params();
         params.kind = WIDE;
+        params.trust_claims = true;
         params.vector_width = 4;
         params.cache_folder = cache;
         params.kernel_folder = turn < 2 ? folder : NULL;
@@ -273,6 +275,7 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     change_kernel(folder, "matmul/wide.cl", line_of_matmul, wrong_kernels[0].to);
     kn_context_params params = device_params();
     params.kind = WIDE;
+    params.trust_claims = true;
     params.vector_width = 4;
     params.cache_folder = NULL;
     params.kernel_folder = folder;
@@ -295,13 +298,62 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     test_folder_remove(folder);
 }
 
+/* Kernels for wide vectors, and more elements than a driver that ends loops early has rounds for: either they
+ * are right, or they are refused, counted, said once, and replaced by kernels that are. */
+static void long_loops_are_right_or_refused(void **state) {
+    (void)state;
+    enum { ROWS = 600, COLUMNS = 900, DEPTH = 2000 };
+    if (test_cases_wanted() == TEST_SMALLEST) skip(); /* a simulator would take hours */
+    remembered log = {.lines = 0};
+    kn_context_params params = device_params();
+    params.kind = WIDE;
+    params.vector_width = 4;
+    params.log = (kn_logger){.user = &log, .level = KN_LOG_WARNING, .write = remember};
+    kn_context *context = device_open(&params);
+    bool wide = kn_context_capabilities(context)->wide_vector;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *a = kn_input(graph, "a", KN_FLOAT32, "600,2000"), *b = kn_input(graph, "b", KN_FLOAT32, "2000,900");
+    kn_value *results[2] = {kn_name(kn_matmul(a, b, false, false), "product"), kn_name(kn_neg(b), "minus")};
+    kn_session *session = kn_session_create(context, results, 2, NULL);
+    kn_graph_destroy(&graph);
+    float *given = calloc(ROWS * DEPTH, sizeof *given), *other = calloc(DEPTH * COLUMNS, sizeof *other),
+          *product = calloc(ROWS * COLUMNS, sizeof *product), *minus = calloc(DEPTH * COLUMNS, sizeof *minus);
+    assert_true(given && other && product && minus);
+    for (int i = 0; i < ROWS * DEPTH; i++)
+        given[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        other[i] = (float)(i % 11) - 5;
+    kn_feed feeds[2] = {{"a", given, sizeof *given * ROWS * DEPTH}, {"b", other, sizeof *other * DEPTH * COLUMNS}};
+    kn_fetch fetches[2] = {{"product", product, sizeof *product * ROWS * COLUMNS},
+                           {"minus", minus, sizeof *minus * DEPTH * COLUMNS}};
+    if (kn_session_run(session, feeds, 2, fetches, 2) != KN_OK) fail_msg("%s", kn_session_error(session));
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        if (minus[i] != -other[i]) fail_msg("element %d of minus is %g", i, minus[i]);
+    for (int i = 0; i < ROWS * COLUMNS; i += 97) {
+        float sum = 0; /* of small whole numbers */
+        for (int k = 0; k < DEPTH; k++)
+            sum += given[i / COLUMNS * DEPTH + k] * other[k * COLUMNS + i % COLUMNS];
+        if (product[i] != sum) fail_msg("element %d of the product is %g instead of %g", i, product[i], sum);
+    }
+    assert_int_equal(device_counts(context).variants_refused, !wide);
+    assert_int_equal(log.lines, !wide);
+    assert_int_equal(strstr(log.text, "the kernel variant wide is not used on ") != NULL, !wide);
+    print_message("%s for wide vectors: %s\n", kn_context_device(context)->name, wide ? "right" : "refused");
+    free(given);
+    free(other);
+    free(product);
+    free(minus);
+    kn_session_destroy(&session);
+    device_close(&context);
+}
+
 int main(void) {
     enum {
         FORCINGS = sizeof forcings / sizeof *forcings,
         WRONG = sizeof wrong_kernels / sizeof *wrong_kernels
     };
     if (!device_is_there()) return 77;
-    struct CMUnitTest tests[FORCINGS + WRONG + 2];
+    struct CMUnitTest tests[FORCINGS + WRONG + 3];
     size_t count = 0;
     for (int i = 0; i < FORCINGS; i++)
         tests[count++] = (struct CMUnitTest){.name = forcings[i].name,
@@ -313,5 +365,6 @@ int main(void) {
                                              .test_func = wrong_kernels_are_replaced,
                                              .initial_state = (void *)&wrong_kernels[i]};
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(wrong_kernels_would_give_wrong_numbers);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(long_loops_are_right_or_refused);
     return _cmocka_run_group_tests("kinds of kernels", tests, count, NULL, NULL) != 0;
 }
