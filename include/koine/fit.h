@@ -63,7 +63,9 @@ typedef struct kn_fit_params {
     uint64_t batch;   /* 64 */
     bool drop_last, no_shuffle;
     uint64_t seed;     /* of the order of the samples */
-    uint64_t patience; /* stop after so many epochs without a lower validation loss; 0: never */
+    /* Stop after so many epochs without a lower validation loss; 0: never. All states, and the trainer's steps, go
+     * back to the epoch with the lowest in the end, unless a callback stopped it. Takes host memory for them. */
+    uint64_t patience;
     const kn_dataset *validation; /* judged after each epoch; NULL: none */
     kn_session *judge; /* an inference session on the trainer's states, for validation */
     const char *loss, *accuracy; /* values of that session; accuracy NULL: none */
@@ -77,14 +79,15 @@ KN_API void kn_fit_params_init(kn_fit_params *params);
 typedef struct kn_fit_result {
     size_t size;
     kn_fit_end end;
-    uint64_t step, epoch; /* steps done by the trainer; epochs begun */
+    uint64_t step, epoch; /* steps done by the trainer, as its states are now; epochs begun */
     double loss;          /* of the last step; NaN if there was none */
     kn_score validation;  /* of the weights as they are now; samples 0 if they were not judged: stopped amid an epoch */
     double samples_per_s; /* over the whole call, validation left out */
     double data_seconds;  /* waited for the data set */
     char message[600];    /* what went wrong, or what find_not_finite found */
+    uint64_t taken_back;  /* steps undone at the end, those after the best epoch; with patience */
 } kn_fit_result;
-#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, ""}
+#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0}
 
 /* Trains on `dataset`, whose fields are fed by their names ("x", "y"). Continues where the trainer's steps are: the same order
  * of samples as in one go. A loss that is not finite ends it with KN_ERROR_NOT_FINITE. */

@@ -172,6 +172,7 @@ struct kn_node {
 
 struct kn_graph {
     kn_host host;
+    double made; /* when, by kn_clock: no two graphs at one address have the same */
     kn_arena arena;
     kn_error error;
     kn_value **values;

@@ -21,6 +21,7 @@ kn_graph *kn_graph_create(const kn_graph_params *params) {
     kn_graph *graph = kn_allocate(&host, 1, sizeof *graph);
     if (!graph) return NULL;
     graph->host = host;
+    graph->made = kn_clock();
     kn_arena_init(&graph->arena, &graph->host);
     kn_map_init(&graph->names, &graph->host);
     kn_map_init(&graph->counters, &graph->host);

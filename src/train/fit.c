@@ -74,8 +74,9 @@ typedef struct fit_run {
     double recent, recent_samples; /* for the speed of late: decaying sums */
     uint64_t samples;
     double epoch_loss, epoch_samples;
-    double best;         /* the lowest validation loss */
+    kn_score best;       /* the one with the lowest validation loss */
     uint64_t since_best; /* epochs */
+    kn_snapshot kept;    /* with patience: the states of that epoch */
 } fit_run;
 
 static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
@@ -150,13 +151,38 @@ static kn_status judge(fit_run *fitting) {
     return fail(fitting, status, text[0] ? text : kn_status_message(status));
 }
 
+static kn_status keep_best(fit_run *fitting) {
+    const char *problem = "";
+    double before = kn_clock();
+    kn_status status = kn_snapshot_take(&fitting->kept, &problem);
+    fitting->apart += kn_clock() - before;
+    return status == KN_OK ? KN_OK : fail(fitting, status, problem);
+}
+
+/* Who waits with patience wants the best epoch, not the last. A training that was stopped goes on later. */
+static kn_status return_to_best(fit_run *fitting) {
+    kn_fit_result *result = fitting->result;
+    const char *problem = "";
+    uint64_t steps = kn_trainer_steps(fitting->trainer);
+    if (!fitting->kept.taken || result->end == KN_FIT_STOPPED || fitting->kept.steps == steps) return KN_OK;
+    kn_status status = kn_snapshot_restore(&fitting->kept, &problem);
+    if (status != KN_OK) return fail(fitting, status, problem);
+    result->step = fitting->kept.steps;
+    result->taken_back = steps - fitting->kept.steps;
+    result->validation = fitting->best;
+    return KN_OK;
+}
+
 static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     const kn_fit_params *params = fitting->params;
     kn_fit_result *result = fitting->result;
     kn_status status = judge(fitting);
     if (status != KN_OK) return status;
-    bool judged = result->validation.samples > 0, best = judged && result->validation.loss < fitting->best;
-    if (best) fitting->best = result->validation.loss;
+    bool judged = result->validation.samples > 0,
+         best = judged && result->validation.loss < fitting->best.loss;
+    if (best) fitting->best = result->validation;
+    if (best && params->patience) status = keep_best(fitting);
+    if (status != KN_OK) return status;
     fitting->since_best = best ? 0 : fitting->since_best + 1;
     kn_fit_epoch report = {.epoch = epoch + 1,
                            .validation = result->validation,
@@ -205,7 +231,7 @@ static kn_status run(fit_run *fitting) {
         status = end_epoch(fitting, epoch, &ignored);
         if (status == KN_OK) fitting->result->end = end;
     }
-    return status;
+    return status == KN_OK ? return_to_best(fitting) : status;
 }
 
 static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
@@ -235,23 +261,33 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     kn_fit_params_init(&own);
     if (params) memcpy(&own, params, params->size < sizeof own ? params->size : sizeof own);
     own.size = sizeof own;
-    kn_fit_result unwanted;
-    if (!result) result = &unwanted;
+    kn_fit_result whole, *asked = result;
+    if (asked && asked->size < sizeof asked->size) return KN_ERROR_ARGUMENT;
+    result = &whole;
     fit_run fitting = {.trainer = trainer,
                        .params = &own,
                        .result = result,
                        .start = kn_clock(),
-                       .best = INFINITY};
+                       .best = {.loss = INFINITY},
+                       .kept = {.trainer = trainer}};
     *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .step = kn_trainer_steps(trainer)};
     kn_status status = kn_trainer_status(trainer);
-    if (status != KN_OK) return fail(&fitting, status, kn_trainer_error(trainer));
-    if (kn_dataset_status(dataset) != KN_OK)
-        return fail(&fitting, kn_dataset_status(dataset), kn_dataset_error(dataset));
-    status = open_loader(&fitting, dataset);
+    if (status != KN_OK)
+        fail(&fitting, status, kn_trainer_error(trainer));
+    else if ((status = kn_dataset_status(dataset)) != KN_OK)
+        fail(&fitting, status, kn_dataset_error(dataset));
+    else
+        status = open_loader(&fitting, dataset);
     if (status == KN_OK) status = run(&fitting);
     double training = kn_clock() - fitting.start - fitting.apart;
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
     result->data_seconds = kn_loader_waited(fitting.loader);
+    kn_snapshot_finish(&fitting.kept);
     kn_loader_destroy(&fitting.loader);
+    if (asked) {
+        size_t size = asked->size < sizeof whole ? asked->size : sizeof whole;
+        whole.size = asked->size;
+        memcpy(asked, &whole, size);
+    }
     return status;
 }

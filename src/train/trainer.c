@@ -213,6 +213,7 @@ static kn_session *evaluator_session(kn_trainer *trainer, kn_value *const *value
     for (int i = 0; i < EVALUATORS; i++) {
         kn_evaluator *evaluator = &trainer->evaluators[i];
         if (evaluator->session && evaluator->count == count &&
+            evaluator->graph_made == values[0]->graph->made &&
             !memcmp(evaluator->values, values, count * sizeof *values)) {
             evaluator->used = ++trainer->evaluations;
             return evaluator->session;
@@ -237,6 +238,7 @@ static kn_session *evaluator_session(kn_trainer *trainer, kn_value *const *value
         return NULL;
     }
     memcpy(oldest->values, values, count * sizeof *values);
+    oldest->graph_made = values[0]->graph->made;
     oldest->count = count;
     oldest->used = ++trainer->evaluations;
     return oldest->session;

@@ -10,6 +10,7 @@ enum { EVALUATORS = 4, EVALUATED = 16 };
 typedef struct kn_evaluator {
     kn_session *session;
     kn_value *values[EVALUATED];
+    double graph_made; /* another graph may stand where theirs stood */
     size_t count;
     uint64_t used; /* when last, for throwing the oldest out */
 } kn_evaluator;
@@ -29,5 +30,22 @@ struct kn_trainer {
     kn_evaluator evaluators[EVALUATORS];
     uint64_t evaluations;
 };
+
+/* ---- snapshot.c: all states of a trainer, on the host ------------------------------------------ */
+
+typedef struct kn_kept_state kn_kept_state;
+typedef struct kn_snapshot {
+    kn_trainer *trainer;
+    kn_kept_state *kept;
+    int count;
+    bool taken;
+    uint64_t steps;
+} kn_snapshot;
+
+/* Keeps the states as they are now, in place of those kept before. *problem says why where it fails. */
+kn_status kn_snapshot_take(kn_snapshot *snapshot, const char **problem);
+/* Gives the trainer the kept states and its steps back. */
+kn_status kn_snapshot_restore(const kn_snapshot *snapshot, const char **problem);
+void kn_snapshot_finish(kn_snapshot *snapshot);
 
 #endif

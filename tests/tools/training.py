@@ -113,7 +113,28 @@ def seconds_end_a_training(folder):
 def patience_ends_a_training(folder):
     train(folder, "--epochs", "50", "--batch", "32", "--lr", "0", "--validation", "0.2", "--patience", "2", "--log",
           "log", out="stopped, the validation loss no longer falls, after 9 steps")
-    expect(log_of(folder)[1]["step"] == 9, "one epoch is the best, two more are waited for")
+    steps, end = log_of(folder)
+    expect(steps[-1]["step"] == 9, "one epoch is the best, two more are waited for")
+    expect(end["step"] == 3, f"the end speaks of another epoch than the best: {end}")
+    train(folder, "--epochs", "1", "--batch", "32", "--lr", "0", "--validation", "0.2", "--resume", "tiny.safetensors",
+          out="nothing to do: 3 steps were done before")
+
+
+@case
+def patience_saves_the_best_epoch(folder):
+    """At a rate that is far too high no epoch is as good as one of the first."""
+    found = train(folder, "--epochs", "40", "--batch", "8", "--lr", "3", "--schedule", "constant", "--validation", "0.4",
+                  "--patience", "6", "--json", err="epoch 1/40")
+    end = found.objects(*END_KEYS)[0]
+    losses = [float(loss) for loss in re.findall(r"validation loss ([\d.]+)", found.err)]
+    expect(abs(min(losses) - end["validation_loss"]) < 1e-3 and end["step"] == 8 * (1 + losses.index(min(losses))),
+           f"{end} is not the best of {losses}")
+    expect(len(losses) == losses.index(min(losses)) + 7, f"another patience: {losses}")
+    data = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    koine("train", "--resume", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--epochs", "1", "--batch", "8",
+          "--validation", "0.4", "--quiet", folder=folder).needs(0, out="nothing to do")
+    again = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(again["loss"] == data["loss"], "what was saved is not what was judged")
 
 
 @case
@@ -168,9 +189,11 @@ def resumed_when_all_is_done(folder):
 def resumed_with_other_settings(folder):
     train(folder, "--steps", "1")
     train(folder, "--steps", "2", "--resume", "tiny.safetensors", "--batch", "16", "--seed", "7", "--optimizer", "sgd",
-          err=("was trained with batch 64, and now it is 16", "with seed 1, and now it is 7", "with optimizer adam"))
-    train(folder, "--steps", "2", "--quiet")
-    train(folder, "--steps", "3", "--resume", "tiny.safetensors", "--quiet", err="")
+          err=("was trained with batch 64, and now it is 16", "with seed 1, and now it is 7", "with optimizer adam",
+               "with lr 0.001, and now it is 0.01", "with momentum none, and now it is 0.9",
+               "with schedule cosine until step 1, and now it is cosine until step 2"))
+    train(folder, "--steps", "2", "--quiet", "--schedule", "constant")
+    train(folder, "--steps", "3", "--resume", "tiny.safetensors", "--quiet", "--schedule", "constant", err="")
 
 
 @case

@@ -2,6 +2,7 @@
 #include "train_tests.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { BATCH = 12, BATCHES = 4, LAST = 4 }; /* 40 samples: 12, 12, 12 and 4 */
@@ -209,6 +210,56 @@ static void patience_ends_it(void **state) {
     end(&fit);
 }
 
+/* Validation samples whose answers are wrong: the better the training, the worse they are judged. */
+static void patience_keeps_the_best(void **state) {
+    static int32_t wrong[SAMPLES];
+    fitting fit;
+    uint64_t first = 0;
+    for (int i = 0; i < SAMPLES; i++)
+        wrong[i] = (sample_y[i] + 1) % CLASSES;
+    kn_dataset *judged_by = dataset_of(&sample_x[0][0], wrong, SAMPLES);
+    for (int epochs = 1; epochs <= 4; epochs += 3) {
+        for (int patience = 0; patience <= 9; patience += 3) {
+            begin(&fit, *state, NULL);
+            fit.params.validation = judged_by;
+            fit.params.epochs = (uint64_t)epochs;
+            fit.params.patience = (uint64_t)patience;
+            fit.stop_at_epoch = patience == 9 ? epochs : 0;
+            run(&fit, KN_OK);
+            uint64_t hash = states_hash(kn_trainer_states(fit.trainer));
+            if (!first) first = hash;
+            bool back = epochs > 1 && patience && patience < 9;
+            assert_int_equal(fit.steps, epochs * BATCHES);
+            assert_int_equal(fit.result.step, back ? BATCHES : epochs * BATCHES);
+            assert_int_equal(fit.result.taken_back, back ? (epochs - 1) * BATCHES : 0);
+            assert_int_equal(kn_trainer_steps(fit.trainer), fit.result.step);
+            assert_int_equal(hash == first, epochs == 1 || back);
+            if (epochs > 1) assert_int_equal(fit.result.end == KN_FIT_PATIENCE, patience == 3);
+            /* What is told of it is of these weights. */
+            kn_score score = KN_SCORE_DEFAULTS;
+            assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score), KN_OK);
+            assert_true(fabs(score.loss - fit.result.validation.loss) <= 1e-6);
+            end(&fit);
+        }
+    }
+    kn_dataset_destroy(&judged_by);
+}
+
+/* A program that was built when the result ended after `loss`. */
+static void an_older_result_is_filled_in(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.epochs = 1;
+    fit.result.size = offsetof(kn_fit_result, validation);
+    fit.result.data_seconds = -7;
+    run(&fit, KN_OK);
+    assert_int_equal(fit.result.step, BATCHES);
+    assert_true(fit.result.data_seconds == -7);
+    fit.result.size = 0;
+    assert_int_equal(kn_fit(fit.trainer, fit.data, &fit.params, &fit.result), KN_ERROR_ARGUMENT);
+    end(&fit);
+}
+
 /* Any place, within an epoch or between two: the same order of samples, the same bits. */
 static void it_goes_on_where_it_was(void **state) {
     fitting fit;
@@ -307,6 +358,7 @@ int test_fit(void) {
         cmocka_unit_test(epochs_are_counted),    cmocka_unit_test(it_learns),
         cmocka_unit_test(full_batches_alone),    cmocka_unit_test(steps_are_of_the_trainer),
         cmocka_unit_test(seconds_end_it),        cmocka_unit_test(callbacks_end_it),
+        cmocka_unit_test(patience_keeps_the_best), cmocka_unit_test(an_older_result_is_filled_in),
         cmocka_unit_test(patience_ends_it),      cmocka_unit_test(it_goes_on_where_it_was),
         cmocka_unit_test(not_finite_ends_it),    cmocka_unit_test(judging_takes_every_sample),
         cmocka_unit_test(broken_parts_are_told),

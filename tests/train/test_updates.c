@@ -161,8 +161,48 @@ static void partial_batches_are_means_of_their_own(void **state) {
     net_destroy(&net);
 }
 
+/* Memory that begins anew at the same place for each graph. */
+static _Alignas(16) unsigned char ground[1 << 20];
+static size_t ground_used;
+static void *ground_resize(void *user, void *pointer, size_t bytes) {
+    (void)user;
+    if (!bytes) return NULL;
+    size_t place = ground_used, before = 0;
+    if (sizeof ground - place < bytes + 32) return NULL;
+    if (pointer) memcpy(&before, (unsigned char *)pointer - 16, sizeof before);
+    memcpy(ground + place, &bytes, sizeof bytes);
+    ground_used = place + 16 + (bytes + 15) / 16 * 16;
+    if (pointer) memcpy(ground + place + 16, pointer, before < bytes ? before : bytes);
+    return ground + place + 16;
+}
+
+/* Values of a graph that stands where another one stood are not those of that one. */
+static void graphs_at_one_address_are_told_apart(void **state) {
+    plane made = plane_make();
+    kn_trainer *trainer = trainer_make(*state, made.loss, NULL);
+    kn_value *places[2];
+    for (int i = 0; i < 2; i++) {
+        kn_graph_params params = KN_GRAPH_DEFAULTS;
+        params.allocator.resize = ground_resize;
+        ground_used = 0;
+        kn_graph *graph = kn_graph_create(&params);
+        kn_value *y = kn_name(kn_scale(kn_input(graph, "x", KN_FLOAT32, ""), i == 0 ? 2 : 3), "y");
+        float x = 5, result = 0;
+        const kn_feed feed = {"x", &x, sizeof x};
+        const kn_fetch fetch = {"y", &result, sizeof result};
+        trainer_good(trainer, kn_trainer_evaluate(trainer, 1, &feed, 1, &y, &fetch, 1));
+        assert_true(result == (i == 0 ? 10 : 15));
+        places[i] = y;
+        kn_graph_destroy(&graph);
+    }
+    assert_ptr_equal(places[0], places[1]);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
 int test_updates(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_at_one_address_are_told_apart),
         cmocka_unit_test(clipping_scales_all_alike),
         cmocka_unit_test(what_is_not_finite_is_left_out),
         cmocka_unit_test(without_skipping_it_spoils_the_weights),

@@ -111,6 +111,7 @@ static bool open_trainer(train_run *run) {
     kn_trainer_params params = trainer_params_from(run->options, run->total_steps);
     kn_session_destroy(&run->judge);
     kn_trainer_destroy(&run->trainer);
+    run->options->how = params;
     run->trainer = kn_trainer_create(run->context, setup->loss.value, &params);
     if (kn_trainer_status(run->trainer) != KN_OK) {
         command_fail("%s", run->trainer ? kn_trainer_error(run->trainer) : "out of memory");
@@ -321,7 +322,7 @@ static int run(int count, char **arguments) {
          &own.loss},
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
-        {"patience", OPTION_COUNT, "N", "stop after N epochs without a lower validation loss", &own.patience},
+        {"patience", OPTION_COUNT, "N", "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
         {"init", OPTION_TEXT, "FILE", "begin with what fits of a saved model's weights", &own.init},
         {"resume", OPTION_TEXT, "FILE", "go on with a saved training, bit by bit", &own.resume},
         {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors, in the current folder)",

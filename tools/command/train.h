@@ -10,6 +10,7 @@ typedef struct train_options {
     uint64_t epochs, steps, batch, seed, patience, warmup, step_every, memory;
     double seconds, validation, rate, momentum, decay, clip, step_factor;
     bool nesterov, no_shuffle, drop_last, find_nan;
+    kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
 
 /* ---- train_report.c: what is told on the way and at the end ---------------------------------- */

@@ -14,19 +14,46 @@ const char *train_save_path(const train_options *options, const training_setup *
 /* ---- how it was trained, kept in the file ----------------------------------------------------------- */
 
 /* What the result depends on beside the model. Whoever goes on with other settings should know. */
-enum { SETTINGS = 7, SETTING_BYTES = 300 };
-static const char *const setting_keys[SETTINGS] = {"train.data",       "train.batch",   "train.seed",
-                                                   "train.validation", "train.shuffle", "train.drop-last",
-                                                   "train.optimizer"};
+enum { SETTINGS = 14, SETTING_BYTES = 300 };
+static const char *const setting_keys[SETTINGS] = {
+    "train.data",      "train.batch", "train.seed",     "train.validation",   "train.shuffle",
+    "train.drop-last", "train.loss",  "train.math",     "train.optimizer",    "train.lr",
+    "train.momentum",  "train.clip",  "train.schedule", "train.weight-decay",
+};
+
+static void write_schedule(const kn_trainer_params *how, char *text) {
+    char warmup[60] = "";
+    if (how->warmup_steps)
+        snprintf(warmup, sizeof warmup, " after a warm-up of %llu", (unsigned long long)how->warmup_steps);
+    if (how->schedule == KN_COSINE)
+        snprintf(text, SETTING_BYTES, "cosine until step %llu%s", (unsigned long long)how->total_steps,
+                 warmup);
+    else if (how->schedule == KN_STEP)
+        snprintf(text, SETTING_BYTES, "times %.9g every %llu steps%s", how->step_factor,
+                 (unsigned long long)how->step_every, warmup);
+    else
+        snprintf(text, SETTING_BYTES, "constant%s", warmup);
+}
 
 static void write_settings(const train_options *options, char (*values)[SETTING_BYTES]) {
+    const kn_trainer_params *how = &options->how;
     snprintf(values[0], SETTING_BYTES, "%s", options->data);
     snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
     snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
     snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
     snprintf(values[4], SETTING_BYTES, "%s", options->no_shuffle ? "no" : "yes");
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
-    snprintf(values[6], SETTING_BYTES, "%s", options->optimizer);
+    snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
+    snprintf(values[7], SETTING_BYTES, "%s", options->math);
+    snprintf(values[8], SETTING_BYTES, "%s", options->optimizer);
+    snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
+    if (how->optimizer == KN_SGD)
+        snprintf(values[10], SETTING_BYTES, "%.9g%s", how->momentum, how->nesterov ? " by Nesterov" : "");
+    else
+        snprintf(values[10], SETTING_BYTES, "none");
+    snprintf(values[11], SETTING_BYTES, "%.9g", how->clip_norm);
+    write_schedule(how, values[12]);
+    snprintf(values[13], SETTING_BYTES, "%.9g", how->weight_decay);
 }
 
 static void compare_settings(const train_options *options, const char *path) {

@@ -79,11 +79,13 @@ void report_end_text(const kn_fit_result *result, uint64_t steps_before, const c
     static const char *const ends[] = {"done", "stopped, the validation loss no longer falls,", "stopped",
                                        "failed"};
     bool judged = result->validation.samples > 0;
-    if (result->step == steps_before)
-        printf("nothing to do: %llu steps were done before", (unsigned long long)result->step);
+    uint64_t steps = result->step + result->taken_back;
+    if (steps == steps_before)
+        printf("nothing to do: %llu steps were done before", (unsigned long long)steps);
     else
-        printf("%s after %llu steps: loss %.4f", ends[result->end], (unsigned long long)result->step,
-               result->loss);
+        printf("%s after %llu steps: loss %.4f", ends[result->end], (unsigned long long)steps, result->loss);
+    if (result->taken_back)
+        printf("\nback to the best epoch, after %llu steps", (unsigned long long)result->step);
     if (judged) printf(", validation loss %.4f", result->validation.loss);
     if (judged && isfinite(result->validation.accuracy))
         printf(", accuracy %.2f%%", 100 * result->validation.accuracy);
