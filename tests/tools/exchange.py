@@ -71,7 +71,8 @@ def step(parameters, moments, x, y):
 def logits_of_what_is_timed(folder):
     parameters, x, _ = files(folder)
     found = koine("bench", "tiny.koine", "--mode", "infer", "--batch", str(BATCH), "--weights", "w.safetensors",
-                  "--input", "xy.safetensors", "--dump", "out.safetensors", "--json", folder=folder).needs(0)
+                  "--input", "xy.safetensors", "--dump", "out.safetensors", "--seconds", "0", "--json",
+                  folder=folder).needs(0)
     expect(found.objects()[0]["batch"] == BATCH, f"{found}")
     tensors = read_safetensors(os.path.join(folder, "out.safetensors"))
     expect(list(tensors) == ["logits"], f"found {list(tensors)}")
@@ -88,7 +89,8 @@ def losses_of_what_is_timed(folder):
     parameters, x, y = files(folder)
     moments = {name: [0.0] * len(numbers) for name, numbers in parameters.items()}
     found = koine("bench", "tiny.koine", "--batch", str(BATCH), "--weights", "w.safetensors", "--input",
-                  "xy.safetensors", "--dump", "out.safetensors", "--json", folder=folder).needs(0).objects()[0]
+                  "xy.safetensors", "--dump", "out.safetensors", "--seconds", "0", "--json",
+                  folder=folder).needs(0).objects()[0]
     kind, shape, losses = read_safetensors(os.path.join(folder, "out.safetensors"))["losses"]
     expect((kind, shape) == ("F64", [found["n"] + 4]), f"{kind} {shape} for {found['n']} timed steps and 4 before")
     expect(math.isclose(losses[-1], found["loss"], rel_tol=1e-6), f"the last is {losses[-1]}: {found}")
@@ -101,7 +103,8 @@ def losses_of_what_is_timed(folder):
 @case
 def all_of_a_file_is_one_batch(folder):
     files(folder)
-    found = koine("bench", "tiny.koine", "--mode", "infer", "--input", "xy.safetensors", "--json", folder=folder)
+    found = koine("bench", "tiny.koine", "--mode", "infer", "--input", "xy.safetensors", "--seconds", "0.1", "--json",
+                  folder=folder)
     expect(found.needs(0).objects()[0]["batch"] == BATCH * BATCHES, f"{found}")
 
 
@@ -127,8 +130,8 @@ MISTAKES = [
 def mistake(line, status, text, folder):
     files(folder)
     x, numbers = ("F32", (4, WIDTH), numbers_of(4 * WIDTH)), numbers_of(HIDDEN * WIDTH)
-    for name, tensors in (("wrong", {"x": ("F32", (4, 5), numbers_of(20)), "linear1.weight": ("F32", (6, 16), numbers)}),
-                          ("few", {"x": x, "y": ("I64", (3,), [0, 1, 2])}), ("alone", {"x": x}),
+    swapped = {"x": ("F32", (4, 5), numbers_of(20)), "linear1.weight": ("F32", (WIDTH, HIDDEN), numbers)}
+    for name, tensors in (("wrong", swapped), ("few", {"x": x, "y": ("I64", (3,), [0, 1, 2])}), ("alone", {"x": x}),
                           ("fractions", {"x": x, "y": ("F32", (4,), [0, 1, 2, 0])})):
         write_safetensors(os.path.join(folder, name + ".safetensors"), tensors)
     koine("bench", *line.split(), folder=folder).needs(status, out="", err=("koine: ", text))

@@ -97,6 +97,7 @@ MISTAKES = [
     ("plan lenet --kind thin", "--kind is 'thin'; expected wide or many"),
     ("bench", "bench needs a case"),
     ("bench lenet --mode both", "--mode is 'both'"),
+    ("bench lenet --seconds -1", "--seconds is -1; expected a number from 0 on"),
     ("bench gemm --size 0", "sizes of gemm are from 1 to 32768"),
     ("verify relu", "'relu' is one word too many"),
     ("devices all", "'all' is one word too many"),

@@ -44,7 +44,8 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 static int run_case(const char *name, const bench_options *options, const uint64_t *sizes) {
     if (!strcmp(name, "gemm"))
-        return bench_gemm(&options->common, (int64_t)sizes[0], (int64_t)sizes[1], (int64_t)sizes[2]);
+        return bench_gemm(&options->common, options->seconds, (int64_t)sizes[0], (int64_t)sizes[1],
+                          (int64_t)sizes[2]);
     return bench_model(name, options);
 }
 
@@ -60,13 +61,14 @@ static int files_check(const bench_options *options, const char *const *words, i
 
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
-    bench_options bench = {.batch = 0};
+    bench_options bench = {.seconds = 3};
     const char *mode = "train";
     uint64_t size = 1024, sizes[3] = {0, 0, 0};
     const option options[] = {
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)",
          &bench.batch},
+        {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3)", &bench.seconds},
         {"weights", OPTION_TEXT, "FILE", "safetensors with the parameters to begin with, by their names",
          &bench.weights},
         {"input", OPTION_TEXT, "FILE", "safetensors with the samples: 'x', and in training the targets 'y'",
@@ -94,6 +96,8 @@ static int run(int count, char **arguments) {
     if (bench.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)bench.batch,
                               INT32_MAX);
+    if (!(bench.seconds >= 0 && bench.seconds <= 1e6))
+        return command_misuse("--seconds is %g; expected a number from 0 on", bench.seconds);
     for (int i = 0; i < 3; i++) {
         if (!sizes[i]) sizes[i] = size;
         if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
@@ -117,7 +121,7 @@ const command command_bench = {
     "step is the upload of a fresh batch, forward with dropout, loss, backward, the update of every\n"
     "parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at 0.0003 with decay 0.01), and the loss read by\n"
     "the host; an inference step uploads a batch and reads the output. Steps are timed for at least 3\n"
-    "seconds and 5 steps after 4 of warm-up, each case in a process of its own.\n"
+    "seconds (--seconds) and 5 steps after 4 of warm-up, each case in a process of its own.\n"
     "\n"
     "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are measured\n"
     "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, each\n"

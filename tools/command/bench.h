@@ -22,8 +22,8 @@ typedef struct bench_result {
     uint64_t kernels, plan_bytes, rss_base_bytes;
 } bench_result;
 
-/* Runs `step` four times to warm up, then for at least 3 seconds and 5 times. */
-bool bench_measure(bool (*step)(void *user), void *user, bench_times *times);
+/* Runs `step` four times to warm up, then for at least so many seconds and 5 times. */
+bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_times *times);
 /* Median, best and 99th percentile; sorts the times. */
 void bench_summary(bench_times *times, double *median, double *best, double *p99);
 /* Prints the fields that every case has as the beginning of a JSON object, without its last brace. */
@@ -37,7 +37,8 @@ extern double bench_start; /* when the program began */
 typedef struct bench_options {
     common_options common;
     bool training;
-    uint64_t batch;                      /* 0: not said */
+    uint64_t batch;                     /* 0: not said */
+    double seconds;                     /* to measure */
     const char *weights, *input, *dump; /* NULL: none */
     const kn_optimizer *optimizer;      /* NULL: that of the case */
 } bench_options;
@@ -60,6 +61,6 @@ typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } 
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
-int bench_gemm(const common_options *common, int64_t m, int64_t n, int64_t k);
+int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t n, int64_t k);
 
 #endif

@@ -129,13 +129,13 @@ static void print_json(bench_times *times, const bench_result *result, const int
     printf(", \"cores\": %d}\n", cores);
 }
 
-int bench_gemm(const common_options *common, int64_t m, int64_t n, int64_t k) {
+int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t n, int64_t k) {
     gemm_bench bench = {.context = context_open(common)};
     static bench_times times;
     kn_plan_info info = {.size = sizeof info};
     uint64_t base = bench_rss();
     int status = EXIT_FAILED, cores = 1;
-    if (bench.context && prepare(&bench, m, n, k) && bench_measure(step, &bench, &times) &&
+    if (bench.context && prepare(&bench, m, n, k) && bench_measure(step, &bench, seconds, &times) &&
         kn_session_plan(bench.session, &info) == KN_OK) {
         const int64_t sizes[3] = {m, n, k};
         bench_result result = {.name = "gemm",

@@ -246,7 +246,7 @@ static bool measure(model_bench *bench, uint64_t base) {
     static bench_times times;
     kn_plan_info info = {.size = sizeof info};
     if (!(options->training ? prepare_training : prepare_inference)(bench, &info) ||
-        !bench_measure(step, bench, &times))
+        !bench_measure(step, bench, options->seconds, &times))
         return false;
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",

@@ -26,7 +26,7 @@ uint64_t bench_rss(void) {
     return known ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : bench_peak_rss();
 }
 
-bool bench_measure(bool (*step)(void *user), void *user, bench_times *times) {
+bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_times *times) {
     times->count = 0;
     for (int i = 0; i < 4; i++) {
         progress_now("warming up");
@@ -34,7 +34,7 @@ bool bench_measure(bool (*step)(void *user), void *user, bench_times *times) {
         if (i == 0) times->first = clock_now() - bench_start;
     }
     double begin = clock_now(), now = begin;
-    while ((times->count < 5 || now - begin < 3) && times->count < BENCH_MOST) {
+    while ((times->count < 5 || now - begin < seconds) && times->count < BENCH_MOST) {
         double before = now;
         if (!step(user)) return false;
         now = clock_now();

@@ -1,0 +1,142 @@
+"""Koine, PyTorch and ONNX Runtime on the same networks, in turn. `python3 tools/compare --help` teaches."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import chart  # noqa: E402
+import measure  # noqa: E402
+import peers  # noqa: E402
+import table  # noqa: E402
+from cases import CASES, Mistake, rows  # noqa: E402
+from probe import Probe  # noqa: E402
+from results import PEERS  # noqa: E402
+
+TEXT = """Puts Koine beside PyTorch as installed, PyTorch at its best and ONNX Runtime (inference), on this machine's
+processor.
+
+All do the same networks with the same shapes, one after the other in several rounds, and what counts is the ratio
+within a round: machines are not equally fast all day. Before anything is timed, logits (in training the losses of the
+first steps) from the same weights and samples are compared. Beside each measurement a probe tells what the machine
+could have done just then.
+
+Needs a built Koine, and whatever of its peers is wanted, in the Python that runs this:
+
+    python3 -m venv VENV && VENV/bin/pip install torch numpy onnx onnxruntime
+    apt-get install libjemalloc2 g++          # for PyTorch at its best
+    VENV/bin/python tools/compare --output FOLDER
+
+What is missing is named, and its column left out; "best" is not said of less than all that makes PyTorch fast."""
+
+EXAMPLES = """examples:
+  python3 tools/compare --cases mlp,lenet --rounds 3 --output /tmp/compare
+  python3 tools/compare --cases resnet50:1,resnet50:8 --modes infer --peers torch,onnx --output /tmp/compare
+  python3 tools/compare --from /tmp/compare/compare.json --output /tmp/compare      # only the table and the chart
+
+The folder gets compare.md, compare.svg, compare.json (raw, after each row) and peers.log. It takes about
+(SECONDS + 1) x ROUNDS x 4 for each row, and a minute more for torch.compile of the large networks."""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="compare", description=TEXT, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--cases",
+        default="",
+        metavar="A,B:8",
+        help="networks, with a batch behind a colon (all: " + " ".join(CASES) + ")",
+    )
+    parser.add_argument("--modes", default="train,infer", help="train, infer or both (both)")
+    parser.add_argument("--rounds", type=int, default=5, help="how often all have their turn (5)")
+    parser.add_argument("--seconds", type=float, default=3, help="of each turn, at least (3)")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of everybody (2)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="of torch, best and onnx; none: Koine alone (all)")
+    parser.add_argument("--output", default="", metavar="DIR", help="where the files go (none are kept)")
+    parser.add_argument("--koine", default="", metavar="PATH", help="the built command (build*/tools/koine)")
+    parser.add_argument(
+        "--from", dest="source", default="", metavar="FILE", help="table and chart of raw results, measuring nothing"
+    )
+    parser.add_argument("--json", action="store_true", help="print the raw results instead of the table")
+    return parser.parse_args()
+
+
+def write(folder, name, text):
+    """Whole or not at all."""
+    if folder and text:
+        path = os.path.join(folder, name)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(path + ".new", path)
+
+
+def keep(folder, raw):
+    write(folder, "compare.json", json.dumps(raw, indent=1) + "\n")
+    write(folder, "compare.md", table.markdown(raw))
+    write(folder, "compare.svg", chart.svg(raw))
+
+
+def choose_peers(words):
+    """(peers that can take part, lines about the others)"""
+    chosen, left_out = [], []
+    for word in [] if words == "none" else words.split(","):
+        if word not in PEERS:
+            raise Mistake(f"--peers: found '{word}', expected some of {','.join(PEERS)}, or none")
+        lacking = peers.missing(word)
+        if lacking:
+            left_out.append(lacking)
+        else:
+            chosen.append(word)
+    return chosen, list(dict.fromkeys(left_out))
+
+
+def measured(options, scratch):
+    if options.rounds < 1 or options.seconds < 0 or options.threads < 1:
+        raise Mistake("--rounds and --threads are from 1 on, --seconds from 0 on")
+    chosen = rows([word for word in options.cases.split(",") if word], options.modes.split(","))
+    able, left_out = choose_peers(options.peers)
+    for line in left_out:
+        measure.say(line)
+    limits = peers.Limits(options.threads)
+    with open(os.path.join(options.output or scratch, "peers.log"), "w", encoding="utf-8") as log:
+        settings = types.SimpleNamespace(
+            peers=able,
+            left_out=left_out,
+            limits=limits,
+            log=log,
+            rounds=options.rounds,
+            seconds=options.seconds,
+            scratch=scratch,
+            probe=Probe(scratch, limits),
+            keep=lambda raw: keep(options.output, raw),
+            koine=peers.Koine(peers.find_koine(options.koine), limits, log),
+        )
+        return measure.measure(chosen, settings)
+
+
+def main():
+    options = arguments()
+    try:
+        if options.output:
+            os.makedirs(options.output, exist_ok=True)
+        if options.source:
+            with open(options.source, encoding="utf-8") as file:
+                raw = json.load(file)
+        else:
+            with tempfile.TemporaryDirectory(prefix="koine-compare-") as scratch:
+                raw = measured(options, scratch)
+    except (Mistake, peers.Failed, OSError, ValueError) as problem:
+        print(f"compare: {problem}", file=sys.stderr)
+        return 2 if isinstance(problem, Mistake) else 1
+    keep(options.output, raw)
+    sys.stdout.write(json.dumps(raw, indent=1) + "\n" if options.json else table.markdown(raw))
+    wrong = [row for row in raw["rows"] if row["check"] and not row["check"]["agrees"]]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
