@@ -3,14 +3,17 @@
  * Each work-item computes whole tiles of KN_ROWS x KN_COLUMNS numbers that stay in vector registers. It
  * reads A in place and B from panels of KN_COLUMNS columns, laid out [panel][k][KN_COLUMNS]. Panels are
  * packed once for constant weights (kn_matmul_pack, KN_PACKED 1) or chunk by chunk on the way, into local
- * memory (KN_PACKED 0). A number of C is the sum over k = 0, 1, 2 … in chunks of KN_DEPTH: how rows and
+ * memory (KN_PACKED 0). So are blocks of rows of a transposed A (KN_LEFT_ROWS), whose columns would be far apart. A number of C is the sum over k = 0, 1, 2 … in chunks of KN_DEPTH: how rows and
  * panels are dealt to work-items never changes a bit; part_depth does, so the host takes it from the shape
  * alone.
  *
  * Defines: those of common/vector.cl, and, with their defaults:
  *   KN_PACKED 1     1: b holds packed panels; 0: b is read in place, by b_row and b_column
  *   KN_DEPTH 256    k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
- *                   (64 KiB; choose 128 where the device has only 32 KiB)
+ *                   for each of KN_PANELS (64 KiB; choose 128 where the device has only 32 KiB)
+ *   KN_LEFT_ROWS 0  above 0, a multiple of KN_ROWS and KN_WIDTH: A is given transposed, with an a_row of 1, and
+ *                   packed in blocks of so many rows, in KN_DEPTH * KN_LEFT_ROWS * 4 bytes of local memory
+ *   KN_PANELS 1     the most panels of one item, which then share a packed block; 1 unless A is packed
  *
  * Work-groups are (1,1,1) in every kernel; strides count elements; nothing beyond the shapes is touched. The
  * epilogue sees (batch, row, column); EPILOGUE stands for its operands. c shares memory with no input and no
@@ -26,7 +29,7 @@
  *   accumulate: 1 adds the product to C before the epilogue, 0 only writes C.
  *   part_depth >= k is one part. With less, a multiple of KN_DEPTH, part p stores its bare share of the sum
  *   at c + p * c_part, and kn_matmul_sum adds the parts and applies the epilogue.
- *   item_rows should be a multiple of KN_ROWS, or m.
+ *   item_rows should be a multiple of KN_ROWS, or m; item_panels is at most KN_PANELS where B is packed on the way.
  * kn_matmul_sum(source, c, m, n, parts, source_row, source_part, source_batch, c_row, batch_inner, c_outer,
  *               c_inner, item_rows, item_columns, accumulate, EPILOGUE)
  *   global size (ceil(m / item_rows), ceil(n / item_columns), batches); item_columns: a multiple of KN_WIDTH.
@@ -44,6 +47,12 @@
 #endif
 #ifndef KN_DEPTH
 #define KN_DEPTH 256
+#endif
+#ifndef KN_LEFT_ROWS
+#define KN_LEFT_ROWS 0
+#endif
+#ifndef KN_PANELS
+#define KN_PANELS 1
 #endif
 #define KN_ROWS 6
 
@@ -128,9 +137,25 @@ KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict pa
 KN_DEFINE_PACK(pack_local, local)
 #endif
 
+#if KN_LEFT_ROWS
+#define KN_LEFT local
+/* packed (depth,KN_LEFT_ROWS) from A(rows,depth) with rows side by side; those beyond the last are not read. */
+KN_INLINE void pack_left(global const float *a, KN_INDEX a_column, int rows, int depth, local float *packed) {
+    for (int k = 0; k < depth; k++, a += a_column, packed += KN_LEFT_ROWS) {
+        int row = 0;
+        for (; row + KN_WIDTH <= rows; row += KN_WIDTH)
+            store(load(0, a + row), 0, packed + row);
+        for (; row < rows; row++)
+            packed[row] = a[row];
+    }
+}
+#else
+#define KN_LEFT global
+#endif
+
 #define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
 #define KN_START(row)                                                                                        \
-    global const float *restrict a##row = a + row * a_row;                                                   \
+    KN_LEFT const float *a##row = a + row * a_row;                                                           \
     KN_EACH(KN_ZERO, row)
 #define KN_RIGHT(row, v) const vector right##v = load(v, b);
 #define KN_ADD(row, v) sum##row##_##v += left * right##v;
@@ -145,7 +170,7 @@ KN_DEFINE_PACK(pack_local, local)
 /* result (rows,KN_COLUMNS) = A(rows,depth) · panel(depth,KN_COLUMNS): everything in registers until the end.
  */
 #define KN_TILE(name, each_row)                                                                              \
-    KN_INLINE void name(global const float *a, KN_INDEX a_row, KN_INDEX a_column, KN_PANEL const float *b,   \
+    KN_INLINE void name(KN_LEFT const float *a, KN_INDEX a_row, KN_INDEX a_column, KN_PANEL const float *b,  \
                         int depth, float *result) {                                                          \
         KN_INDEX at = 0;                                                                                     \
         each_row(KN_START);                                                                                  \
@@ -165,7 +190,10 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
                   KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_rows,
                   int item_panels, int part_depth, int accumulate KN_EPILOGUE_PARAMETERS) {
 #if !KN_PACKED
-    local float chunk[KN_DEPTH * KN_COLUMNS];
+    local float chunk[KN_PANELS * KN_DEPTH * KN_COLUMNS];
+#endif
+#if KN_LEFT_ROWS
+    local float rows_chunk[KN_DEPTH * KN_LEFT_ROWS];
 #endif
     float result[KN_ROWS * KN_COLUMNS];
     const int parts = part_depth < k ? (k + part_depth - 1) / part_depth : 1;
@@ -183,35 +211,53 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
     for (int k0 = k_first; k0 == k_first || k0 < k_end; k0 += KN_DEPTH) {
         const int depth = min(KN_DEPTH, k_end - k0);
         const int add = k0 > k_first || (accumulate && parts == 1), last = parts == 1 && k0 + depth == k_end;
-        for (int p = panel0; p < panel_end; p++) {
-            const int columns = n - p * KN_COLUMNS;
-#if KN_PACKED
-            global const float *panel = b + ((KN_INDEX)p * k + k0) * KN_COLUMNS;
-#else
-            local float *panel = chunk;
+#if !KN_PACKED
+        for (int p = panel0; p < panel_end; p++)
             pack_local(b + (KN_INDEX)k0 * b_row + (KN_INDEX)p * KN_COLUMNS * b_column, b_row, b_column,
-                       columns, depth, panel);
+                       n - p * KN_COLUMNS, depth, chunk + (p - panel0) * KN_DEPTH * KN_COLUMNS);
 #endif
-            for (int i = row0; i < row_end;) {
-                global const float *left = a + (KN_INDEX)i * a_row + (KN_INDEX)k0 * a_column;
-                const int remaining = row_end - i;
-                int rows;
-                if (remaining >= KN_ROWS && remaining != 8) {
-                    tile_6(left, a_row, a_column, panel, depth, result);
-                    rows = 6;
-                } else if (remaining >= 4) {
-                    tile_4(left, a_row, a_column, panel, depth, result);
-                    rows = 4;
-                } else {
-                    tile_1(left, a_row, a_column, panel, depth, result);
-                    rows = 1;
-                }
-                for (int r = 0; r < rows; r++, i++) {
-                    const KN_INDEX row = i;
-                    for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
-                        const KN_INDEX column = (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH;
-                        KN_FINISH(load(r * KN_VECTORS + v, result), column, columns - v * KN_WIDTH, add,
-                                  last);
+#if KN_LEFT_ROWS
+        for (int first = row0; first < row_end; first += KN_LEFT_ROWS) {
+            const int block_end = min(first + KN_LEFT_ROWS, row_end);
+            pack_left(a + first + (KN_INDEX)k0 * a_column, a_column, block_end - first, depth, rows_chunk);
+#else
+        {
+            const int first = row0, block_end = row_end;
+#endif
+            for (int p = panel0; p < panel_end; p++) {
+                const int columns = n - p * KN_COLUMNS;
+#if KN_PACKED
+                global const float *panel = b + ((KN_INDEX)p * k + k0) * KN_COLUMNS;
+#else
+                local const float *panel = chunk + (p - panel0) * KN_DEPTH * KN_COLUMNS;
+#endif
+                for (int i = first; i < block_end;) {
+#if KN_LEFT_ROWS
+                    local const float *left = rows_chunk + i - first;
+                    const KN_INDEX left_row = 1, left_column = KN_LEFT_ROWS;
+#else
+                    global const float *left = a + (KN_INDEX)i * a_row + (KN_INDEX)k0 * a_column;
+                    const KN_INDEX left_row = a_row, left_column = a_column;
+#endif
+                    const int remaining = block_end - i;
+                    int rows;
+                    if (remaining >= KN_ROWS && remaining != 8) {
+                        tile_6(left, left_row, left_column, panel, depth, result);
+                        rows = 6;
+                    } else if (remaining >= 4) {
+                        tile_4(left, left_row, left_column, panel, depth, result);
+                        rows = 4;
+                    } else {
+                        tile_1(left, left_row, left_column, panel, depth, result);
+                        rows = 1;
+                    }
+                    for (int r = 0; r < rows; r++, i++) {
+                        const KN_INDEX row = i;
+                        for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
+                            const KN_INDEX column = (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH;
+                            KN_FINISH(load(r * KN_VECTORS + v, result), column, columns - v * KN_WIDTH, add,
+                                      last);
+                        }
                     }
                 }
             }

@@ -215,6 +215,7 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                      {.inputs = {"36,20", "20,40"}, .smallest = true},
                      {.inputs = {"68,20", "72,20"}, .attributes = "transpose_b=1"},
                      {.inputs = {"20,68", "20,72"}, .attributes = "transpose_a=1"},
+                     {.inputs = {"300,200", "300,290"}, .attributes = "transpose_a=1", .no_gradient = true},
                      {.inputs = {"93,33", "33,93"}}, {.inputs = {"1,1", "1,1"}}, {.inputs = {"1,93", "93,1"}},
                      {.inputs = {"93,1", "1,31"}}, {.inputs = {"5,1100", "1100,7"}},
                      {.inputs = {"4,2100", "36,2100"}, .attributes = "transpose_b=1"},

@@ -2,12 +2,13 @@
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
-enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8 };
+enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8, LEFT_ROWS = 96, LEFT_PANELS = 4 };
 
 /* What is known once the shapes are: sizes in the kernel's words. */
 typedef struct wide_form {
     kn_matmul_form form;
     int64_t width, vectors, panels, depth, parts, part_depth, units;
+    int64_t left_rows, item_panels; /* of a block of a transposed a, and the panels that share it */
     bool packed;
     int64_t packed_batch; /* floats of one b when packed; 0 where all batches have the same */
     int shares, weights;  /* scratch memory: the parts, and b when packed */
@@ -26,6 +27,26 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     return vectors < most ? vectors : most;
 }
 
+/* Local memory holds a chunk of panels, and of rows of a transposed a: as large as there is room for. */
+static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
+    bool transposed = wide->form.transpose_a;
+    wide->depth = 256;
+    wide->left_rows = transposed ? LEFT_ROWS : 0;
+    wide->item_panels = !transposed ? 1 : wide->panels < LEFT_PANELS ? wide->panels : LEFT_PANELS;
+    for (;;) {
+        int64_t columns = wide->packed ? 0 : wide->item_panels * wide->width * wide->vectors;
+        if ((uint64_t)(wide->depth * (columns + wide->left_rows)) * sizeof(float) <= local_bytes) return;
+        if (wide->item_panels > 1)
+            wide->item_panels /= 2;
+        else if (wide->left_rows > LEFT_ROWS / 2)
+            wide->left_rows = LEFT_ROWS / 2;
+        else if (wide->depth > 32)
+            wide->depth /= 2;
+        else
+            return;
+    }
+}
+
 static wide_form plan(kn_lowering *lowering, bool packed) {
     const kn_target *target = lowering->target;
     wide_form wide = {.packed = packed, .width = target->vector_width, .units = target->compute_units};
@@ -34,11 +55,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     kn_matmul_join_batches(form, lowering->epilogue);
     wide.vectors = kn_wide_vectors(wide.width, form->n);
     wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
-    /* A chunk of a panel waits in local memory. */
-    wide.depth = 256;
-    while (!packed && wide.depth > 32 &&
-           (uint64_t)(wide.depth * wide.width * wide.vectors) * sizeof(float) > target->local_bytes)
-        wide.depth /= 2;
+    choose_chunks(&wide, target->local_bytes);
     wide.parts = 1;
     wide.part_depth = form->k > 0 ? form->k : 1;
     /* Few tiles and a long sum: the sum is split by its shape, so that there is work for all cores. */
@@ -58,6 +75,10 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
     kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
     kn_step_define(step, "KN_PACKED", "%d", wide->packed);
     kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
+    if (wide->left_rows) {
+        kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)wide->left_rows);
+        kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);
+    }
     return step;
 }
 
@@ -153,10 +174,11 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     if (wide->parts > 1)
         wide->shares = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
     /* Each block of rows reads its panel, or packs it, again: blocks are few, but enough for all cores. */
-    int64_t items = wide->panels * form->batches * wide->parts, rows = form->m,
-            least = wide->packed ? 24 : 96;
+    int64_t panels = kn_divide_up(wide->panels, wide->item_panels), items = panels * form->batches * wide->parts;
+    int64_t rows = form->m, least = wide->packed ? 24 : 96;
     if (items < 4 * wide->units) {
-        rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(4 * wide->units, items)), ROWS);
+        rows = kn_divide_up(form->m, kn_divide_up(4 * wide->units, items));
+        rows = kn_round_up(rows, wide->left_rows ? wide->left_rows : ROWS);
         if (rows < least) rows = least;
     }
     kn_step *step = begin(lowering, wide, "kn_matmul");
@@ -180,13 +202,13 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_step_index(step, elements);
     add_batches(step, wide);
     kn_step_int(step, rows);
-    kn_step_int(step, 1);
+    kn_step_int(step, wide->item_panels);
     kn_step_int(step, wide->part_depth);
     kn_step_int(step, 0);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)wide->panels,
+                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels,
                               (size_t)(form->batches * wide->parts)},
                   (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
