@@ -27,7 +27,7 @@ typedef struct kn_context_params {
     kn_logger log;
     kn_progress compile_progress; /* called while kernels are compiled; must not call Koine */
     /* Which device: an index ("1"), platform and device ("0:1"), a type ("gpu", "cpu"), or a
-     * part of its name, platform or vendor, whatever the case. NULL or "": the fastest by a
+     * part of its name, platform, vendor or version, whatever the case. NULL or "": the fastest by a
      * short matrix product, whose result is remembered in the cache folder. */
     const char *device;
     /* Where compiled programs and what was learnt of a device are kept between runs; made

@@ -74,9 +74,21 @@ static bool include_name(const char *line, size_t length, char *name, size_t byt
     return true;
 }
 
+/* `#if`, `#else` and their kin from `word` on. */
+static bool is_directive(const char *line, size_t length, const char *word) {
+    const char *end = line + length, *place = line;
+    while (place < end && (*place == ' ' || *place == '\t'))
+        place++;
+    if (place == end || *place++ != '#') return false;
+    while (place < end && (*place == ' ' || *place == '\t'))
+        place++;
+    return (size_t)(end - place) >= strlen(word) && memcmp(place, word, strlen(word)) == 0;
+}
+
 static kn_status add_lines(reader *state, const char *name, const char *bytes, size_t count,
                            kn_error *error) {
     size_t number = 0;
+    bool moved = false; /* an included file stands before */
     kn_text_format(state->text, "#line 1 \"%s\"\n", name);
     for (size_t start = 0; start < count;) {
         const char *newline = memchr(bytes + start, '\n', count - start);
@@ -90,9 +102,14 @@ static kn_status add_lines(reader *state, const char *name, const char *bytes, s
                 return status;
             }
             kn_text_format(state->text, "#line %zu \"%s\"\n", number + 1, name);
+            moved = true;
         } else {
             kn_text_add_bytes(state->text, bytes + start, length);
             kn_text_add(state->text, "\n");
+            /* A compiler that skips a group does not read the lines' numbers in it, but counts its lines. */
+            if (moved &&
+                (is_directive(bytes + start, length, "el") || is_directive(bytes + start, length, "endif")))
+                kn_text_format(state->text, "#line %zu \"%s\"\n", number + 1, name);
         }
         start += length + 1;
     }

@@ -47,7 +47,9 @@ static bool matches(const kn_device_info *info, const char *wanted) {
     for (int type = KN_DEVICE_CPU; type <= KN_DEVICE_ACCELERATOR; type++)
         if (same_word(wanted, type_name((kn_device_type)type)))
             return (int)info->type == type && (info->index >= 0 || info->name[0]);
-    return contains(info->name, wanted) || contains(info->vendor, wanted) || contains(info->platform, wanted);
+    /* The version as well: there PoCL tells the name that everybody calls it by. */
+    return contains(info->name, wanted) || contains(info->vendor, wanted) ||
+           contains(info->platform, wanted) || contains(info->version, wanted);
 }
 
 /* How a person would call an entry. */

@@ -73,7 +73,7 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub",
      "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups_extra", .type = GPU, .wrong_half = true, .short_loops = true,
      .delay_ms = 20},
-    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
+    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
      .delay_ms = 600},
 };
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };

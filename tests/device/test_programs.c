@@ -138,6 +138,22 @@ static void the_compilers_message_is_shown(void **state) {
     finish_folder(context, folder);
 }
 
+/* A skipped #include brings lines that the compiler counts, and a number that it does not read. */
+static void lines_keep_their_numbers(void **state) {
+    char *folder;
+    kn_context *context = folder_context(&folder);
+    kn_source source;
+    kn_error error = {0};
+    put(folder, "part.cl", "/* one\n * two\n * three */\n");
+    put(folder, "skip.cl", "#if 0\n#include \"part.cl\"\n  # else\nint a;\n#endif\nint b;\n#if 0\n#endif\n");
+    if (kn_source_file(context, "skip.cl", "", &source, &error)) fail_msg("%s", error.text);
+    assert_string_equal(source.text.data, "#line 1 \"skip.cl\"\n#if 0\n#line 1 \"part.cl\"\n/* one\n * two\n * three */\n"
+                                          "#line 3 \"skip.cl\"\n  # else\n#line 4 \"skip.cl\"\nint a;\n#endif\n"
+                                          "#line 6 \"skip.cl\"\nint b;\n#if 0\n#endif\n#line 9 \"skip.cl\"\n");
+    kn_source_finish(&source);
+    finish_folder(context, folder);
+}
+
 static void a_language_can_be_asked_for(void **state) {
     kn_context *context = open_context(NULL);
     kn_program *program = NULL;
@@ -294,6 +310,7 @@ int test_programs(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_compiled_once),  cmocka_unit_test(includes_are_taken_in_once),
         cmocka_unit_test(wrong_files_are_named),       cmocka_unit_test(the_compilers_message_is_shown),
+        cmocka_unit_test(lines_keep_their_numbers),
         cmocka_unit_test(a_language_can_be_asked_for), cmocka_unit_test(threads_share_one_compilation),
         cmocka_unit_test(many_are_compiled_at_once),
     };

@@ -179,6 +179,7 @@ static void the_fastest_that_is_right_is_chosen(void **state) {
     expect_chosen("accelerator", folder, "Stub Broken", false); /* the only one: nothing to compare */
     expect_chosen("2:5", folder, "Stub Honest", false);
     expect_chosen("HONEST", NULL, "Stub Honest", false);
+    expect_chosen("tenderness", NULL, "Stub Honest", false); /* its version says so */
     /* What is remembered decides, not the order. */
     kn_context *context = open_stub("honest", folder);
     kn_verdict_put(context, "matmul_gflops", 1e6);

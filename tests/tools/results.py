@@ -220,7 +220,7 @@ def what_infer_cannot_take(folder):
             ("nothing.npy", "z.npy", 'cannot open "nothing.npy"'),
             ("tiny.koine", "z.npy", "tiny.koine"),
             ("y=x.npy", "z.npy", "has no input 'y'; its first is 'x'"),
-            ("x.npy", "probabilities=z.npy", "has no output 'probabilities'"),
+            ("x.npy", "probabilities=z.npy", "has no output 'probabilities'; koine models tiny.safetensors "),
             ("x.npy,x.npy", "z.npy", "fed twice"),
             ("x.npy", "nowhere/z.npy", "there is no such folder")):
         koine("infer", "tiny.safetensors", "--input", given, "--output", output, folder=folder).needs(

@@ -98,6 +98,8 @@ MISTAKES = [
     ("bench", "bench needs a case"),
     ("bench lenet --mode both", "--mode is 'both'"),
     ("bench lenet --seconds -1", "--seconds is -1; expected a number from 0 on"),
+    ("bench lenet --batch 0", "--batch is 0; expected 1 to"),
+    ("bench gemm --m 0", "sizes of gemm are from 1 to 32768"),
     ("bench gemm --size 0", "sizes of gemm are from 1 to 32768"),
     ("verify relu", "'relu' is one word too many"),
     ("devices all", "'all' is one word too many"),
@@ -194,8 +196,9 @@ def device_from_the_environment(folder):
 @case
 def kernels_from_a_folder(folder):
     problem(folder)
-    koine("plan", "tiny.koine", "--no-cache", folder=folder, environment={"KOINE_KERNEL_DIR": folder}).needs(
-        1, out="", err=folder)
+    environment = {"KOINE_KERNEL_DIR": folder, "KOINE_DEVICE": "0"}
+    koine("plan", "tiny.koine", "--no-cache", folder=folder, environment=environment).needs(
+        1, out="", err=f'from KOINE_KERNEL_DIR: cannot open "{folder}')
 
 
 @case

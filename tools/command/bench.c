@@ -63,11 +63,12 @@ static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     bench_options bench = {.seconds = 3};
     const char *mode = "train";
-    uint64_t size = 1024, sizes[3] = {0, 0, 0};
+    /* What is not given can be told from an explicit 0. */
+    uint64_t batch = UINT64_MAX, size = 1024, sizes[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     const option options[] = {
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)",
-         &bench.batch},
+         &batch},
         {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3)", &bench.seconds},
         {"weights", OPTION_TEXT, "FILE", "safetensors with the parameters to begin with, by their names",
          &bench.weights},
@@ -93,13 +94,13 @@ static int run(int count, char **arguments) {
     if (chosen < 0) return EXIT_USAGE;
     bench.training = chosen == 0;
     if (!word_count) return command_misuse("bench needs a case: mlp, lenet, another model, or gemm");
-    if (bench.batch > INT32_MAX)
-        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)bench.batch,
-                              INT32_MAX);
+    if (batch != UINT64_MAX && (!batch || batch > INT32_MAX))
+        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)batch, INT32_MAX);
+    bench.batch = batch == UINT64_MAX ? 0 : batch;
     if (!(bench.seconds >= 0 && bench.seconds <= 1e6))
         return command_misuse("--seconds is %g; expected a number from 0 on", bench.seconds);
     for (int i = 0; i < 3; i++) {
-        if (!sizes[i]) sizes[i] = size;
+        if (sizes[i] == UINT64_MAX) sizes[i] = size;
         if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;

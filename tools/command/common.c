@@ -121,8 +121,13 @@ kn_context *context_open(const common_options *common) {
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
     if (kn_context_status(context) == KN_OK) return context;
-    command_fail("%s%s", common->device || !params.device || !*params.device ? "" : "from KOINE_DEVICE: ",
-                 context ? kn_context_error(context) : "out of memory");
+    /* What the environment asked for is easily forgotten. */
+    const char *from = "";
+    if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device && *params.device)
+        from = "from KOINE_DEVICE: ";
+    if (kn_context_status(context) == KN_ERROR_FILE && params.kernel_folder && *params.kernel_folder)
+        from = "from KOINE_KERNEL_DIR: ";
+    command_fail("%s%s", from, context ? kn_context_error(context) : "out of memory");
     kn_context_destroy(&context);
     return NULL;
 }

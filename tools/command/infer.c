@@ -24,6 +24,7 @@ static void split_name(const char *word, named_file *file) {
 
 typedef struct infer_run {
     common_options common;
+    const char *file;
     kn_model *model;
     kn_context *context;
     kn_session *session;
@@ -191,7 +192,7 @@ static int infer(infer_run *run, const char *output) {
     run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, run->model);
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
-                            kn_model_name(run->model), file.name, kn_model_name(run->model));
+                            kn_model_name(run->model), file.name, run->file);
     if (!path_writable(file.path) || !convert_inputs(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
     if (!run->context || !open_session(run)) return EXIT_FAILED;
@@ -270,7 +271,8 @@ static int run(int count, char **arguments) {
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    run.model = model_open(words[0]);
+    run.file = words[0];
+    run.model = model_open(run.file);
     if (run.model && !kn_model_has_weights(run.model))
         command_fail("'%s' has no weights to compute with: expected a file that koine train saved", words[0]);
     else if (run.model && open_inputs(&run, input))
