@@ -41,7 +41,9 @@ typedef struct kn_session_params {
     bool training;     /* dropout drops, batch norm uses and updates its statistics */
     bool fast_math;    /* algorithms whose error is slightly larger are allowed */
     uint64_t memory_bytes; /* refuse plans that need more device memory; 0: the device's */
-    const char *variants;  /* force kernels: "matmul=tiled,conv2d=direct"; for tests and tuning */
+    /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on states alone
+     * is computed in each run as well. */
+    const char *variants;
     kn_progress progress;  /* of compiling */
 } kn_session_params;
 KN_API void kn_session_params_init(kn_session_params *params);

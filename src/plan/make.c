@@ -359,6 +359,11 @@ static kn_status make(plan_making *making) {
     return status;
 }
 
+/* Who times a product of two states wants it each time: "once=never" among the variants. */
+static bool keeps_nothing(const kn_session_params *params) {
+    return params->variants && strstr(params->variants, "once=never");
+}
+
 /* *keeps: whether results of steps that run once may be kept; then, whether there are any. */
 static kn_status make_plan(const kn_plan_request *request, bool *keeps, kn_plan **result, kn_error *error) {
     const kn_host *host = kn_context_host(request->context);
@@ -382,7 +387,7 @@ static kn_status make_plan(const kn_plan_request *request, bool *keeps, kn_plan 
 }
 
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **result, kn_error *error) {
-    bool keeps = true;
+    bool keeps = !keeps_nothing(request->params);
     kn_status status = make_plan(request, &keeps, result, error);
     if (status != KN_ERROR_DEVICE_MEMORY || !keeps) return status;
     kn_error_clear(error);

@@ -95,6 +95,22 @@ static void the_second_run_leaves_out_what_has_not_changed(void **state) {
     kn_session_destroy(&session);
 }
 
+/* As benchmarks of a product of two states want it. */
+static void nothing_is_kept_where_that_is_asked_for(void **state) {
+    deep_net net = deep_net_make();
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.variants = "matmul=tiled,once=never";
+    kn_session *session = kn_session_create(*state, &net.y, 1, &params);
+    kn_graph_destroy(&net.graph);
+    session_good(session, kn_session_status(session));
+    int first = run_rows(session, 4);
+    assert_int_equal(run_rows(session, 4), first);
+    assert_int_equal(first, plan_of(session).steps);
+    assert_int_equal(plan_of(session).kept_bytes, 0);
+    kn_session_destroy(&session);
+}
+
 static void the_plan_tells_what_is_kept(void **state) {
     kn_session *session = deep_session(*state, NULL, 0);
     session_good(session, kn_session_bind(session, "batch", 4));
@@ -250,6 +266,7 @@ static void a_run_that_fails_is_not_trusted(void **state) {
 int test_once(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_run_leaves_out_what_has_not_changed),
+        cmocka_unit_test(nothing_is_kept_where_that_is_asked_for),
         cmocka_unit_test(the_plan_tells_what_is_kept),
         cmocka_unit_test(a_parameter_that_is_set_counts),
         cmocka_unit_test(bindings_in_turn_disturb_nothing),
