@@ -37,6 +37,16 @@
 #define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
 #endif
 
+/* Brings memory near that is soon read; any address will do. Only where a compiler for the processor itself reads
+ * this: some translators to an intermediate language fail at it. */
+#define KN_PREFETCH(pointer)
+#if defined(__has_builtin) && (defined(__x86_64__) || defined(__aarch64__))
+#if __has_builtin(__builtin_prefetch)
+#undef KN_PREFETCH
+#define KN_PREFETCH(pointer) __builtin_prefetch(pointer);
+#endif
+#endif
+
 #define KN_COLUMNS (KN_WIDTH * KN_VECTORS)
 #define KN_JOIN_(a, b) a##b
 #define KN_JOIN(a, b) KN_JOIN_(a, b)

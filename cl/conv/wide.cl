@@ -64,6 +64,8 @@ KN_INLINE vector keep_lanes(vector value, int count) {
 #define KN_RESUME(row) KN_EACH(KN_RESUME_VECTOR, row)
 #define KN_AIM(row)                                                                                          \
     global const float *restrict pixel##row = reach[tap][row] < 0 ? zeros : from + reach[tap][row];
+/* The same pixel in the next block of channels, which is too far away for the device to guess. */
+#define KN_AHEAD(row) KN_PREFETCH(pixel##row + x_plane)
 #define KN_RIGHT(row, v) const vector right##v = load(v, weights);
 #define KN_ADD(row, v) sum##row##_##v += value * right##v;
 #define KN_STEP(row)                                                                                         \
@@ -167,6 +169,9 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
                     for (int tap = 0; tap < taps; tap++) {
                         global const float *restrict weights = block_filter + tap_filter[tap];
                         KN_EACH_ROW(KN_AIM);
+                        if (lanes > 1 && block + 1 < block_end) {
+                            KN_EACH_ROW(KN_AHEAD);
+                        }
                         for (int lane = 0; lane < lanes; lane++, weights += KN_COLUMNS) {
                             KN_EACH(KN_RIGHT, 0);
                             KN_EACH_ROW(KN_STEP);

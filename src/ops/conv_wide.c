@@ -59,6 +59,9 @@ static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool 
     pack.taps = form->filter_height * form->filter_width;
     pack.lanes = plain ? 1 : pack.width;
     pack.vectors = kn_wide_vectors(pack.width, pack.targets);
+    int64_t blocks = kn_divide_up(pack.targets, pack.width);
+    /* Three vectors compute as fast as four, and may waste less of the last panel. */
+    if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
     pack.columns = pack.width * pack.vectors;
     pack.panels = kn_divide_up(pack.targets, pack.columns);
     pack.floats =

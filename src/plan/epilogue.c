@@ -99,6 +99,17 @@ static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
     kn_text_add(text, ")\n");
 }
 
+/* A stride that is 0, 1 or a vector is written as it is, which saves the kernel a product for each vector of
+ * results; others are arguments, so that one kernel serves all sizes. */
+static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int width, kn_text *text) {
+    static const char *const names[] = {"outer", "middle", "inner"};
+    int64_t stride = epilogue->operands[operand].strides[axis];
+    if (axis > 0 && (stride == 0 || stride == 1 || stride == width))
+        kn_text_format(text, "%d", (int)stride);
+    else
+        kn_text_format(text, "e%d_%s", operand, names[axis]);
+}
+
 static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
     kn_text_add(text, "#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) kn_epilogue_vector(v");
     for (int i = 0; i < epilogue->operand_count; i++) {
@@ -107,12 +118,15 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
             kn_text_format(text, ", vload%d(0, e%d + (", width, i);
         else
             kn_text_format(text, ", (float%d)(e%d[", width, i);
-        kn_text_format(text, "(outer) * e%d_outer + ", i);
-        if (blocked)
-            kn_text_format(text, "(middle) / %d * e%d_middle", width, i);
-        else
-            kn_text_format(text, "(middle) * e%d_middle", i);
-        kn_text_format(text, " + (inner) * e%d_inner%s", i, varies ? "))" : "])");
+        kn_text_add(text, "(outer) * ");
+        write_stride(epilogue, i, 0, width, text);
+        kn_text_add(text, " + (middle) ");
+        if (blocked) kn_text_format(text, "/ %d ", width);
+        kn_text_add(text, "* ");
+        write_stride(epilogue, i, 1, width, text);
+        kn_text_add(text, " + (inner) * ");
+        write_stride(epilogue, i, 2, width, text);
+        kn_text_add(text, varies ? "))" : "])");
     }
     kn_text_add(text, ")\n");
 }
