@@ -1,5 +1,6 @@
 /* The page that explains the text of models: prose, and tables made from those of layers, operators, losses
  * and beginnings. */
+#include <math.h>
 #include <string.h>
 
 #include "models/models_private.h"
@@ -167,6 +168,11 @@ static void add_default(const kn_attribute *attribute, kn_text *text) {
     const char *words = attribute->list ? attribute->list : "";
     switch (attribute->kind) {
     case KN_ATTRIBUTE_INT:
+        if (fabs(attribute->number) >= 0x1p53) { /* no number but a sign for none */
+            kn_text_add(text, "-");
+            break;
+        }
+        /* fallthrough */
     case KN_ATTRIBUTE_FLOAT:
         kn_text_number(text, attribute->number);
         break;

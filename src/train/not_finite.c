@@ -112,6 +112,22 @@ static kn_status list_values(finite_search *search) {
     return KN_OK;
 }
 
+/* "; what is fed as 'x' holds NaN at element 3 already", where that is what made `value` so; "" otherwise. */
+static void tell_feeds(const kn_value *value, const kn_feed *feeds, size_t feed_count, char *text, size_t bytes) {
+    text[0] = 0;
+    for (int i = 0; value->producer && i < value->producer->input_count && !text[0]; i++) {
+        const kn_value *input = value->producer->inputs[i];
+        if (!input || input->kind != KN_VALUE_INPUT || input->shape.dtype != KN_FLOAT32) continue;
+        for (size_t f = 0; f < feed_count; f++) {
+            if (!feeds[f].name || !feeds[f].data || strcmp(feeds[f].name, input->name) != 0) continue;
+            int64_t bad = first_bad(feeds[f].data, (int64_t)(feeds[f].bytes / 4));
+            if (bad >= 0)
+                snprintf(text, bytes, "; what is fed as '%s' holds %s at element %lld already", input->name,
+                         word_for(((const float *)feeds[f].data)[bad]), (long long)bad);
+        }
+    }
+}
+
 /* Takes one run and says the first result that is not finite. */
 static kn_status look_at_results(finite_search *search, const kn_feed *feeds, size_t feed_count) {
     kn_trainer *trainer = search->trainer;
@@ -135,10 +151,14 @@ static kn_status look_at_results(finite_search *search, const kn_feed *feeds, si
                           ? first_bad(fetches[i].data, (int64_t)(fetches[i].bytes / 4))
                           : -1;
         const kn_value *value = search->values[i];
-        if (bad >= 0)
-            say(search, "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of %s",
+        char fed[200];
+        if (bad >= 0) {
+            tell_feeds(value, feeds, feed_count, fed, sizeof fed);
+            say(search, "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of %s%s",
                 value->name, value->producer ? value->producer->operator->name : "an input",
-                word_for(((float *)fetches[i].data)[bad]), (long long)bad, kn_shape_words(value->graph, &value->shape));
+                word_for(((float *)fetches[i].data)[bad]), (long long)bad,
+                kn_shape_words(value->graph, &value->shape), fed);
+        }
         kn_release(&trainer->host, fetches[i].data);
     }
     kn_release(&trainer->host, fetches);

@@ -53,7 +53,7 @@ static const rule rules[] = {
     {"softmax", "", {"int32 3,4"}, NULL, KN_ERROR_DTYPE, "float32"},
     {"softmax", "", {""}, NULL, KN_ERROR_SHAPE, "axis"},
     {"clip", "low=2 high=1", {"3"}, NULL, KN_ERROR_ARGUMENT, "low"},
-    {"reshape", "shape=3,5", {"2,7"}, NULL, KN_ERROR_SHAPE, "(3,5)"},
+    {"reshape", "shape=3,5", {"2,7"}, NULL, KN_ERROR_SHAPE, "the elements of (3,5); one"},
     {"reshape", "shape=4,-1", {"2,7"}, NULL, KN_ERROR_SHAPE, "(2,7)"},
     {"reshape", "shape=-1,-1", {"2,7"}, NULL, KN_ERROR_SHAPE, "two dimensions"},
     {"reshape", "shape=0,-1", {"0,7"}, NULL, KN_ERROR_SHAPE, "-1"},
