@@ -1,4 +1,5 @@
 /* Programs: files with their includes, messages of the compiler, many at once, many threads. */
+#include "device/embedded.h"
 #include "device_tests.h"
 
 #include <stdio.h>
@@ -152,6 +153,27 @@ static void lines_keep_their_numbers(void **state) {
                                           "#line 6 \"skip.cl\"\nint b;\n#if 0\n#endif\n#line 9 \"skip.cl\"\n");
     kn_source_finish(&source);
     finish_folder(context, folder);
+}
+
+/* Every kernel file, with the defaults of its macros. */
+static void each_file_compiles_alone(void **state) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    kn_context *context = open_context(NULL);
+    const kn_capabilities *device = kn_context_capabilities(context);
+    int compiled = 0;
+    for (unsigned long i = 0; i < kn_embedded_file_count; i++) {
+        const char *name = kn_embedded_files[i].name, *prelude = "";
+        kn_program *program = NULL;
+        kn_error error = {0};
+        if (!strcmp(name, "probe/half.cl") && !device->half) continue;
+        if (!strcmp(name, "probe/double.cl") && !device->double_precision) continue;
+        if (!strcmp(name, "probe/subgroups.cl")) prelude = "// language: CL3.0";
+        if (*prelude && !(device->subgroups && kn_device_speaks(&context->host, &context->found, 300))) continue;
+        if (get(context, name, prelude, &program, &error)) fail_msg("%s: %s", name, error.text);
+        compiled++;
+    }
+    assert_true(compiled > 30 && compiled + 3 >= (int)kn_embedded_file_count);
+    kn_context_destroy(&context);
 }
 
 static void a_language_can_be_asked_for(void **state) {
@@ -311,6 +333,7 @@ int test_programs(void) {
         cmocka_unit_test(a_program_is_compiled_once),  cmocka_unit_test(includes_are_taken_in_once),
         cmocka_unit_test(wrong_files_are_named),       cmocka_unit_test(the_compilers_message_is_shown),
         cmocka_unit_test(lines_keep_their_numbers),
+        cmocka_unit_test(each_file_compiles_alone),
         cmocka_unit_test(a_language_can_be_asked_for), cmocka_unit_test(threads_share_one_compilation),
         cmocka_unit_test(many_are_compiled_at_once),
     };

@@ -86,7 +86,7 @@ def doors():
 
 def furnished():
     """A room with code has its door and its README."""
-    bad = []
+    bad = [f"{name}/README.md is missing" for name in ("cl", "tests", "tools") if not (ROOT / name / "README.md").is_file()]
     for room in ALLOWED:
         folder = SOURCE / room
         if sources(folder, ".c"):
