@@ -39,7 +39,10 @@ typedef struct kn_session_params {
     kn_states *states; /* shared with other sessions; NULL: states of its own, from seed */
     uint64_t seed;
     bool training;     /* dropout drops, batch norm uses and updates its statistics */
-    bool fast_math;    /* algorithms whose error is slightly larger are allowed */
+    /* Algorithms whose error is larger (Winograd's convolutions) are taken where they pay, and where the largest
+     * error, measured on the device, is below 1e-4 of the results' RMS. False by default: who asks for nothing
+     * gets the most exact numbers, alike on all devices; whoever wants speed says so. */
+    bool fast_math;
     uint64_t memory_bytes; /* refuse plans that need more device memory; 0: the device's */
     /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on states alone
      * is computed in each run as well. */

@@ -29,7 +29,7 @@ typedef struct kn_trainer_params {
     uint64_t step_every;  /* STEP: the rate is multiplied by step_factor each so many steps */
     double step_factor;   /* 0.1 */
     uint64_t seed;
-    bool fast_math;
+    bool fast_math;       /* as in kn_session_params: false by default */
     bool skip_not_finite; /* leave out updates whose gradients are not finite, instead of spoiling the weights */
     kn_states *states;    /* shared with other sessions; NULL: states of its own, from seed */
     const char *variants; /* as in kn_session_params */

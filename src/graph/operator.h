@@ -86,6 +86,11 @@ typedef struct kn_lowering {
     kn_error *error;
 } kn_lowering;
 
+/* A case that an operator makes for one of its nodes. */
+typedef struct kn_sample {
+    char inputs[2][48], attributes[32];
+} kn_sample;
+
 /* One way to compute a node. The first that accepts, and that the device computes rightly, is taken. */
 typedef struct kn_variant {
     const char *name; /* "tiled", "wide" */
@@ -103,7 +108,13 @@ typedef struct kn_variant {
     bool prepares;
     bool measured; /* taken only where the device ran it faster than the next that accepts, at sizes like these */
     bool doubtful; /* believed on a device only after the row's first accepted case came out right there */
+    /* Its error is larger than that of the others. Taken only with fast math, where it pays, and where the largest
+     * error of the node's sample, measured on the device, is below KN_FAST_ERROR of the results' RMS. */
+    bool fast;
+    bool (*pays)(const kn_target *target, const kn_node *node); /* NULL: always */
+    void (*sample)(const kn_node *node, kn_sample *sample);     /* with errors like the node's */
 } kn_variant;
+#define KN_FAST_ERROR 1e-4
 
 /* A case: shapes of the inputs ("2,3,7,7", or "int32 5" …), attributes, and what to do. */
 typedef struct kn_case {

@@ -192,8 +192,15 @@ static kn_status conv_gradient(kn_gradient_call *call) {
     }
 #define WIDE(word, function, ...)                                                                            \
     { .name = word, .accepts = function##_accepts, .lower = function##_lower, .doubtful = true, __VA_ARGS__ }
+#define WINOGRAD(word)                                                                                       \
+    {                                                                                                        \
+        .name = #word, .accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_lower,                 \
+        .pays = kn_conv_##word##_pays, .sample = kn_conv_winograd_sample, .fast = true, .doubtful = true,    \
+        .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true                \
+    }
 #define SWEEPS                                                                                               \
     KN_VARIANTS(                                                                                             \
+        WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2), WINOGRAD(winograd2_phases),    \
         WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
         DEPTHWISE,                                                                                           \
@@ -233,6 +240,9 @@ KN_OPERATOR(
         {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
         {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
         {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
+        {.inputs = {"5,16,17,9", "32,16,3,3"}, .attributes = "padding=1", .no_gradient = true},
+        {.inputs = {"1,16,5,11", "80,16,3,3"}, .attributes = "padding=2,0", .no_gradient = true},
+        {.inputs = {"1,144,6,3", "16,144,3,3"}, .attributes = "padding=0,2,1,0", .no_gradient = true},
         {.inputs = {"0,3,5,5", "2,3,3,3"}},
         {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
@@ -271,6 +281,11 @@ KN_OPERATOR(
         {.inputs = {"2,33,7,9", "33,31,3,3"}, .attributes = "padding=1 size=7,9", .no_gradient = true},
         {.inputs = {"1,48,5,7", "48,32,3,3"},
          .attributes = "stride=2 padding=1 size=9,14",
+         .no_gradient = true},
+        {.inputs = {"5,32,17,9", "32,16,3,3"}, .attributes = "padding=1 size=17,9", .no_gradient = true},
+        {.inputs = {"1,16,7,9", "16,80,3,3"}, .attributes = "padding=2,0 size=5,11", .no_gradient = true},
+        {.inputs = {"1,144,5,3", "144,16,3,3"},
+         .attributes = "padding=0,2,1,0 size=6,3",
          .no_gradient = true},
         {.inputs = {"1,2,4,4", "2,3,1,1"}, .attributes = "stride=2 size=8,7", .no_gradient = true}));
 

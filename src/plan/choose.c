@@ -25,7 +25,7 @@ static bool is_faster(const kn_making *making, const kn_node *node, int own) {
     for (int i = own + 1; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
         if (variant->accepts && !variant->accepts(&making->target, node)) continue;
-        if (variant->doubtful && !kn_variant_believed(making->context, row, variant)) continue;
+        if (variant->doubtful && !kn_variant_believed(making->context, row, variant, NULL)) continue;
         return kn_variant_is_faster(making->context, node, &row->variants[own], variant);
     }
     return true;
@@ -35,6 +35,12 @@ static bool is_faster(const kn_making *making, const kn_node *node, int own) {
 static bool may_prepare(const kn_making *making, const kn_node *node) {
     const kn_value *last = node->inputs[node->input_count - 1];
     return making->keeps && last && making->steady[last->id];
+}
+
+/* Whether a variant with a larger error is allowed and pays, and its error for this node is seen to be small. */
+static bool is_fast_enough(kn_making *making, const kn_node *node, const kn_variant *variant) {
+    return making->target.fast_math && (!variant->pays || variant->pays(&making->target, node, may_prepare(making, node))) &&
+           kn_variant_believed(making->context, node->operator, variant, node);
 }
 
 static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
@@ -54,7 +60,10 @@ static kn_status choose(kn_making *making, const kn_node *node, const kn_variant
         if (forced && (strlen(variant->name) != length || strncmp(variant->name, forced, length))) continue;
         if (variant->prepares && !forced && !may_prepare(making, node)) continue;
         if (variant->accepts && !variant->accepts(&making->target, node)) continue;
-        if (variant->doubtful && !forced && !kn_variant_believed(making->context, row, variant)) continue;
+        if (variant->fast && !forced) {
+            if (!is_fast_enough(making, node, variant)) continue;
+        } else if (variant->doubtful && !forced && !kn_variant_believed(making->context, row, variant, NULL))
+            continue;
         if (variant->measured && !forced && !is_faster(making, node, i)) continue;
         *chosen = variant;
         return KN_OK;

@@ -66,7 +66,7 @@ static kn_status run_passes(plan_making *making) {
         .error = making->error,
     };
     kn_target_of(plan->context, &state->target);
-    state->target.fast_math = making->request->params->fast_math;
+    state->target.fast_math = plan->fast_math = making->request->params->fast_math;
     kn_emitter_init(&state->emitter, state->arena, state->host, &state->target, state->error);
     kn_status status = KN_OK;
     for (size_t i = 0; i < KN_COUNT_OF(passes) && status == KN_OK; i++)

@@ -160,10 +160,12 @@ void kn_target_of(kn_context *context, kn_target *target);
 
 /* ---- variants that must be seen to be right (verify.c) ---------------------------------------------- */
 
-/* Whether a doubtful variant gave the right answer on this device; tried once and remembered. */
+/* Whether a doubtful variant gave the right answer on this device; tried once and remembered. With a node,
+ * a fast one has to be right enough for it. */
+bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant,
+                         const kn_node *node);
 /* Whether the device ran the first faster than the other for nodes with sizes like these (measure.c). */
 bool kn_variant_is_faster(kn_context *context, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other);
-bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant);
 
 #endif

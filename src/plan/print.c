@@ -109,6 +109,6 @@ void kn_plan_print(const kn_plan *plan, kn_text *text) {
                    plan->info.steps == 1 ? "" : "s", plan->info.kernels, plan->info.kernels == 1 ? "" : "s",
                    plan->info.conversions, plan->info.conversions == 1 ? "" : "s");
     add_amount(text, plan->info.flops, "FLOP");
-    kn_text_add(text, "\n");
+    kn_text_add(text, plan->fast_math ? ", fast math\n" : ", exact math\n");
     add_memory(plan, text);
 }

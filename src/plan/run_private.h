@@ -156,6 +156,7 @@ struct kn_plan {
     kn_switched *switched;
     int switched_count;
     kn_plan_info info;
+    bool fast_math;
     uint64_t constant_bytes, input_total;
     uint64_t last_used;
     /* From kn_plan_attach on. */

@@ -106,7 +106,7 @@ static void verify_case(verify_run *verifying, const kn_operator *row, int sampl
         const kn_variant *variant = &row->variants[i];
         if (!listed(verifying->params->variants, variant->name)) continue;
         if (!kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, false)) continue;
-        if (variant->doubtful && !kn_variant_believed(verifying->context, row, variant)) continue;
+        if (variant->doubtful && !kn_variant_believed(verifying->context, row, variant, NULL)) continue;
         verify_variant(verifying, row, sample, variant->name, false);
         if (kn_trial_accepts(verifying->context, row, &row->cases[sample], variant, true))
             verify_variant(verifying, row, sample, variant->name, true);
@@ -152,29 +152,47 @@ kn_status kn_verify_one(kn_context *context, int position, const kn_verify_param
     return end(&verifying, NULL, NULL);
 }
 
-bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant) {
-    char name[96], key[160];
+/* The smallest case of the table that it takes; failing that, any. */
+static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
+                           kn_error *error) {
+    double ratio;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < row->case_count; i++)
+            if (row->cases[i].smallest == (pass == 0) &&
+                kn_trial_accepts(context, row, &row->cases[i], variant, false))
+                return kn_trial_run(context, row, &row->cases[i], variant->name, false, 1, &ratio, error);
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "no case of the table suits it on this device");
+}
+
+static kn_status try_sample(kn_context *context, const kn_operator *row, const kn_variant *variant,
+                            const kn_sample *sample, kn_error *error) {
+    double ratio;
+    const kn_case made = {.inputs = {sample->inputs[0], sample->inputs[1]},
+                          .attributes = sample->attributes,
+                          .no_gradient = true};
+    return kn_trial_run(context, row, &made, variant->name, false, 1, &ratio, error);
+}
+
+bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant,
+                         const kn_node *node) {
+    char name[96], key[288];
     double verdict = 0;
+    kn_sample sample = {.attributes = ""};
+    bool measured = node && variant->sample;
+    if (measured) variant->sample(node, &sample);
     /* What a kernel becomes depends on these; another version of the kernels is tried anew. */
     snprintf(name, sizeof name, "%s/%s", row->name, variant->name);
-    snprintf(key, sizeof key, "variant/%s/%d%s/%016llx", name, kn_context_capabilities(context)->vector_width,
-             kn_context_wide_indices(context) ? "x64" : "", (unsigned long long)kn_kernels_hash(context));
+    snprintf(key, sizeof key, "variant/%s/%d%s/%016llx%s%s%s%s", name,
+             kn_context_capabilities(context)->vector_width, kn_context_wide_indices(context) ? "x64" : "",
+             (unsigned long long)kn_kernels_hash(context), measured ? "/" : "", sample.inputs[0],
+             measured ? ";" : "", sample.inputs[1]);
     if (kn_verdict_get(context, key, &verdict)) {
         if (verdict == 0) kn_variant_refused(context, name, "it computed wrongly here before");
         return verdict != 0;
     }
     kn_error error = {.status = KN_OK};
-    kn_status status = kn_fail(&error, KN_ERROR_NOT_FOUND, "no case of the table suits it on this device");
-    /* The smallest case that it takes; failing that, any. */
-    for (int pass = 0; pass < 2 && status == KN_ERROR_NOT_FOUND; pass++)
-        for (int i = 0; i < row->case_count && status == KN_ERROR_NOT_FOUND; i++) {
-            double ratio;
-            if (row->cases[i].smallest == (pass == 1) ||
-                !kn_trial_accepts(context, row, &row->cases[i], variant, false))
-                continue;
-            kn_error_clear(&error);
-            status = kn_trial_run(context, row, &row->cases[i], variant->name, false, 1, &ratio, &error);
-        }
+    kn_status status = measured ? try_sample(context, row, variant, &sample, &error)
+                                : try_table(context, row, variant, &error);
     /* What says nothing about the kernel is not remembered. */
     if (status == KN_OK || status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE)
         kn_verdict_put(context, key, status == KN_OK);

@@ -23,7 +23,10 @@ static kn_status read_input(const char *text, kn_dtype *dtype, const char **shap
 
 static uint64_t stream_key(const kn_trial *trial, const char *name) {
     char full[160];
-    snprintf(full, sizeof full, "%s#%d/%s", trial->row->name, (int)(trial->sample - trial->row->cases), name);
+    int number = -1; /* of a case that is not in the table */
+    for (int i = 0; i < trial->row->case_count; i++)
+        if (trial->sample == &trial->row->cases[i]) number = i;
+    snprintf(full, sizeof full, "%s#%d/%s", trial->row->name, number, name);
     return kn_random_key(trial->seed, full);
 }
 

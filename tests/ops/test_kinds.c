@@ -347,13 +347,80 @@ static void long_loops_are_right_or_refused(void **state) {
     device_close(&context);
 }
 
+/* y = convolution of x (8,16,32,32) with w (16,16,3,3), on vectors of four. Fills in the plan's text. */
+static void convolve(const char *folder, bool fast, remembered *log, char *plan, size_t bytes, float *result) {
+    enum { X = 8 * 16 * 32 * 32, W = 16 * 16 * 3 * 3 };
+    static float x[X], w[W];
+    kn_context_params params = device_params();
+    params.kind = WIDE;
+    params.vector_width = 4;
+    params.cache_folder = NULL;
+    params.kernel_folder = folder;
+    params.log = (kn_logger){.user = log, .level = KN_LOG_WARNING, .write = remember};
+    kn_context *context = device_open(&params);
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_conv_params window = {.size = sizeof window, .padding = {1}};
+    kn_value *y = kn_conv2d(kn_input(graph, "x", KN_FLOAT32, "8,16,32,32"),
+                            kn_input(graph, "w", KN_FLOAT32, "16,16,3,3"), NULL, &window);
+    kn_session_params session_params;
+    kn_session_params_init(&session_params);
+    assert_false(session_params.fast_math);
+    session_params.fast_math = fast;
+    kn_name(y, "y");
+    kn_session *session = kn_session_create(context, &y, 1, &session_params);
+    kn_graph_destroy(&graph);
+    for (int i = 0; i < X; i++)
+        x[i] = (float)((unsigned)i * 2654435761u >> 8) / (1 << 23) - 1;
+    for (int i = 0; i < W; i++)
+        w[i] = (float)((unsigned)i * 2246822519u >> 8) / (1 << 23) - 1;
+    kn_feed feeds[2] = {{"x", x, sizeof x}, {"w", w, sizeof w}};
+    kn_fetch fetch = {"y", result, sizeof x};
+    if (kn_session_run(session, feeds, 2, &fetch, 1) != KN_OK) fail_msg("%s", kn_session_error(session));
+    char *text = kn_session_plan_text(session);
+    assert_non_null(text);
+    snprintf(plan, bytes, "%s", text);
+    kn_session_free_text(session, text);
+    kn_session_destroy(&session);
+    device_close(&context);
+}
+
+/* Winograd's convolutions are for those who ask for them, are almost right, and are left alone where a device
+ * makes a larger error of them. */
+static void fast_math_is_asked_for_and_measured(void **state) {
+    (void)state;
+    enum { Y = 8 * 16 * 32 * 32 };
+    static float exact[Y], fast[Y], again[Y];
+    char *folder = test_folder_make(), plan[8000];
+    remembered log = {.lines = 0};
+    convolve(NULL, false, &log, plan, sizeof plan, exact);
+    assert_null(strstr(plan, "winograd"));
+    assert_non_null(strstr(plan, "exact math"));
+    convolve(NULL, true, &log, plan, sizeof plan, fast);
+    if (!strstr(plan, "winograd") || !strstr(plan, "fast math")) fail_msg("%s\n%s", log.text, plan);
+    assert_int_equal(log.lines, 0);
+    double squares = 0, largest = 0;
+    for (int i = 0; i < Y; i++) {
+        squares += (double)exact[i] * (double)exact[i];
+        largest = fmax(largest, fabs((double)fast[i] - (double)exact[i]));
+    }
+    assert_true(largest > 0);
+    assert_true(largest < 1e-4 * sqrt(squares / Y));
+    link_kernels(KERNEL_FOLDER, folder);
+    change_kernel(folder, "conv/winograd.cl", "p##3 = p##c + p##d,", "p##3 = 1.001f * p##c + p##d,");
+    change_kernel(folder, "conv/winograd.cl", "p##1 = d##1 + d##2,", "p##1 = 1.001f * d##1 + d##2,");
+    convolve(folder, true, &log, plan, sizeof plan, again);
+    if (strstr(plan, "winograd") || !strstr(log.text, "the device gives")) fail_msg("%s\n%s", log.text, plan);
+    assert_memory_equal(again, exact, sizeof exact);
+    test_folder_remove(folder);
+}
+
 int main(void) {
     enum {
         FORCINGS = sizeof forcings / sizeof *forcings,
         WRONG = sizeof wrong_kernels / sizeof *wrong_kernels
     };
     if (!device_is_there()) return 77;
-    struct CMUnitTest tests[FORCINGS + WRONG + 3];
+    struct CMUnitTest tests[FORCINGS + WRONG + 4];
     size_t count = 0;
     for (int i = 0; i < FORCINGS; i++)
         tests[count++] = (struct CMUnitTest){.name = forcings[i].name,
@@ -366,5 +433,6 @@ int main(void) {
                                              .initial_state = (void *)&wrong_kernels[i]};
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(wrong_kernels_would_give_wrong_numbers);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(long_loops_are_right_or_refused);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(fast_math_is_asked_for_and_measured);
     return _cmocka_run_group_tests("kinds of kernels", tests, count, NULL, NULL) != 0;
 }

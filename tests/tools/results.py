@@ -84,14 +84,15 @@ def plan(folder):
         found[mode] = koine("plan", "tiny.koine", "--batch", "8", "--mode", mode, "--json", folder=folder).needs(
             0, err="").objects(*PLAN_KEYS)[0]
         one = found[mode]
-        expect((one["model"], one["mode"], one["batch"]) == ("tiny", mode, 8), f"found {one}")
+        expect((one["model"], one["mode"], one["math"], one["batch"]) == ("tiny", mode, "fast", 8), f"found {one}")
         expect(one["peak_bytes"] >= one["state_bytes"] + one["scratch_bytes"] > 0, f"found {one}")
         expect(one["scratch_bytes"] >= one["scratch_bound_bytes"] > 0 and one["steps"] >= one["kernels"] > 0,
                f"found {one}")
         expect(one["peak_bytes"] <= one["device_bytes"], f"found {one}")
         text = koine("plan", "tiny.koine", "--batch", "8", "--mode", mode, folder=folder).needs(
-            0, err="", out=("batch = 8", "matmul", "peak", "of the")).out
+            0, err="", out=("batch = 8", "matmul", "peak", "of the", "fast math")).out
         expect(re.search(rf"peak\s+{one['peak_bytes']} bytes", text), f"another peak than in JSON: {text}")
+    koine("plan", "tiny.koine", "--math", "exact", folder=folder).needs(0, err="", out="exact math")
     # Forward: 8 samples through 6 x 16 and 16 x 3, two operations each, and the rest.
     expect(2 * 8 * (96 + 48) <= found["infer"]["gflop"] * 1e9 < 3 * 8 * (96 + 48), f"found {found['infer']}")
     expect(found["train"]["peak_bytes"] > found["infer"]["peak_bytes"], f"found {found}")
@@ -251,7 +252,8 @@ def images_and_labels_as_mnist_has_them(folder):
 
 
 def sound(found, case_name, mode, batch):
-    expect((found["case"], found["mode"], found["batch"]) == (case_name, mode, batch), f"found {found}")
+    expect((found["case"], found["mode"], found["math"], found["batch"]) == (case_name, mode, "fast", batch),
+           f"found {found}")
     expect(0 < found["best_ms"] <= found["median_ms"] <= found["p99_ms"], f"found {found}")
     expect(math.isclose(found["per_s"], batch / found["median_ms"] * 1000, rel_tol=1e-4), f"found {found}")
     expect(found["n"] >= 5 and found["first_s"] > 0 and found["gflops"] > 0, f"found {found}")

@@ -81,6 +81,7 @@ static int run(int count, char **arguments) {
         {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
         {"profile", OPTION_FLAG, NULL, "where the time goes, and how near to the device's limits",
          &bench.common.timeline},
+        MATH_OPTION(bench.common),
         KERNEL_OPTIONS(bench.common),
         COMMON_OPTIONS(bench.common),
         {.name = NULL}};
@@ -89,7 +90,9 @@ static int run(int count, char **arguments) {
     bench_start = clock_now();
     if (!options_read(&command_bench, options, count, arguments, words, &word_count, MOST_CASES, &status))
         return status;
-    if ((status = kernel_options_check(&bench.common)) != EXIT_DONE) return status;
+    if ((status = kernel_options_check(&bench.common)) != EXIT_DONE ||
+        (status = math_option_check(&bench.common)) != EXIT_DONE)
+        return status;
     int chosen = option_choice("mode", mode, modes, 2);
     if (chosen < 0) return EXIT_USAGE;
     bench.training = chosen == 0;

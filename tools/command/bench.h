@@ -15,7 +15,7 @@ typedef struct bench_times {
 
 /* What is printed of a case; the fields that every case has. */
 typedef struct bench_result {
-    const char *name, *mode, *device;
+    const char *name, *mode, *math, *device;
     int64_t batch;
     double flops; /* of one step, by the direct methods */
     double loss;  /* NaN: there is none */

@@ -72,7 +72,6 @@ static bool prepare(gemm_bench *bench, int64_t m, int64_t n, int64_t k) {
     kn_value *product = kn_matmul(kn_parameter(bench->graph, "a", KN_FLOAT32, a, NULL),
                                   kn_parameter(bench->graph, "b", KN_FLOAT32, b, NULL), false, false);
     kn_session_params_init(&params);
-    params.fast_math = true;
     params.variants = "once=never";
     bench->session = kn_session_create(bench->context, &product, 1, &params);
     if (kn_session_status(bench->session) == KN_OK) return true;
@@ -141,6 +140,7 @@ int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t 
         const int64_t sizes[3] = {m, n, k};
         bench_result result = {.name = "gemm",
                                .mode = "infer",
+                               .math = common->exact ? "exact" : "fast",
                                .device = kn_context_device(bench.context)->name,
                                .batch = 1,
                                .flops = 2.0 * (double)m * (double)n * (double)k,

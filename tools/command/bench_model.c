@@ -179,7 +179,7 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     const struct usual *row = usual_of(kn_model_name(bench->setup.model));
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.fast_math = true;
+    params.fast_math = !bench->options->common.exact;
     params.optimizer = bench->options->optimizer ? *bench->options->optimizer : row->optimizer;
     params.learning_rate = row->learning_rate;
     params.weight_decay = row->weight_decay;
@@ -195,7 +195,7 @@ static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
     kn_session_params params;
     uint64_t bytes = 0;
     kn_session_params_init(&params);
-    params.fast_math = true;
+    params.fast_math = !bench->options->common.exact;
     bench->session = kn_session_create(bench->context, &bench->output, 1, &params);
     kn_status status = kn_session_status(bench->session);
     if (status == KN_OK && !load_weights(bench, kn_session_states(bench->session))) return false;
@@ -217,9 +217,9 @@ static void print_text(const bench_result *result, bench_times *times) {
     char memory[32];
     bench_summary(times, &median, &best, &p99);
     progress_clear();
-    printf("%s %s, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first step after "
+    printf("%s %s, %s math, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first step after "
            "%.2f s, %llu kernels, plan %s\n",
-           result->name, result->mode, (long long)result->batch, 1e3 * median, 1e3 * best, 1e3 * p99,
+           result->name, result->mode, result->math, (long long)result->batch, 1e3 * median, 1e3 * best, 1e3 * p99,
            (double)result->batch / median, result->flops / median * 1e-9, times->first,
            (unsigned long long)result->kernels,
            bytes_text((double)result->plan_bytes, memory, sizeof memory));
@@ -250,6 +250,7 @@ static bool measure(model_bench *bench, uint64_t base) {
         return false;
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",
+                           .math = options->common.exact ? "exact" : "fast",
                            .device = kn_context_device(bench->context)->name,
                            .batch = bench->batch,
                            .flops = info.flops,

@@ -53,10 +53,11 @@ const char *nearest_word(const char *word, const char *const *words, int count);
 /* ---- what most commands take (common.c) ----------------------------------------------------- */
 
 typedef struct common_options {
-    const char *device, *cache, *kind;
+    const char *device, *cache, *kind, *math;
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
     bool timeline; /* record when each step runs */
+    bool exact;    /* --math, once checked: fast unless it says exact */
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
@@ -81,6 +82,11 @@ typedef struct common_options {
         "wide-indices", OPTION_FLAG, NULL, "64-bit indices in kernels whatever the sizes",                   \
             &(common).wide_indices                                                                           \
     }
+/* And of those that compute models. */
+#define MATH_OPTION(common)                                                                                  \
+    { "math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)", &(common).math }
+/* Sets `exact`; answers EXIT_DONE, or says that --math makes no sense and answers EXIT_USAGE. */
+int math_option_check(common_options *common);
 /* EXIT_DONE, or says which of the KERNEL_OPTIONS makes no sense and answers EXIT_USAGE. */
 int kernel_options_check(const common_options *common);
 

@@ -86,6 +86,13 @@ static void write_log(void *user, kn_log_level level, const char *message) {
     fprintf(stderr, "koine: %s%s\n", level == KN_LOG_WARNING ? "warning: " : "", message);
 }
 
+int math_option_check(common_options *common) {
+    static const char *const modes[] = {"exact", "fast"};
+    int chosen = common->math ? option_choice("math", common->math, modes, 2) : 1;
+    common->exact = chosen == 0;
+    return chosen < 0 ? EXIT_USAGE : EXIT_DONE;
+}
+
 int kernel_options_check(const common_options *common) {
     static const char *const kinds[] = {"wide", "many"};
     if (common->kind && option_choice("kind", common->kind, kinds, 2) < 0) return EXIT_USAGE;

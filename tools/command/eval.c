@@ -48,7 +48,7 @@ static int judge(eval_run *run) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     kn_score score = {.size = sizeof score};
     run->states = kn_states_create(run->context, 1);
-    run->session = run->states ? setup_judge(setup, run->context, run->states, false) : NULL;
+    run->session = run->states ? setup_judge(setup, run->context, run->states, run->common.exact) : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "judging goes on with", &batch)) return EXIT_FAILED;
     if (kn_model_load(setup->model, NULL, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));
@@ -78,6 +78,7 @@ static int run(int count, char **arguments) {
         {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &run.memory},
+        MATH_OPTION(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
     const char *words[1];
@@ -88,6 +89,7 @@ static int run(int count, char **arguments) {
     if (!run.data) return command_misuse("eval needs --data, such as --data digits");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
+    if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
     if (loss && option_choice("loss", loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     status = EXIT_FAILED;
     progress_setup(&run.common);

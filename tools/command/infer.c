@@ -169,7 +169,7 @@ static bool open_session(infer_run *run) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = run->states = kn_states_create(run->context, 1);
-    params.fast_math = true;
+    params.fast_math = !run->common.exact;
     batch_lift_limit(&params);
     run->session = kn_session_create(run->context, &run->output, 1, &params);
     if (kn_session_status(run->session) != KN_OK) {
@@ -259,6 +259,7 @@ static int run(int count, char **arguments) {
                               {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
+                              MATH_OPTION(run.common),
                               COMMON_OPTIONS(run.common),
                               {.name = NULL}};
     const char *words[1];
@@ -269,6 +270,7 @@ static int run(int count, char **arguments) {
     if (!input || !output) return command_misuse("infer needs --input X.npy and --output Y.npy");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
+    if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
     run.file = words[0];

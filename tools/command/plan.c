@@ -43,7 +43,7 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params params;
         kn_trainer_params_init(&params);
         params.optimizer = run->optimizer;
-        params.fast_math = true;
+        params.fast_math = !run->common.exact;
         params.memory_bytes = UINT64_MAX;
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
         status = kn_trainer_status(run->trainer);
@@ -51,7 +51,7 @@ static bool open_planned(plan_run *run) {
         kn_value *output = kn_model_output(run->setup.model, 0);
         kn_session_params params;
         kn_session_params_init(&params);
-        params.fast_math = true;
+        params.fast_math = !run->common.exact;
         batch_lift_limit(&params);
         run->session = kn_session_create(run->context, &output, 1, &params);
         status = kn_session_status(run->session);
@@ -76,8 +76,8 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"conversions", (uint64_t)info->conversions}};
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
-    printf(", \"mode\": \"%s\", \"batch\": %lld, \"device\": ", run->training ? "train" : "infer",
-           (long long)batch);
+    printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
+           run->training ? "train" : "infer", run->common.exact ? "exact" : "fast", (long long)batch);
     json_text(stdout, kn_context_device(run->context)->name);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         printf(", \"%s\": ", fields[i].name);
@@ -142,6 +142,7 @@ static int run(int count, char **arguments) {
          &run.memory},
         {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
          &run.measure},
+        MATH_OPTION(run.common),
         KERNEL_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
@@ -149,7 +150,9 @@ static int run(int count, char **arguments) {
     int word_count, status;
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
-    if ((status = kernel_options_check(&run.common)) != EXIT_DONE) return status;
+    if ((status = kernel_options_check(&run.common)) != EXIT_DONE ||
+        (status = math_option_check(&run.common)) != EXIT_DONE)
+        return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
     if (!run.batch || run.batch > INT32_MAX)

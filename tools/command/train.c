@@ -21,7 +21,6 @@ typedef struct train_run {
 /* ---- parameters -------------------------------------------------------------------------------- */
 
 static const char *const schedules[] = {"constant", "step", "cosine"};
-static const char *const maths[] = {"exact", "fast"};
 
 static kn_trainer_params trainer_params_from(const train_options *options, uint64_t total_steps) {
     /* Where the end is known the rate falls towards it. */
@@ -43,7 +42,7 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     params.step_every = options->step_every;
     params.step_factor = options->step_factor;
     params.seed = options->seed;
-    params.fast_math = !strcmp(options->math, "fast");
+    params.fast_math = !options->common.exact;
     params.skip_not_finite = options->find_nan;
     params.memory_bytes = UINT64_MAX; /* batch_fit checks it */
     return params;
@@ -118,7 +117,7 @@ static bool open_trainer(train_run *run) {
         return false;
     }
     if (!setup->validation) return true;
-    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer), !params.fast_math);
+    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer), run->options->common.exact);
     return run->judge != NULL;
 }
 
@@ -252,7 +251,6 @@ static int check_numbers(const train_options *own) {
 static int check_words(const train_options *own) {
     if (option_choice("optimizer", own->optimizer, optimizer_words, optimizer_word_count) < 0 ||
         (own->schedule && option_choice("schedule", own->schedule, schedules, 3) < 0) ||
-        option_choice("math", own->math, maths, 2) < 0 ||
         (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0))
         return EXIT_USAGE;
     bool sgd = !strcmp(own->optimizer, "sgd");
@@ -282,7 +280,6 @@ static void settle(train_options *own) {
 
 static int run(int count, char **arguments) {
     train_options own = {.optimizer = "adam",
-                         .math = "fast",
                          .epochs = UINT64_MAX,
                          .steps = UINT64_MAX,
                          .batch = 64,
@@ -331,8 +328,7 @@ static int run(int count, char **arguments) {
          &own.log},
         {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
          &own.find_nan},
-        {"math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",
-         &own.math},
+        MATH_OPTION(own.common),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &own.memory},
         COMMON_OPTIONS(own.common),
@@ -345,7 +341,9 @@ static int run(int count, char **arguments) {
     if (!model)
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
-    if ((status = check_numbers(&own)) || (status = check_words(&own))) return status;
+    if ((status = check_numbers(&own)) || (status = check_words(&own)) ||
+        (status = math_option_check(&own.common)))
+        return status;
     settle(&own);
     return train(&own, model);
 }

@@ -6,7 +6,7 @@
 
 typedef struct train_options {
     common_options common;
-    const char *data, *optimizer, *schedule, *loss, *init, *log, *save, *resume, *math;
+    const char *data, *optimizer, *schedule, *loss, *init, *log, *save, *resume;
     uint64_t epochs, steps, batch, seed, patience, warmup, step_every, memory;
     double seconds, validation, rate, momentum, decay, clip, step_factor;
     bool nesterov, no_shuffle, drop_last, find_nan;
