@@ -111,7 +111,8 @@ typedef struct kn_variant {
     /* Its error is larger than that of the others. Taken only with fast math, where it pays, and where the largest
      * error of the node's sample, measured on the device, is below KN_FAST_ERROR of the results' RMS. */
     bool fast;
-    bool (*pays)(const kn_target *target, const kn_node *node); /* NULL: always */
+    /* NULL: always. steady: what the steps make of the last input alone need not be made again in each run. */
+    bool (*pays)(const kn_target *target, const kn_node *node, bool steady);
     void (*sample)(const kn_node *node, kn_sample *sample);     /* with errors like the node's */
 } kn_variant;
 #define KN_FAST_ERROR 1e-4

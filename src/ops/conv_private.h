@@ -44,7 +44,7 @@ kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);
 #define KN_WINOGRAD(name)                                                                                    \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node);                                \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool steady);                                \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering);
 KN_WINOGRAD(winograd4)
 KN_WINOGRAD(winograd4_phases)

@@ -59,22 +59,7 @@ bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node) {
 
 /* ---- where it pays ------------------------------------------------------------------------------------- */
 
-/* Whether a value is the same in every run, so that work that depends on it alone is done once. */
-static bool stays(const kn_value *value, int depth) {
-    if (value->kind == KN_VALUE_CONSTANT) return true;
-    if (value->kind == KN_VALUE_STATE) {
-        const kn_graph *graph = value->graph;
-        for (size_t i = 0; i < graph->node_count; i++)
-            if (graph->nodes[i]->operator->class == KN_CLASS_ASSIGN && graph->nodes[i]->inputs[0] == value)
-                return false;
-        return true;
-    }
-    if (value->kind != KN_VALUE_RESULT || depth == 0 || value->producer->operator->random) return false;
-    for (int i = 0; i < value->producer->input_count; i++)
-        if (value->producer->inputs[i] && !stays(value->producer->inputs[i], depth - 1)) return false;
-    return true;
-}
-
+/* filter_stays: it is transformed once, not in each run. */
 static double work_of(const winograd *form, bool filter_stays) {
     double channels = (double)form->sources + (double)form->targets, tiles = (double)form->tiles;
     double filter = (double)form->points * (double)form->sources * (double)(form->panels * form->columns);
@@ -101,9 +86,8 @@ static bool takes_phases(const kn_target *target, const winograd *form) {
            (filter_bytes(form) > FILTER_BYTES || form->tiles < 2 * LEAST_TILES * target->compute_units);
 }
 
-static bool pays(const kn_target *target, const kn_node *node, int tile, bool fused) {
+static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile, bool fused) {
     winograd large, small;
-    bool filter_stays = stays(node->inputs[1], 8);
     describe(target, node, 4, &large);
     describe(target, node, 2, &small);
     if (fused == takes_phases(target, tile == 4 ? &large : &small)) return false;
@@ -172,7 +156,7 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
     int scratch = take_floats(lowering, items * form->points * (block * channels + 2 * form->width));
     kn_step *step = begin(lowering, form, "kn_winograd");
     kn_step_read(step, lowering->node->inputs[0]);
-    kn_step_scratch(step, form->filter);
+    kn_step_read_scratch(step, form->filter);
     kn_step_scratch(step, scratch);
     kn_step_write(step, lowering->result);
     kn_step_int(step, form->images);
@@ -201,7 +185,7 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
         take_floats(lowering, form->points * (form->tiles * form->panels * form->columns + form->width));
     kn_step *step = begin(lowering, form, "kn_winograd_source");
     kn_step_read(step, lowering->node->inputs[0]);
-    kn_step_scratch(step, form->filter);
+    kn_step_read_scratch(step, form->filter);
     kn_step_scratch(step, sources);
     kn_step_int(step, form->images);
     kn_step_index(step, form->sources * form->x_size[0] * form->x_size[1]);
@@ -216,8 +200,8 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     if (status != KN_OK) return status;
 
     step = begin(lowering, form, "kn_winograd_product");
-    kn_step_scratch(step, sources);
-    kn_step_scratch(step, form->filter);
+    kn_step_read_scratch(step, sources);
+    kn_step_read_scratch(step, form->filter);
     kn_step_scratch(step, targets);
     kn_step_int(step, form->tiles);
     kn_step_int(step, form->sources);
@@ -229,7 +213,7 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     if (status != KN_OK) return status;
 
     step = begin(lowering, form, "kn_winograd_target");
-    kn_step_scratch(step, targets);
+    kn_step_read_scratch(step, targets);
     kn_step_write(step, lowering->result);
     kn_step_int(step, form->images);
     kn_step_index(step, form->targets * form->y_size[0] * form->y_size[1]);
@@ -263,8 +247,8 @@ static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
 }
 
 #define VARIANT(name, tile, fused)                                                                           \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node) {                               \
-        return pays(target, node, tile, fused);                                                              \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool steady) {                  \
+        return pays(target, node, steady, tile, fused);                                                      \
     }                                                                                                        \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
         return lower(lowering, tile, fused);                                                                 \

@@ -84,7 +84,10 @@ typedef struct common_options {
     }
 /* And of those that compute models. */
 #define MATH_OPTION(common)                                                                                  \
-    { "math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)", &(common).math }
+    {                                                                                                        \
+        "math", OPTION_TEXT, "MODE", "exact, or fast: algorithms with a slightly larger error (fast)",       \
+            &(common).math                                                                                   \
+    }
 /* Sets `exact`; answers EXIT_DONE, or says that --math makes no sense and answers EXIT_USAGE. */
 int math_option_check(common_options *common);
 /* EXIT_DONE, or says which of the KERNEL_OPTIONS makes no sense and answers EXIT_USAGE. */
