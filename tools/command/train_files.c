@@ -44,7 +44,7 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
     snprintf(values[4], SETTING_BYTES, "%s", options->no_shuffle ? "no" : "yes");
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
     snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
-    snprintf(values[7], SETTING_BYTES, "%s", options->math);
+    snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
     snprintf(values[8], SETTING_BYTES, "%s", options->optimizer);
     snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
     if (how->optimizer == KN_SGD)
