@@ -4,8 +4,8 @@
  * F(KN_TILE x KN_TILE, 3x3): a tile of KN_TILE x KN_TILE results needs KN_REACH x KN_REACH pixels, which are
  * transformed into as many points (KN_POINTS); at each point a plain matrix product over channels remains,
  * (tiles, x_channels) times (x_channels, y_channels), and its results are transformed back. That takes 4 times
- * fewer multiplications than the direct sum for KN_TILE 4, 2.25 for 2. Rounding is amplified: the largest error is
- * some 1e-5 of the results' RMS for KN_TILE 4, where the direct sum has 5e-6, and 2e-6 for KN_TILE 2.
+ * fewer multiplications than the direct sum for KN_TILE 4, 2.25 for 2. The largest error is some 1e-5 of the
+ * results' RMS for KN_TILE 4, where the direct sum has 5e-6, and 2e-6 for KN_TILE 2.
  *
  * Values are blocked by the vector width W = KN_WIDTH, as in conv/wide.cl: x is (N, C/W, H, W', W) and y is
  * (N, K/W, H, W', W); C and K are multiples of W. Filters are transformed and packed beforehand:
@@ -66,8 +66,8 @@
 #if KN_TILE == 4
 #define KN_EACH_POINT(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define KN_EACH_RESULT(X) X(0) X(1) X(2) X(3)
-/* The points are 0, +-A, +-B and infinity, with A and B chosen for small errors: with 1 and 2 they are three times
- * as large. All numbers but those of filters are exact. */
+/* The points are 0, +-A, +-B and infinity, with A and B chosen for small errors: with 1 and 2 they are three
+ * times as large. All numbers but those of filters are exact. */
 #define KN_A 0.625f
 #define KN_B 1.5f
 #define KN_A2 (KN_A * KN_A)

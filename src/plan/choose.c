@@ -37,7 +37,7 @@ static bool may_prepare(const kn_making *making, const kn_node *node) {
     return making->keeps && last && making->steady[last->id];
 }
 
-/* Whether a variant with a larger error is allowed and pays, and its error for this node is seen to be small. */
+/* Whether a variant with a larger error is allowed and pays, and its error for this node is seen small. */
 static bool is_fast_enough(kn_making *making, const kn_node *node, const kn_variant *variant) {
     return making->target.fast_math &&
            (!variant->pays || variant->pays(&making->target, node, may_prepare(making, node))) &&
