@@ -226,8 +226,11 @@ def tensors_go_and_come_back():
 
 
 def what_agrees():
-    def losses(*numbers):
-        return {"losses": ("F64", [len(numbers)], array.array("d", numbers).tobytes())}
+    def doubles(numbers):
+        return "F64", [len(numbers)], array.array("d", numbers).tobytes()
+
+    def losses(*numbers, own=0.0):
+        return {"losses": doubles(numbers), "distance": doubles([0.0] + [own] * (len(numbers) - 1))}
 
     def logits(*numbers):
         return {"logits": ("F32", [len(numbers)], array.array("f", numbers).tobytes())}
@@ -238,6 +241,10 @@ def what_agrees():
         (train, losses(2.0, 1.0, 0.7), losses(2.0, 1.001), True),
         (train, losses(2.01, 1.0), losses(2.0, 1.0), False),
         (train, losses(2.0, 1.1), losses(2.0, 1.0), False),
+        (train, losses(2.0, 1.1), losses(2.0, 1.0, own=0.004), True),
+        (train, losses(2.0, 1.1), losses(2.0, 1.0, own=0.003), False),
+        (train, losses(2.01, 1.0), losses(2.0, 1.0, own=0.004), False),
+        (train, losses(2.0, 1.6), losses(2.0, 1.0, own=0.1), False),
         (train, losses(2.0), losses(2.0, 1.0), False),
         (train, losses(2.0, math.nan), losses(2.0, 1.0), False),
         (infer, logits(1, 2), logits(1, 2.0005), True),

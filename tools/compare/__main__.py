@@ -52,7 +52,9 @@ def arguments():
         help="networks, with a batch behind a colon (all: " + " ".join(CASES) + ")",
     )
     parser.add_argument("--modes", default="train,infer", help="train, infer or both (both)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often all have their turn (5)")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="how often all have their turn; 0: only compare what is computed (5)"
+    )
     parser.add_argument("--seconds", type=float, default=3, help="of each turn, at least (3)")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of everybody (2)")
     parser.add_argument("--peers", default=",".join(PEERS), help="of torch, best and onnx; none: Koine alone (all)")
@@ -95,8 +97,8 @@ def choose_peers(words):
 
 
 def measured(options, scratch):
-    if options.rounds < 1 or options.seconds < 0 or options.threads < 1:
-        raise Mistake("--rounds and --threads are from 1 on, --seconds from 0 on")
+    if options.rounds < 0 or options.seconds < 0 or options.threads < 1:
+        raise Mistake("--rounds and --seconds are from 0 on, --threads from 1 on")
     chosen = rows([word for word in options.cases.split(",") if word], options.modes.split(","))
     able, left_out = choose_peers(options.peers)
     for line in left_out:
@@ -129,13 +131,19 @@ def main():
         else:
             with tempfile.TemporaryDirectory(prefix="koine-compare-") as scratch:
                 raw = measured(options, scratch)
+    except KeyboardInterrupt:
+        print("compare: interrupted; rows that were done are in the folder of --output", file=sys.stderr)
+        return 130
     except (Mistake, peers.Failed, OSError, ValueError) as problem:
         print(f"compare: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, Mistake) else 1
     keep(options.output, raw)
     sys.stdout.write(json.dumps(raw, indent=1) + "\n" if options.json else table.markdown(raw))
+    if options.source:
+        return 0
     wrong = [row for row in raw["rows"] if row["check"] and not row["check"]["agrees"]]
-    return 1 if wrong else 0
+    empty = [row for row in raw["rows"] if not row["rounds"] and raw["about"]["rounds"]]
+    return 1 if wrong or empty else 0
 
 
 if __name__ == "__main__":

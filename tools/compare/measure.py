@@ -125,7 +125,9 @@ def measure_row(row, settings, parameters):
                     )
                     say(f"  {result['notes'][-1]}")
                     return result
-            run_rounds(row, start_workers(row, folder, settings, result, stack), settings, result)
+                say(f"  computes the same: largest difference {result['check']['difference']:.1e}")
+            if settings.rounds:
+                run_rounds(row, start_workers(row, folder, settings, result, stack), settings, result)
         except peers.Failed as problem:
             result["notes"].append(str(problem))
         for note in result["notes"]:

@@ -115,7 +115,9 @@ def check_text(one):
         return "not checked"
     if "expected_rms" in check:
         return f"logits differ by {check['difference']:.1e} at most, their RMS is {check['expected_rms']:.2g}"
-    return f"losses of the first {len(check['expected'])} steps differ by {check['difference']:.1e} at most"
+    return (
+        f"losses of the first {len(check['expected'])} steps differ by {check['difference']:.1e} of the first at most"
+    )
 
 
 def markdown(raw):

@@ -5,6 +5,7 @@ usage: torch_worker.py prepare CASE BATCH FOLDER MODE [--onnx]      weights, sam
 """
 
 import argparse
+import copy
 import os
 import warnings
 
@@ -86,6 +87,22 @@ def settle(network, x):
         norm.momentum = momentum
 
 
+def checked_losses(case, network, x, y):
+    """The losses of the first steps in double precision, and how far single precision is from them by itself: a few steps
+    of a deep network can make much of a rounding error."""
+    network.train()
+    for module in network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # no two programs drop the same
+    found = []
+    for dtype in (torch.float64, torch.float32):
+        one = copy.deepcopy(network).to(dtype)
+        optimizer, given = optimizer_of(case, one), x.to(dtype) if x.is_floating_point() else x
+        losses = [training_step(one, optimizer, given, y) for _ in range(CHECKED_STEPS)]
+        found.append(torch.tensor(losses, dtype=torch.float64))
+    return {"losses": raw(found[0]), "distance": raw((found[1] - found[0]).abs())}
+
+
 def prepare(options):
     """Writes weights.safetensors, samples.safetensors, expected.safetensors and, if asked for, network.onnx."""
     case = CASES[options.case]
@@ -118,13 +135,7 @@ def prepare(options):
                     opset_version=17,
                 )
     else:
-        network.train()
-        for module in network.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0  # no two programs drop the same
-        optimizer = optimizer_of(case, network)
-        losses = [training_step(network, optimizer, x, y) for _ in range(CHECKED_STEPS)]
-        expected = {"losses": raw(torch.tensor(losses, dtype=torch.float64))}
+        expected = checked_losses(case, network, x, y)
     tensors.write(path("expected.safetensors"), expected)
 
 
