@@ -49,8 +49,8 @@
 #define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, v, c + row * c_row);
 #define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
 #define KN_TILE(name, space, each_row)                                                                       \
-    KN_INLINE void name(space const float *a, KN_INDEX a_row, KN_INDEX a_column, local const float *b,       \
-                        int b_row, int depth, local float *c, int c_row, int add) {                          \
+    KN_APART void name(space const float *a, KN_INDEX a_row, KN_INDEX a_column, local const float *b,        \
+                       int b_row, int depth, local float *c, int c_row, int add) {                           \
         each_row(KN_START);                                                                                  \
         for (int k = 0; k < depth; k++, a += a_column, b += b_row) {                                         \
             KN_EACH(KN_RIGHT, 0);                                                                            \

@@ -51,6 +51,8 @@
 #define KN_JOIN_(a, b) a##b
 #define KN_JOIN(a, b) KN_JOIN_(a, b)
 #define KN_INLINE static inline __attribute__((always_inline))
+/* A loop that needs all registers stands apart: inlined, the constants of an exp behind it would stay in some. */
+#define KN_APART static __attribute__((noinline))
 
 typedef KN_JOIN(float, KN_WIDTH) vector;
 #define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)

@@ -170,7 +170,7 @@ KN_INLINE void pack_left(global const float *a, KN_INDEX a_column, int rows, int
 /* result (rows,KN_COLUMNS) = A(rows,depth) · panel(depth,KN_COLUMNS): everything in registers until the end.
  */
 #define KN_TILE(name, each_row)                                                                              \
-    KN_INLINE void name(KN_LEFT const float *a, KN_INDEX a_row, KN_INDEX a_column, KN_PANEL const float *b,  \
+    KN_APART void name(KN_LEFT const float *a, KN_INDEX a_row, KN_INDEX a_column, KN_PANEL const float *b,   \
                         int depth, float *result) {                                                          \
         KN_INDEX at = 0;                                                                                     \
         each_row(KN_START);                                                                                  \
