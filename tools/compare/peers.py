@@ -279,10 +279,10 @@ class Koine:
 
 
 def compared(row, found, expected):
-    """Logits within a thousandth of their root mean square. Of the first loss, itself within a thousandth; the next ones,
-    which see the updates, within a hundredth of it; or, where rounding alone moves them so far, thirty times as far as
-    PyTorch's own single precision is from its double precision by then, for fast algorithms round more, and never more
-    than a quarter."""
+    """Logits within a thousandth of their root mean square. Of the first loss, itself within a thousandth; the next
+    ones, which see the updates, within a hundredth of it; or, where rounding alone moves them so far, thirty times as
+    far as PyTorch's own single precision is from its double precision by then, for fast algorithms round more, and
+    never more than a quarter."""
     if row.mode == "infer":
         largest, rms = tensors.difference(found["logits"], expected["logits"])
         return {"difference": largest, "expected_rms": rms, "agrees": largest <= 1e-3 * rms}

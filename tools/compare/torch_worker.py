@@ -88,8 +88,8 @@ def settle(network, x):
 
 
 def checked_losses(case, network, x, y):
-    """The losses of the first steps in double precision, and how far single precision is from them by itself: a few steps
-    of a deep network can make much of a rounding error."""
+    """The losses of the first steps in double precision, and how far single precision is from them by itself: a few
+    steps of a deep network can make much of a rounding error."""
     network.train()
     for module in network.modules():
         if isinstance(module, torch.nn.Dropout):
