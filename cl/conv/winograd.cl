@@ -30,13 +30,26 @@
  *   global size (items): work-items share out blocks of block_tiles tiles, and each takes a block through all
  *   three phases in its own part of the scratch memory:
  *   KN_POINTS * (block_tiles * (x_channels + panels * KN_COLUMNS) + 2 * W) floats, best within a cache.
- * kn_winograd_source(x, filter, sources, images, x_image, x_channels, y_channels, x_height, x_width,
- *                    y_height, y_width, pad_y, pad_x, item_tiles)
+ * kn_winograd_zeros(zeros)
+ *   global size (1): W zeros, for
+ * kn_winograd_source(x, zeros, sources, x_image, x_channels, x_height, x_width, y_height, y_width, pad_y, pad_x,
+ *                    first_tile, tiles, item_tiles)
  * kn_winograd_product(sources, filter, targets, tiles, x_channels, y_channels, item_tiles)
  * kn_winograd_target(targets, y, images, y_image, y_channels, y_height, y_width, item_tiles, EPILOGUE)
  *   the three phases one after the other, where the filter is too large for a cache. Global sizes
  *   (ceil(tiles / item_tiles)), (KN_POINTS * panels, ceil(tiles / item_tiles)), (ceil(tiles / item_tiles));
  *   sources takes KN_POINTS * (tiles * x_channels + W) floats, targets as many with panels * KN_COLUMNS.
+ *
+ * The gradient of the filter takes the transformed sources of `tiles` tiles from first_tile on, the likewise
+ * transformed tiles of dy, and multiplies them at each point, summing over tiles:
+ * kn_winograd_gradient(dy, gradients, y_image, y_channels, y_height, y_width, first_tile, tiles, item_tiles)
+ *   global size (ceil(tiles / item_tiles)); gradients is [point][tile][panels * KN_COLUMNS], each point padded
+ *   by W floats
+ * kn_winograd_weights(sources, gradients, sums, tiles, x_channels, y_channels, item_channels, accumulate)
+ *   global size (KN_POINTS * panels, ceil(x_channels / item_channels)); sums is a packed filter without the
+ *   zeros behind it. accumulate: 1 adds to it, which makes long sums of shorter ones, 0 writes it
+ * kn_winograd_unfilter(sums, plain, targets, sources, plain_target, plain_source)
+ *   global size (sources / W, panels): the gradient of the plain filter
  * EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
 #include "common/vector.cl"
@@ -93,6 +106,17 @@
                  f##d = g##1 * (KN_B * KN_SHARE(KN_B2, KN_A2));                                              \
     const vector f##0 = g##0 * (1.0f / (KN_A2 * KN_B2)), f##1 = f##a + f##b, f##2 = f##a - f##b,             \
                  f##3 = f##c + f##d, f##4 = f##c - f##d, f##5 = g##2;
+/* The transposes of the latter two: a line of four of dy becomes six points, and six points a line of a filter. */
+#define KN_GRADIENT_POINTS(d, z)                                                                             \
+    const vector z##a = d##0 + KN_A2 * d##2, z##b = KN_A * d##1 + KN_A2 * KN_A * d##3,                       \
+                 z##c = d##0 + KN_B2 * d##2, z##d = KN_B * d##1 + KN_B2 * KN_B * d##3;                       \
+    const vector z##0 = d##0, z##1 = z##a + z##b, z##2 = z##a - z##b, z##3 = z##c + z##d,                    \
+                 z##4 = z##c - z##d, z##5 = d##3;
+#define KN_POINTS_FILTER(u, g)                                                                               \
+    const vector g##a = (u##1 + u##2) * KN_SHARE(KN_A2, KN_B2), g##b = (u##1 - u##2) * KN_SHARE(KN_A2, KN_B2), \
+                 g##c = (u##3 + u##4) * KN_SHARE(KN_B2, KN_A2), g##d = (u##3 - u##4) * KN_SHARE(KN_B2, KN_A2); \
+    const vector g##0 = u##0 * (1.0f / (KN_A2 * KN_B2)) + g##a + g##c, g##1 = KN_A * g##b + KN_B * g##d,     \
+                 g##2 = KN_A2 * g##a + KN_B2 * g##c + u##5;
 #else
 #define KN_EACH_POINT(X) X(0) X(1) X(2) X(3)
 #define KN_EACH_RESULT(X) X(0) X(1)
@@ -102,6 +126,11 @@
 #define KN_FILTER_POINTS(g, f)                                                                               \
     const vector f##a = 0.5f * (g##0 + g##2), f##b = 0.5f * g##1;                                            \
     const vector f##0 = g##0, f##1 = f##a + f##b, f##2 = f##a - f##b, f##3 = g##2;
+#define KN_GRADIENT_POINTS(d, z)                                                                             \
+    const vector z##0 = d##0, z##1 = d##0 + d##1, z##2 = d##0 - d##1, z##3 = -d##1;
+#define KN_POINTS_FILTER(u, g)                                                                               \
+    const vector g##a = 0.5f * (u##1 + u##2), g##1 = 0.5f * (u##1 - u##2);                                   \
+    const vector g##0 = u##0 + g##a, g##2 = g##a + u##3;
 #endif
 
 /* ---- filters ------------------------------------------------------------------------ */
@@ -287,17 +316,20 @@ KN_WIDE kn_winograd(global const float *restrict x, global const float *restrict
     }
 }
 
-KN_WIDE kn_winograd_source(global const float *restrict x, global const float *restrict filter,
-                           global float *restrict sources, int images, KN_INDEX x_image, int x_channels,
-                           int y_channels, int x_height, int x_width, int y_height, int y_width, int pad_y,
-                           int pad_x, int item_tiles) {
+KN_WIDE kn_winograd_zeros(global float *restrict zeros) {
+    store((vector)0.0f, 0, zeros);
+}
+
+KN_WIDE kn_winograd_source(global const float *restrict x, global const float *restrict zeros,
+                           global float *restrict sources, KN_INDEX x_image, int x_channels, int x_height,
+                           int x_width, int y_height, int y_width, int pad_y, int pad_x, int first_tile,
+                           int tiles, int item_tiles) {
     const int rows = (y_height + KN_TILE - 1) / KN_TILE, columns = (y_width + KN_TILE - 1) / KN_TILE;
-    const int panels = (y_channels / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS, tiles = images * rows * columns;
     const int begin = get_global_id(0) * item_tiles;
-    transform_sources(x, filter + KN_POINTS * filter_plane(panels, x_channels),
-                      sources + (KN_INDEX)begin * x_channels, (KN_INDEX)tiles * x_channels + KN_WIDTH, begin,
-                      min(begin + item_tiles, tiles), x_image, x_channels, x_height, x_width, rows, columns,
-                      pad_y, pad_x);
+    transform_sources(x, zeros, sources + (KN_INDEX)begin * x_channels,
+                      (KN_INDEX)tiles * x_channels + KN_WIDTH, first_tile + begin,
+                      first_tile + min(begin + item_tiles, tiles), x_image, x_channels, x_height, x_width,
+                      rows, columns, pad_y, pad_x);
 }
 
 KN_WIDE kn_winograd_product(global const float *restrict sources, global const float *restrict filter,
@@ -325,4 +357,114 @@ KN_WIDE kn_winograd_target(global const float *restrict targets, global float *r
     const int begin = get_global_id(0) * item_tiles, end = min(begin + item_tiles, tiles);
     targets += (KN_INDEX)begin * panels * KN_COLUMNS;
     KN_TRANSFORM_TARGETS(targets, plane, begin, end)
+}
+
+/* ---- the gradient of the filter --------------------------------------------------------------- */
+
+#define KN_LOAD_RESULT(i)                                                                                    \
+    vector d##i = 0.0f;                                                                                      \
+    if (row + i < y_height && column + j < y_width)                                                          \
+        d##i = load(0, from + ((KN_INDEX)(row + i) * y_width + column + j) * KN_WIDTH);
+#define KN_KEEP_GRADIENT(i) store(z##i, i * KN_TILE + j, lines);
+#define KN_LOAD_GRADIENT(j) const vector d##j = load(i * KN_TILE + j, lines);
+#define KN_STORE_GRADIENT(j) store(z##j, 0, to + (i * KN_REACH + j) * plane);
+
+KN_WIDE kn_winograd_gradient(global const float *restrict dy, global float *restrict gradients,
+                             KN_INDEX y_image, int y_channels, int y_height, int y_width, int first_tile,
+                             int tiles, int item_tiles) {
+    float lines[KN_REACH * KN_TILE * KN_WIDTH];
+    const int rows = (y_height + KN_TILE - 1) / KN_TILE, columns = (y_width + KN_TILE - 1) / KN_TILE;
+    const int panels = (y_channels / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS;
+    const KN_INDEX plane = (KN_INDEX)tiles * panels * KN_COLUMNS + KN_WIDTH;
+    const int begin = get_global_id(0) * item_tiles;
+    for (int tile = begin; tile < min(begin + item_tiles, tiles); tile++) {
+        const int place = first_tile + tile;
+        const KN_INDEX image = place / (rows * columns);
+        const int row = place / columns % rows * KN_TILE, column = place % columns * KN_TILE;
+        for (int block = 0; block < y_channels / KN_WIDTH; block++) {
+            global const float *from = dy + image * y_image + (KN_INDEX)block * y_height * y_width * KN_WIDTH;
+            global float *to = gradients + (KN_INDEX)tile * panels * KN_COLUMNS + block * KN_WIDTH;
+            for (int j = 0; j < KN_TILE; j++) {
+                KN_EACH_RESULT(KN_LOAD_RESULT)
+                KN_GRADIENT_POINTS(d, z)
+                KN_EACH_POINT(KN_KEEP_GRADIENT)
+            }
+            for (int i = 0; i < KN_REACH; i++) {
+                KN_EACH_RESULT(KN_LOAD_GRADIENT)
+                KN_GRADIENT_POINTS(d, z)
+                KN_EACH_POINT(KN_STORE_GRADIENT)
+            }
+        }
+    }
+}
+
+#define KN_ADD_SUM(row, v) sum##row##_##v += load(v, sums + row * KN_COLUMNS);
+#define KN_ADD_SUMS(row)                                                                                     \
+    if (row < rows) { KN_EACH(KN_ADD_SUM, row) }
+#define KN_STORE_SUM(row, v) store(sum##row##_##v, v, sums + row * KN_COLUMNS);
+#define KN_STORE_SUMS(row)                                                                                   \
+    if (row < rows) { KN_EACH(KN_STORE_SUM, row) }
+#define KN_LINE(row, v) const vector right##v = load(v, gradients);
+#define KN_TIMES(row)                                                                                        \
+    {                                                                                                        \
+        const vector value = sources[min(row, rows - 1)];                                                    \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+
+KN_WIDE kn_winograd_weights(global const float *restrict all_sources,
+                            global const float *restrict all_gradients, global float *restrict all_sums,
+                            int tiles, int x_channels, int y_channels, int item_channels, int accumulate) {
+    const int panels = (y_channels / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS;
+    const int point = get_global_id(0) / panels, panel = get_global_id(0) % panels;
+    const int begin = get_global_id(1) * item_channels, end = min(begin + item_channels, x_channels);
+    const KN_INDEX line = panels * KN_COLUMNS;
+    for (int channel = begin; channel < end; channel += KN_ROWS) {
+        const int rows = min(KN_ROWS, end - channel);
+        global const float *sources = all_sources + point * ((KN_INDEX)tiles * x_channels + KN_WIDTH) + channel;
+        global const float *gradients = all_gradients + point * (tiles * line + KN_WIDTH) + panel * KN_COLUMNS;
+        global float *sums = all_sums + point * filter_plane(panels, x_channels) +
+                             ((KN_INDEX)panel * x_channels + channel) * KN_COLUMNS;
+        KN_EACH_ROW(KN_START)
+        for (int tile = 0; tile < tiles; tile++, sources += x_channels, gradients += line) {
+            KN_EACH(KN_LINE, 0)
+            KN_EACH_ROW(KN_TIMES)
+        }
+        if (accumulate) { KN_EACH_ROW(KN_ADD_SUMS) }
+        KN_EACH_ROW(KN_STORE_SUMS)
+    }
+}
+
+#define KN_LOAD_UNFILTER(i) const vector u##i = load(0, from + (i * KN_REACH + j) * plane);
+#define KN_LOAD_UNLINE(j) const vector u##j = load(i * KN_REACH + j, lines);
+
+KN_WIDE kn_winograd_unfilter(global const float *restrict sums, global float *restrict plain, int targets,
+                             int sources, KN_INDEX plain_target, KN_INDEX plain_source) {
+    float lines[3 * KN_REACH * KN_WIDTH], filter[9 * KN_WIDTH];
+    const int panel = get_global_id(1), panels = get_global_size(1);
+    const int begin = get_global_id(0) * KN_WIDTH, end = min(begin + KN_WIDTH, sources);
+    const KN_INDEX plane = filter_plane(panels, sources);
+    for (int first = 0; first < KN_COLUMNS; first += KN_WIDTH) {
+        const int target = panel * KN_COLUMNS + first;
+        for (int source = begin; source < end && target < targets; source++) {
+            global const float *from = sums + ((KN_INDEX)panel * sources + source) * KN_COLUMNS + first;
+            global float *to = plain + target * plain_target + source * plain_source;
+            for (int j = 0; j < KN_REACH; j++) {
+                KN_EACH_POINT(KN_LOAD_UNFILTER)
+                KN_POINTS_FILTER(u, g)
+                store(g0, j, lines);
+                store(g1, KN_REACH + j, lines);
+                store(g2, 2 * KN_REACH + j, lines);
+            }
+            for (int i = 0; i < 3; i++) {
+                KN_EACH_POINT(KN_LOAD_UNLINE)
+                KN_POINTS_FILTER(u, g)
+                store(g0, i * 3, filter);
+                store(g1, i * 3 + 1, filter);
+                store(g2, i * 3 + 2, filter);
+            }
+            for (int lane = 0; lane < KN_WIDTH; lane++)
+                for (int tap = 0; tap < 9; tap++)
+                    to[lane * plain_target + tap] = filter[tap * KN_WIDTH + lane];
+        }
+    }
 }

@@ -198,6 +198,12 @@ static kn_status conv_gradient(kn_gradient_call *call) {
         .pays = kn_conv_##word##_pays, .sample = kn_conv_winograd_sample, .fast = true, .doubtful = true,    \
         .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true                \
     }
+#define WINOGRAD_WEIGHTS(word)                                                                               \
+    {                                                                                                        \
+        .name = #word, .accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_weights_lower,         \
+        .pays = kn_conv_##word##_weights_pays, .sample = kn_conv_winograd_weights_sample, .fast = true,      \
+        .doubtful = true, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}                                   \
+    }
 #define SWEEPS                                                                                               \
     KN_VARIANTS(                                                                                             \
         WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2), WINOGRAD(winograd2_phases),    \
@@ -293,7 +299,8 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(WIDE("depthwise_wide", kn_conv_depthwise_wide,
+    KN_VARIANTS(WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
+                WIDE("depthwise_wide", kn_conv_depthwise_wide,
                      .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
                 WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
@@ -339,6 +346,11 @@ KN_OPERATOR(
          .attributes = "stride=2 padding=1 size=3,3",
          .no_gradient = true},
         {.inputs = {"0,2,3,3", "0,3,5,5"}, .attributes = "size=3,3", .no_gradient = true},
+        {.inputs = {"5,32,9,17", "5,16,9,17"}, .attributes = "padding=1 size=3,3", .no_gradient = true},
+        {.inputs = {"2,80,7,11", "2,16,5,13"}, .attributes = "padding=2,0 size=3,3", .no_gradient = true},
+        {.inputs = {"150,16,8,8", "150,32,9,7"},
+         .attributes = "padding=0,1,1,2 size=3,3",
+         .no_gradient = true},
         {.inputs = {"33,32,9,9", "33,16,9,9"}, .attributes = "padding=1 size=3,3", .no_gradient = true}));
 
 /* ---- builders ------------------------------------------------------------------------------------------ */

@@ -46,6 +46,12 @@ void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);
 #define KN_WINOGRAD(name)                                                                                    \
     bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool steady);                                \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering);
+#define KN_WINOGRAD_WEIGHTS(name)                                                                            \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool steady);           \
+    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering);
+KN_WINOGRAD_WEIGHTS(winograd4)
+KN_WINOGRAD_WEIGHTS(winograd2)
+void kn_conv_winograd_weights_sample(const kn_node *node, kn_sample *sample);
 KN_WINOGRAD(winograd4)
 KN_WINOGRAD(winograd4_phases)
 KN_WINOGRAD(winograd2)

@@ -11,6 +11,8 @@ enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
 /* Bytes of a filter, and of transformed images, that caches hold; tiles of a block of the fused kernel;
  * channels of the sums that errors are measured with. */
 enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, LEAST_TILES = 24, MOST_TILES = 96, LEAST_SUM = 512 };
+/* Of the gradient of a filter: bytes and tiles of a round, and images of a sample. */
+enum { ROUND_BYTES = 8 << 20, LEAST_ROUND = 48, MOST_ROUND = 512, MOST_SAMPLE = 512 };
 
 /* The convolution that is to be done: of y by x, or of dx by dy with the filter turned. */
 typedef struct winograd {
@@ -174,6 +176,35 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
     return kn_step_end(step, lowering);
 }
 
+/* Zeros, read for pixels outside the image. */
+static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *zeros) {
+    *zeros = take_floats(lowering, form->width);
+    kn_step *step = begin(lowering, form, "kn_winograd_zeros");
+    kn_step_scratch(step, *zeros);
+    size(step, 1, 1);
+    return kn_step_end(step, lowering);
+}
+
+/* sources (points,tiles,channels) of x, for `tiles` tiles from `first` on. */
+static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_value *x, int zeros,
+                              int sources, int64_t first, int64_t tiles) {
+    int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
+    kn_step *step = begin(lowering, form, "kn_winograd_source");
+    kn_step_read(step, x);
+    kn_step_read_scratch(step, zeros);
+    kn_step_scratch(step, sources);
+    kn_step_index(step, form->sources * form->x_size[0] * form->x_size[1]);
+    kn_step_int(step, form->sources);
+    add_sizes(step, form->x_size);
+    add_sizes(step, form->y_size);
+    add_sizes(step, form->pad);
+    kn_step_int(step, first);
+    kn_step_int(step, tiles);
+    kn_step_int(step, share);
+    size(step, kn_divide_up(tiles, share), 1);
+    return kn_step_end(step, lowering);
+}
+
 /* All tiles at once, in three launches: a large filter is read only once. */
 static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     int64_t units = lowering->target->compute_units, share = kn_divide_up(form->tiles, 4 * units);
@@ -183,23 +214,13 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     int sources = take_floats(lowering, form->points * (form->tiles * form->sources + form->width));
     int targets =
         take_floats(lowering, form->points * (form->tiles * form->panels * form->columns + form->width));
-    kn_step *step = begin(lowering, form, "kn_winograd_source");
-    kn_step_read(step, lowering->node->inputs[0]);
-    kn_step_read_scratch(step, form->filter);
-    kn_step_scratch(step, sources);
-    kn_step_int(step, form->images);
-    kn_step_index(step, form->sources * form->x_size[0] * form->x_size[1]);
-    kn_step_int(step, form->sources);
-    kn_step_int(step, form->targets);
-    add_sizes(step, form->x_size);
-    add_sizes(step, form->y_size);
-    add_sizes(step, form->pad);
-    kn_step_int(step, share);
-    size(step, shares, 1);
-    kn_status status = kn_step_end(step, lowering);
+    int zeros;
+    kn_status status = lower_zeros(lowering, form, &zeros);
+    if (status == KN_OK)
+        status = lower_source(lowering, form, lowering->node->inputs[0], zeros, sources, 0, form->tiles);
     if (status != KN_OK) return status;
 
-    step = begin(lowering, form, "kn_winograd_product");
+    kn_step *step = begin(lowering, form, "kn_winograd_product");
     kn_step_read_scratch(step, sources);
     kn_step_read_scratch(step, form->filter);
     kn_step_scratch(step, targets);
@@ -245,6 +266,115 @@ static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
     return fused || !fits ? lower_fused(lowering, &form, block_of(lowering->target, &form))
                           : lower_phases(lowering, &form);
 }
+
+/* ---- the gradient of the filter ---------------------------------------------------------------------------
+ */
+
+/* Tiles of a round: so many that what is transformed of them stays in a cache. From the shape alone, as the
+ * sums of the rounds are added up. */
+static int64_t round_of(const winograd *form) {
+    int64_t channels = form->sources + form->panels * form->columns;
+    int64_t tiles = ROUND_BYTES / (form->points * channels * (int64_t)sizeof(float));
+    if (tiles > MOST_ROUND) tiles = MOST_ROUND;
+    if (tiles < LEAST_ROUND) tiles = LEAST_ROUND;
+    int64_t rounds = kn_divide_up(form->tiles, tiles);
+    return kn_divide_up(form->tiles, rounds);
+}
+
+static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int gradients, int64_t first,
+                                int64_t tiles) {
+    int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
+    kn_step *step = begin(lowering, form, "kn_winograd_gradient");
+    kn_step_read(step, lowering->node->inputs[0]);
+    kn_step_scratch(step, gradients);
+    kn_step_index(step, form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, form->targets);
+    add_sizes(step, form->y_size);
+    kn_step_int(step, first);
+    kn_step_int(step, tiles);
+    kn_step_int(step, share);
+    size(step, kn_divide_up(tiles, share), 1);
+    return kn_step_end(step, lowering);
+}
+
+/* dw (targets,sources,3,3) of dy and x. */
+static kn_status lower_weights(kn_lowering *lowering, int tile) {
+    winograd form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    describe(lowering->target, lowering->node, tile, &form);
+    if (form.tiles == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    int64_t tiles = round_of(&form), columns = form.panels * form.columns;
+    int sources = take_floats(lowering, form.points * (tiles * form.sources + form.width));
+    int gradients = take_floats(lowering, form.points * (tiles * columns + form.width));
+    int sums = take_floats(lowering, form.points * (form.sources * columns + form.width)), zeros;
+    kn_status status = lower_zeros(lowering, &form, &zeros);
+    for (int64_t first = 0; first < form.tiles && status == KN_OK; first += tiles) {
+        int64_t count = tiles < form.tiles - first ? tiles : form.tiles - first;
+        status = lower_source(lowering, &form, lowering->node->inputs[1], zeros, sources, first, count);
+        if (status == KN_OK) status = lower_gradient(lowering, &form, gradients, first, count);
+        if (status != KN_OK) return status;
+        kn_step *step = begin(lowering, &form, "kn_winograd_weights");
+        kn_step_read_scratch(step, sources);
+        kn_step_read_scratch(step, gradients);
+        kn_step_scratch(step, sums);
+        kn_step_int(step, count);
+        kn_step_int(step, form.sources);
+        kn_step_int(step, form.targets);
+        kn_step_int(step, form.sources);
+        kn_step_int(step, first > 0);
+        kn_cost cost;
+        kn_node_cost(lowering->node, &cost);
+        double share = (double)count / (double)form.tiles;
+        kn_step_cost(step, cost.flops * share, cost.bytes * share);
+        size(step, form.points * form.panels, 1);
+        status = kn_step_end(step, lowering);
+    }
+    if (status != KN_OK) return status;
+    kn_step *step = begin(lowering, &form, "kn_winograd_unfilter");
+    kn_step_read_scratch(step, sums);
+    kn_step_write(step, lowering->result);
+    kn_step_int(step, form.targets);
+    kn_step_int(step, form.sources);
+    kn_step_index(step, form.sources * 9);
+    kn_step_index(step, 9);
+    size(step, form.sources / form.width, form.panels);
+    return kn_step_end(step, lowering);
+}
+
+static bool weights_pay(const kn_target *target, const kn_node *node, int tile) {
+    winograd large, small;
+    describe(target, node, 4, &large);
+    describe(target, node, 2, &small);
+    double by_large = work_of(&large, false), by_small = work_of(&small, false);
+    double limit = 0.9 * direct_work(&large, false);
+    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+}
+
+/* Sums are made in rounds, whose rounding is that of one and of adding a few. */
+void kn_conv_winograd_weights_sample(const kn_node *node, kn_sample *sample) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    long long images = MOST_ROUND / 4, pixels = form.images * form.out_height * form.out_width;
+    while (images < MOST_SAMPLE && images * 64 < pixels)
+        images *= 2;
+    snprintf(sample->inputs[0], sizeof sample->inputs[0], "%lld,16,8,8", images);
+    snprintf(sample->inputs[1], sizeof sample->inputs[1], "%lld,16,8,8", images);
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=1 size=3,3");
+}
+
+#define WEIGHTS(name, tile)                                                                                  \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool steady) {          \
+        (void)steady;                                                                                        \
+        return weights_pay(target, node, tile);                                                              \
+    }                                                                                                        \
+    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering) {                                        \
+        return lower_weights(lowering, tile);                                                                \
+    }
+WEIGHTS(winograd4, 4)
+WEIGHTS(winograd2, 2)
+
+/* ---- variants -------------------------------------------------------------------------------------------
+ */
 
 #define VARIANT(name, tile, fused)                                                                           \
     bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool steady) {                  \
