@@ -1,5 +1,5 @@
 /* 3x3 convolutions of stride 1 by Winograd's method for wide-vector devices (CPUs), float32: forward, and the
- * gradient of x, by the same kernels.
+ * gradient of x, by the same kernels; and the gradient of the filter.
  *
  * F(KN_TILE x KN_TILE, 3x3): a tile of KN_TILE x KN_TILE results needs KN_REACH x KN_REACH pixels, which are
  * transformed into as many points (KN_POINTS); at each point a plain matrix product over channels remains,
@@ -113,8 +113,10 @@
     const vector z##0 = d##0, z##1 = z##a + z##b, z##2 = z##a - z##b, z##3 = z##c + z##d,                    \
                  z##4 = z##c - z##d, z##5 = d##3;
 #define KN_POINTS_FILTER(u, g)                                                                               \
-    const vector g##a = (u##1 + u##2) * KN_SHARE(KN_A2, KN_B2), g##b = (u##1 - u##2) * KN_SHARE(KN_A2, KN_B2), \
-                 g##c = (u##3 + u##4) * KN_SHARE(KN_B2, KN_A2), g##d = (u##3 - u##4) * KN_SHARE(KN_B2, KN_A2); \
+    const vector g##a = (u##1 + u##2) * KN_SHARE(KN_A2, KN_B2),                                              \
+                 g##b = (u##1 - u##2) * KN_SHARE(KN_A2, KN_B2),                                              \
+                 g##c = (u##3 + u##4) * KN_SHARE(KN_B2, KN_A2),                                              \
+                 g##d = (u##3 - u##4) * KN_SHARE(KN_B2, KN_A2);                                              \
     const vector g##0 = u##0 * (1.0f / (KN_A2 * KN_B2)) + g##a + g##c, g##1 = KN_A * g##b + KN_B * g##d,     \
                  g##2 = KN_A2 * g##a + KN_B2 * g##c + u##5;
 #else
