@@ -123,7 +123,7 @@ def write(folder, name, text):
 
 # ---- npy files, as numpy.save writes them
 
-TYPES = {"<f4": "f", "<i4": "i", "|u1": "B"}
+TYPES = {"<f4": "f", "<i4": "i", "<i8": "q", "|u1": "B"}
 
 
 def write_npy(path, kind, shape, numbers):

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from koine import ENVIRONMENT, KOINE, SAMPLES, TIME_LIMIT, TINY
-from koine import add, bytes_of, case, expect, koine, lines_of, problem, run_cases, train, write
+from koine import add, bytes_of, case, expect, koine, lines_of, problem, run_cases, train, write, write_npy
 
 STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
 END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
@@ -51,6 +51,20 @@ def it_learns(folder):
     expect(last < first / 2, f"the loss went from {first} to {last}")
     found = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
     expect(found["accuracy"] >= 0.9, f"accuracy {found['accuracy']} on what it was trained with")
+
+
+@case
+def tokens_in_and_out(folder):
+    """A recurrent network learns that each token is followed by the next number."""
+    write(folder, "walk.koine", "koine 1\nmodel walk\ninput x 6 int32\nembedding 7 8\nlstm 12\nlogits = linear 7\n")
+    starts = [sample % 7 for sample in range(42)]
+    for name, kind, first in (("x", "|u1", 0), ("y", "<i8", 1)):
+        write_npy(os.path.join(folder, name + ".npy"), kind, (42, 6),
+                  [(start + first + place) % 7 for start in starts for place in range(6)])
+    koine("train", "walk.koine", "--data", "npy:x.npy,y.npy", "--epochs", "30", "--batch", "14", "--lr", "0.03",
+          folder=folder).needs(0, out="saved in walk.safetensors")
+    found = koine("eval", "walk.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(found["accuracy"] == 1, f"the accuracy is {found['accuracy']}")
 
 
 @case
