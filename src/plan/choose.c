@@ -3,32 +3,32 @@
 
 #include "plan/plan_private.h"
 
-/* The variant that `list`, "matmul=tiled,conv2d=direct", forces for the row, and the length of its name.
- * "*=NAME" prefers a variant of that name for all rows that have one that fits. */
-static const char *forced_variant(const char *list, const char *row, size_t *length) {
-    size_t row_length = strlen(row);
+const char *kn_forced(const char *list, const char *what, size_t *length) {
+    size_t what_length = strlen(what);
     while (list && *list) {
         const char *end = strchr(list, ',');
         size_t item = end ? (size_t)(end - list) : strlen(list);
-        if (item > row_length + 1 && !strncmp(list, row, row_length) && list[row_length] == '=') {
-            *length = item - row_length - 1;
-            return list + row_length + 1;
+        if (item > what_length + 1 && !strncmp(list, what, what_length) && list[what_length] == '=') {
+            *length = item - what_length - 1;
+            return list + what_length + 1;
         }
         list = end ? end + 1 : NULL;
     }
     return NULL;
 }
 
-/* Whether variant `own` is faster than the one that would be taken without it. */
-static bool is_faster(const kn_making *making, const kn_node *node, int own) {
-    const kn_operator *row = node->operator;
-    for (int i = own + 1; i < row->variant_count; i++) {
-        const kn_variant *variant = &row->variants[i];
-        if (variant->accepts && !variant->accepts(&making->target, node)) continue;
-        if (variant->doubtful && !kn_variant_believed(making->context, row, variant, NULL)) continue;
-        return kn_variant_is_faster(making->context, node, &row->variants[own], variant);
-    }
-    return true;
+static bool is_named(const char *name, const char *text, size_t length) {
+    return strlen(name) == length && !strncmp(name, text, length);
+}
+
+bool kn_is_forced(const char *list, const char *what, const char *name) {
+    size_t length = 0;
+    const char *forced = kn_forced(list, what, &length);
+    return forced && is_named(name, forced, length);
+}
+
+static bool is_accepted(const kn_making *making, const kn_node *node, const kn_variant *variant) {
+    return !variant->accepts || variant->accepts(&making->target, node);
 }
 
 /* Whether what a variant makes of the node's last input need not be made again in each run. */
@@ -44,26 +44,39 @@ static bool is_fast_enough(kn_making *making, const kn_node *node, const kn_vari
            kn_variant_believed(making->context, node->operator, variant, node);
 }
 
+/* Whether a variant may be taken for a node, leaving out whether others are faster. */
+static bool suits(kn_making *making, const kn_node *node, const kn_variant *variant) {
+    if (variant->prepares && !may_prepare(making, node)) return false;
+    if (!is_accepted(making, node, variant)) return false;
+    if (variant->fast) return is_fast_enough(making, node, variant);
+    return !variant->doubtful || kn_variant_believed(making->context, node->operator, variant, NULL);
+}
+
+/* Whether variant `own` is faster than the one that would be taken without it. */
+static bool is_faster(kn_making *making, const kn_node *node, int own) {
+    const kn_operator *row = node->operator;
+    for (int i = own + 1; i < row->variant_count; i++)
+        if (suits(making, node, &row->variants[i]))
+            return kn_variant_is_faster(making->context, node, &row->variants[own], &row->variants[i]);
+    return true;
+}
+
 static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
     const kn_operator *row = node->operator;
     size_t length = 0;
-    const char *forced = forced_variant(making->variants, row->name, &length);
-    const char *preferred = forced ? NULL : forced_variant(making->variants, "*", &length);
+    const char *forced = kn_forced(making->variants, row->name, &length);
+    /* "*=NAME" prefers a variant of that name for all rows that have one that fits. */
+    const char *preferred = forced ? NULL : kn_forced(making->variants, "*", &length);
     for (int i = 0; i < row->variant_count && preferred; i++) {
         const kn_variant *variant = &row->variants[i];
-        if (strlen(variant->name) != length || strncmp(variant->name, preferred, length)) continue;
-        if (variant->accepts && !variant->accepts(&making->target, node)) continue;
+        if (!is_named(variant->name, preferred, length) || !is_accepted(making, node, variant)) continue;
         *chosen = variant;
         return KN_OK;
     }
     for (int i = 0; i < row->variant_count; i++) {
         const kn_variant *variant = &row->variants[i];
-        if (forced && (strlen(variant->name) != length || strncmp(variant->name, forced, length))) continue;
-        if (variant->prepares && !forced && !may_prepare(making, node)) continue;
-        if (variant->accepts && !variant->accepts(&making->target, node)) continue;
-        if (variant->fast && !forced) {
-            if (!is_fast_enough(making, node, variant)) continue;
-        } else if (variant->doubtful && !forced && !kn_variant_believed(making->context, row, variant, NULL))
+        if (forced ? !is_named(variant->name, forced, length) || !is_accepted(making, node, variant)
+                   : !suits(making, node, variant))
             continue;
         if (variant->measured && !forced && !is_faster(making, node, i)) continue;
         *chosen = variant;

@@ -167,7 +167,7 @@ kn_status kn_pass_layout(kn_making *making) {
     layouting.converted =
         kn_arena_take(making->arena, layouting.converted_count + 1, sizeof *layouting.converted);
     if (!layouting.converted) return kn_fail_memory(making->error, layouting.converted_count * 8);
-    layouting.prefers_blocked = making->variants && strstr(making->variants, "images=blocked");
+    layouting.prefers_blocked = kn_is_forced(making->variants, "images", "blocked");
     kn_status status = KN_OK;
     for (int i = 0; i < making->group_count && status == KN_OK; i++) {
         kn_group *group = making->groups[i];

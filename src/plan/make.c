@@ -361,7 +361,7 @@ static kn_status make(plan_making *making) {
 
 /* Who times a product of two states wants it each time: "once=never" among the variants. */
 static bool keeps_nothing(const kn_session_params *params) {
-    return params->variants && strstr(params->variants, "once=never");
+    return kn_is_forced(params->variants, "once", "never");
 }
 
 /* *keeps: whether results of steps that run once may be kept; then, whether there are any. */

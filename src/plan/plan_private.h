@@ -92,6 +92,12 @@ typedef struct kn_making {
     kn_error *error;
 } kn_making;
 
+/* ---- what is forced (choose.c): lists such as "matmul=tiled,images=blocked" ------------------- */
+
+/* What `list` forces for a row, or for another thing of that name, and the length of it; NULL: nothing. */
+const char *kn_forced(const char *list, const char *what, size_t *length);
+bool kn_is_forced(const char *list, const char *what, const char *name);
+
 /* ---- the passes ------------------------------------------------------------------------- */
 
 kn_status kn_pass_simplify(kn_making *making);

@@ -167,7 +167,7 @@ struct kn_plan {
     kn_buffer **scratch_buffers; /* by the emitter's number */
     uint64_t generation;         /* of the memory it is attached to; 0: none */
     bool kept;                   /* the steps that run once have run */
-    uint64_t kept_version;       /* then: what kn_plan_version answers */
+    uint64_t kept_version;       /* then: the sum of the versions of the states they read */
 };
 
 typedef struct kn_plan_request {
