@@ -1,6 +1,8 @@
 #include "device_support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 kn_context_params device_params(void) {
     static char folder[4096];
@@ -40,6 +42,17 @@ kn_context_counts device_counts(const kn_context *context) {
     kn_context_counts counts = {.size = sizeof counts};
     assert_int_equal(kn_context_get_counts(context, &counts), KN_OK);
     return counts;
+}
+
+void take_verify_result(void *user, const kn_verify_result *result) {
+    verify_outcome *seen = user;
+    if (result->status == KN_OK) {
+        seen->right++;
+        return;
+    }
+    size_t used = strlen(seen->failures);
+    snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s: %s", result->name,
+             kn_status_name(result->status), result->message);
 }
 
 int device_setup(void **state) {

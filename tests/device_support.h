@@ -4,6 +4,7 @@
 #define KN_TESTS_DEVICE_SUPPORT_H
 
 #include <koine/context.h>
+#include <koine/verify.h>
 
 #include "support.h"
 
@@ -16,6 +17,13 @@ void device_close(kn_context **context);
 /* Whether a device can be opened at all; says why not. For main, which answers 77 then. */
 bool device_is_there(void);
 kn_context_counts device_counts(const kn_context *context);
+
+/* What kn_verify said, gathered by its report: how many were right, and the others, a line each. */
+typedef struct verify_outcome {
+    int right;
+    char failures[8000];
+} verify_outcome;
+void take_verify_result(void *outcome, const kn_verify_result *result);
 
 /* Setup and teardown of a group or a case: *state is the context. */
 int device_setup(void **state);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 64, TEXT_BYTES = 2000 };
+enum { NAME_BYTES = 64 };
 
 typedef struct one_case {
     int position;
@@ -25,35 +25,20 @@ static kn_context *context;
 static uint64_t seed = 1;
 static int kind; /* of kn_context_params */
 
-/* What the variants of a case said. */
-typedef struct outcome {
-    int tried;
-    char failures[TEXT_BYTES];
-} outcome;
-
-static void take_result(void *user, const kn_verify_result *result) {
-    outcome *seen = user;
-    seen->tried++;
-    if (result->status == KN_OK) return;
-    size_t used = strlen(seen->failures);
-    snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s: %s", result->name,
-             kn_status_name(result->status), result->message);
-}
-
 static void run_case(void **state) {
     const one_case *wanted = *state;
-    outcome seen = {.tried = 0};
+    verify_outcome seen = {.right = 0};
     kn_verify_params params;
     kn_verify_params_init(&params);
     params.seed = seed;
     params.user = &seen;
-    params.report = take_result;
+    params.report = take_verify_result;
     params.thoroughness = TEST_ALL - (int)test_cases_wanted();
     kn_status status = kn_verify_one(context, wanted->position, &params);
     if (status != KN_OK || seen.failures[0])
         fail_msg("%s (KOINE_TEST_SEED=%llu)%s", kn_status_name(status), (unsigned long long)seed,
                  seen.failures);
-    if (!seen.tried) skip();
+    if (!seen.right) skip();
 }
 
 static int open_device(void **state) {

@@ -38,21 +38,6 @@ static const forced forcings[] = {
     {"blocks of 16 MiB", .small_blocks = true, .operators = "add,neg"},
 };
 
-typedef struct outcome {
-    int right;
-    char failures[2000];
-} outcome;
-
-static void take_result(void *user, const kn_verify_result *result) {
-    outcome *seen = user;
-    if (result->status == KN_OK) {
-        seen->right++;
-        return;
-    }
-    size_t used = strlen(seen->failures);
-    snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s", result->name, result->message);
-}
-
 /* Whether the table of all cases has run with these kernels anyway. */
 static bool is_usual(const forced *forcing) {
     kn_context *context = device_open(NULL);
@@ -78,14 +63,14 @@ static void forced_kernels_are_right(void **state) {
     if (forcing->kind) assert_int_equal(device->wide_vector, forcing->kind == WIDE);
     if (forcing->width) assert_int_equal(device->vector_width, forcing->width);
     if (forcing->small_blocks) assert_true(device->largest_block_bytes <= 16 << 20);
-    outcome seen = {.right = 0};
+    verify_outcome seen = {.right = 0};
     kn_verify_params verify;
     kn_verify_params_init(&verify);
     verify.operators = forcing->operators;
     verify.variants = forcing->variants;
     verify.thoroughness = 2;
     verify.user = &seen;
-    verify.report = take_result;
+    verify.report = take_verify_result;
     kn_status status = kn_verify(context, &verify, NULL, NULL);
     if (status != KN_OK || seen.failures[0]) fail_msg("%s%s", kn_status_name(status), seen.failures);
     /* At least one kernel of each operator. */

@@ -13,31 +13,16 @@
 
 enum { LARGE = 192, LARGER = 1100 }; /* the library copies operands of the larger size */
 
-typedef struct outcome {
-    int right;
-    char failures[2000];
-} outcome;
-
-static void take_result(void *user, const kn_verify_result *result) {
-    outcome *seen = user;
-    if (result->status == KN_OK) {
-        seen->right++;
-        return;
-    }
-    size_t used = strlen(seen->failures);
-    snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s: %s", result->name, result->message);
-}
-
 static void all_cases_are_right(void **state) {
     (void)state;
     kn_context *context = device_open(NULL);
-    outcome seen = {.right = 0};
+    verify_outcome seen = {.right = 0};
     kn_verify_params params;
     kn_verify_params_init(&params);
     params.operators = "matmul";
     params.variants = "library";
     params.user = &seen;
-    params.report = take_result;
+    params.report = take_verify_result;
     kn_status status = kn_verify(context, &params, NULL, NULL);
     if (status != KN_OK || seen.failures[0]) fail_msg("%s%s", kn_status_name(status), seen.failures);
     /* Those without elements, and those with many batches, are not for it. */
