@@ -224,6 +224,7 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                      {.inputs = {"2,3,5,7", "9,5"}, .attributes = "transpose_a=1 transpose_b=1"},
                      {.inputs = {"2,1,7,5", "3,5,9"}, .smallest = true},
                      {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}}, {.inputs = {"0,5", "5,3"}},
+                     {.inputs = {"float64 31,93", "float64 93,33"}, .no_gradient = true},
                      {.inputs = {"3,0", "0,4"}}, {.inputs = {"0,3,5", "5,2"}},
                      {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true}));
 

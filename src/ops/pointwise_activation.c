@@ -52,7 +52,8 @@ KN_POINTWISE(hard_sigmoid, .help = "alpha * x + beta, within 0 and 1",
              .by = {"r > 0 && r < 1 ? alpha * g : 0"},
              KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,33"}, .ranges = {"-5..5"}},
                       {.inputs = {"3,1,93"}, .attributes = "alpha=0.2", .ranges = {"-5..5"}},
-                      {.inputs = {"0,5"}}, {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true}));
+                      {.inputs = {"0,5"}}, {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true},
+                      {.inputs = {"float64 31,33"}, .ranges = {"-5..5"}, .no_gradient = true}));
 KN_POINTWISE(hard_swish, .help = "x * hard_sigmoid(x)",
              .value = "x < -3 ? 0 : x > 3 ? x : x * (x + 3) * 0.16666666666666666",
              .by = {"x < -3 ? 0 : x > 3 ? g : g * (x + x + 3) * 0.16666666666666666"},

@@ -14,7 +14,10 @@ KN_POINTWISE(pow, .help = "x to the power y", .value = "pow(x, y)",
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"0.25..2", "-2..2"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .ranges = {"0.25..2", "-2..2"}},
                       {.inputs = {"3,1,7", "5,1"}, .ranges = {"0.25..2", "-2..2"}},
-                      {.inputs = {"", "3,93"}, .ranges = {"0.25..2", "-2..2"}}, {.inputs = {"0,5", "5"}}),
+                      {.inputs = {"", "3,93"}, .ranges = {"0.25..2", "-2..2"}}, {.inputs = {"0,5", "5"}},
+                      {.inputs = {"float64 31,33", "float64 33"},
+                       .ranges = {"0.25..2", "-2..2"},
+                       .no_gradient = true}),
              .tolerance = 16);
 /* Where both are equal, each gets half of the gradient. NaN wins over any number. */
 KN_POINTWISE(min, .help = "the smaller of x and y", .value = "min(x, y)",
@@ -26,7 +29,8 @@ KN_POINTWISE(scale, .help = "x times a number", KN_ATTRIBUTES(KN_FLOAT("factor",
              .value = "factor * x", .by = {"factor * g"},
              KN_CASES({.inputs = {"7"}, .attributes = "factor=-1.75", .smallest = true},
                       {.inputs = {"31,33"}, .attributes = "factor=0"},
-                      {.inputs = {"3,1,93"}, .attributes = "factor=0.1"}, {.inputs = {"0,5"}}));
+                      {.inputs = {"3,1,93"}, .attributes = "factor=0.1"}, {.inputs = {"0,5"}},
+                      {.inputs = {"float64 31,33"}, .attributes = "factor=0.1", .no_gradient = true}));
 KN_POINTWISE(shift, .help = "x plus a number", KN_ATTRIBUTES(KN_FLOAT("summand", 0, "the number")),
              .value = "x + summand", .by = {"g"},
              KN_CASES({.inputs = {"7"}, .attributes = "summand=-1.75", .smallest = true},

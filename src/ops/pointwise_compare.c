@@ -27,6 +27,9 @@ KN_POINTWISE(where, .help = "y where x is true, z elsewhere", .value = "x != 0 ?
                       {.inputs = {"bool 0,5", "5", "1"}, .ranges = {"0..1"}},
                       {.inputs = {"bool 2,31", "2,31", "31"},
                        .ranges = {"0..1", "special", "special"},
+                       .no_gradient = true},
+                      {.inputs = {"bool 31,33", "float64 33", "float64 31,1"},
+                       .ranges = {"0..1"},
                        .no_gradient = true}));
 
 /* ---- cast ------------------------------------------------------------------------------------- */
@@ -84,6 +87,8 @@ KN_POINTWISE(
              {.inputs = {"int32 93"}, .attributes = "dtype=bool", .no_gradient = true},
              {.inputs = {"bool 7,3"}, .attributes = "dtype=float32", .ranges = {"0..1"}, .no_gradient = true},
              {.inputs = {"3,7"}, .attributes = "dtype=float32"},
+             {.inputs = {"float64 3,7"}, .attributes = "dtype=float32", .no_gradient = true},
+             {.inputs = {"31,33"}, .attributes = "dtype=float64", .no_gradient = true},
              {.inputs = {"int32 0,5"}, .attributes = "dtype=float32", .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */

@@ -216,6 +216,7 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"2,16,5,7"}, .attributes = "axes=0,2,3", .smallest = true},                         \
              {.inputs = {"3,48,9,3"}, .attributes = "axes=2,3 keep=true"},                                   \
              {.inputs = {"1,1,7"}, .attributes = "axes=0,1"}, {.inputs = {"0,5"}, .attributes = "axes=1"},   \
+             {.inputs = {"float64 7,31,33"}, .attributes = "axes=0,2", .no_gradient = true},                 \
              __VA_ARGS__)
 #define REDUCTION(row, words, ...)                                                                           \
     KN_OPERATOR(                                                                                             \

@@ -164,6 +164,7 @@ static kn_status softmax_gradient(kn_gradient_call *call) {
                  {.inputs = {"3,33,31"}, .attributes = "axis=1"},                                            \
                  {.inputs = {"93,33"}, .attributes = "axis=0"}, {.inputs = {"2,1033"}}, {.inputs = {"0,5"}}, \
                  {.inputs = {"5,0"}}, {.inputs = {"3,33"}, .ranges = {"-1000..1000"}, .no_gradient = true},  \
+                 {.inputs = {"float64 7,93"}, .no_gradient = true},                                          \
                  {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true})
 #define BACKWARD                                                                                             \
     AXIS, .min_inputs = 2, .max_inputs = 2, .backward = true, .shape = gradient_shape,                       \

@@ -37,6 +37,7 @@ static kn_status bind_graph(plan_making *making) {
         status = request->extend(request->user, plan->graph, plan->values, plan->value_count, making->error);
     if (status == KN_OK && plan->graph->error.status)
         status = kn_fail(making->error, plan->graph->error.status, "%s", plan->graph->error.text);
+    if (status == KN_OK) status = kn_check_types(plan->context, plan->graph, making->error);
     for (size_t i = 0; i < plan->value_count && status == KN_OK; i++) {
         plan->values[i]->wanted = true;
         plan->infos[i] = kn_info_of(&plan->values[i]->shape);

@@ -163,6 +163,8 @@ void kn_once_keep(kn_making *making);
 
 /* What the device is like, in the words of the graph room (target.c). */
 void kn_target_of(kn_context *context, kn_target *target);
+/* Refuses, by name, what the device cannot compute with. */
+kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_error *error);
 
 /* ---- variants that must be seen to be right (verify.c) ---------------------------------------------- */
 

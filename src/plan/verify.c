@@ -95,8 +95,17 @@ static void verify_variant(verify_run *verifying, const kn_operator *row, int sa
     if (verifying->params->report) verifying->params->report(verifying->params->user, &result);
 }
 
+/* 64-bit floats are tried where there are some. */
+static bool has_types(const kn_context *context, const kn_case *sample) {
+    bool doubles = sample->attributes && strstr(sample->attributes, "float64");
+    for (int i = 0; i < KN_TRIAL_INPUTS && sample->inputs[i]; i++)
+        doubles = doubles || !strncmp(sample->inputs[i], "float64", 7);
+    return !doubles || kn_context_capabilities(context)->double_precision;
+}
+
 /* All variants of a case that the device takes; nodes without kernels of their own have one way. */
 static void verify_case(verify_run *verifying, const kn_operator *row, int sample) {
+    if (!has_types(verifying->context, &row->cases[sample])) return;
     if (row->class != KN_CLASS_KERNEL) {
         if (listed(verifying->params->variants, "pointwise"))
             verify_variant(verifying, row, sample, NULL, false);

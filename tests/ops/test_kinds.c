@@ -406,13 +406,33 @@ static void fast_math_is_asked_for_and_measured(void **state) {
     test_folder_remove(folder);
 }
 
+/* 64-bit floats are computed with, or refused by name. */
+static void doubles_are_right_or_refused(void **state) {
+    (void)state;
+    kn_context *context = device_open(NULL);
+    bool doubles = kn_context_capabilities(context)->double_precision;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT64, "2"), *y = kn_name(kn_add(x, x), "y");
+    kn_session *session = kn_session_create(context, &y, 1, NULL);
+    kn_graph_destroy(&graph);
+    double given[2] = {1 + 0x1p-50, 3}, got[2] = {0};
+    kn_feed feed = {"x", given, sizeof given};
+    kn_fetch fetch = {"y", got, sizeof got};
+    kn_status status = kn_session_run(session, &feed, 1, &fetch, 1);
+    if (status != (doubles ? KN_OK : KN_ERROR_UNSUPPORTED)) fail_msg("%s", kn_session_error(session));
+    if (doubles) assert_true(got[0] == 2 + 0x1p-49 && got[1] == 6);
+    if (!doubles) assert_non_null(strstr(kn_session_error(session), "'x' is float64, and "));
+    kn_session_destroy(&session);
+    device_close(&context);
+}
+
 int main(void) {
     enum {
         FORCINGS = sizeof forcings / sizeof *forcings,
         WRONG = sizeof wrong_kernels / sizeof *wrong_kernels
     };
     if (!device_is_there()) return 77;
-    struct CMUnitTest tests[FORCINGS + WRONG + 4];
+    struct CMUnitTest tests[FORCINGS + WRONG + 5];
     size_t count = 0;
     for (int i = 0; i < FORCINGS; i++)
         tests[count++] = (struct CMUnitTest){.name = forcings[i].name,
@@ -426,5 +446,6 @@ int main(void) {
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(wrong_kernels_would_give_wrong_numbers);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(long_loops_are_right_or_refused);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(fast_math_is_asked_for_and_measured);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(doubles_are_right_or_refused);
     return _cmocka_run_group_tests("kinds of kernels", tests, count, NULL, NULL) != 0;
 }
