@@ -32,6 +32,14 @@ static const struct {
     [KN_FUNCTION_MIN] = {"min", 2},         [KN_FUNCTION_MAX] = {"max", 2},
     [KN_FUNCTION_FLOOR] = {"floor", 1},     [KN_FUNCTION_ISNAN] = {"isnan", 1},
     [KN_FUNCTION_SIGMOID] = {"sigmoid", 1}, [KN_FUNCTION_SOFTPLUS] = {"softplus", 1},
+    [KN_FUNCTION_CEIL] = {"ceil", 1},       [KN_FUNCTION_ROUND] = {"round", 1},
+    [KN_FUNCTION_TAN] = {"tan", 1},         [KN_FUNCTION_ASIN] = {"asin", 1},
+    [KN_FUNCTION_ACOS] = {"acos", 1},       [KN_FUNCTION_ATAN] = {"atan", 1},
+    [KN_FUNCTION_SINH] = {"sinh", 1},       [KN_FUNCTION_COSH] = {"cosh", 1},
+    [KN_FUNCTION_ASINH] = {"asinh", 1},     [KN_FUNCTION_ACOSH] = {"acosh", 1},
+    [KN_FUNCTION_ATANH] = {"atanh", 1},     [KN_FUNCTION_ATAN2] = {"atan2", 2},
+    [KN_FUNCTION_FMOD] = {"fmod", 2},       [KN_FUNCTION_LOG1P] = {"log1p", 1},
+    [KN_FUNCTION_EXPM1] = {"expm1", 1},
 };
 
 static bool is_digit(char c) {
@@ -70,13 +78,15 @@ static bool take(expression_reader *reader, const char *operator) {
     return true;
 }
 
-/* min, max and softplus are printed with their operands twice; nested, that grows without limit. */
+/* min, max and softplus are printed with their operands twice, fmod of whole numbers with its second one four
+ * times; nested, that grows without limit. */
 static kn_status finish_term(expression_reader *reader, kn_term *term, const kn_term **result) {
     int copies = 1;
     if (term->kind == KN_TERM_CALL &&
         (term->function == KN_FUNCTION_MIN || term->function == KN_FUNCTION_MAX ||
          term->function == KN_FUNCTION_SOFTPLUS))
         copies = 2;
+    if (term->kind == KN_TERM_CALL && term->function == KN_FUNCTION_FMOD) copies = 4;
     term->weight = 1;
     for (int i = 0; i < 3 && term->parts[i]; i++)
         term->weight += copies * term->parts[i]->weight;
@@ -291,7 +301,8 @@ static bool is_whole(const kn_term *term) {
     case KN_TERM_CALL:
         if (term->function != KN_FUNCTION_ABS && term->function != KN_FUNCTION_MIN &&
             term->function != KN_FUNCTION_MAX && term->function != KN_FUNCTION_FLOOR &&
-            term->function != KN_FUNCTION_ISNAN)
+            term->function != KN_FUNCTION_ISNAN && term->function != KN_FUNCTION_CEIL &&
+            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD)
             return false;
         break;
     default:
@@ -342,6 +353,36 @@ static double call_function(kn_function function, double x, double y) {
         return 1 / (1 + exp(-x)); /* exp overflows to infinity, and the quotient to 0 */
     case KN_FUNCTION_SOFTPLUS:
         return fmax(x, 0) + log1p(exp(-fabs(x)));
+    case KN_FUNCTION_CEIL:
+        return ceil(x);
+    case KN_FUNCTION_ROUND:
+        return rint(x);
+    case KN_FUNCTION_TAN:
+        return tan(x);
+    case KN_FUNCTION_ASIN:
+        return asin(x);
+    case KN_FUNCTION_ACOS:
+        return acos(x);
+    case KN_FUNCTION_ATAN:
+        return atan(x);
+    case KN_FUNCTION_SINH:
+        return sinh(x);
+    case KN_FUNCTION_COSH:
+        return cosh(x);
+    case KN_FUNCTION_ASINH:
+        return asinh(x);
+    case KN_FUNCTION_ACOSH:
+        return acosh(x);
+    case KN_FUNCTION_ATANH:
+        return atanh(x);
+    case KN_FUNCTION_ATAN2:
+        return atan2(x, y);
+    case KN_FUNCTION_FMOD:
+        return fmod(x, y);
+    case KN_FUNCTION_LOG1P:
+        return log1p(x);
+    case KN_FUNCTION_EXPM1:
+        return expm1(x);
     }
     return NAN;
 }

@@ -1,12 +1,14 @@
 /* Pointwise expressions: a small language with one meaning on the host and on the device.
  *
  *   numbers, names, ( ), unary - and !, * / + -, < <= > >= == !=, && ||, c ? a : b, and calls of
- *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x).
+ *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan asin
+ *   acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1.
  *
  * "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!= true), so
  * "x > 0 ? x : 0" swallows a NaN; min and max let it through, so max(x, 0) does not:
  *   max(a, b) is a < b || isnan(b) ? b : a,   min(a, b) is a > b || isnan(b) ? b : a.
- * sigmoid and softplus do not overflow. There is no division of integers: all numbers are real. Included by graph.h. */
+ * sigmoid and softplus do not overflow. round goes to even halfway; fmod has the sign of x. There is no division of
+ * integers: all numbers are real. Included by graph.h. */
 #ifndef KN_GRAPH_EXPRESSION_H
 #define KN_GRAPH_EXPRESSION_H
 

@@ -219,6 +219,27 @@ static void print_softplus(const expression_printer *printer, const kn_term *x) 
     kn_text_add(text, "))))");
 }
 
+/* Of whole numbers, only by a divisor that the machine divides by: by -1, 0 and 1 nothing is left. */
+static void print_remainder(const expression_printer *printer, const kn_term *term) {
+    const kn_term *x = term->parts[0], *y = term->parts[1];
+    kn_term zero = {.kind = KN_TERM_NUMBER}, one = {.kind = KN_TERM_NUMBER, .number = 1};
+    kn_term above = {.kind = KN_TERM_GREATER, .parts = {y, &one}};
+    kn_term negative = {.kind = KN_TERM_LESS, .parts = {y, &zero}}; /* never, where there are no signs */
+    kn_term next = {.kind = KN_TERM_ADD, .parts = {y, &one}};
+    kn_term next_negative = {.kind = KN_TERM_LESS, .parts = {&next, &zero}};
+    kn_term below = {.kind = KN_TERM_AND, .parts = {&negative, &next_negative}};
+    kn_term divides = {.kind = KN_TERM_OR, .parts = {&above, &below}};
+    if (!printer->whole) {
+        print_function(printer, "fmod", term);
+        return;
+    }
+    kn_text_add(printer->text, "(");
+    print_number(printer, x);
+    kn_text_add(printer->text, " % ");
+    print_choice(printer, &divides, y, &one);
+    kn_text_add(printer->text, ")");
+}
+
 static void print_call(const expression_printer *printer, const kn_term *term) {
     switch (term->function) {
     case KN_FUNCTION_EXP:
@@ -271,6 +292,51 @@ static void print_call(const expression_printer *printer, const kn_term *term) {
         return;
     case KN_FUNCTION_SOFTPLUS:
         print_softplus(printer, term->parts[0]);
+        return;
+    case KN_FUNCTION_CEIL:
+        print_function(printer, printer->whole ? "" : "ceil", term);
+        return;
+    case KN_FUNCTION_ROUND:
+        print_function(printer, printer->whole ? "" : "rint", term);
+        return;
+    case KN_FUNCTION_TAN:
+        print_function(printer, "tan", term);
+        return;
+    case KN_FUNCTION_ASIN:
+        print_function(printer, "asin", term);
+        return;
+    case KN_FUNCTION_ACOS:
+        print_function(printer, "acos", term);
+        return;
+    case KN_FUNCTION_ATAN:
+        print_function(printer, "atan", term);
+        return;
+    case KN_FUNCTION_SINH:
+        print_function(printer, "sinh", term);
+        return;
+    case KN_FUNCTION_COSH:
+        print_function(printer, "cosh", term);
+        return;
+    case KN_FUNCTION_ASINH:
+        print_function(printer, "asinh", term);
+        return;
+    case KN_FUNCTION_ACOSH:
+        print_function(printer, "acosh", term);
+        return;
+    case KN_FUNCTION_ATANH:
+        print_function(printer, "atanh", term);
+        return;
+    case KN_FUNCTION_ATAN2:
+        print_function(printer, "atan2", term);
+        return;
+    case KN_FUNCTION_FMOD:
+        print_remainder(printer, term);
+        return;
+    case KN_FUNCTION_LOG1P:
+        print_function(printer, "log1p", term);
+        return;
+    case KN_FUNCTION_EXPM1:
+        print_function(printer, "expm1", term);
         return;
     case KN_FUNCTION_ISNAN:
         return; /* a condition */
