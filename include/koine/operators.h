@@ -87,6 +87,9 @@ KN_API kn_value *kn_dropout(kn_value *x, double rate);
 
 /* a is (...,M,K), or (...,K,M) transposed; b is (...,K,N), or (...,N,K) transposed; leading dimensions broadcast. */
 KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b);
+/* Sums of products by letters, as "bij,bjk->bik": a letter for each axis of each value; letters that are not in the
+ * result are summed over, and without -> it has those that appear once. Twice in one value: its diagonal. */
+KN_API kn_value *kn_einsum(const char *equation, kn_value *const *values, size_t count);
 /* params: everything but name, no_bias and initializers is used. bias may be NULL. */
 KN_API kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
 
@@ -137,6 +140,27 @@ KN_API kn_value *kn_abs(kn_value *x);
 KN_API kn_value *kn_sin(kn_value *x);
 KN_API kn_value *kn_cos(kn_value *x);
 KN_API kn_value *kn_erf(kn_value *x);
+KN_API kn_value *kn_floor(kn_value *x);
+KN_API kn_value *kn_ceil(kn_value *x);
+KN_API kn_value *kn_round(kn_value *x); /* halfway to the even one */
+KN_API kn_value *kn_sign(kn_value *x);
+/* What is left of x divided by y: mod with the sign of y, fmod with that of x. */
+KN_API kn_value *kn_mod(kn_value *x, kn_value *y);
+KN_API kn_value *kn_fmod(kn_value *x, kn_value *y);
+KN_API kn_value *kn_reciprocal(kn_value *x);
+KN_API kn_value *kn_log1p(kn_value *x);
+KN_API kn_value *kn_expm1(kn_value *x);
+KN_API kn_value *kn_tan(kn_value *x);
+KN_API kn_value *kn_asin(kn_value *x);
+KN_API kn_value *kn_acos(kn_value *x);
+KN_API kn_value *kn_atan(kn_value *x);
+/* The angle of the point (x, y), given y first, as in C. */
+KN_API kn_value *kn_atan2(kn_value *y, kn_value *x);
+KN_API kn_value *kn_sinh(kn_value *x);
+KN_API kn_value *kn_cosh(kn_value *x);
+KN_API kn_value *kn_asinh(kn_value *x);
+KN_API kn_value *kn_acosh(kn_value *x);
+KN_API kn_value *kn_atanh(kn_value *x);
 KN_API kn_value *kn_sigmoid(kn_value *x);
 KN_API kn_value *kn_tanh(kn_value *x);
 KN_API kn_value *kn_relu(kn_value *x);
@@ -150,6 +174,17 @@ KN_API kn_value *kn_silu(kn_value *x);
 KN_API kn_value *kn_softplus(kn_value *x);
 KN_API kn_value *kn_hard_sigmoid(kn_value *x);
 KN_API kn_value *kn_hard_swish(kn_value *x);
+KN_API kn_value *kn_log_sigmoid(kn_value *x);
+KN_API kn_value *kn_mish(kn_value *x);
+KN_API kn_value *kn_softsign(kn_value *x);
+KN_API kn_value *kn_hard_tanh(kn_value *x);
+KN_API kn_value *kn_celu(kn_value *x, double alpha);
+KN_API kn_value *kn_thresholded_relu(kn_value *x, double alpha);
+/* 0 where |x| <= width; elsewhere x, or x brought nearer to 0 by width. */
+KN_API kn_value *kn_hard_shrink(kn_value *x, double width);
+KN_API kn_value *kn_soft_shrink(kn_value *x, double width);
+/* x where x > 0, slope * x elsewhere; the slope is a value, such as (channels,1,1) for an image. */
+KN_API kn_value *kn_prelu(kn_value *x, kn_value *slope);
 KN_API kn_value *kn_clip(kn_value *x, double low, double high);
 /* Comparisons answer bool. */
 KN_API kn_value *kn_equal(kn_value *x, kn_value *y);
@@ -158,6 +193,13 @@ KN_API kn_value *kn_less(kn_value *x, kn_value *y);
 KN_API kn_value *kn_less_equal(kn_value *x, kn_value *y);
 KN_API kn_value *kn_greater(kn_value *x, kn_value *y);
 KN_API kn_value *kn_greater_equal(kn_value *x, kn_value *y);
+/* Truth, as bool: what is not 0 is true. */
+KN_API kn_value *kn_and(kn_value *x, kn_value *y);
+KN_API kn_value *kn_or(kn_value *x, kn_value *y);
+KN_API kn_value *kn_xor(kn_value *x, kn_value *y);
+KN_API kn_value *kn_not(kn_value *x);
+KN_API kn_value *kn_isnan(kn_value *x);
+KN_API kn_value *kn_isinf(kn_value *x);
 /* condition ? x : y, element by element. */
 KN_API kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y);
 KN_API kn_value *kn_cast(kn_value *x, kn_dtype dtype);
@@ -168,6 +210,12 @@ KN_API kn_value *kn_sum(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_mean(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_reduce_max(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_reduce_min(kn_value *x, const char *axes, bool keep);
+KN_API kn_value *kn_reduce_prod(kn_value *x, const char *axes, bool keep); /* over sizes that are numbers above 0 */
+KN_API kn_value *kn_reduce_l1(kn_value *x, const char *axes, bool keep);
+KN_API kn_value *kn_reduce_l2(kn_value *x, const char *axes, bool keep);
+KN_API kn_value *kn_reduce_sum_square(kn_value *x, const char *axes, bool keep);
+KN_API kn_value *kn_reduce_log_sum(kn_value *x, const char *axes, bool keep);
+KN_API kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep); /* without overflow */
 KN_API kn_value *kn_softmax(kn_value *x, int axis);
 KN_API kn_value *kn_log_softmax(kn_value *x, int axis);
 
@@ -185,6 +233,93 @@ KN_API kn_value *kn_slice(kn_value *x, int axis, int64_t begin, int64_t end);
 /* Elements before and after along each axis: "0,0,1,1" for a rank-2 value's (before0, before1, after0, after1). */
 KN_API kn_value *kn_pad(kn_value *x, const char *amounts, double value);
 KN_API kn_value *kn_broadcast(kn_value *x, const char *shape);
+/* Axes walked backwards: "0,-1"; NULL or "": all. */
+KN_API kn_value *kn_flip(kn_value *x, const char *axes);
+/* Without axes of size 1: those named, or all (NULL or ""). */
+KN_API kn_value *kn_squeeze(kn_value *x, const char *axes);
+/* With axes of size 1, numbered as in the result. */
+KN_API kn_value *kn_unsqueeze(kn_value *x, const char *axes);
+/* x and the shape broadcast to each other; a -1 or 1 leaves a size as it is. */
+KN_API kn_value *kn_expand(kn_value *x, const char *shape);
+/* x that often along its last axes: "2,3"; more counts than axes make axes before the first. */
+KN_API kn_value *kn_tile(kn_value *x, const char *times);
+/* Each element that often, one beside the other, along an axis. */
+KN_API kn_value *kn_repeat(kn_value *x, int axis, int64_t times);
+/* Writes `count` parts to `parts`. sizes NULL: equal ones, the last smaller. All parts fail together. */
+KN_API kn_status kn_split(kn_value *x, int axis, const int64_t *sizes, size_t count, kn_value **parts);
+/* Values of one shape along an axis that is new. */
+KN_API kn_value *kn_stack(kn_value *const *values, size_t count, int axis);
+/* (N,C*block*block,H,W) to (N,C,H*block,W*block), and back. channels_first: a channel's pixels lie side by side in the
+ * deep array, as for pixel shuffle; otherwise a pixel's channels do. */
+KN_API kn_value *kn_depth_to_space(kn_value *x, int64_t block, bool channels_first);
+KN_API kn_value *kn_space_to_depth(kn_value *x, int64_t block, bool channels_first);
+/* begin, begin + step, … before end. */
+KN_API kn_value *kn_range(kn_graph *graph, kn_dtype dtype, double begin, double end, double step);
+/* x is (...,rows,columns); 0 above (tril) or below (triu) the diagonal, 0 the main one and 1 the one above. */
+KN_API kn_value *kn_tril(kn_value *x, int64_t diagonal);
+KN_API kn_value *kn_triu(kn_value *x, int64_t diagonal);
+/* Padding by elements of x: mirrored at those at the edges, these again, or those from the other end. Amounts as kn_pad. */
+typedef enum kn_pad_mode { KN_PAD_REFLECT = 0, KN_PAD_EDGE = 1, KN_PAD_WRAP = 2 } kn_pad_mode;
+KN_API kn_value *kn_pad_own(kn_value *x, const char *amounts, kn_pad_mode mode);
+
+typedef enum kn_resize_mode { KN_RESIZE_NEAREST = 0, KN_RESIZE_LINEAR = 1, KN_RESIZE_CUBIC = 2 } kn_resize_mode;
+/* Which places of the result and of x lie on each other: middles of the edges' pixels or their outer borders. */
+typedef enum kn_resize_coordinates {
+    KN_RESIZE_HALF_PIXEL = 0,
+    KN_RESIZE_ALIGN_CORNERS = 1,
+    KN_RESIZE_ASYMMETRIC = 2,
+    KN_RESIZE_PYTORCH_HALF_PIXEL = 3, /* a result of size 1 reads the first element */
+} kn_resize_coordinates;
+typedef enum kn_resize_rounding {
+    KN_RESIZE_ROUND_PREFER_FLOOR = 0,
+    KN_RESIZE_ROUND_PREFER_CEIL = 1,
+    KN_RESIZE_FLOOR = 2,
+    KN_RESIZE_CEIL = 3,
+} kn_resize_rounding;
+typedef struct kn_resize_params {
+    size_t size;
+    kn_resize_mode mode;
+    kn_resize_coordinates coordinates;
+    kn_resize_rounding rounding; /* of the nearest mode */
+    double cubic;                /* slope of cubic pieces: -0.75 */
+} kn_resize_params;
+KN_API void kn_resize_params_init(kn_resize_params *params);
+/* x is (...,H,W), the result (...,height,width). A size that stays is left alone. */
+KN_API kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_resize_params *params);
+
+/* ---- numbers of elements: int32 or int64, negative ones from the end ------------------------------------ */
+
+/* Slices of x along an axis; the numbers (...) stand for the axis. A number that does not exist gives NaN (0 in whole
+ * numbers) and no gradient. */
+KN_API kn_value *kn_gather(kn_value *x, kn_value *numbers, int axis);
+/* For each number the element that stands there along the axis; numbers have the rank of x, and its sizes or less. */
+KN_API kn_value *kn_gather_elements(kn_value *x, kn_value *numbers, int axis);
+/* numbers are (...,K), places in the first K axes of x. */
+KN_API kn_value *kn_gather_nd(kn_value *x, kn_value *numbers);
+typedef enum kn_scatter_reduction {
+    KN_SCATTER_REPLACE = 0, /* of several for one place the last counts */
+    KN_SCATTER_ADD = 1,
+    KN_SCATTER_MULTIPLY = 2, /* these have no gradient */
+    KN_SCATTER_MAX = 3,
+    KN_SCATTER_MIN = 4,
+} kn_scatter_reduction;
+/* x with updates put where kn_gather, kn_gather_elements and kn_gather_nd with these numbers would read, in order. A
+ * number that does not exist does nothing. */
+KN_API kn_value *kn_scatter(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
+                            kn_scatter_reduction reduction);
+KN_API kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
+                                     kn_scatter_reduction reduction);
+KN_API kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_scatter_reduction reduction);
+/* float32 with a new axis of `classes`: `on` at the number, `off` elsewhere. */
+KN_API kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, double off);
+/* The k largest or smallest elements along an axis, in order; of equal ones the first comes first, and NaN is larger than
+ * any number. *places (may be NULL) are their numbers, int32. */
+KN_API kn_value *kn_top_k(kn_value *x, int64_t k, int axis, bool smallest, kn_value **places);
+/* The number, int32, of the largest or smallest element along an axis. */
+KN_API kn_value *kn_argmax(kn_value *x, int axis, bool keep);
+KN_API kn_value *kn_argmin(kn_value *x, int axis, bool keep);
+/* Sums up to each element; exclusive: without it. reverse: from the last on. */
+KN_API kn_value *kn_cumulative_sum(kn_value *x, int axis, bool exclusive, bool reverse);
 
 /* ---- losses: float32 scalars, means over the batch -------------------------------------------------- */
 

@@ -74,6 +74,20 @@ size_t kn_group_items(const kn_target *target) {
     return items;
 }
 
+kn_lanes kn_lanes_of(const kn_shape *shape, int axis) {
+    kn_lanes lanes = {1, shape->dims[axis], 1};
+    for (int i = 0; i < shape->rank; i++) {
+        if (i < axis) lanes.outer *= shape->dims[i];
+        if (i > axis) lanes.inner *= shape->dims[i];
+    }
+    return lanes;
+}
+
+int kn_axis_of(const kn_node *node, int rank) {
+    int64_t axis = kn_attribute_of(node, "axis")->integer;
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
 void kn_cost_set(const kn_node *node, double flops, kn_cost *cost) {
     cost->flops = flops;
     cost->bytes = 0;

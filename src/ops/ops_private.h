@@ -104,6 +104,19 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
 /* The node's input with `before[i]` elements before axis i, filled up to its output with `value`. */
 kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value, bool wide);
 
+/* Positions in a row-major array, all of whose dimensions are numbers (shape_move.c). */
+int64_t kn_position_of(const kn_shape *shape, const int64_t *place);
+void kn_place_of(const kn_shape *shape, int64_t position, int64_t *place);
+void kn_row_strides(const kn_shape *shape, int64_t *strides);
+
+/* An array seen from one of its axes: (outer,size,inner). */
+typedef struct kn_lanes {
+    int64_t outer, size, inner;
+} kn_lanes;
+kn_lanes kn_lanes_of(const kn_shape *shape, int axis);
+/* The node's attribute "axis" in a value of rank `rank`. */
+int kn_axis_of(const kn_node *node, int rank);
+
 /* ---- cases shared by rows ------------------------------------------------------------------------ */
 
 /* Of one input: odd sizes, nothing at all, and numbers that are not finite. */
@@ -122,11 +135,24 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
              {.inputs = {"2,31", "2,31"}, .ranges = {"special", "special"}, .no_gradient = true})
 #define KN_BINARY_CASES KN_BINARY_CASES_IN(NULL, NULL)
 
+/* ---- builders that builders use (shape_build.c) ------------------------------------------------------ */
+
+/* x under another shape, which may have symbols and one -1. */
+kn_value *kn_reshape_to(kn_value *x, int rank, const kn_dim *dims);
+kn_value *kn_broadcast_to(kn_value *x, int rank, const kn_dim *dims);
+/* Axis i of the result is axis order[i] of x. x itself where that changes nothing. */
+kn_value *kn_permute(kn_value *x, const int *order);
+/* An axis of a caller's, made positive; false after telling the graph. */
+bool kn_take_axis(kn_graph *graph, const char *builder, int64_t axis, int rank, int *taken);
+/* 0, 1, … as int32 along `axis` of `rank` axes, the others of size 1. */
+kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank);
+
 /* ---- rows that other files build with ---------------------------------------------------------------- */
 
 extern const kn_operator kn_row_add, kn_row_sub, kn_row_mul, kn_row_div, kn_row_neg, kn_row_scale,
     kn_row_equal, kn_row_cast;
 extern const kn_operator kn_row_sum, kn_row_mean, kn_row_reshape, kn_row_broadcast, kn_row_slice, kn_row_pad,
-    kn_row_transpose, kn_row_concat, kn_row_flatten;
+    kn_row_transpose, kn_row_concat, kn_row_flatten,
+    kn_row_flip, kn_row_matmul;
 
 #endif

@@ -59,6 +59,34 @@ KN_POINTWISE(hard_swish, .help = "x * hard_sigmoid(x)",
              .by = {"x < -3 ? 0 : x > 3 ? g : g * (x + x + 3) * 0.16666666666666666"},
              KN_UNARY_CASES_IN("-5..5"));
 
+#define FEW_CASES(range, text)                                                                               \
+    KN_CASES({.inputs = {"7"}, .ranges = {range}, .smallest = true},                                         \
+             {.inputs = {"31,33"}, .ranges = {range}, .attributes = text}, {.inputs = {"0,5"}},              \
+             {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true})
+KN_POINTWISE(log_sigmoid, .help = "logarithm of sigmoid", .value = "-softplus(-x)", .by = {"g * sigmoid(-x)"},
+             FEW_CASES("-20..20", NULL), .tolerance = 4);
+KN_POINTWISE(mish, .help = "x * tanh(softplus(x))", .value = "x * tanh(softplus(x))",
+             .by = {"g * (tanh(softplus(x)) + x * sigmoid(x) * (1 - tanh(softplus(x)) * tanh(softplus(x))))"},
+             FEW_CASES("-5..5", NULL), .tolerance = 8);
+KN_POINTWISE(softsign, .help = "x / (1 + |x|)", .value = "x / (1 + abs(x))",
+             .by = {"g / ((1 + abs(x)) * (1 + abs(x)))"}, FEW_CASES(NULL, NULL), .tolerance = 4);
+KN_POINTWISE(celu, .help = "x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere",
+             KN_ATTRIBUTES(KN_FLOAT("alpha", 1, "how low it goes")),
+             .value = "x > 0 ? x : alpha * expm1(x / alpha)", .by = {"x > 0 ? g : g * (r / alpha + 1)"},
+             FEW_CASES(NULL, "alpha=0.5"), .tolerance = 4);
+KN_POINTWISE(thresholded_relu, .help = "x where x > alpha, 0 elsewhere",
+             KN_ATTRIBUTES(KN_FLOAT("alpha", 1, "the threshold")), .value = "x <= alpha ? 0 : x",
+             .by = {"x > alpha ? g : 0"}, FEW_CASES(NULL, "alpha=0.25"));
+KN_POINTWISE(shrink, .help = "x brought nearer to 0 by bias; 0 where |x| is lambd or less",
+             KN_ATTRIBUTES(KN_FLOAT("lambd", 0.5, "half the width of what becomes 0"),
+                           KN_FLOAT("bias", 0, "how much nearer")),
+             .value = "x < -lambd ? x + bias : x > lambd ? x - bias : x - x",
+             .by = {"x < -lambd || x > lambd ? g : 0"}, FEW_CASES(NULL, "lambd=0.75 bias=0.25"));
+KN_POINTWISE(prelu, .help = "x where x > 0, y * x elsewhere: y is learnt", .value = "max(x, 0) + y * min(x, 0)",
+             .by = {"x > 0 ? g : g * y", "x > 0 ? 0 : g * x"},
+             KN_CASES({.inputs = {"7", "7"}, .smallest = true}, {.inputs = {"31,33", "1"}},
+                      {.inputs = {"2,3,7,5", "3,1,1"}}, {.inputs = {"0,5", "5"}}));
+
 /* x is of any shape; the second input is the step counter, a uint32 scalar. */
 static kn_status dropout_shape(kn_shape_call *call) {
     double rate = kn_shape_attribute(call, "rate")->number;
@@ -127,6 +155,39 @@ kn_value *kn_leaky_relu(kn_value *x, double slope) {
 }
 kn_value *kn_elu(kn_value *x, double alpha) {
     return kn_build_number(&kn_row_elu, x, "alpha", alpha);
+}
+
+kn_value *kn_log_sigmoid(kn_value *x) {
+    return kn_build1(&kn_row_log_sigmoid, x);
+}
+kn_value *kn_mish(kn_value *x) {
+    return kn_build1(&kn_row_mish, x);
+}
+kn_value *kn_softsign(kn_value *x) {
+    return kn_build1(&kn_row_softsign, x);
+}
+kn_value *kn_hard_tanh(kn_value *x) {
+    return kn_clip(x, -1, 1);
+}
+kn_value *kn_celu(kn_value *x, double alpha) {
+    return kn_build_number(&kn_row_celu, x, "alpha", alpha);
+}
+kn_value *kn_thresholded_relu(kn_value *x, double alpha) {
+    return kn_build_number(&kn_row_thresholded_relu, x, "alpha", alpha);
+}
+kn_value *kn_hard_shrink(kn_value *x, double width) {
+    return kn_build_number(&kn_row_shrink, x, "lambd", width);
+}
+kn_value *kn_soft_shrink(kn_value *x, double width) {
+    if (kn_value_failed(x)) return x;
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_shrink);
+    kn_settings_float(&settings, "lambd", width);
+    kn_settings_float(&settings, "bias", width);
+    return kn_build(&kn_row_shrink, &x, 1, &settings);
+}
+kn_value *kn_prelu(kn_value *x, kn_value *slope) {
+    return kn_build2(&kn_row_prelu, x, slope);
 }
 
 kn_value *kn_dropout(kn_value *x, double rate) {

@@ -3,27 +3,21 @@
 
 #include <string.h>
 
-static int normal_axis(const kn_node *node, int rank) {
-    int64_t axis = kn_attribute_of(node, "axis")->integer;
-    return (int)(axis < 0 ? axis + rank : axis);
-}
-
-/* Position of coordinates in a row-major array. */
-static int64_t position_of(const kn_shape *shape, const int64_t *place) {
+int64_t kn_position_of(const kn_shape *shape, const int64_t *place) {
     int64_t position = 0;
     for (int i = 0; i < shape->rank; i++)
         position = position * shape->dims[i] + place[i];
     return position;
 }
 
-static void place_of(const kn_shape *shape, int64_t position, int64_t *place) {
+void kn_place_of(const kn_shape *shape, int64_t position, int64_t *place) {
     for (int i = shape->rank - 1; i >= 0; i--) {
         place[i] = position % shape->dims[i];
         position /= shape->dims[i];
     }
 }
 
-static void row_strides(const kn_shape *shape, int64_t *strides) {
+void kn_row_strides(const kn_shape *shape, int64_t *strides) {
     int64_t stride = 1;
     for (int i = shape->rank - 1; i >= 0; i--) {
         strides[i] = stride;
@@ -84,10 +78,10 @@ static kn_status transpose_reference(kn_reference_call *call) {
     int64_t from[KN_MAX_RANK], to[KN_MAX_RANK];
     read_order(kn_attribute_of(call->node, "permutation"), x->rank, order);
     for (int64_t i = 0; i < call->outputs[0].elements; i++) {
-        place_of(y, i, to);
+        kn_place_of(y, i, to);
         for (int axis = 0; axis < x->rank; axis++)
             from[order[axis]] = to[axis];
-        call->outputs[0].data[i] = call->inputs[0].data[position_of(x, from)];
+        call->outputs[0].data[i] = call->inputs[0].data[kn_position_of(x, from)];
     }
     return KN_OK;
 }
@@ -98,8 +92,8 @@ static kn_status lower_transpose(kn_lowering *lowering, bool wide) {
     int64_t strides[KN_MAX_RANK];
     kn_strided_copy copy = {.from = lowering->node->inputs[0], .to = lowering->result, .rank = x->rank};
     read_order(kn_attribute_of(lowering->node, "permutation"), x->rank, order);
-    row_strides(x, strides);
-    row_strides(y, copy.to_strides);
+    kn_row_strides(x, strides);
+    kn_row_strides(y, copy.to_strides);
     for (int i = 0; i < x->rank; i++) {
         copy.sizes[i] = y->dims[i];
         copy.from_strides[i] = strides[order[i]];
@@ -181,7 +175,7 @@ typedef struct slice_numbers {
 
 /* x is the larger array. */
 static slice_numbers numbers_of(const kn_node *node, const kn_shape *x) {
-    slice_numbers slice = {.axis = normal_axis(node, x->rank),
+    slice_numbers slice = {.axis = kn_axis_of(node, x->rank),
                            .begin = kn_attribute_of(node, "begin")->integer,
                            .step = kn_attribute_of(node, "step")->integer};
     if (slice.begin < 0) slice.begin += x->dims[slice.axis];
@@ -193,9 +187,9 @@ static kn_status slice_reference(kn_reference_call *call) {
     slice_numbers slice = numbers_of(call->node, x);
     int64_t place[KN_MAX_RANK];
     for (int64_t i = 0; i < call->outputs[0].elements; i++) {
-        place_of(y, i, place);
+        kn_place_of(y, i, place);
         place[slice.axis] = slice.begin + place[slice.axis] * slice.step;
-        call->outputs[0].data[i] = call->inputs[0].data[position_of(x, place)];
+        call->outputs[0].data[i] = call->inputs[0].data[kn_position_of(x, place)];
     }
     return KN_OK;
 }
@@ -204,8 +198,8 @@ static kn_status lower_slice(kn_lowering *lowering, bool wide) {
     const kn_shape *x = &lowering->node->inputs[0]->shape, *y = &lowering->node->outputs[0]->shape;
     slice_numbers slice = numbers_of(lowering->node, x);
     kn_strided_copy copy = {.from = lowering->node->inputs[0], .to = lowering->result, .rank = x->rank};
-    row_strides(x, copy.from_strides);
-    row_strides(y, copy.to_strides);
+    kn_row_strides(x, copy.from_strides);
+    kn_row_strides(y, copy.to_strides);
     copy.from_offset = slice.begin * copy.from_strides[slice.axis];
     copy.from_strides[slice.axis] *= slice.step;
     memcpy(copy.sizes, y->dims, sizeof copy.sizes);
@@ -288,9 +282,9 @@ static kn_status slice_gradient_reference(kn_reference_call *call) {
     slice_numbers slice = numbers_of(call->node, x);
     int64_t place[KN_MAX_RANK];
     for (int64_t i = 0; i < call->inputs[0].elements; i++) {
-        place_of(g, i, place);
+        kn_place_of(g, i, place);
         place[slice.axis] = slice.begin + place[slice.axis] * slice.step;
-        call->outputs[0].data[position_of(x, place)] = call->inputs[0].data[i];
+        call->outputs[0].data[kn_position_of(x, place)] = call->inputs[0].data[i];
     }
     return KN_OK;
 }
@@ -303,8 +297,8 @@ static kn_status lower_slice_gradient(kn_lowering *lowering, bool wide) {
     if (status) return status;
     kn_strided_copy copy = {
         .from = lowering->node->inputs[0], .to = lowering->result, .rank = x->rank, .partial = true};
-    row_strides(g, copy.from_strides);
-    row_strides(x, copy.to_strides);
+    kn_row_strides(g, copy.from_strides);
+    kn_row_strides(x, copy.to_strides);
     copy.to_offset = slice.begin * copy.to_strides[slice.axis];
     copy.to_strides[slice.axis] *= slice.step;
     memcpy(copy.sizes, g->dims, sizeof copy.sizes);
@@ -362,7 +356,7 @@ static kn_status concat_shape(kn_shape_call *call) {
 static kn_status concat_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[0]) return KN_OK;
-    int axis = normal_axis(node, node->outputs[0]->shape.rank);
+    int axis = kn_axis_of(node, node->outputs[0]->shape.rank);
     int64_t begin = 0;
     for (int i = 0; i < node->input_count; i++) {
         int64_t end = begin + node->inputs[i]->shape.dims[axis];
@@ -382,14 +376,14 @@ static kn_status concat_gradient(kn_gradient_call *call) {
 
 static kn_status concat_reference(kn_reference_call *call) {
     const kn_shape *y = &call->outputs[0].shape;
-    int axis = normal_axis(call->node, y->rank);
+    int axis = kn_axis_of(call->node, y->rank);
     int64_t begin = 0, place[KN_MAX_RANK];
     for (int i = 0; i < call->input_count; i++) {
         const kn_reference_array *x = &call->inputs[i];
         for (int64_t j = 0; j < x->elements; j++) {
-            place_of(&x->shape, j, place);
+            kn_place_of(&x->shape, j, place);
             place[axis] += begin;
-            call->outputs[0].data[position_of(y, place)] = x->data[j];
+            call->outputs[0].data[kn_position_of(y, place)] = x->data[j];
         }
         begin += x->shape.dims[axis];
     }
@@ -399,7 +393,7 @@ static kn_status concat_reference(kn_reference_call *call) {
 static kn_status lower_concat(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     const kn_shape *y = &node->outputs[0]->shape;
-    int axis = normal_axis(node, y->rank);
+    int axis = kn_axis_of(node, y->rank);
     int64_t begin = 0;
     for (int i = 0; i < node->input_count; i++) {
         const kn_shape *x = &node->inputs[i]->shape;
@@ -407,8 +401,8 @@ static kn_status lower_concat(kn_lowering *lowering, bool wide) {
                                 .to = lowering->result,
                                 .rank = y->rank,
                                 .partial = node->input_count > 1};
-        row_strides(x, copy.from_strides);
-        row_strides(y, copy.to_strides);
+        kn_row_strides(x, copy.from_strides);
+        kn_row_strides(y, copy.to_strides);
         copy.to_offset = begin * copy.to_strides[axis];
         memcpy(copy.sizes, x->dims, sizeof copy.sizes);
         kn_status status = kn_emit_strided_copy(lowering, &copy, wide);
@@ -488,10 +482,10 @@ static kn_status pad_reference(kn_reference_call *call) {
     for (int64_t i = 0; i < call->outputs[0].elements; i++)
         call->outputs[0].data[i] = value;
     for (int64_t i = 0; i < call->inputs[0].elements; i++) {
-        place_of(x, i, place);
+        kn_place_of(x, i, place);
         for (int axis = 0; axis < x->rank; axis++)
             place[axis] += amounts->list[axis];
-        call->outputs[0].data[position_of(y, place)] = call->inputs[0].data[i];
+        call->outputs[0].data[kn_position_of(y, place)] = call->inputs[0].data[i];
     }
     return KN_OK;
 }

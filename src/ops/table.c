@@ -8,11 +8,15 @@
     /* arithmetic */                                                                                         \
     X(add) X(sub) X(mul) X(div) X(pow) X(min) X(max) X(scale) X(shift) X(neg) X(exp) X(log) X(sqrt) X(rsqrt)  \
     X(abs) X(sin) X(cos) X(erf) X(clip)                                                                      \
+    X(floor) X(ceil) X(round) X(sign) X(mod) X(fmod) X(reciprocal) X(log1p) X(expm1) X(tan) X(asin) X(acos)   \
+    X(atan) X(atan2) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh)                                              \
     /* activations */                                                                                        \
     X(sigmoid) X(tanh) X(relu) X(leaky_relu) X(relu6) X(elu) X(selu) X(gelu) X(gelu_tanh) X(silu) X(softplus) \
-    X(hard_sigmoid) X(hard_swish) X(dropout)                                                                 \
+    X(hard_sigmoid) X(hard_swish) X(log_sigmoid) X(mish) X(softsign) X(celu) X(thresholded_relu) X(shrink)    \
+    X(prelu) X(dropout)                                                                                      \
     /* comparisons, choice, types */                                                                         \
     X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(where) X(cast)                  \
+    X(and) X(or) X(xor) X(not) X(isnan) X(isinf)                                                             \
     /* reductions */                                                                                         \
     X(sum) X(mean) X(reduce_max) X(reduce_min)                                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                                    \
@@ -25,7 +29,10 @@
     /* losses */                                                                                             \
     X(squared_error) X(huber_error) X(logits_error) X(cross_entropy) X(cross_entropy_gradient) X(accuracy)    \
     /* shapes */                                                                                             \
-    X(reshape) X(flatten) X(broadcast) X(transpose) X(concat) X(slice) X(slice_gradient) X(pad)                               \
+    X(reshape) X(flatten) X(broadcast) X(transpose) X(concat) X(slice) X(slice_gradient) X(pad)    \
+    X(flip) X(resize) X(resize_gradient)                                                                     \
+    /* numbers of elements */                                                                                \
+    X(gather) X(gather_elements) X(gather_gradient) X(scatter) X(scatter_elements) X(top_k) X(cumsum)         \
     /* what the planner inserts */                                                                           \
     X(copy) X(assign) X(layout)
 

@@ -186,6 +186,69 @@ static void graphs_with_nulls_inside(void **state) {
     }
 }
 
+/* What moves and picks elements; x is of a graph that does not fail here. */
+static void shapes(kn_value *x) {
+    kn_value *parts[2] = {x, x}, *places = x;
+    assert_true(kn_value_failed(kn_flip(NULL, NULL)) && kn_value_failed(kn_squeeze(NULL, NULL)));
+    assert_true(kn_value_failed(kn_unsqueeze(NULL, NULL)) && kn_value_failed(kn_expand(NULL, NULL)));
+    assert_true(kn_value_failed(kn_tile(NULL, NULL)) && kn_value_failed(kn_repeat(NULL, 0, 1)));
+    assert_true(kn_split(NULL, 0, NULL, 2, parts) != KN_OK && !parts[0] && !parts[1]);
+    assert_true(kn_split(x, 0, NULL, 2, NULL) != KN_OK);
+    assert_true(kn_value_failed(kn_stack(NULL, 2, 0)));
+    assert_true(kn_value_failed(kn_depth_to_space(NULL, 2, true)));
+    assert_true(kn_value_failed(kn_space_to_depth(NULL, 2, true)));
+    assert_true(kn_value_failed(kn_range(NULL, KN_INT32, 0, 2, 1)));
+    assert_true(kn_value_failed(kn_tril(NULL, 0)) && kn_value_failed(kn_triu(NULL, 0)));
+    assert_true(kn_value_failed(kn_pad_own(NULL, NULL, KN_PAD_EDGE)));
+    kn_resize_params_init(NULL);
+    assert_true(kn_value_failed(kn_resize_image(NULL, 2, 2, NULL)));
+    assert_true(kn_value_failed(kn_gather(NULL, NULL, 0)) && kn_value_failed(kn_gather_elements(NULL, NULL, 0)));
+    assert_true(kn_value_failed(kn_gather_nd(NULL, NULL)));
+    assert_true(kn_value_failed(kn_scatter(NULL, NULL, NULL, 0, KN_SCATTER_ADD)));
+    assert_true(kn_value_failed(kn_scatter_elements(NULL, NULL, NULL, 0, KN_SCATTER_ADD)));
+    assert_true(kn_value_failed(kn_scatter_nd(NULL, NULL, NULL, KN_SCATTER_ADD)));
+    assert_true(kn_value_failed(kn_one_hot(NULL, 3, 0, 1, 0)));
+    assert_true(kn_value_failed(kn_top_k(NULL, 1, 0, false, &places)) && !places);
+    assert_true(kn_value_failed(kn_top_k(NULL, 1, 0, false, NULL)));
+    assert_true(kn_value_failed(kn_argmax(NULL, 0, true)) && kn_value_failed(kn_argmin(NULL, 0, true)));
+    assert_true(kn_value_failed(kn_cumulative_sum(NULL, 0, false, false)));
+    assert_true(kn_value_failed(kn_einsum(NULL, NULL, 0)) && kn_value_failed(kn_einsum("i->i", NULL, 1)));
+    kn_value *(*const reductions[])(kn_value *, const char *, bool) = {
+        kn_reduce_prod,       kn_reduce_l1,      kn_reduce_l2,
+        kn_reduce_sum_square, kn_reduce_log_sum, kn_reduce_log_sum_exp,
+    };
+    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
+        assert_true(kn_value_failed(reductions[i](NULL, NULL, false)));
+    /* Inside a graph it is told. */
+    for (int i = 0; i < 6; i++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *own = kn_input(graph, "x", KN_FLOAT32, "2,3"), *both[2] = {own, NULL}, *value = NULL;
+        switch (i) {
+        case 0:
+            value = kn_gather(own, NULL, 0);
+            break;
+        case 1:
+            value = kn_gather_nd(own, NULL);
+            break;
+        case 2:
+            value = kn_scatter_nd(own, own, NULL, KN_SCATTER_ADD);
+            break;
+        case 3:
+            value = kn_einsum(NULL, both, 1);
+            break;
+        case 4:
+            value = kn_einsum("ij,ij", both, 2);
+            break;
+        default:
+            value = kn_expand(own, NULL);
+            break;
+        }
+        if (!kn_value_failed(value)) fail_msg("case %d made a value", i);
+        assert_true(kn_graph_status(graph) != KN_OK);
+        kn_graph_destroy(&graph);
+    }
+}
+
 static void operators(void **state) {
     (void)state;
     static unary *const unaries[] = {
@@ -200,12 +263,18 @@ static void operators(void **state) {
         kn_flatten,      kn_softplus,
         kn_hard_sigmoid, kn_hard_swish,
         kn_gelu_tanh,    kn_global_average_pool,
+        kn_floor, kn_ceil, kn_round, kn_sign, kn_reciprocal,
+        kn_log1p, kn_expm1, kn_tan, kn_asin, kn_acos,
+        kn_atan, kn_sinh, kn_cosh, kn_asinh, kn_acosh,
+        kn_atanh, kn_log_sigmoid, kn_mish, kn_softsign, kn_not,
+        kn_isnan, kn_isinf, kn_hard_tanh,
     };
     static binary *const binaries[] = {
         kn_add,        kn_sub,     kn_mul,           kn_div,       kn_pow,
         kn_min,        kn_max,     kn_equal,         kn_not_equal, kn_less,
         kn_less_equal, kn_greater, kn_greater_equal, kn_mse,       kn_binary_cross_entropy,
         kn_accuracy,
+        kn_mod, kn_fmod, kn_atan2, kn_prelu, kn_and, kn_or, kn_xor,
     };
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3,4,4");
@@ -234,6 +303,10 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_shift(NULL, 2)));
     assert_true(kn_value_failed(kn_leaky_relu(NULL, 0.1)));
     assert_true(kn_value_failed(kn_elu(NULL, 1)));
+    assert_true(kn_value_failed(kn_celu(NULL, 1)));
+    assert_true(kn_value_failed(kn_thresholded_relu(NULL, 1)));
+    assert_true(kn_value_failed(kn_hard_shrink(NULL, 1)));
+    assert_true(kn_value_failed(kn_soft_shrink(NULL, 1)));
     assert_true(kn_value_failed(kn_clip(NULL, 0, 1)));
     assert_true(kn_value_failed(kn_where(NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_where(NULL, x, x)));
@@ -250,6 +323,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_slice(NULL, 0, 0, 1)));
     assert_true(kn_value_failed(kn_pad(NULL, "0,0", 0)));
     assert_true(kn_value_failed(kn_broadcast(NULL, "2")));
+    shapes(x);
     assert_true(kn_value_failed(kn_cross_entropy(NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_cross_entropy(x, NULL, NULL)));
     assert_true(kn_value_failed(kn_embedding(NULL, 5, 3, NULL)));

@@ -128,7 +128,8 @@ static void kinds(void **state) {
         {"add @x @x @x\n", "text:3:11: found 3 inputs, expected 2 for add"},
         {"number 3 @x\n", "text:3:10: found 1 input, expected 0 for number"},
         {"capsule\n", "text:3:1: found 'capsule', expected a kind of layer, an operator or a block"},
-        {"assign @x @x\n", "text:3:1: found 'assign', expected a kind of layer, an operator or a block"});
+        {"assign @x @x\n",
+         "text:3:1: found 'assign', expected a kind of layer, an operator or a block; did you mean 'sign'?"});
 }
 
 static void arguments(void **state) {

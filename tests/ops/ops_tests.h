@@ -10,6 +10,7 @@
 int test_pointwise_values(void);
 int test_shapes(void);
 int test_builders(void);
+int test_made_shapes(void);
 int test_layers(void);
 int test_rows(void);
 int test_lowering(void);

@@ -59,6 +59,29 @@ static void one_input(void **state) {
     is_row(kn_hard_sigmoid(x), "hard_sigmoid");
     is_row(kn_hard_swish(x), "hard_swish");
     is_row(kn_flatten(x), "flatten");
+    is_row(kn_floor(x), "floor");
+    is_row(kn_ceil(x), "ceil");
+    is_row(kn_round(x), "round");
+    is_row(kn_sign(x), "sign");
+    is_row(kn_reciprocal(x), "reciprocal");
+    is_row(kn_log1p(x), "log1p");
+    is_row(kn_expm1(x), "expm1");
+    is_row(kn_tan(x), "tan");
+    is_row(kn_asin(x), "asin");
+    is_row(kn_acos(x), "acos");
+    is_row(kn_atan(x), "atan");
+    is_row(kn_sinh(x), "sinh");
+    is_row(kn_cosh(x), "cosh");
+    is_row(kn_asinh(x), "asinh");
+    is_row(kn_acosh(x), "acosh");
+    is_row(kn_atanh(x), "atanh");
+    is_row(kn_log_sigmoid(x), "log_sigmoid");
+    is_row(kn_mish(x), "mish");
+    is_row(kn_softsign(x), "softsign");
+    is_row(kn_not(x), "not");
+    is_row(kn_isnan(x), "isnan");
+    is_row(kn_isinf(x), "isinf");
+    is_row(kn_hard_tanh(x), "clip");
 }
 
 static void two_inputs(void **state) {
@@ -76,6 +99,13 @@ static void two_inputs(void **state) {
     is_row(kn_less_equal(x, y), "less_equal");
     is_row(kn_greater(x, y), "greater");
     is_row(kn_greater_equal(x, y), "greater_equal");
+    is_row(kn_mod(x, y), "mod");
+    is_row(kn_fmod(x, y), "fmod");
+    is_row(kn_atan2(x, y), "atan2");
+    is_row(kn_prelu(x, y), "prelu");
+    is_row(kn_and(x, y), "and");
+    is_row(kn_or(x, y), "or");
+    is_row(kn_xor(x, y), "xor");
     is_row(kn_where(kn_less(x, y), x, y), "where");
     kn_value *difference = kn_sub(x, y);
     assert_ptr_equal(difference->producer->inputs[0], x);
@@ -93,6 +123,14 @@ static void numbers_are_passed(void **state) {
     assert_true(number(value, "slope") == 0.3);
     is_row(value = kn_elu(x, 0.3), "elu");
     assert_true(number(value, "alpha") == 0.3);
+    is_row(value = kn_celu(x, 0.3), "celu");
+    assert_true(number(value, "alpha") == 0.3);
+    is_row(value = kn_thresholded_relu(x, 0.3), "thresholded_relu");
+    assert_true(number(value, "alpha") == 0.3);
+    is_row(value = kn_hard_shrink(x, 0.3), "shrink");
+    assert_true(number(value, "lambd") == 0.3 && number(value, "bias") == 0);
+    is_row(value = kn_soft_shrink(x, 0.3), "shrink");
+    assert_true(number(value, "lambd") == 0.3 && number(value, "bias") == 0.3);
     is_row(value = kn_clip(x, -INFINITY, 3), "clip");
     assert_true(number(value, "low") == -INFINITY && number(value, "high") == 3);
     is_row(value = kn_cast(x, KN_INT16), "cast");

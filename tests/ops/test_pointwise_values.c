@@ -76,6 +76,38 @@ KNOWN(truth, x != 0)
 KNOWN(squared_error, (x - y) * (x - y))
 KNOWN(huber_error, fabs(x - y) <= a[0] ? 0.5 * (x - y) * (x - y) : a[0] * (fabs(x - y) - 0.5 * a[0]))
 KNOWN(logits_error, -(y *log(logistic(x)) + (1 - y) * log(1 - logistic(x))))
+KNOWN(floor, floor(x))
+KNOWN(ceil, ceil(x))
+KNOWN(round, nearbyint(x))
+KNOWN(sign, (x > 0) - (x < 0))
+KNOWN(mod, x - y * floor(x / y))
+KNOWN(fmod, fmod(x, y))
+KNOWN(reciprocal, 1 / x)
+KNOWN(log1p, log(1 + x))
+KNOWN(expm1, exp(x) - 1)
+KNOWN(tan, sin(x) / cos(x))
+KNOWN(asin, atan(x / sqrt(1 - x * x)))
+KNOWN(acos, acos(x))
+KNOWN(atan, atan(x))
+KNOWN(atan2, atan2(x, y))
+KNOWN(sinh, 0.5 * (exp(x) - exp(-x)))
+KNOWN(cosh, 0.5 * (exp(x) + exp(-x)))
+KNOWN(asinh, log(x + sqrt(x * x + 1)))
+KNOWN(acosh, log(x + sqrt(x * x - 1)))
+KNOWN(atanh, 0.5 * log((1 + x) / (1 - x)))
+KNOWN(log_sigmoid, log(logistic(x)))
+KNOWN(mish, x *tanh(log1p(exp(x))))
+KNOWN(softsign, x / (1 + fabs(x)))
+KNOWN(celu, fmax(x, 0) + fmin(0, a[0] * (exp(x / a[0]) - 1)))
+KNOWN(thresholded_relu, x > a[0] ? x : 0)
+KNOWN(shrink, fabs(x) <= a[0] ? 0 : x > 0 ? x - a[1] : x + a[1])
+KNOWN(prelu, x > 0 ? x : x * y)
+KNOWN(and, x != 0 && y != 0)
+KNOWN(or, x != 0 || y != 0)
+KNOWN(xor, (x != 0) ^ (y != 0))
+KNOWN(not, x == 0)
+KNOWN(isnan, isnan(x) != 0)
+KNOWN(isinf, isinf(x) != 0)
 
 #define ONE(row, low, high)                                                                                  \
     { #row, known_##row, {low }, {high }, {0 }, false, 0 }
@@ -135,6 +167,48 @@ static const known table[] = {
     TWO(huber_error, -3, 3, -3, 3),
     {"huber_error", known_huber_error, {-3, -3}, {3, 3}, {0.5}, true, 0},
     TWO(logits_error, -4, 4, 0, 1),
+    ONE(floor, -9, 9),
+    ONE(ceil, -9, 9),
+    ONE(round, -9, 9),
+    ONE(sign, -3, 3),
+    ONE(sign, 0, 0),
+    TWO(mod, -9, 9, 0.5, 3),
+    TWO(mod, -9, 9, -3, -0.5),
+    TWO(fmod, -9, 9, 0.5, 3),
+    TWO(fmod, -9, 9, -3, -0.5),
+    ONE(reciprocal, 0.5, 3),
+    ONE(log1p, -0.5, 4),
+    ONE(expm1, -4, 4),
+    ONE(tan, -1.2, 1.2),
+    ONE(asin, -0.9, 0.9),
+    ONE(acos, -0.9, 0.9),
+    ONE(atan, -4, 4),
+    TWO(atan2, -3, 3, 0.5, 3),
+    TWO(atan2, -3, -0.5, -3, 3),
+    ONE(sinh, -4, 4),
+    ONE(cosh, -4, 4),
+    ONE(asinh, -3, 3),
+    ONE(acosh, 1.5, 4),
+    ONE(atanh, -0.9, 0.9),
+    ONE(log_sigmoid, -9, 9),
+    ONE(mish, -4, 4),
+    ONE(softsign, -4, 4),
+    {"celu", known_celu, {-3}, {3}, {0.5}, true, 0},
+    {"thresholded_relu", known_thresholded_relu, {-3}, {3}, {0.75}, true, 0},
+    {"shrink", known_shrink, {-3}, {3}, {0.75, 0.5}, true, 0},
+    TWO(prelu, -3, 3, -3, 3),
+    TWO(and, 0, 1, 0, 1),
+    TWO(and, 0, 0, 1, 1),
+    TWO(or, 0, 0, 0, 1),
+    TWO(or, 0, 0, 0, 0),
+    TWO(xor, 0, 0, 1, 1),
+    TWO(xor, 1, 2, 1, 2),
+    ONE(not, 0, 0),
+    ONE(not, 1, 2),
+    ONE(isnan, -3, 3),
+    ONE(isnan, NAN, NAN),
+    ONE(isinf, -3, 3),
+    ONE(isinf, INFINITY, INFINITY),
 };
 
 static kn_arena arena;

@@ -1,0 +1,235 @@
+/* What is made of gather and scatter: numbers of several axes, one-hot rows, padding by the array's own
+ * elements. */
+#include "ops/ops_private.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+extern const kn_operator kn_row_gather, kn_row_gather_elements, kn_row_scatter, kn_row_scatter_elements;
+
+/* ---- the rows -------------------------------------------------------------------------------------------
+ */
+
+/* inputs[0] is x. */
+static kn_value *along(const kn_operator *row, kn_value *const *inputs, int count, int axis, int reduction) {
+    kn_graph *graph = NULL;
+    for (int i = 0; i < count && !graph; i++)
+        if (inputs[i]) graph = inputs[i]->graph;
+    if (!graph) return NULL;
+    kn_settings settings;
+    kn_settings_init(&settings, graph, row);
+    kn_settings_int(&settings, "axis", axis);
+    if (reduction) kn_settings_int(&settings, "reduction", reduction);
+    return kn_build(row, inputs, count, &settings);
+}
+
+kn_value *kn_gather(kn_value *x, kn_value *numbers, int axis) {
+    kn_value *inputs[2] = {x, numbers};
+    return along(&kn_row_gather, inputs, 2, axis, 0);
+}
+
+/* Whether axis i of x is longer than that of the numbers, which is enough of it. */
+static bool is_longer(const kn_value *x, const kn_value *numbers, int i) {
+    kn_dim size = x->shape.dims[i], part = numbers->shape.dims[i];
+    return size != part && kn_dim_known(part) && (!kn_dim_known(size) || part < size);
+}
+
+kn_value *kn_gather_elements(kn_value *x, kn_value *numbers, int axis) {
+    kn_value *inputs[2] = {x, numbers};
+    if (kn_value_failed(x) || kn_value_failed(numbers) || x->shape.rank != numbers->shape.rank)
+        return along(&kn_row_gather_elements, inputs, 2, axis, 0);
+    int rank = x->shape.rank, picked = axis < 0 ? axis + rank : axis;
+    for (int i = 0; i < rank; i++)
+        if (i != picked && is_longer(inputs[0], numbers, i))
+            inputs[0] = kn_slice(inputs[0], i, 0, numbers->shape.dims[i]);
+    return along(&kn_row_gather_elements, inputs, 2, axis, 0);
+}
+
+static bool check_reduction(kn_graph *graph, const char *builder, kn_scatter_reduction reduction) {
+    if ((unsigned)reduction <= KN_SCATTER_MIN) return true;
+    kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: %d is no reduction; use one of kn_scatter_reduction",
+                  builder, (int)reduction);
+    return false;
+}
+
+kn_value *kn_scatter(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
+                     kn_scatter_reduction reduction) {
+    kn_value *inputs[3] = {x, numbers, updates};
+    if (x && !check_reduction(x->graph, "scatter", reduction)) return &x->graph->failed;
+    return along(&kn_row_scatter, inputs, 3, axis, (int)reduction);
+}
+
+/* Where x is longer than the numbers along another axis, its rest follows as it is. */
+kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
+                              kn_scatter_reduction reduction) {
+    kn_value *inputs[3] = {x, numbers, updates};
+    if (x && !check_reduction(x->graph, "scatter_elements", reduction)) return &x->graph->failed;
+    if (kn_value_failed(x) || kn_value_failed(numbers) || x->shape.rank != numbers->shape.rank)
+        return along(&kn_row_scatter_elements, inputs, 3, axis, (int)reduction);
+    int rank = x->shape.rank, picked = axis < 0 ? axis + rank : axis;
+    for (int i = 0; i < rank; i++) {
+        if (i == picked || !is_longer(x, numbers, i)) continue;
+        int64_t part = numbers->shape.dims[i];
+        kn_value *parts[2] = {kn_scatter_elements(kn_slice(x, i, 0, part), numbers, updates, axis, reduction),
+                              kn_slice(x, i, part, INT64_MAX)};
+        return kn_concat(parts, 2, i);
+    }
+    return along(&kn_row_scatter_elements, inputs, 3, axis, (int)reduction);
+}
+
+/* ---- numbers of several axes ------------------------------------------------------------------------------
+ */
+
+/* Negative numbers become those from the beginning. */
+static kn_value *from_beginning(kn_value *numbers, int64_t size) {
+    if (kn_value_failed(numbers)) return numbers;
+    const kn_shape scalar = {.dtype = numbers->shape.dtype};
+    const uint64_t nothing = 0;
+    kn_value *zero = kn_constant_add(numbers->graph, &scalar, &nothing, kn_dtype_bytes(scalar.dtype));
+    return kn_where(kn_less(numbers, zero), kn_shift(numbers, (double)size), numbers);
+}
+
+/* numbers is (...,K): each K of them say where in the first K axes of x. Answers (...) numbers along these
+ * axes as one, whose length goes to *length, and what is behind them to `rest`. NULL after telling the graph.
+ */
+static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int64_t *length,
+                                int *axes) {
+    kn_graph *graph = x->graph;
+    const kn_shape *shape = &numbers->shape;
+    kn_dim depth = shape->rank ? shape->dims[shape->rank - 1] : -1;
+    bool fits = shape->rank > 0 && kn_dim_known(depth) && depth >= 1 && depth <= x->shape.rank &&
+                (shape->dtype == KN_INT32 || shape->dtype == KN_INT64);
+    *length = 1;
+    for (int i = 0; fits && i < (int)depth; i++) {
+        fits =
+            kn_dim_known(x->shape.dims[i]) && x->shape.dims[i] > 0 && *length <= INT32_MAX / x->shape.dims[i];
+        if (fits) *length *= x->shape.dims[i];
+    }
+    if (!fits) {
+        kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "%s: x is %s and the numbers are %s; expected int32 or int64 (...,K), with K sizes of x that "
+            "are numbers",
+            builder, kn_shape_words(graph, &x->shape), kn_shape_words(graph, shape));
+        return NULL;
+    }
+    *axes = (int)depth;
+    kn_value *joined = NULL;
+    int64_t stride = *length;
+    for (int i = 0; i < (int)depth; i++) {
+        stride /= x->shape.dims[i];
+        kn_value *one = kn_slice(numbers, -1, i, i + 1);
+        if (!kn_value_failed(one)) one = kn_reshape_to(one, shape->rank - 1, one->shape.dims);
+        one = kn_scale(from_beginning(one, x->shape.dims[i]), (double)stride);
+        joined = joined ? kn_add(joined, one) : one;
+    }
+    return joined;
+}
+
+/* x with its first `axes` axes as one of `length`. */
+static kn_value *join_axes(kn_value *x, int axes, int64_t length) {
+    kn_dim dims[KN_MAX_RANK] = {length};
+    for (int i = axes; i < x->shape.rank; i++)
+        dims[1 + i - axes] = x->shape.dims[i];
+    return kn_reshape_to(x, x->shape.rank - axes + 1, dims);
+}
+
+kn_value *kn_gather_nd(kn_value *x, kn_value *numbers) {
+    if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_gather(x, numbers, 0);
+    int64_t length;
+    int axes;
+    kn_value *joined = joined_numbers("gather_nd", x, numbers, &length, &axes);
+    return joined ? kn_gather(join_axes(x, axes, length), joined, 0) : &x->graph->failed;
+}
+
+kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_scatter_reduction reduction) {
+    if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_scatter(x, numbers, updates, 0, reduction);
+    int64_t length;
+    int axes;
+    kn_value *joined = joined_numbers("scatter_nd", x, numbers, &length, &axes);
+    if (!joined) return &x->graph->failed;
+    kn_value *y = kn_scatter(join_axes(x, axes, length), joined, updates, 0, reduction);
+    return kn_reshape_to(y, x->shape.rank, x->shape.dims);
+}
+
+/* ---- one-hot ---------------------------------------------------------------------------------------------
+ */
+
+kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, double off) {
+    if (kn_value_failed(numbers)) return numbers;
+    kn_graph *graph = numbers->graph;
+    int rank = numbers->shape.rank + 1, at;
+    kn_dtype dtype = numbers->shape.dtype;
+    if (dtype != KN_INT32 && dtype != KN_INT64)
+        return kn_graph_fail(graph, KN_ERROR_DTYPE, "one_hot: the numbers are %s; expected int32 or int64",
+                             kn_shape_words(graph, &numbers->shape));
+    if (classes < 1 || classes > INT32_MAX)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "one_hot: %" PRId64 " classes; expected at least 1",
+                             classes);
+    if (!kn_take_axis(graph, "one_hot", axis, rank, &at)) return &graph->failed;
+    kn_dim dims[KN_MAX_RANK + 1];
+    for (int i = 0; i < rank; i++)
+        dims[i] = i == at ? 1 : numbers->shape.dims[i < at ? i : i - 1];
+    kn_value *apart = kn_reshape_to(from_beginning(numbers, classes), rank, dims);
+    if (kn_value_failed(apart)) return apart;
+    kn_value *counted = kn_counted(graph, classes, at, rank);
+    if (dtype != KN_INT32) counted = kn_cast(counted, dtype);
+    kn_value *hot = kn_cast(kn_equal(apart, counted), KN_FLOAT32);
+    if (on - off != 1) hot = kn_scale(hot, on - off);
+    return off != 0 ? kn_shift(hot, off) : hot;
+}
+
+/* ---- padding by the array's own elements
+ * --------------------------------------------------------------------- */
+
+/* Which element stands `at` an axis of `size`, counted from its first. */
+static int64_t element_at(int64_t at, int64_t size, kn_pad_mode mode) {
+    int64_t period = 2 * (size - 1);
+    switch (mode) {
+    case KN_PAD_EDGE:
+        return at < 0 ? 0 : at >= size ? size - 1 : at;
+    case KN_PAD_WRAP:
+        return (at % size + size) % size;
+    default: /* mirrored at the elements at the edges */
+        if (size == 1) return 0;
+        at = (at % period + period) % period;
+        return at < size ? at : period - at;
+    }
+}
+
+static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, kn_pad_mode mode) {
+    if (kn_value_failed(x)) return x;
+    kn_graph *graph = x->graph;
+    kn_dim size = x->shape.dims[axis];
+    if (!kn_dim_known(size) || size < 1 || before < 0 || after < 0 || before > INT32_MAX ||
+        after > INT32_MAX || before + after + size > INT32_MAX)
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "pad: x is %s; axis %d cannot have %" PRId64 " elements before it and %" PRId64
+                             " after it; expected amounts of 0 or more, and a size that is a number above 0",
+                             kn_shape_words(graph, &x->shape), axis, before, after);
+    const kn_shape shape = {.dtype = KN_INT32, .rank = 1, .dims = {before + size + after}};
+    int32_t *numbers = kn_arena_take(&graph->arena, (size_t)shape.dims[0], sizeof *numbers);
+    if (!numbers)
+        return kn_graph_fail(graph, KN_ERROR_MEMORY, "pad: no memory for %" PRId64 " numbers", shape.dims[0]);
+    for (int64_t i = 0; i < shape.dims[0]; i++)
+        numbers[i] = (int32_t)element_at(i - before, size, mode);
+    return kn_gather(x, kn_constant_add(graph, &shape, numbers, (size_t)shape.dims[0] * sizeof *numbers),
+                     axis);
+}
+
+kn_value *kn_pad_own(kn_value *x, const char *amounts, kn_pad_mode mode) {
+    if (kn_value_failed(x)) return x;
+    kn_dim numbers[2 * KN_MAX_RANK];
+    int rank = x->shape.rank;
+    int count = kn_read_integers(x->graph, &kn_row_pad, amounts, 2 * KN_MAX_RANK, numbers);
+    if (count < 0) return &x->graph->failed;
+    if (count != 2 * rank || (unsigned)mode > KN_PAD_WRAP)
+        return kn_graph_fail(
+            x->graph, KN_ERROR_ARGUMENT,
+            "pad: x is %s and there are %d amounts; expected %d, one before and then one after for "
+            "each axis, and a mode of kn_pad_mode",
+            kn_shape_words(x->graph, &x->shape), count, 2 * rank);
+    for (int i = 0; i < rank; i++)
+        if (numbers[i] || numbers[rank + i]) x = pad_axis(x, i, numbers[i], numbers[rank + i], mode);
+    return x;
+}
