@@ -37,11 +37,24 @@ KN_API void kn_graph_destroy(kn_graph **graph);
 KN_API kn_status kn_graph_status(const kn_graph *graph);
 KN_API const char *kn_graph_error(const kn_graph *graph);
 
-/* How a parameter begins. Random ones are drawn from a stream keyed by the seed and the parameter's name. */
+/* How a parameter begins. Random ones are drawn from a stream keyed by the seed and the parameter's name, on the host:
+ * the numbers are the same on all devices. Fans are those of PyTorch: of a weight (units, inputs, ...) each unit is fed
+ * by fan-in numbers, inputs times what follows, and each input feeds fan-out numbers, units times what follows. Kinds
+ * that look at fans or at rows need at least two dimensions; `value` is their gain, such as sqrt(2) in front of a relu. */
 typedef enum kn_initializer_kind {
     KN_INITIALIZE_FILL = 0,    /* value */
     KN_INITIALIZE_UNIFORM = 1, /* in [-value, value) */
     KN_INITIALIZE_NORMAL = 2,  /* mean 0, standard deviation value */
+    KN_INITIALIZE_TRUNCATED_NORMAL = 3, /* the same, drawn anew beyond two standard deviations */
+    KN_INITIALIZE_XAVIER_UNIFORM = 4,   /* within gain * sqrt(6 / (fan-in + fan-out)) */
+    KN_INITIALIZE_XAVIER_NORMAL = 5,    /* standard deviation gain * sqrt(2 / (fan-in + fan-out)) */
+    KN_INITIALIZE_KAIMING_UNIFORM = 6,  /* within gain * sqrt(3 / fan-in) */
+    KN_INITIALIZE_KAIMING_NORMAL = 7,   /* standard deviation gain / sqrt(fan-in) */
+    KN_INITIALIZE_KAIMING_UNIFORM_OUT = 8, /* the same by fan-out */
+    KN_INITIALIZE_KAIMING_NORMAL_OUT = 9,
+    /* Rows of gain's length at right angles; columns, where there are fewer. On the host, in time that grows with
+     * elements times the smaller side. */
+    KN_INITIALIZE_ORTHOGONAL = 10,
 } kn_initializer_kind;
 typedef struct kn_initializer {
     kn_initializer_kind kind;

@@ -58,6 +58,28 @@ static bool default_initializer(const kn_shape *shape, kn_initializer *initializ
     return true;
 }
 
+/* What looks at the shape becomes what does not. False where there is no matrix to look at. */
+static bool settle_initializer(const kn_shape *shape, kn_initializer *initializer) {
+    double in = 1, out, gain = initializer->value, fan;
+    if (initializer->kind < KN_INITIALIZE_XAVIER_UNIFORM) return true;
+    if (shape->rank < 2 || kn_shape_elements(shape) < 0) return false;
+    if (initializer->kind == KN_INITIALIZE_ORTHOGONAL) return true;
+    for (int i = 2; i < shape->rank; i++)
+        in *= (double)shape->dims[i];
+    out = in * (double)shape->dims[0];
+    in *= (double)shape->dims[1];
+    bool xavier = initializer->kind <= KN_INITIALIZE_XAVIER_NORMAL;
+    bool by_out = initializer->kind >= KN_INITIALIZE_KAIMING_UNIFORM_OUT;
+    fan = xavier ? (in + out) / 2 : by_out ? out : in;
+    double deviation = fan > 0 ? gain / sqrt(fan) : 0;
+    bool normal = initializer->kind == KN_INITIALIZE_XAVIER_NORMAL ||
+                  initializer->kind == KN_INITIALIZE_KAIMING_NORMAL ||
+                  initializer->kind == KN_INITIALIZE_KAIMING_NORMAL_OUT;
+    *initializer = normal ? (kn_initializer){KN_INITIALIZE_NORMAL, deviation}
+                          : (kn_initializer){KN_INITIALIZE_UNIFORM, sqrt(3) * deviation};
+    return true;
+}
+
 kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
                        const kn_initializer *initializer) {
     if (!graph) return NULL;
@@ -69,6 +91,14 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
                              "state '%s', %s: its size has to be a number, without symbols", name,
                              kn_shape_words(graph, shape));
+    if ((unsigned)chosen.kind > KN_INITIALIZE_ORTHOGONAL)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "state '%s': there is no initializer %d", name,
+                             (int)chosen.kind);
+    if (!settle_initializer(shape, &chosen))
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "state '%s', %s: an initializer that looks at rows and columns needs at least two "
+                             "dimensions; take uniform, normal or a number",
+                             name, kn_shape_words(graph, shape));
     kn_value *value = kn_value_make(graph, KN_VALUE_STATE, shape);
     if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
     value->role = role;

@@ -41,7 +41,14 @@ static void print_attribute(const kn_graph *graph, const kn_attribute *attribute
 
 static void print_leaf(const kn_graph *graph, const kn_value *value, kn_text *text) {
     static const char *const roles[] = {"parameter", "statistic", "optimizer", "control"};
-    static const char *const kinds[] = {"fill", "uniform", "normal"};
+    /* Those by fans are uniform or normal by now. */
+    static const char *const kinds[KN_INITIALIZE_ORTHOGONAL + 1] = {
+        [KN_INITIALIZE_FILL] = "fill",
+        [KN_INITIALIZE_UNIFORM] = "uniform",
+        [KN_INITIALIZE_NORMAL] = "normal",
+        [KN_INITIALIZE_TRUNCATED_NORMAL] = "truncated_normal",
+        [KN_INITIALIZE_ORTHOGONAL] = "orthogonal",
+    };
     static const char *const words[] = {"input", "state", "constant"};
     kn_text_format(text, "%s %s ", words[value->kind], value->name);
     kn_shape_text(graph, &value->shape, text);

@@ -1,11 +1,24 @@
 /* How parameters begin: the words of init=. */
 #include "models/models_private.h"
 
+#define RELU_GAIN 1.4142135623730951
+
 const kn_start_row kn_start_table[] = {
     {"zero", KN_INITIALIZE_FILL, false, 0, "0 everywhere"},
     {"one", KN_INITIALIZE_FILL, false, 1, "1 everywhere"},
     {"fill", KN_INITIALIZE_FILL, true, 0, "the given number everywhere"},
     {"uniform", KN_INITIALIZE_UNIFORM, true, 1, "evenly between the given number and its negative"},
     {"normal", KN_INITIALIZE_NORMAL, true, 1, "normally around 0, with the given standard deviation"},
+    {"truncated_normal", KN_INITIALIZE_TRUNCATED_NORMAL, true, 1,
+     "the same, drawn anew beyond two standard deviations"},
+    {"xavier_uniform", KN_INITIALIZE_XAVIER_UNIFORM, true, 1, "by what comes in and goes out, times the given gain"},
+    {"xavier_normal", KN_INITIALIZE_XAVIER_NORMAL, true, 1, "likewise"},
+    {"kaiming_uniform", KN_INITIALIZE_KAIMING_UNIFORM, true, RELU_GAIN,
+     "by what comes in, times the given gain (of a relu)"},
+    {"kaiming_normal", KN_INITIALIZE_KAIMING_NORMAL, true, RELU_GAIN, "likewise"},
+    {"kaiming_uniform_out", KN_INITIALIZE_KAIMING_UNIFORM_OUT, true, RELU_GAIN,
+     "by what goes out, times the given gain (of a relu)"},
+    {"kaiming_normal_out", KN_INITIALIZE_KAIMING_NORMAL_OUT, true, RELU_GAIN, "likewise"},
+    {"orthogonal", KN_INITIALIZE_ORTHOGONAL, true, 1, "rows at right angles, of the given length"},
 };
 const int kn_start_table_count = (int)KN_COUNT_OF(kn_start_table);

@@ -31,6 +31,9 @@ const kn_context *kn_states_context(const kn_states *states);
  */
 void kn_initial_elements(const kn_initializer *initializer, uint64_t key, kn_dtype dtype, uint64_t first,
                          uint64_t count, void *target);
+/* All elements of an orthogonal one, which depend on each other. False when out of memory. */
+bool kn_initial_orthogonal(const kn_host *host, const kn_initializer *initializer, uint64_t key,
+                           const kn_tensor_info *info, void *target);
 /* Shape and type for messages: "float32 (3,4)". */
 void kn_info_text(const kn_tensor_info *info, kn_text *text);
 /* The shape of a value of a bound graph. */

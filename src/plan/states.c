@@ -270,6 +270,20 @@ static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uin
     return status;
 }
 
+/* What cannot be drawn a piece at a time is kept as if it had been set. */
+static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *error) {
+    if (state->initializer.kind != KN_INITIALIZE_ORTHOGONAL || state->kept || !state->bytes) return KN_OK;
+    if (state->bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    uint64_t key = kn_random_key(states->seed, state->name);
+    void *whole = kn_allocate(&states->host, (size_t)state->bytes, 1);
+    if (!whole || !kn_initial_orthogonal(&states->host, &state->initializer, key, &state->info, whole)) {
+        kn_release(&states->host, whole);
+        return kn_fail_memory(error, (size_t)state->bytes);
+    }
+    state->kept = whole;
+    return KN_OK;
+}
+
 kn_status kn_states_settle(kn_states *states, kn_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < states->count; i++)
@@ -280,9 +294,12 @@ kn_status kn_states_settle(kn_states *states, kn_error *error) {
     kn_status status = KN_OK;
     if (waiting && offsets) {
         size_t at = 0;
-        for (size_t i = 0; i < states->count; i++)
-            if (states->entries[i]->asked && !states->entries[i]->buffer) waiting[at++] = states->entries[i];
-        status = settle_waiting(states, waiting, offsets, count, error);
+        for (size_t i = 0; i < states->count && status == KN_OK; i++) {
+            if (!states->entries[i]->asked || states->entries[i]->buffer) continue;
+            status = draw_whole(states, states->entries[i], error);
+            waiting[at++] = states->entries[i];
+        }
+        if (status == KN_OK) status = settle_waiting(states, waiting, offsets, count, error);
     } else {
         status = kn_fail_memory(error, count * sizeof(kn_state *));
     }

@@ -52,6 +52,42 @@ static void linears(void **state) {
     kn_model_destroy(&model);
 }
 
+static void begins(const kn_graph *graph, const char *name, kn_initializer_kind kind, double value) {
+    const kn_initializer *found = &kn_graph_find(graph, name)->initializer;
+    if (found->kind != kind || !(fabs(found->value - value) <= 1e-12))
+        fail_msg("%s begins as %d by %.17g, expected %d by %.17g", name, (int)found->kind, found->value, (int)kind,
+                 value);
+}
+
+/* By PyTorch's fans: 12 * 6 elements feed a filter of b, 20 * 6 are fed by a channel. */
+static void beginnings(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 12x15x15\n"
+                            "a = conv 20 2x3 init=xavier_uniform\n"
+                            "b = conv @x 20 2x3 init=xavier_normal:2\n"
+                            "c = conv @x 20 2x3 init=kaiming_uniform\n"
+                            "d = conv @x 20 2x3 init=kaiming_normal:1 bias_init=normal:0.5\n"
+                            "e = conv @x 20 2x3 init=kaiming_uniform_out:1\n"
+                            "f = conv @x 20 2x3 init=kaiming_normal_out\n"
+                            "g = conv @x 20 2x3 init=orthogonal:3\n"
+                            "h = conv @x 20 2x3 init=truncated_normal:0.02\n");
+    const kn_graph *graph = kn_model_graph(model);
+    begins(graph, "a.weight", KN_INITIALIZE_UNIFORM, sqrt(6.0 / (72 + 120)));
+    begins(graph, "b.weight", KN_INITIALIZE_NORMAL, 2 * sqrt(2.0 / (72 + 120)));
+    begins(graph, "c.weight", KN_INITIALIZE_UNIFORM, sqrt(6.0 / 72));
+    begins(graph, "d.weight", KN_INITIALIZE_NORMAL, 1 / sqrt(72));
+    begins(graph, "d.bias", KN_INITIALIZE_NORMAL, 0.5);
+    begins(graph, "e.weight", KN_INITIALIZE_UNIFORM, sqrt(3.0 / 120));
+    begins(graph, "f.weight", KN_INITIALIZE_NORMAL, sqrt(2.0 / 120));
+    begins(graph, "g.weight", KN_INITIALIZE_ORTHOGONAL, 3);
+    begins(graph, "h.weight", KN_INITIALIZE_TRUNCATED_NORMAL, 0.02);
+    kn_model_destroy(&model);
+    model = kn_model_parse("koine 1\ninput x 12\nlinear 3 bias_init=orthogonal\n", NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_SHAPE);
+    assert_non_null(strstr(kn_model_error(model), "at least two dimensions"));
+    kn_model_destroy(&model);
+}
+
 static void tokens(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x length int32\n"
@@ -278,7 +314,7 @@ static void grammar_examples(void **state) {
 
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(recurrent),         cmocka_unit_test(pools),
+        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings), cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(recurrent),         cmocka_unit_test(pools),
         cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
         cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
     };

@@ -156,7 +156,9 @@ static void arguments(void **state) {
         {"linear unit\n", "text:3:8: found 'unit', expected a whole number"},
         {"linear 0\n", "text:3:8: found '0' for units of linear, expected at least 1"},
         {"linear 4 init=norml:0.1\n", "text:3:15: found 'norml:0.1' for init of linear, expected zero, one, "
-                                      "fill, uniform or normal; did you mean 'normal'?"},
+                                      "fill, uniform, normal, truncated_normal, xavier_uniform, "
+                                      "xavier_normal, kaiming_uniform, kaiming_normal, kaiming_uniform_out, "
+                                      "kaiming_normal_out or orthogonal; did you mean 'normal'?"},
         {"linear 4 init=zero:0.1\n",
          "text:3:15: found 'zero:0.1' for init of linear, expected no number behind it"},
         {"linear 4 init=normal:\n", "text:3:22: found nothing, expected a whole number, a name, '-' or '('"},

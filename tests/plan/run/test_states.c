@@ -1,6 +1,7 @@
 /* States: first contents, setting and getting, sharing, blocks. */
 #include "run_tests.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +56,61 @@ static void first_contents_follow_seed_and_name(void **state) {
     for (size_t k = 0; k < 40; k++) /* within 1 / sqrt(elements of a row) */
         assert_true(w[k] == (2.0f * kn_random_uniform(kn_random_key(42, "w"), k) - 1.0f) * 0.5f);
     kn_session_destroy(&session);
+}
+
+/* Products of rows (of columns, where there are fewer) are those of a unit matrix, times the square of the gain. */
+static void check_orthogonal(const float *numbers, int rows, int columns, double gain) {
+    bool wide = columns >= rows;
+    int count = wide ? rows : columns, length = wide ? columns : rows;
+    for (int a = 0; a < count; a++)
+        for (int b = 0; b <= a; b++) {
+            double sum = 0, expected = a == b ? gain * gain : 0;
+            for (int i = 0; i < length; i++)
+                sum += (double)numbers[wide ? a * columns + i : i * columns + a] *
+                       (double)numbers[wide ? b * columns + i : i * columns + b];
+            if (!(fabs(sum - expected) <= 1e-6)) fail_msg("%d and %d: %.9g, not %g", a, b, sum, expected);
+        }
+}
+
+static void normal_numbers_can_be_cut_off_or_straightened(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    const kn_initializer cut = {KN_INITIALIZE_TRUNCATED_NORMAL, 0.5}, right = {KN_INITIALIZE_ORTHOGONAL, 1},
+                         half = {KN_INITIALIZE_ORTHOGONAL, 0.5};
+    kn_value *values[] = {
+        kn_exp(kn_parameter(graph, "t", KN_FLOAT32, "20000", &cut)),
+        kn_exp(kn_parameter(graph, "wide", KN_FLOAT32, "7,3,5", &right)),
+        kn_exp(kn_parameter(graph, "tall", KN_FLOAT32, "31,9", &half)),
+        kn_exp(kn_parameter(graph, "square", KN_FLOAT32, "16,16", &right)),
+        kn_exp(kn_parameter(graph, "empty", KN_FLOAT32, "0,4", &right)),
+    };
+    static float t[20000], again[256], wide[7 * 15], tall[31 * 9], square[256];
+    for (int round = 0; round < 3; round++) { /* the same seed, and another */
+        kn_session *session = session_over(context, graph, values, 5, NULL, round < 2 ? 42 : 43);
+        session_good(session, kn_session_compile(session, NULL, 0));
+        kn_states *states = kn_session_states(session);
+        states_good(states, kn_states_get(states, "t", t, sizeof t));
+        states_good(states, kn_states_get(states, "wide", wide, sizeof wide));
+        states_good(states, kn_states_get(states, "tall", tall, sizeof tall));
+        states_good(states, kn_states_get(states, "square", square, sizeof square));
+        check_orthogonal(wide, 7, 15, 1);
+        check_orthogonal(tall, 31, 9, 0.5);
+        check_orthogonal(square, 16, 16, 1);
+        if (round) assert_true((memcmp(square, again, sizeof square) == 0) == (round == 1));
+        memcpy(again, square, sizeof square);
+        kn_session_destroy(&session);
+    }
+    kn_graph_destroy(&graph);
+    double sum = 0, squares = 0;
+    int far = 0;
+    for (int i = 0; i < 20000; i++) {
+        assert_true(fabsf(t[i]) <= 1);
+        far += fabsf(t[i]) > 0.9f;
+        sum += t[i];
+        squares += (double)t[i] * t[i];
+    }
+    /* The deviation of what is within two deviations is 0.8796 of that of all. */
+    assert_true(fabs(sum / 20000) < 0.02 && fabs(sqrt(squares / 20000) - 0.5 * 0.8796) < 0.01 && far > 100);
 }
 
 static void entries_are_listed_in_order(void **state) {
@@ -203,6 +259,7 @@ static void states_share_blocks_within_the_limit(void **state) {
 int test_states(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_contents_follow_seed_and_name),
+        cmocka_unit_test(normal_numbers_can_be_cut_off_or_straightened),
         cmocka_unit_test(entries_are_listed_in_order),
         cmocka_unit_test(what_was_set_before_is_kept),
         cmocka_unit_test(two_sessions_share_states),
