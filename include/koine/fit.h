@@ -66,13 +66,14 @@ typedef struct kn_fit_params {
     /* Stop after so many epochs without a lower validation loss; 0: never. All states, and the trainer's steps, go
      * back to the epoch with the lowest in the end, unless a callback stopped it. Takes host memory for them. */
     uint64_t patience;
-    const kn_dataset *validation; /* judged after each epoch; NULL: none */
+    const kn_dataset *validation; /* judged after each epoch, as the schedule PLATEAU needs; NULL: none */
     kn_session *judge; /* an inference session on the trainer's states, for validation */
     const char *loss, *accuracy; /* values of that session; accuracy NULL: none */
     bool find_not_finite; /* when a loss is not finite, look for the first value that is not */
     void *user;
     bool (*on_step)(void *user, const kn_fit_step *step); /* false stops after this step; may be NULL */
     bool (*on_epoch)(void *user, const kn_fit_epoch *epoch);
+    bool averages; /* judge the trainer's moving averages in the place of its weights, which are back in the end */
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 

@@ -139,16 +139,43 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     return isfinite(loss) ? KN_OK : explain_not_finite(fitting, batch, loss);
 }
 
+/* The weights are back where they were, also after a failure. */
+static kn_status judge_weights(fit_run *fitting) {
+    const kn_fit_params *params = fitting->params;
+    kn_trainer *trainer = fitting->trainer;
+    kn_status status = params->averages ? kn_trainer_use_averages(trainer, true) : KN_OK;
+    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    status = kn_evaluate(params->judge, params->validation, params->batch, params->loss, params->accuracy,
+                         &fitting->result->validation);
+    if (status != KN_OK) {
+        const char *text = kn_session_error(params->judge);
+        fail(fitting, status, text[0] ? text : kn_status_message(status));
+    }
+    kn_status back = params->averages ? kn_trainer_use_averages(trainer, false) : KN_OK;
+    return status != KN_OK || back == KN_OK ? status : fail(fitting, back, kn_trainer_error(trainer));
+}
+
+/* Only ends of epochs count for the schedule: where else a training ends is not where one goes on. */
 static kn_status judge(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
+    kn_trainer *trainer = fitting->trainer;
     if (!params->validation || !params->judge) return KN_OK;
     double before = kn_clock();
-    kn_status status = kn_evaluate(params->judge, params->validation, params->batch, params->loss,
-                                   params->accuracy, &fitting->result->validation);
+    kn_status status = judge_weights(fitting);
     fitting->apart += kn_clock() - before;
-    if (status == KN_OK) return KN_OK;
-    const char *text = kn_session_error(params->judge);
-    return fail(fitting, status, text[0] ? text : kn_status_message(status));
+    if (status != KN_OK || kn_trainer_steps(trainer) % kn_loader_batches(fitting->loader)) return status;
+    status = kn_trainer_judged(trainer, fitting->result->validation.loss);
+    return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
+}
+
+/* A training that was stopped at the end of an epoch, before that was judged, goes on as if it had been. */
+static kn_status judge_before(fit_run *fitting) {
+    uint64_t steps = kn_trainer_steps(fitting->trainer);
+    if (!steps || steps % kn_loader_batches(fitting->loader) || kn_plateau_is_judged(fitting->trainer))
+        return KN_OK;
+    kn_status status = judge(fitting);
+    fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
+    return status;
 }
 
 static kn_status keep_best(fit_run *fitting) {
@@ -209,7 +236,7 @@ static kn_status run(fit_run *fitting) {
     bool stop = false, judged = true;
     kn_batch batch = {.size = sizeof batch};
     uint64_t epoch = kn_trainer_steps(fitting->trainer) / kn_loader_batches(fitting->loader);
-    kn_status status = KN_OK;
+    kn_status status = judge_before(fitting);
     while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) && !time_is_up(fitting)) {
         status = kn_loader_next(fitting->loader, &batch);
         if (status != KN_OK) return fail(fitting, status, kn_loader_error(fitting->loader));

@@ -1,147 +1,203 @@
-/* Optimizers, written as pointwise graphs: the planner fuses each update into one kernel and joins the
- * updates of many parameters into few launches. Every state has the shape of its parameter. */
+/* The update as a graph: gradients, their accumulation and clipping, weight decay, the rule of the optimizer,
+ * moving averages. All of it is pointwise but for norms: the planner fuses each update into one kernel and
+ * joins the updates of many parameters into few launches. */
 #include <stdio.h>
 
-#include <koine/operators.h>
-
 #include "ops/ops.h"
-#include "train/train.h"
+#include "train/optimizer.h"
 
-typedef struct update {
-    const kn_trainer_params *params;
-    kn_graph *graph;
-    kn_value *rate, *root, *shrink; /* scalars */
-    kn_value *gradient_scale;       /* scalar, NULL: 1 */
-    kn_value *finite;               /* bool scalar, NULL: update whatever comes */
-} update;
+enum { NAME_BYTES = 300 };
 
-static kn_value *control(kn_graph *graph, const char *name) {
-    const kn_shape scalar = {.dtype = KN_FLOAT32};
+static kn_value *control(kn_graph *graph, const char *name, kn_dtype dtype) {
+    const kn_shape scalar = {.dtype = dtype};
     kn_value *known = kn_graph_find(graph, name);
     return known ? known : kn_state_add(graph, name, &scalar, KN_STATE_CONTROL, NULL);
 }
 
-static kn_value *moment(kn_graph *graph, const kn_value *parameter, const char *kind) {
-    char name[300];
-    snprintf(name, sizeof name, "%s.%s", parameter->name, kind);
-    return kn_state_add(graph, name, &parameter->shape, KN_STATE_OPTIMIZER, NULL);
+static kn_value *scalar_of(const kn_update *update, kn_train_scalar scalar, int setting) {
+    char name[KN_TRAIN_NAME_BYTES];
+    kn_train_scalar_name(scalar, setting, name);
+    update->settings[setting].needs |= 1u << scalar;
+    return control(update->graph, name, KN_FLOAT32);
 }
 
-/* Writes the new value of a state, unless the step's gradients are not finite. */
-static void set(const update *updating, kn_value *state, kn_value *value) {
-    kn_assign(updating->graph, state, updating->finite ? kn_where(updating->finite, value, state) : value);
+kn_value *kn_update_scalar(const kn_update *update, kn_train_scalar scalar) {
+    return scalar_of(update, scalar, 0);
 }
 
-/* v = momentum v + g;  p = p - rate v, with Nesterov p - rate (g + momentum v). */
-static void update_sgd(const update *updating, kn_value *parameter, kn_value *gradient) {
-    const kn_trainer_params *params = updating->params;
-    kn_value *direction = gradient;
-    if (params->momentum != 0) {
-        kn_value *velocity = moment(updating->graph, parameter, "momentum");
-        kn_value *next = kn_add(kn_scale(velocity, params->momentum), gradient);
-        direction = params->nesterov ? kn_add(gradient, kn_scale(next, params->momentum)) : next;
-        set(updating, velocity, next);
+kn_value *kn_update_own_scalar(const kn_update_part *part, kn_train_scalar scalar) {
+    return scalar_of(part->update, scalar, part->setting);
+}
+
+kn_value *kn_update_moment(const kn_update_part *part, const char *kind, double start) {
+    char name[NAME_BYTES];
+    const kn_initializer begins = {KN_INITIALIZE_FILL, start};
+    snprintf(name, sizeof name, "%s.%s", part->parameter->name, kind);
+    return kn_state_add(part->update->graph, name, &part->parameter->shape, KN_STATE_OPTIMIZER, &begins);
+}
+
+void kn_update_set(const kn_update *update, kn_value *state, kn_value *value) {
+    kn_assign(update->graph, state, update->go ? kn_where(update->go, value, state) : value);
+}
+
+/* The average takes all of the first weights, and then a share of each: a = a + rest (p - a). */
+void kn_update_set_parameter(const kn_update_part *part, kn_value *value) {
+    kn_update_set(part->update, part->parameter, value);
+    if (!part->update->rest) return;
+    kn_value *average = kn_update_moment(part, KN_TRAIN_AVERAGE, 0);
+    kn_value *closer = kn_add(average, kn_mul(part->update->rest, kn_sub(value, average)));
+    kn_update_set(part->update, average, closer);
+}
+
+/* ---- what is done to gradients ----------------------------------------------------------------------------
+ */
+
+/* The mean of the gradients of the steps that make an update, so far. */
+static void accumulate(kn_update *update, kn_update_part *parts, size_t count) {
+    uint64_t steps = update->params->accumulate;
+    if (steps < 2) return;
+    kn_value *zero = kn_number(update->graph, 0);
+    kn_value *first = kn_greater(kn_update_scalar(update, KN_TRAIN_FIRST), zero);
+    for (size_t i = 0; i < count; i++) {
+        kn_value *sum = kn_update_moment(&parts[i], "gradient", 0);
+        kn_value *share = kn_scale(parts[i].gradient, 1 / (double)steps);
+        /* What the sum was does not matter in the first step, also where it was no number. */
+        parts[i].gradient = kn_where(first, share, kn_add(sum, share));
+        kn_assign(update->graph, sum, parts[i].gradient);
     }
-    set(updating, parameter, kn_sub(parameter, kn_mul(updating->rate, direction)));
-}
-
-/* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p = p - rate m / (sqrt(v) root + epsilon), where rate and
- * root hold the corrections of the first steps. */
-static void update_adam(const update *updating, kn_value *parameter, kn_value *gradient) {
-    const kn_trainer_params *params = updating->params;
-    kn_value *first = moment(updating->graph, parameter, "moment1");
-    kn_value *second = moment(updating->graph, parameter, "moment2");
-    kn_value *mean = kn_add(kn_scale(first, params->beta1), kn_scale(gradient, 1 - params->beta1));
-    kn_value *square =
-        kn_add(kn_scale(second, params->beta2), kn_scale(kn_mul(gradient, gradient), 1 - params->beta2));
-    kn_value *size = kn_shift(kn_mul(kn_sqrt(square), updating->root), params->epsilon);
-    kn_value *start = parameter;
-    if (params->optimizer == KN_ADAMW && params->weight_decay != 0)
-        start = kn_mul(parameter, updating->shrink);
-    set(updating, first, mean);
-    set(updating, second, square);
-    set(updating, parameter, kn_sub(start, kn_mul(updating->rate, kn_div(mean, size))));
 }
 
 /* The sum of the squares of all gradients, a scalar. */
-static kn_value *square_norm(kn_value *const *gradients, size_t count) {
+static kn_value *square_norm(const kn_update_part *parts, size_t count) {
     kn_value *sum = NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!gradients[i]) continue;
-        kn_value *part = kn_sum(kn_mul(gradients[i], gradients[i]), NULL, false);
-        sum = sum ? kn_add(sum, part) : part;
+        kn_value *own = kn_sum(kn_mul(parts[i].gradient, parts[i].gradient), NULL, false);
+        sum = sum ? kn_add(sum, own) : own;
     }
     return sum;
 }
 
-static void watch_norm(update *updating, kn_value *const *gradients, size_t count) {
-    const kn_trainer_params *params = updating->params;
-    if (!(params->clip_norm > 0) && !params->skip_not_finite) return;
-    kn_value *square = square_norm(gradients, count);
-    if (!square) return;
-    if (params->clip_norm > 0) {
-        kn_value *norm = kn_shift(kn_sqrt(square), 1e-6);
-        updating->gradient_scale = kn_min(kn_number(updating->graph, 1),
-                                          kn_div(kn_number(updating->graph, params->clip_norm), norm));
-    }
-    /* x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
-    if (params->skip_not_finite)
-        updating->finite = kn_equal(kn_sub(square, square), kn_number(updating->graph, 0));
+/* Whether this step updates: the last of those that are accumulated, and, if asked for, only with finite
+ * gradients. x - x is 0 for finite x and NaN otherwise, and NaN equals nothing. */
+static void decide(kn_update *update, kn_value *square) {
+    bool several = update->params->accumulate > 1;
+    if (!square && !several) return;
+    kn_value *wrong = square ? kn_sub(square, square) : NULL;
+    kn_value *wait = several ? kn_update_scalar(update, KN_TRAIN_WAIT) : NULL;
+    update->go = kn_equal(wrong && wait ? kn_add(wrong, wait)
+                          : wrong       ? wrong
+                                        : wait,
+                          kn_number(update->graph, 0));
 }
 
-static void count_step(kn_graph *graph) {
+static void clip(kn_update *update, kn_update_part *parts, size_t count) {
+    const kn_trainer_params *params = update->params;
+    kn_value *square = NULL;
+    /* Clipping would hide what is not finite. */
+    if (params->skip_not_finite || (params->clip_norm > 0 && !(params->clip_value > 0)))
+        square = square_norm(parts, count);
+    decide(update, params->skip_not_finite ? square : NULL);
+    if (params->clip_value > 0) {
+        for (size_t i = 0; i < count; i++)
+            parts[i].gradient = kn_clip(parts[i].gradient, -params->clip_value, params->clip_value);
+        if (params->clip_norm > 0) square = square_norm(parts, count);
+    }
+    if (!(params->clip_norm > 0)) return;
+    kn_value *norm = kn_shift(kn_sqrt(square), 1e-6);
+    kn_value *scale =
+        kn_min(kn_number(update->graph, 1), kn_div(kn_number(update->graph, params->clip_norm), norm));
+    for (size_t i = 0; i < count; i++)
+        parts[i].gradient = kn_mul(parts[i].gradient, scale);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------
+ */
+
+/* Weight decay as part of the gradient. */
+static void add_decay(kn_update_part *part) {
+    const kn_update *update = part->update;
+    kn_optimizer rule = update->params->optimizer;
+    if (!update->decays || rule == KN_ADAMW || rule == KN_LION || rule == KN_LAMB) return;
+    /* One text for all settings, so that their updates share launches. */
+    kn_value *pull = update->differ ? kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_DECAY))
+                                    : kn_scale(part->parameter, update->settings[part->setting].weight_decay);
+    part->gradient = kn_add(part->gradient, pull);
+}
+
+static void count_up(kn_graph *graph, kn_value *counter, const kn_update *update) {
     const uint32_t one = 1;
     const kn_shape scalar = {.dtype = KN_UINT32};
-    kn_value *counter = kn_step_counter(graph);
-    kn_assign(graph, counter, kn_add(counter, kn_constant_add(graph, &scalar, &one, sizeof one)));
+    kn_value *next = kn_add(counter, kn_constant_add(graph, &scalar, &one, sizeof one));
+    if (update)
+        kn_update_set(update, counter, next);
+    else
+        kn_assign(graph, counter, next);
 }
 
-static void update_all(update *updating, kn_value *const *parameters, kn_value **gradients, size_t count) {
-    const kn_trainer_params *params = updating->params;
-    bool coupled = params->weight_decay != 0 && params->optimizer != KN_ADAMW;
-    watch_norm(updating, gradients, count);
+/* What is 1 until weights have entered the average, and its share of new ones afterwards. */
+static void begin_average(kn_update *update) {
+    if (!(update->params->average > 0)) return;
+    const uint32_t zero = 0;
+    const kn_shape scalar = {.dtype = KN_UINT32};
+    kn_value *averaged = control(update->graph, KN_TRAIN_AVERAGED, KN_UINT32);
+    kn_value *none = kn_equal(averaged, kn_constant_add(update->graph, &scalar, &zero, sizeof zero));
+    update->rest =
+        kn_where(none, kn_number(update->graph, 1), kn_number(update->graph, 1 - update->params->average));
+    count_up(update->graph, averaged, update);
+}
+
+static void update_all(kn_update *update, kn_update_part *parts, size_t count) {
+    accumulate(update, parts, count);
+    clip(update, parts, count);
+    begin_average(update);
     for (size_t i = 0; i < count; i++) {
-        kn_value *gradient = gradients[i];
-        if (!gradient) continue;
-        if (updating->gradient_scale) gradient = kn_mul(gradient, updating->gradient_scale);
-        if (coupled) gradient = kn_add(gradient, kn_scale(parameters[i], params->weight_decay));
-        if (params->optimizer == KN_SGD)
-            update_sgd(updating, parameters[i], gradient);
-        else
-            update_adam(updating, parameters[i], gradient);
+        add_decay(&parts[i]);
+        kn_update_by_rule(&parts[i]);
+    }
+    count_up(update->graph, kn_step_counter(update->graph), NULL);
+}
+
+/* What the settings in use have in common. */
+static void compare_settings(kn_update *update, const kn_update_part *parts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        double decay = update->settings[parts[i].setting].weight_decay;
+        update->decays = update->decays || decay != 0;
+        update->differ = update->differ || decay != update->settings[parts[0].setting].weight_decay;
     }
 }
 
-kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_graph *bound, kn_value *loss,
-                              kn_error *error) {
-    update updating = {.params = params, .graph = bound};
-    size_t count = 0;
+static bool is_trained(const kn_trainer_params *params, const kn_value *value) {
+    return value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER && !value->frozen &&
+           value->shape.dtype == KN_FLOAT32 && kn_trainer_setting_of(params, value) >= 0;
+}
+
+kn_status kn_optimizer_extend(const kn_trainer_params *params, kn_update_setting *settings, kn_graph *bound,
+                              kn_value *loss, kn_error *error) {
+    kn_update update = {.params = params, .settings = settings, .graph = bound};
+    size_t count = 0, reached = 0;
     kn_value **parameters = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *parameters);
     kn_value **gradients = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *gradients);
-    if (!parameters || !gradients) return kn_fail_memory(error, bound->value_count * sizeof *parameters);
-    for (size_t i = 0; i < bound->value_count; i++) {
-        kn_value *value = bound->values[i];
-        if (value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER && !value->frozen &&
-            value->shape.dtype == KN_FLOAT32)
-            parameters[count++] = value;
-    }
+    kn_update_part *parts = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *parts);
+    if (!parameters || !gradients || !parts) return kn_fail_memory(error, bound->value_count * sizeof *parts);
+    for (size_t i = 0; i < bound->value_count; i++)
+        if (is_trained(params, bound->values[i])) parameters[count++] = bound->values[i];
     kn_status status = kn_graph_gradient(bound, loss, parameters, count, gradients, error);
     if (status != KN_OK) return status;
-    size_t reached = 0;
-    for (size_t i = 0; i < count; i++)
-        reached += gradients[i] != NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!gradients[i]) continue;
+        parts[reached++] = (kn_update_part){.update = &update,
+                                            .parameter = parameters[i],
+                                            .gradient = gradients[i],
+                                            .setting = kn_trainer_setting_of(params, parameters[i])};
+    }
     if (!reached)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,
             "the loss '%s' depends on no parameter that may be trained: expected at least one layer "
             "with weights, not frozen, between the inputs and the loss",
             loss->name);
-    updating.rate = control(bound, KN_TRAIN_RATE);
-    if (params->optimizer != KN_SGD) updating.root = control(bound, KN_TRAIN_ROOT);
-    if (params->optimizer == KN_ADAMW && params->weight_decay != 0)
-        updating.shrink = control(bound, KN_TRAIN_SHRINK);
-    update_all(&updating, parameters, gradients, count);
-    count_step(bound);
+    compare_settings(&update, parts, reached);
+    update_all(&update, parts, reached);
     if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
     return KN_OK;
 }

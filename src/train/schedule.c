@@ -1,34 +1,114 @@
-/* Learning rates over time. */
+/* Learning rates over time, and the scalars that the host sets before each step. */
 #include <math.h>
+#include <stdio.h>
 
 #include "train/train.h"
 
 static const double pi = 3.14159265358979323846;
 
-double kn_schedule_rate(const kn_trainer_params *params, uint64_t step) {
-    double rate = params->learning_rate;
-    if (step < params->warmup_steps) return rate * (double)(step + 1) / (double)params->warmup_steps;
-    uint64_t since = step - params->warmup_steps;
+/* From 1 at 0 down to 0 at 1. */
+static double half_cosine(double share) {
+    return 0.5 * (1 + cos(pi * share));
+}
+
+/* How much of the way from the warm-up to total_steps is done; 1 where there is no way. */
+static double share_done(const kn_trainer_params *params, uint64_t since) {
+    uint64_t length =
+        params->total_steps > params->warmup_steps ? params->total_steps - params->warmup_steps : 0;
+    return length ? fmin(1, (double)since / (double)length) : 1;
+}
+
+/* How much of the cosine that update `since` falls into is done. */
+static double share_of_restart(const kn_trainer_params *params, uint64_t since) {
+    double at = (double)since, length = (double)params->restart_every, factor = params->restart_factor;
+    if (factor == 1) return fmod(at, length) / length;
+    double before = floor(log(at / length * (factor - 1) + 1) / log(factor));
+    double begin = length * (pow(factor, before) - 1) / (factor - 1), own = length * pow(factor, before);
+    /* Logarithms may be off by a rounding error where a cosine begins. */
+    if (at < begin) {
+        own /= factor;
+        begin -= own;
+    } else if (at >= begin + own) {
+        begin += own;
+        own *= factor;
+    }
+    return (at - begin) / own;
+}
+
+/* Two half cosines, up to the rate and down from it; the last update of all has the lowest rate. */
+static double one_cycle(const kn_trainer_params *params, uint64_t since) {
+    double first = 1 / params->cycle_divisor, last = first / params->cycle_final_divisor;
+    double length = params->total_steps > params->warmup_steps
+                        ? (double)(params->total_steps - params->warmup_steps)
+                        : 0;
+    double top = params->cycle_rise * length - 1, end = length - 1, at = (double)since;
+    if (at >= end) return last;
+    if (at <= top) return top > 0 ? 1 + (first - 1) * half_cosine(at / top) : 1;
+    return last + (1 - last) * half_cosine((at - top) / (end - top));
+}
+
+static double steps_down(const kn_trainer_params *params, uint64_t update) {
+    size_t passed = 0;
+    while (passed < params->milestone_count && update >= params->milestones[passed])
+        passed++;
+    return pow(params->step_factor, (double)passed);
+}
+
+double kn_schedule_rate(const kn_trainer_params *params, uint64_t update) {
+    double rate = params->learning_rate, end = params->final_share;
+    if (update < params->warmup_steps) return rate * (double)(update + 1) / (double)params->warmup_steps;
+    uint64_t since = update - params->warmup_steps;
+    double every = params->step_every ? (double)params->step_every : 1;
     switch (params->schedule) {
     case KN_STEP:
-        return params->step_every ? rate * pow(params->step_factor, (double)(step / params->step_every))
-                                  : rate;
-    case KN_COSINE: {
-        uint64_t length =
-            params->total_steps > params->warmup_steps ? params->total_steps - params->warmup_steps : 0;
-        double share = length ? fmin(1, (double)since / (double)length) : 1;
-        return rate * (params->final_share + (1 - params->final_share) * 0.5 * (1 + cos(pi * share)));
-    }
+        if (!params->step_every) return rate;
+        return rate * pow(params->step_factor, (double)(update / params->step_every));
+    case KN_COSINE:
+        return rate * (end + (1 - end) * half_cosine(share_done(params, since)));
+    case KN_MULTI_STEP:
+        return rate * steps_down(params, update);
+    case KN_EXPONENTIAL:
+        return rate * pow(params->step_factor, (double)since / every);
+    case KN_COSINE_RESTARTS:
+        return rate * (end + (1 - end) * half_cosine(share_of_restart(params, since)));
+    case KN_ONE_CYCLE:
+        return rate * one_cycle(params, since);
+    case KN_POLYNOMIAL:
+        return rate * (end + (1 - end) * pow(1 - share_done(params, since), params->power));
     default:
         return rate;
     }
 }
 
-kn_train_scalars kn_train_scalars_of(const kn_trainer_params *params, uint64_t step) {
-    double rate = kn_schedule_rate(params, step), count = (double)(step + 1);
-    kn_train_scalars scalars = {.rate = rate, .root = 1, .shrink = 1 - rate * params->weight_decay};
-    if (params->optimizer == KN_SGD) return scalars;
-    scalars.rate = rate / (1 - pow(params->beta1, count));
-    scalars.root = 1 / sqrt(1 - pow(params->beta2, count));
-    return scalars;
+/* ---- scalars ------------------------------------------------------------------------------------------------ */
+
+void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]) {
+    static const char *const kinds[KN_TRAIN_SCALARS] = {
+        [KN_TRAIN_RATE] = "rate", [KN_TRAIN_SHRINK] = "shrink", [KN_TRAIN_DECAY] = "decay",
+        [KN_TRAIN_ROOT] = "root", [KN_TRAIN_MEAN] = "mean",     [KN_TRAIN_GAIN] = "gain",
+        [KN_TRAIN_FIRST] = "first", [KN_TRAIN_WAIT] = "wait",
+    };
+    if (setting)
+        snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s.%d", kinds[scalar], setting);
+    else
+        snprintf(name, KN_TRAIN_NAME_BYTES, "koine.%s", kinds[scalar]);
+}
+
+void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting, uint64_t step,
+                         double share, double scalars[KN_TRAIN_SCALARS]) {
+    uint64_t update = step / params->accumulate, part = step % params->accumulate;
+    double rate = kn_schedule_rate(params, update) * share * setting->rate_factor, count = (double)(update + 1);
+    double mean = 1 / (1 - pow(params->beta1, count)), used = rate;
+    if (params->optimizer == KN_ADAM || params->optimizer == KN_ADAMW)
+        used = rate / (1 - pow(params->beta1, count));
+    else if (params->optimizer == KN_ADAGRAD)
+        used = rate / (1 + (double)update * params->rate_decay);
+    scalars[KN_TRAIN_RATE] = used;
+    scalars[KN_TRAIN_SHRINK] = 1 - rate * setting->weight_decay;
+    scalars[KN_TRAIN_DECAY] = setting->weight_decay;
+    scalars[KN_TRAIN_ROOT] = 1 / sqrt(1 - pow(params->beta2, count));
+    scalars[KN_TRAIN_MEAN] = mean;
+    scalars[KN_TRAIN_GAIN] = update ? 1 - params->dampening : 1;
+    scalars[KN_TRAIN_FIRST] = part == 0;
+    scalars[KN_TRAIN_WAIT] = part + 1 < params->accumulate;
 }

@@ -62,6 +62,7 @@ kn_status kn_snapshot_restore(const kn_snapshot *snapshot, const char **problem)
         }
     }
     trainer->steps = snapshot->steps;
+    kn_trainer_recall(trainer);
     return KN_OK;
 }
 

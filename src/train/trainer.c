@@ -5,56 +5,10 @@
 
 #include "train/trainer_private.h"
 
-void kn_trainer_params_init(kn_trainer_params *params) {
-    if (!params) return;
-    *params = (kn_trainer_params){.size = sizeof *params,
-                                  .optimizer = KN_SGD,
-                                  .learning_rate = 0.01,
-                                  .momentum = 0.9,
-                                  .beta1 = 0.9,
-                                  .beta2 = 0.999,
-                                  .epsilon = 1e-8,
-                                  .schedule = KN_CONSTANT,
-                                  .step_factor = 0.1};
-}
-
 static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     const kn_trainer *trainer = user;
     (void)count; /* the loss stands first */
-    return kn_optimizer_extend(&trainer->params, bound, values[0], error);
-}
-
-/* Fields that a program built against an older header does not have keep their defaults. */
-static kn_status take_params(kn_trainer *trainer, const kn_trainer_params *params) {
-    kn_trainer_params_init(&trainer->params);
-    if (params) {
-        size_t size = params->size < sizeof *params ? params->size : sizeof *params;
-        memcpy(&trainer->params, params, size);
-        trainer->params.size = sizeof *params;
-    }
-    const kn_trainer_params *own = &trainer->params;
-    if ((unsigned)own->optimizer > KN_ADAMW || (unsigned)own->schedule > KN_COSINE)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "there is no optimizer %d or no schedule %d; the header lists them",
-                       (int)own->optimizer, (int)own->schedule);
-    if (own->extra_count && !own->extra)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "%zu extra values, but their list is NULL",
-                       own->extra_count);
-    if (!(own->learning_rate >= 0) || !isfinite(own->learning_rate))
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "the learning rate is %g; expected a number from 0 on", own->learning_rate);
-    if (!(own->momentum >= 0 && own->momentum < 1))
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the momentum is %g; expected 0 <= momentum < 1",
-                       own->momentum);
-    if (own->nesterov && own->momentum == 0)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "Nesterov's rule needs a momentum above 0");
-    if (!(own->beta1 >= 0 && own->beta1 < 1 && own->beta2 >= 0 && own->beta2 < 1))
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "beta1 is %g and beta2 %g; expected 0 <= beta < 1",
-                       own->beta1, own->beta2);
-    if (!(own->weight_decay >= 0) || !(own->clip_norm >= 0) || !(own->epsilon >= 0))
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "weight decay, clipping norm and epsilon must be numbers from 0 on");
-    return KN_OK;
+    return kn_optimizer_extend(&trainer->params, trainer->settings, bound, values[0], error);
 }
 
 static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
@@ -92,7 +46,7 @@ static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_para
     if (kn_context_status(trainer->context) != KN_OK)
         return kn_fail(&trainer->error, kn_context_status(trainer->context), "%s",
                        failure ? failure->text : "the context is NULL: out of host memory");
-    kn_status status = take_params(trainer, params);
+    kn_status status = kn_trainer_take_params(trainer, params);
     if (status != KN_OK) return status;
     if (!loss)
         return kn_fail(&trainer->error, KN_ERROR_ARGUMENT, "the loss is NULL: its graph could not be made");
@@ -106,7 +60,10 @@ static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_para
     if (copied != KN_OK) return copied;
     trainer->loss_name = kn_copy_text(&trainer->host, loss->name);
     if (!trainer->loss_name) return kn_fail_memory(&trainer->error, strlen(loss->name) + 1);
-    return open_session(trainer, loss);
+    status = kn_trainer_check_groups(trainer);
+    if (status == KN_OK) status = open_session(trainer, loss);
+    if (status == KN_OK) kn_trainer_recall(trainer);
+    return status;
 }
 
 kn_trainer *kn_trainer_create(kn_context *context, kn_value *loss, const kn_trainer_params *params) {
@@ -127,6 +84,7 @@ void kn_trainer_destroy(kn_trainer **trainer) {
         kn_session_destroy(&old->evaluators[i].session);
     kn_session_destroy(&old->session);
     kn_graph_destroy(&old->graph);
+    kn_trainer_release_params(old);
     kn_release(&host, old->loss_name);
     kn_release(&host, old);
     *trainer = NULL;
@@ -160,14 +118,21 @@ static kn_status bind_batch(kn_trainer *trainer, kn_session *session, int64_t co
     return status == KN_ERROR_NOT_FOUND ? KN_OK : fail_from(trainer, session, status);
 }
 
+/* Those that the update of the current plan reads. */
 static kn_status set_scalars(kn_trainer *trainer) {
-    const kn_trainer_params *params = &trainer->params;
-    kn_train_scalars scalars = kn_train_scalars_of(params, trainer->steps);
-    kn_status status = kn_session_set_scalar(trainer->session, KN_TRAIN_RATE, scalars.rate);
-    if (status == KN_OK && params->optimizer != KN_SGD)
-        status = kn_session_set_scalar(trainer->session, KN_TRAIN_ROOT, scalars.root);
-    if (status == KN_OK && params->optimizer == KN_ADAMW && params->weight_decay != 0)
-        status = kn_session_set_scalar(trainer->session, KN_TRAIN_SHRINK, scalars.shrink);
+    double scalars[KN_TRAIN_SCALARS];
+    char name[KN_TRAIN_NAME_BYTES];
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < trainer->setting_count; i++) {
+        const kn_update_setting *setting = &trainer->settings[i];
+        if (!setting->needs) continue;
+        kn_train_scalars_of(&trainer->params, setting, trainer->steps, trainer->plateau.share, scalars);
+        for (int s = 0; s < KN_TRAIN_SCALARS && status == KN_OK; s++) {
+            if (!(setting->needs >> s & 1)) continue;
+            kn_train_scalar_name((kn_train_scalar)s, (int)i, name);
+            status = kn_session_set_scalar(trainer->session, name, scalars[s]);
+        }
+    }
     return fail_from(trainer, trainer->session, status);
 }
 
@@ -187,6 +152,10 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
     if (loss) all[wanted++] = (kn_fetch){trainer->loss_name, &number, sizeof number};
     for (size_t i = 0; i < fetch_count; i++)
         all[wanted++] = fetches[i];
+    if (trainer->averages_used)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the moving averages stand in the place of the weights; "
+                       "kn_trainer_use_averages(trainer, false) puts these back before training goes on");
     status = bind_batch(trainer, trainer->session, count);
     if (status == KN_OK)
         status =
@@ -288,11 +257,20 @@ uint64_t kn_trainer_steps(const kn_trainer *trainer) {
 }
 
 void kn_trainer_set_steps(kn_trainer *trainer, uint64_t steps) {
-    if (trainer) trainer->steps = steps;
+    if (!trainer) return;
+    trainer->steps = steps;
+    kn_trainer_recall(trainer);
+}
+
+void kn_trainer_recall(kn_trainer *trainer) {
+    kn_plateau_recall(trainer);
+    kn_average_recall(trainer);
 }
 
 double kn_trainer_learning_rate(const kn_trainer *trainer) {
-    return trainer ? kn_schedule_rate(&trainer->params, trainer->steps) : 0;
+    if (!trainer || trainer->made != KN_OK) return 0;
+    const kn_trainer_params *params = &trainer->params;
+    return kn_schedule_rate(params, trainer->steps / params->accumulate) * trainer->plateau.share;
 }
 
 kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info) {

@@ -15,12 +15,28 @@ typedef struct kn_evaluator {
     uint64_t used; /* when last, for throwing the oldest out */
 } kn_evaluator;
 
+/* What the schedule PLATEAU remembers; a state of these numbers in float64, in their order. */
+typedef struct kn_plateau {
+    double share;    /* what falls left of the rate */
+    double lowest;   /* loss */
+    double bad;      /* judgements since that count */
+    double cooldown; /* judgements left that do not */
+    double step;     /* of the last judgement */
+} kn_plateau;
+#define KN_TRAIN_PLATEAU "koine.plateau"
+
 struct kn_trainer {
     kn_host host;
     kn_context *context;
     kn_error error;
     kn_status made; /* KN_OK if the trainer can be used */
     kn_trainer_params params;
+    kn_parameter_group *groups; /* copies of what params point to */
+    uint64_t *milestones;
+    kn_update_setting *settings;
+    size_t setting_count;
+    kn_plateau plateau;
+    bool averages_used; /* the states hold averages under the parameters' names, and parameters as averages */
     kn_session *session;
     kn_states *states; /* the session's, or the caller's */
     kn_graph *graph;   /* a copy of what the loss needs, for looking into a step that went wrong */
@@ -30,6 +46,23 @@ struct kn_trainer {
     kn_evaluator evaluators[EVALUATORS];
     uint64_t evaluations;
 };
+
+/* ---- parameters.c: what params say ---------------------------------------------------------------- */
+
+/* Checks and copies params (NULL: defaults). */
+kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params);
+void kn_trainer_release_params(kn_trainer *trainer);
+/* Fails if a group's pattern fits no parameter of the trainer's graph. */
+kn_status kn_trainer_check_groups(kn_trainer *trainer);
+
+/* ---- plateau.c, average.c: what is remembered in states of their own -------------------------------- */
+
+/* Looks at the states for what was remembered: after they were loaded or set back. */
+void kn_trainer_recall(kn_trainer *trainer);
+void kn_plateau_recall(kn_trainer *trainer);
+void kn_average_recall(kn_trainer *trainer);
+/* Whether the present step has a judgement already, or the schedule needs none. */
+bool kn_plateau_is_judged(const kn_trainer *trainer);
 
 /* ---- snapshot.c: all states of a trainer, on the host ------------------------------------------ */
 

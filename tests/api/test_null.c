@@ -395,6 +395,7 @@ static void trainers(void **state) {
     char sentence[8];
     double loss;
     kn_trainer_params_init(NULL);
+    kn_trainer_params_choose(NULL, KN_LION);
     kn_trainer_destroy(NULL);
     kn_trainer_destroy(&trainer);
     trainer = kn_trainer_create(NULL, NULL, NULL);
@@ -415,6 +416,8 @@ static void trainers(void **state) {
     assert_int_equal(kn_trainer_steps(NULL), 0);
     kn_trainer_set_steps(NULL, 3);
     assert_true(kn_trainer_learning_rate(NULL) == 0);
+    assert_true(kn_trainer_judged(NULL, 1) != KN_OK);
+    assert_true(kn_trainer_use_averages(NULL, true) != KN_OK);
     assert_true(kn_trainer_plan(NULL, &plan) != KN_OK);
     assert_null(kn_trainer_plan_text(NULL));
     kn_trainer_free_text(NULL, NULL);

@@ -302,7 +302,8 @@ static void lower_shares_text_between_sizes(void **state) {
 
 static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     (void)count;
-    return kn_optimizer_extend(user, bound, values[0], error);
+    kn_update_setting settings[2] = {{.rate_factor = 1}, {.rate_factor = 1}};
+    return kn_optimizer_extend(user, settings, bound, values[0], error);
 }
 
 static void bucket_joins_updates(void **state) {

@@ -161,7 +161,9 @@ def options_change_the_outcome(folder):
     for options in (["--seed", "2"], ["--no-shuffle"], ["--weight-decay", "0.1"], ["--clip", "0.01"], ["--lr", "0.1"],
                     ["--optimizer", "adamw", "--weight-decay", "0.1"], ["--optimizer", "sgd"],
                     ["--optimizer", "sgd", "--momentum", "0.5"], ["--optimizer", "sgd", "--nesterov"],
-                    ["--schedule", "constant"], ["--batch", "16"]):
+                    ["--schedule", "constant"], ["--batch", "16"], ["--amsgrad", "--beta2", "0.5"],
+                    ["--clip-value", "0.001"], ["--accumulate", "2"], ["--ema", "0.5"],
+                    ["--groups", "*.bias:lr=0.5;logits.*:frozen"]):
         expect(weights(*options) != base, f"{options} changed nothing")
 
 
@@ -184,6 +186,33 @@ def resumed(stop, total, folder):
 
 add("resumed amid an epoch", functools.partial(resumed, 2, 7))
 add("resumed between epochs", functools.partial(resumed, 3, 6))
+
+
+@case
+def resumed_with_averages_and_a_plateau(folder):
+    """Saved are the averages; what goes on are the weights, and what the schedule remembers."""
+    fixed = ["--batch", "32", "--validation", "0.1", "--ema", "0.5", "--accumulate", "2", "--lr", "0.05", "--schedule",
+             "plateau", "--step-factor", "0.5", "--plateau-patience", "0", "--plateau-threshold", "0.9"]
+    train(folder, "--steps", "15", *fixed, "--save", "whole", "--log", "whole.log")
+    for stop, options in ((7, []), (12, ["--resume", "part"]), (15, ["--resume", "part"])):
+        train(folder, "--steps", str(stop), *fixed, "--save", "part", "--log", "part.log", *options)
+    expect(bytes_of(os.path.join(folder, "whole")) == bytes_of(os.path.join(folder, "part")), "other bits")
+    rates = [step["lr"] for step in log_of(folder, "whole.log")[0]]
+    expect(rates[0] == 0.05 and rates[-1] < 0.03, f"the rate does not fall: {rates}")
+    found = koine("eval", "whole", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    train(folder, "--steps", "15", *fixed[:4], "--accumulate", "2", *fixed[8:], "--save", "plain", "--quiet")
+    plain = koine("eval", "plain", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(found["loss"] != plain["loss"], "the averages are not what was saved")
+
+
+@case
+def a_plateau_needs_data_to_judge_by(folder):
+    train(folder, "--schedule", "plateau", status=1, out="", err="--schedule plateau needs data to judge by")
+
+
+@case
+def groups_have_to_fit(folder):
+    train(folder, "--groups", "nothing*:frozen", status=1, out="", err="the group 'nothing*' fits none")
 
 
 @case

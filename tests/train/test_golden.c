@@ -128,25 +128,67 @@ static void take_schedule(const kn_json *schedule, kn_trainer_params *params) {
     }
 }
 
-static kn_trainer_params take_optimizer(const golden *file, bool fast) {
+/* What most files do not say. */
+static double number_or(const kn_json *object, const char *key, double usual) {
+    const kn_json *found = kn_json_member(object, key);
+    return found ? found->number : usual;
+}
+
+static bool is_true(const kn_json *object, const char *key) {
+    const kn_json *found = kn_json_member(object, key);
+    return found && found->truth;
+}
+
+static kn_optimizer rule_of(const kn_json *optimizer) {
+    static const char *const names[] = {"sgd",     "adam",     "adamw", "rmsprop",
+                                        "adagrad", "adadelta", "lamb",  "lion"};
+    for (size_t i = 0; i < KN_COUNT_OF(names); i++)
+        if (is_text(optimizer, "name", names[i])) return (kn_optimizer)i;
+    fail_msg("a golden file has an optimizer that Koine does not");
+    return KN_SGD;
+}
+
+enum { MOST_GROUPS = 4 };
+
+static void take_groups(const kn_json *optimizer, kn_parameter_group *groups, kn_trainer_params *params) {
+    const kn_json *list = kn_json_member(optimizer, "groups");
+    for (const kn_json *item = list ? list->first : NULL; item; item = item->next) {
+        assert_true(params->group_count < MOST_GROUPS);
+        groups[params->group_count++] = (kn_parameter_group){.size = sizeof *groups,
+                                                             .pattern = member(item, "pattern")->text,
+                                                             .rate_factor = number_of(item, "lr"),
+                                                             .weight_decay = number_of(item, "decay"),
+                                                             .frozen = member(item, "frozen")->truth};
+    }
+    if (params->group_count) params->groups = groups;
+}
+
+/* The groups have to stay until the trainer is made. */
+static kn_trainer_params take_optimizer(const golden *file, bool fast, kn_parameter_group groups[MOST_GROUPS]) {
     const kn_json *optimizer = file->optimizer;
     kn_trainer_params params;
     kn_trainer_params_init(&params);
+    kn_trainer_params_choose(&params, rule_of(optimizer));
     params.seed = file->seed;
     params.fast_math = fast;
     params.learning_rate = number_of(optimizer, "lr");
     params.weight_decay = number_of(optimizer, "weight_decay");
     params.clip_norm = number_of(optimizer, "clip_norm");
-    if (is_text(optimizer, "name", "sgd")) {
-        params.optimizer = KN_SGD;
-        params.momentum = number_of(optimizer, "momentum");
-        params.nesterov = member(optimizer, "nesterov")->truth;
-    } else {
-        params.optimizer = is_text(optimizer, "name", "adam") ? KN_ADAM : KN_ADAMW;
-        params.beta1 = number_of(optimizer, "beta1");
-        params.beta2 = number_of(optimizer, "beta2");
-        params.epsilon = number_of(optimizer, "eps");
-    }
+    params.clip_value = number_or(optimizer, "clip_value", 0);
+    params.momentum = number_or(optimizer, "momentum", params.momentum);
+    params.dampening = number_or(optimizer, "dampening", 0);
+    params.nesterov = is_true(optimizer, "nesterov");
+    params.amsgrad = is_true(optimizer, "amsgrad");
+    params.centered = is_true(optimizer, "centered");
+    params.beta1 = number_or(optimizer, "beta1", params.beta1);
+    params.beta2 = number_or(optimizer, "beta2", params.beta2);
+    params.epsilon = number_or(optimizer, "eps", params.epsilon);
+    params.rate_decay = number_or(optimizer, "lr_decay", 0);
+    params.accumulator = number_or(optimizer, "accumulator", 0);
+    params.accumulate = (uint64_t)number_or(optimizer, "accumulate", 1);
+    params.average = number_or(optimizer, "average", 0);
+    params.decay_matrices_only = is_true(optimizer, "decay_matrices");
+    take_groups(optimizer, groups, &params);
     take_schedule(member(optimizer, "schedule"), &params);
     return params;
 }
@@ -292,6 +334,9 @@ static void train(const golden *file, kn_trainer *trainer, kn_value *loss_value,
     }
     assert_int_equal(kn_trainer_steps(trainer), file->steps);
     check_states(file, trainer, check_final);
+    const kn_json *averages = kn_json_member(file->root, "averages");
+    for (const kn_json *state = averages ? averages->first : NULL; state; state = state->next)
+        check_final(file, trainer, state);
     float loss = NAN;
     kn_fetch fetch = {kn_value_name(loss_value), &loss, sizeof loss};
     draw_batch(file, fed, file->steps);
@@ -307,7 +352,8 @@ static void run(const char *name, bool fast) {
     kn_model *model = make_model(&file);
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     if (kn_model_add_loss(model, "cross-entropy", &loss)) fail_msg("%s", kn_model_error(model));
-    kn_trainer_params params = take_optimizer(&file, fast);
+    kn_parameter_group groups[MOST_GROUPS];
+    kn_trainer_params params = take_optimizer(&file, fast, groups);
     kn_trainer *trainer = kn_trainer_create(context, loss.value, &params);
     good(&file, trainer, kn_trainer_status(trainer));
     feeds fed = {.x = calloc((size_t)(file.batch * file.elements), sizeof(float)),
@@ -362,6 +408,19 @@ int main(int argc, char **argv) {
         {"batch norm, SGD", "cnn_bn_sgd", false, true},
         {"lstm, SGD", "lstm_sgd", false, true},
         {"gpt, AdamW", "gpt_adamw", false, true},
+        {"small, SGD dampened", "small_dampened", false, false},
+        {"small, AMSGrad", "small_amsgrad", false, false},
+        {"small, RMSprop", "small_rmsprop", false, false},
+        {"small, RMSprop centred, momentum", "small_rmsprop_centered", false, false},
+        {"small, Adagrad", "small_adagrad", false, false},
+        {"small, Adadelta", "small_adadelta", false, false},
+        {"small, LAMB", "small_lamb", false, true},
+        {"small, Lion", "small_lion", false, false},
+        {"small, clipped values", "small_clip_value", false, false},
+        {"small, groups, AdamW", "small_groups", false, false},
+        {"small, groups, SGD", "small_groups_sgd", false, false},
+        {"small, accumulated and averaged", "small_accumulated", false, true},
+        {"small, LAMB, fast", "small_lamb", true, false},
         {"mlp, SGD, fast", "mlp_sgd", true, false},
         {"mlp, Adam, fast", "mlp_adam", true, false},
         {"lenet, SGD, fast", "lenet_sgd", true, false},

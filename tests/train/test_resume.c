@@ -75,6 +75,26 @@ static void sgd_with_a_schedule_continues(void **state) {
     compare(*state, &params);
 }
 
+/* Five steps end in the middle of an update. */
+static void accumulated_averages_continue(void **state) {
+    kn_trainer_params params = adam();
+    params.amsgrad = true;
+    params.accumulate = 2;
+    params.average = 0.9;
+    params.schedule = KN_POLYNOMIAL;
+    params.total_steps = 5;
+    compare(*state, &params);
+}
+
+static void lamb_with_groups_continues(void **state) {
+    const kn_parameter_group groups[] = {{sizeof *groups, "*.bias", 2, 0, false}};
+    kn_trainer_params params = adam();
+    kn_trainer_params_choose(&params, KN_LAMB);
+    params.groups = groups;
+    params.group_count = 1;
+    compare(*state, &params);
+}
+
 static void another_seed_is_another_training(void **state) {
     kn_trainer_params params = adam();
     uint64_t one = straight(*state, &params);
@@ -86,6 +106,8 @@ int test_resume(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_continues),
         cmocka_unit_test(sgd_with_a_schedule_continues),
+        cmocka_unit_test(accumulated_averages_continue),
+        cmocka_unit_test(lamb_with_groups_continues),
         cmocka_unit_test(another_seed_is_another_training),
     };
     return cmocka_run_group_tests_name("continuing", tests, device_setup, device_teardown);

@@ -76,6 +76,149 @@ static void warm_up_then_constant(void **state) {
     check_rates(*state, &params, rates, 6);
 }
 
+/* Rates that PyTorch's schedulers of these names gave, asked for in any order. */
+static void check_asked(kn_context *context, const kn_trainer_params *params, const double *rates, int count) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_trainer *trainer = trainer_make(context, line_loss(graph), params);
+    for (int step = count - 1; step >= 0; step--) {
+        kn_trainer_set_steps(trainer, (uint64_t)step);
+        double rate = kn_trainer_learning_rate(trainer);
+        if (!(fabs(rate - rates[step]) <= 1e-12))
+            fail_msg("step %d: %.17g, expected %.17g", step, rate, rates[step]);
+    }
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&graph);
+}
+
+static void milestones(void **state) {
+    const double rates[] = {0.4, 0.4, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1};
+    uint64_t falls[] = {2, 5};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_MULTI_STEP;
+    params.step_factor = 0.5;
+    params.milestones = falls;
+    params.milestone_count = 2;
+    check_asked(*state, &params, rates, 8);
+}
+
+static void exponential(void **state) {
+    const double rates[] = {0.4, 0.36, 0.324, 0.2916, 0.26244, 0.236196};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_EXPONENTIAL;
+    params.step_factor = 0.9;
+    check_asked(*state, &params, rates, 6);
+    params.step_every = 2;
+    params.step_factor = 0.81;
+    check_asked(*state, &params, rates, 6);
+}
+
+static void cosine(void **state) {
+    const double rates[] = {0.4,  0.375884572681199, 0.31, 0.22, 0.13, 0.06411542731880104,
+                            0.04, 0.04};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_COSINE;
+    params.total_steps = 6;
+    params.final_share = 0.1;
+    check_asked(*state, &params, rates, 8);
+}
+
+static void cosine_with_restarts(void **state) {
+    const double doubled[] = {0.4,
+                              0.22,
+                              0.4,
+                              0.3472792206135786,
+                              0.22,
+                              0.09272077938642145,
+                              0.4,
+                              0.3862983158520316,
+                              0.3472792206135786,
+                              0.2888830178257162,
+                              0.22,
+                              0.15111698217428388,
+                              0.09272077938642145,
+                              0.05370168414796839,
+                              0.4};
+    const double alike[] = {0.4, 0.3, 0.1, 0.4, 0.3, 0.1, 0.4};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_COSINE_RESTARTS;
+    params.restart_every = 3;
+    check_asked(*state, &params, alike, 7);
+    params.restart_every = 2;
+    params.restart_factor = 2;
+    params.final_share = 0.1;
+    check_asked(*state, &params, doubled, 15);
+}
+
+static void one_cycle(void **state) {
+    const double rates[] = {0.016,
+                            0.208,
+                            0.4,
+                            0.38019385280538953,
+                            0.3246982615799052,
+                            0.24450480877451572,
+                            0.1554967912254843,
+                            0.0753033384200948,
+                            0.019807747194610516,
+                            1.6e-6,
+                            1.6e-6};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_ONE_CYCLE;
+    params.total_steps = 10;
+    check_asked(*state, &params, rates, 11);
+}
+
+static void polynomial(void **state) {
+    const double squares[] = {0.4, 2.5 / 9, 1.6 / 9, 0.1, 0.4 / 9, 0.1 / 9, 0, 0};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_POLYNOMIAL;
+    params.total_steps = 6;
+    params.power = 2;
+    check_asked(*state, &params, squares, 8);
+    params.power = 1;
+    params.warmup_steps = 4;
+    params.total_steps = 8;
+    const double later[] = {0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1, 0};
+    check_asked(*state, &params, later, 9);
+}
+
+/* What is remembered is among the states, so that another trainer goes on with it. */
+static void plateau(void **state) {
+    const double losses[] = {1, 0.9, 0.895, 0.9, 0.89, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
+    const double rates[] = {0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.06, 0.06};
+    kn_trainer_params params = plain(0.4);
+    params.schedule = KN_PLATEAU;
+    params.step_factor = 0.5;
+    params.plateau_patience = 1;
+    params.plateau_cooldown = 1;
+    params.plateau_threshold = 0.01;
+    params.final_share = 0.15;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *loss = line_loss(graph);
+    kn_trainer *trainer = trainer_make(*state, loss, &params);
+    kn_states *states = kn_trainer_states(trainer);
+    for (int i = 0; i < 12; i++) {
+        if (i == 6) { /* in the middle of a wait */
+            params.states = states;
+            kn_trainer *next = trainer_make(*state, loss, &params);
+            kn_trainer_destroy(&trainer);
+            trainer = next;
+        }
+        trainer_good(trainer, kn_trainer_judged(trainer, losses[i]));
+        double rate = kn_trainer_learning_rate(trainer);
+        if (!(fabs(rate - rates[i]) <= 1e-12))
+            fail_msg("judgement %d: %.17g, expected %.17g", i, rate, rates[i]);
+    }
+    kn_trainer_destroy(&trainer);
+    params.states = NULL;
+    params.schedule = KN_CONSTANT;
+    trainer = trainer_make(*state, loss, &params);
+    for (int i = 0; i < 12; i++)
+        trainer_good(trainer, kn_trainer_judged(trainer, 1));
+    assert_true(kn_trainer_learning_rate(trainer) == 0.4);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&graph);
+}
+
 static void cosine_without_length_ends_at_once(void **state) {
     const double rates[] = {0, 0};
     kn_trainer_params params = plain(0.4);
@@ -89,6 +232,13 @@ int test_schedules(void) {
         cmocka_unit_test(steps),
         cmocka_unit_test(warm_up_then_cosine),
         cmocka_unit_test(warm_up_then_constant),
+        cmocka_unit_test(milestones),
+        cmocka_unit_test(exponential),
+        cmocka_unit_test(cosine),
+        cmocka_unit_test(cosine_with_restarts),
+        cmocka_unit_test(one_cycle),
+        cmocka_unit_test(polynomial),
+        cmocka_unit_test(plateau),
         cmocka_unit_test(cosine_without_length_ends_at_once),
     };
     return cmocka_run_group_tests_name("schedules", tests, device_setup, device_teardown);

@@ -1,8 +1,9 @@
-/* What one step does: clipping by the norm of all gradients together, leaving out what is not finite, frozen
- * parameters, values fetched beside the loss. */
+/* What one step does: clipping, leaving out what is not finite, several steps for an update, moving averages, groups,
+ * frozen parameters, values fetched beside the loss. */
 #include "train_tests.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 /* loss = a x0 + b x1 with parameters a and b, which begin as 1; the gradients are x0 and x1. */
@@ -78,6 +79,136 @@ static void what_is_not_finite_is_left_out(void **state) {
         kn_trainer_destroy(&trainer);
         kn_graph_destroy(&made.graph);
     }
+}
+
+/* Each number by itself, before the norm of what is left. */
+static void clipping_cuts_numbers_off(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    params.clip_value = 2;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, 3, -0.5f);
+    expect(trainer, 0, 1.25);
+    plane_step(trainer, -30, 2);
+    expect(trainer, 1, 0.25);
+    kn_trainer_destroy(&trainer);
+    params.clip_norm = 1;
+    params.skip_not_finite = true;
+    trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, 20, 2); /* (2,2), and then of length 1 */
+    expect(trainer, 1 - 0.5 * sqrt(0.5), 1 - 0.5 * sqrt(0.5));
+    plane_step(trainer, INFINITY, 2);
+    expect(trainer, 1 - 0.5 * sqrt(0.5), 1 - 0.5 * sqrt(0.5));
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
+static void several_steps_make_an_update(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    params.accumulate = 3;
+    params.skip_not_finite = true;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, 1, 3);
+    plane_step(trainer, 2, 0);
+    expect(trainer, 1, 1);
+    plane_step(trainer, 3, 6);
+    expect(trainer, 0, -0.5);
+    /* One of three that is not finite spoils that update, and no other. */
+    plane_step(trainer, 1, 1);
+    plane_step(trainer, 1, NAN);
+    plane_step(trainer, 1, 1);
+    expect(trainer, 0, -0.5);
+    for (int i = 0; i < 3; i++)
+        plane_step(trainer, 2, -1);
+    expect(trainer, -1, 0);
+    assert_int_equal(kn_trainer_steps(trainer), 9);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
+static void averages_stand_in_for_weights(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    params.average = 0.75;
+    params.skip_not_finite = true;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    trainer_good(trainer, kn_trainer_use_averages(trainer, true)); /* there are none yet */
+    plane_step(trainer, NAN, 1);
+    trainer_good(trainer, kn_trainer_use_averages(trainer, true));
+    expect(trainer, 1, 1);
+    plane_step(trainer, 1, -2); /* (0.5, 2), all of it */
+    plane_step(trainer, 1, 2);  /* (0, 1), a quarter of it */
+    expect(trainer, 0, 1);
+    trainer_good(trainer, kn_trainer_use_averages(trainer, true));
+    trainer_good(trainer, kn_trainer_use_averages(trainer, true));
+    expect(trainer, 0.375, 1.75);
+    const float x = 1;
+    const kn_feed feeds[] = {{"x0", &x, sizeof x}, {"x1", &x, sizeof x}};
+    assert_int_equal(kn_trainer_step(trainer, 1, feeds, 2, NULL), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_trainer_error(trainer), "kn_trainer_use_averages"));
+    /* Another trainer on these states knows which of the two they hold. */
+    params.states = kn_trainer_states(trainer);
+    kn_trainer *next = trainer_make(*state, made.loss, &params);
+    kn_trainer_destroy(&trainer);
+    assert_int_equal(kn_trainer_step(next, 1, feeds, 2, NULL), KN_ERROR_ARGUMENT);
+    trainer_good(next, kn_trainer_use_averages(next, false));
+    expect(next, 0, 1);
+    plane_step(next, 0, 0);
+    trainer_good(next, kn_trainer_use_averages(next, true));
+    expect(next, 0.75 * 0.375, 0.75 * 1.75 + 0.25);
+    kn_trainer_destroy(&next);
+    kn_graph_destroy(&made.graph);
+}
+
+static void groups_are_found_by_name(void **state) {
+    plane made = plane_make();
+    kn_trainer_params params = plain();
+    kn_parameter_group groups[] = {{sizeof *groups, "*", 2, 0.5, false}, {sizeof *groups, "?", 1, -1, true}};
+    params.weight_decay = 0.1;
+    params.groups = groups;
+    params.group_count = 1;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, 1, -2);
+    expect(trainer, 1 - 1.5, 1 + 1.5);
+    kn_trainer_destroy(&trainer);
+    groups[1].pattern = "a*a*"; /* an a, and then an a */
+    params.group_count = 2;
+    trainer = kn_trainer_create(*state, made.loss, &params);
+    assert_int_equal(kn_trainer_status(trainer), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_trainer_error(trainer), "'a*a*' fits none"));
+    assert_non_null(strstr(kn_trainer_error(trainer), "such as '"));
+    kn_trainer_destroy(&trainer);
+    groups[1].pattern = "*a*";
+    trainer = trainer_make(*state, made.loss, &params);
+    plane_step(trainer, 1, -2);
+    expect(trainer, 1, 1 + 1.5);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
+static void numbers_out_of_range_are_told(void **state) {
+    const struct {
+        size_t field;
+        double number;
+        const char *word;
+    } wrong[] = {
+        {offsetof(kn_trainer_params, beta2), 1, "beta2 is 1"},
+        {offsetof(kn_trainer_params, average), 1, "moving average"},
+        {offsetof(kn_trainer_params, learning_rate), NAN, "learning rate is nan"},
+        {offsetof(kn_trainer_params, clip_value), -1, "clipping value is -1"},
+        {offsetof(kn_trainer_params, power), INFINITY, "power of the schedule is inf"},
+    };
+    plane made = plane_make();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        kn_trainer_params params = plain();
+        memcpy((char *)&params + wrong[i].field, &wrong[i].number, sizeof(double));
+        kn_trainer *trainer = kn_trainer_create(*state, made.loss, &params);
+        assert_int_equal(kn_trainer_status(trainer), KN_ERROR_ARGUMENT);
+        if (!strstr(kn_trainer_error(trainer), wrong[i].word)) fail_msg("%s", kn_trainer_error(trainer));
+        kn_trainer_destroy(&trainer);
+    }
+    kn_graph_destroy(&made.graph);
 }
 
 static void without_skipping_it_spoils_the_weights(void **state) {
@@ -204,6 +335,11 @@ int test_updates(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_at_one_address_are_told_apart),
         cmocka_unit_test(clipping_scales_all_alike),
+        cmocka_unit_test(clipping_cuts_numbers_off),
+        cmocka_unit_test(several_steps_make_an_update),
+        cmocka_unit_test(averages_stand_in_for_weights),
+        cmocka_unit_test(groups_are_found_by_name),
+        cmocka_unit_test(numbers_out_of_range_are_told),
         cmocka_unit_test(what_is_not_finite_is_left_out),
         cmocka_unit_test(without_skipping_it_spoils_the_weights),
         cmocka_unit_test(frozen_parameters_stay),

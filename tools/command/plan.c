@@ -42,7 +42,7 @@ static bool open_planned(plan_run *run) {
     if (run->training) {
         kn_trainer_params params;
         kn_trainer_params_init(&params);
-        params.optimizer = run->optimizer;
+        kn_trainer_params_choose(&params, run->optimizer);
         params.fast_math = !run->common.exact;
         params.memory_bytes = UINT64_MAX;
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
@@ -137,7 +137,7 @@ static int run(int count, char **arguments) {
     const option options[] = {
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-        {"optimizer", OPTION_TEXT, "NAME", "of training: sgd, adam or adamw (adam)", &optimizer},
+        {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
         {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",

@@ -20,27 +20,11 @@ typedef struct train_run {
 
 /* ---- parameters -------------------------------------------------------------------------------- */
 
-static const char *const schedules[] = {"constant", "step", "cosine"};
-
 static kn_trainer_params trainer_params_from(const train_options *options, uint64_t total_steps) {
-    /* Where the end is known the rate falls towards it. */
-    const char *schedule = options->schedule ? options->schedule : total_steps ? "cosine" : "constant";
     kn_trainer_params params;
     kn_trainer_params_init(&params);
-    params.optimizer =
-        (kn_optimizer)option_choice("optimizer", options->optimizer, optimizer_words, optimizer_word_count);
-    params.learning_rate = isfinite(options->rate)      ? options->rate
-                           : params.optimizer == KN_SGD ? 0.01
-                                                        : 0.001;
-    params.momentum = isfinite(options->momentum) ? options->momentum : 0.9;
-    params.nesterov = options->nesterov;
-    params.weight_decay = options->decay;
-    params.clip_norm = options->clip;
-    params.schedule = (kn_schedule)option_choice("schedule", schedule, schedules, 3);
-    params.warmup_steps = options->warmup;
-    params.total_steps = total_steps;
-    params.step_every = options->step_every;
-    params.step_factor = options->step_factor;
+    uint64_t together = options->rule.accumulate;
+    train_rule_apply(&options->rule, (total_steps + together - 1) / together, &params);
     params.seed = options->seed;
     params.fast_math = !options->common.exact;
     params.skip_not_finite = options->find_nan;
@@ -81,10 +65,11 @@ static bool open_data(train_run *run, const char *model) {
             options->data, (unsigned long long)run->samples, (unsigned long long)options->batch);
         return false;
     }
-    if (options->patience && !setup->validation) {
-        command_fail("--patience needs data to judge by, and '%s' has no test part: set some aside with "
+    bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
+    if ((options->patience || plateau) && !setup->validation) {
+        command_fail("%s needs data to judge by, and '%s' has no test part: set some aside with "
                      "--validation 0.1",
-                     options->data);
+                     options->patience ? "--patience" : "--schedule plateau", options->data);
         return false;
     }
     return true;
@@ -172,6 +157,7 @@ static kn_fit_params fit_params_from(const train_run *run, train_report *report)
     params.loss = run->setup.loss_name;
     params.accuracy = run->setup.accuracy_name;
     params.find_not_finite = options->find_nan;
+    params.averages = options->rule.average > 0;
     params.user = report;
     params.on_step = report_step;
     params.on_epoch = report_epoch;
@@ -194,6 +180,9 @@ static int fit(train_run *run) {
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
     if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
+    /* Whoever evaluates the file should find what was judged. */
+    if (options->rule.average > 0 && kn_trainer_use_averages(run->trainer, true) != KN_OK)
+        return command_fail("%s", kn_trainer_error(run->trainer));
     if (!train_save(setup, run->trainer, options, path)) return EXIT_FAILED;
     if (options->common.json)
         report_end_json(stdout, &result);
@@ -236,38 +225,17 @@ static int check_numbers(const train_options *own) {
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)own->batch, INT32_MAX);
     if (!(own->validation >= 0 && own->validation < 1))
         return command_misuse("--validation is %g; expected a share from 0 to below 1", own->validation);
-    if (own->rate < 0) return command_misuse("--lr is %g; expected a number from 0 on", own->rate);
-    if (own->decay < 0)
-        return command_misuse("--weight-decay is %g; expected a number from 0 on", own->decay);
-    if (own->clip < 0) return command_misuse("--clip is %g; expected a number from 0 on", own->clip);
     if (own->seconds <= 0) return command_misuse("--seconds is %g; expected a number above 0", own->seconds);
-    if (own->momentum < 0 || own->momentum >= 1)
-        return command_misuse("--momentum is %g; expected a number from 0 to below 1", own->momentum);
     if (own->epochs == 0) return command_misuse("--epochs is 0; expected at least 1");
     if (own->steps == 0) return command_misuse("--steps is 0; expected at least 1");
     return EXIT_DONE;
 }
 
-static int check_words(const train_options *own) {
-    if (option_choice("optimizer", own->optimizer, optimizer_words, optimizer_word_count) < 0 ||
-        (own->schedule && option_choice("schedule", own->schedule, schedules, 3) < 0) ||
-        (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0))
-        return EXIT_USAGE;
-    bool sgd = !strcmp(own->optimizer, "sgd");
-    const char *schedule = own->schedule ? own->schedule : "";
-    if (!sgd && (isfinite(own->momentum) || own->nesterov))
-        return command_misuse("--momentum and --nesterov are of --optimizer sgd, and it is %s",
-                              own->optimizer);
-    if (own->nesterov && own->momentum == 0)
-        return command_misuse("--nesterov looks ahead along the momentum, and --momentum is 0");
-    if (!strcmp(schedule, "step") != (own->step_every > 0))
-        return command_misuse("--schedule step and --step-every N need each other");
-    if (!strcmp(schedule, "cosine") && own->epochs == UINT64_MAX && own->steps == UINT64_MAX &&
-        isfinite(own->seconds))
-        return command_misuse("--schedule cosine needs to know its end: give --epochs or --steps as well");
+static int check_words(train_options *own) {
+    if (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     if (own->resume && own->init)
         return command_misuse("--resume already brings the weights: leave --init out");
-    return EXIT_DONE;
+    return train_rule_check(&own->rule, own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
 /* What was not given is UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
@@ -279,40 +247,21 @@ static void settle(train_options *own) {
 }
 
 static int run(int count, char **arguments) {
-    train_options own = {.optimizer = "adam",
-                         .epochs = UINT64_MAX,
-                         .steps = UINT64_MAX,
-                         .batch = 64,
-                         .seconds = NAN,
-                         .rate = NAN,
-                         .momentum = NAN,
-                         .step_factor = 0.1,
-                         .seed = 1};
+    train_options own = {
+        .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1};
+    train_rule_init(&own.rule);
     const option options[] = {
         {"data", OPTION_TEXT, "DATA", "what to train on: digits, idx:DIR, npy:X.npy,Y.npy", &own.data},
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
          &own.epochs},
-        {"steps", OPTION_COUNT, "N", "stop after so many updates, those before --resume included",
+        {"steps", OPTION_COUNT, "N", "stop after so many batches, those before --resume included",
          &own.steps},
         {"seconds", OPTION_NUMBER, "S", "stop after so much time", &own.seconds},
-        {"batch", OPTION_COUNT, "N", "samples in one update (64)", &own.batch},
+        {"batch", OPTION_COUNT, "N", "samples in one step (64)", &own.batch},
         {"validation", OPTION_NUMBER, "F",
          "set this share of the data aside to judge by (else the data's own test part is used)",
          &own.validation},
-        {"optimizer", OPTION_TEXT, "NAME", "sgd, adam or adamw (adam)", &own.optimizer},
-        {"lr", OPTION_NUMBER, "RATE", "learning rate (0.001; 0.01 for sgd)", &own.rate},
-        {"momentum", OPTION_NUMBER, "M", "of sgd (0.9)", &own.momentum},
-        {"nesterov", OPTION_FLAG, NULL, "of sgd: look ahead along the momentum", &own.nesterov},
-        {"weight-decay", OPTION_NUMBER, "W", "pull weights towards 0 (0)", &own.decay},
-        {"schedule", OPTION_TEXT, "NAME",
-         "of the learning rate: constant, step or cosine (cosine, where the end is known)", &own.schedule},
-        {"warmup", OPTION_COUNT, "N", "steps over which the rate rises to its full height (0)", &own.warmup},
-        {"step-every", OPTION_COUNT, "N", "with --schedule step: steps from one fall to the next",
-         &own.step_every},
-        {"step-factor", OPTION_NUMBER, "F", "with --schedule step: what each fall multiplies by (0.1)",
-         &own.step_factor},
-        {"clip", OPTION_NUMBER, "NORM",
-         "scale gradients down to this common norm where it is larger (0: off)", &own.clip},
+        RULE_OPTIONS(own.rule),
         {"seed", OPTION_COUNT, "N", "of weights, order and dropout: the same seed gives the same bits (1)",
          &own.seed},
         {"loss", OPTION_TEXT, "NAME", "cross-entropy, mse, binary-cross-entropy or huber (the model's own)",
@@ -358,6 +307,18 @@ const command command_train = {
     "  idx:DIR            the four files of MNIST and its kin, plain or .gz\n"
     "  npy:X.npy,Y.npy    what goes in and what should come out, as numpy.save writes them; for models that\n"
     "                     read tokens, such as gpt, whole numbers (samples,length) in both\n"
+    "\n"
+    "Schedules of the learning rate, all after the warm-up, in updates:\n"
+    "\n"
+    "  constant           as it is\n"
+    "  step               times --step-factor each --step-every, counted from the first update\n"
+    "  multi-step         times --step-factor at each of --milestones, counted from the first update\n"
+    "  exponential        the same fall over each --step-every, evenly\n"
+    "  cosine             down to --lr-end of it, along half a cosine, until the end\n"
+    "  cosine-restarts    a cosine over --restart-every, begun again, --restart-factor times as long\n"
+    "  one-cycle          up for --cycle-rise of the way, from 1 / --cycle-divisor of it, then down to the end\n"
+    "  polynomial         down to --lr-end of it until the end, by --power of what is left of the way\n"
+    "  plateau            times --step-factor when the validation loss does not fall for --plateau-patience\n"
     "\n"
     "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, "
     "saves,\n"

@@ -4,12 +4,104 @@
 
 #include "training.h"
 
+/* ---- train_rule.c: how the weights are changed ------------------------------------------------- */
+
+enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024 };
+
+/* As given; what was not is NULL, UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
+typedef struct train_rule {
+    const char *optimizer, *schedule, *milestones, *groups;
+    double rate, momentum, dampening, beta1, beta2, epsilon, rate_decay, accumulator;
+    double decay, clip, clip_value, average;
+    double final_share, step_factor, restart_factor, cycle_rise, cycle_divisor, power, threshold;
+    uint64_t accumulate, warmup, step_every, restart_every, plateau_patience, plateau_cooldown;
+    bool nesterov, amsgrad, centered, decay_matrices;
+    /* What milestones and groups say. */
+    uint64_t milestone_list[RULE_MILESTONES];
+    kn_parameter_group group_list[RULE_GROUPS];
+    size_t milestone_count, group_count;
+    char group_text[RULE_GROUP_BYTES];
+} train_rule;
+
+/* With nothing given. */
+void train_rule_init(train_rule *rule);
+/* EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. Reads milestones and groups. */
+int train_rule_check(train_rule *rule, bool end_known);
+/* Sets what the rule is about. total_steps: updates where the training ends; 0: not known. The rule has to stay. */
+void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params);
+
+/* The rows of an option table for it. */
+#define RULE_OPTIONS(rule)                                                                                   \
+    {"optimizer", OPTION_TEXT, "NAME",                                                                       \
+     "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb or lion (adam)", &(rule).optimizer},                \
+        {"lr", OPTION_NUMBER, "RATE", "learning rate (0.001; sgd, rmsprop, adagrad 0.01; adadelta 1; lion 0.0001)",       \
+         &(rule).rate},                                                                                      \
+        {"momentum", OPTION_NUMBER, "M", "of sgd (0.9) and rmsprop (0)", &(rule).momentum},                  \
+        {"dampening", OPTION_NUMBER, "D", "of sgd: share of a gradient that does not enter the momentum (0)", \
+         &(rule).dampening},                                                                                 \
+        {"nesterov", OPTION_FLAG, NULL, "of sgd: look ahead along the momentum", &(rule).nesterov},          \
+        {"amsgrad", OPTION_FLAG, NULL, "of adam and adamw: divide by the largest mean square so far",        \
+         &(rule).amsgrad},                                                                                   \
+        {"centered", OPTION_FLAG, NULL, "of rmsprop: divide by the standard deviation of gradients",         \
+         &(rule).centered},                                                                                  \
+        {"beta1", OPTION_NUMBER, "B", "of adam, adamw, lamb and lion: what the mean gradient keeps (0.9)",   \
+         &(rule).beta1},                                                                                     \
+        {"beta2", OPTION_NUMBER, "B",                                                                        \
+         "what the mean square keeps (0.999; rmsprop and lion 0.99, adadelta 0.9)", &(rule).beta2},          \
+        {"epsilon", OPTION_NUMBER, "E", "added where is divided (1e-8; adagrad 1e-10, adadelta and lamb 1e-6)", \
+         &(rule).epsilon},                                                                                   \
+        {"lr-decay", OPTION_NUMBER, "D", "of adagrad: divides the rate by 1 + D * updates (0)",              \
+         &(rule).rate_decay},                                                                                \
+        {"accumulator", OPTION_NUMBER, "A", "of adagrad: what the sums of squares begin with (0)",           \
+         &(rule).accumulator},                                                                               \
+        {"weight-decay", OPTION_NUMBER, "W", "pull weights towards 0 (0; adamw and lamb 0.01)",              \
+         &(rule).decay},                                                                                     \
+        {"decay-matrices", OPTION_FLAG, NULL, "no weight decay for biases and other parameters of rank 1",   \
+         &(rule).decay_matrices},                                                                            \
+        {"groups", OPTION_TEXT, "GROUPS",                                                                    \
+         "other rules for some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen', lr being a factor",      \
+         &(rule).groups},                                                                                    \
+        {"clip", OPTION_NUMBER, "NORM",                                                                      \
+         "scale gradients down to this common norm where it is larger (0: off)", &(rule).clip},              \
+        {"clip-value", OPTION_NUMBER, "V", "cut each number of a gradient off at V and -V (0: off)",         \
+         &(rule).clip_value},                                                                                \
+        {"accumulate", OPTION_COUNT, "N", "one update from the mean gradient of N batches (1)",              \
+         &(rule).accumulate},                                                                                \
+        {"ema", OPTION_NUMBER, "D",                                                                          \
+         "judge and save a moving average of the weights, which keeps D of itself, such as 0.999 (0: off)",  \
+         &(rule).average},                                                                                   \
+        {"schedule", OPTION_TEXT, "NAME",                                                                    \
+         "of the learning rate, see above (cosine, where the end is known, else constant)",                  \
+         &(rule).schedule},                                                                                  \
+        {"warmup", OPTION_COUNT, "N", "updates over which the rate rises to its full height (0)",            \
+         &(rule).warmup},                                                                                    \
+        {"lr-end", OPTION_NUMBER, "F", "share of the rate that is left in the end (0)", &(rule).final_share}, \
+        {"step-every", OPTION_COUNT, "N", "updates from one fall to the next", &(rule).step_every},          \
+        {"step-factor", OPTION_NUMBER, "F", "what a fall multiplies by (0.1)", &(rule).step_factor},         \
+        {"milestones", OPTION_TEXT, "N,N,...", "updates at which the rate falls", &(rule).milestones},       \
+        {"restart-every", OPTION_COUNT, "N", "updates of the first cosine", &(rule).restart_every},          \
+        {"restart-factor", OPTION_NUMBER, "F", "how many times as long each next one is (1)",                \
+         &(rule).restart_factor},                                                                            \
+        {"cycle-rise", OPTION_NUMBER, "F", "share of the way on which the rate rises (0.3)",                 \
+         &(rule).cycle_rise},                                                                                \
+        {"cycle-divisor", OPTION_NUMBER, "D", "how many times lower it begins (25)", &(rule).cycle_divisor}, \
+        {"power", OPTION_NUMBER, "P", "of polynomial (1)", &(rule).power},                                   \
+        {"plateau-patience", OPTION_COUNT, "N", "epochs without a lower validation loss before a fall (10)", \
+         &(rule).plateau_patience},                                                                          \
+        {"plateau-cooldown", OPTION_COUNT, "N", "epochs after a fall that do not count (0)",                 \
+         &(rule).plateau_cooldown},                                                                          \
+        {"plateau-threshold", OPTION_NUMBER, "F", "share by which a loss has to be lower (0.0001)",          \
+         &(rule).threshold}
+
+/* ---- train.c ------------------------------------------------------------------------------------- */
+
 typedef struct train_options {
     common_options common;
-    const char *data, *optimizer, *schedule, *loss, *init, *log, *save, *resume;
-    uint64_t epochs, steps, batch, seed, patience, warmup, step_every, memory;
-    double seconds, validation, rate, momentum, decay, clip, step_factor;
-    bool nesterov, no_shuffle, drop_last, find_nan;
+    train_rule rule;
+    const char *data, *loss, *init, *log, *save, *resume;
+    uint64_t epochs, steps, batch, seed, patience, memory;
+    double seconds, validation;
+    bool no_shuffle, drop_last, find_nan;
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
 

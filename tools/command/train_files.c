@@ -14,29 +14,92 @@ const char *train_save_path(const train_options *options, const training_setup *
 /* ---- how it was trained, kept in the file ----------------------------------------------------------- */
 
 /* What the result depends on beside the model. Whoever goes on with other settings should know. */
-enum { SETTINGS = 14, SETTING_BYTES = 300 };
+enum { SETTINGS = 22, SETTING_BYTES = 300 };
 static const char *const setting_keys[SETTINGS] = {
-    "train.data",      "train.batch", "train.seed",     "train.validation",   "train.shuffle",
-    "train.drop-last", "train.loss",  "train.math",     "train.optimizer",    "train.lr",
-    "train.momentum",  "train.clip",  "train.schedule", "train.weight-decay",
+    "train.data",       "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
+    "train.drop-last",  "train.loss",       "train.math",       "train.optimizer",    "train.lr",
+    "train.momentum",   "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
+    "train.smoothing",  "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
+    "train.decay-of",   "train.adagrad",
 };
 
+static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
+    text[0] = '\0';
+    for (size_t i = 0; i < how->milestone_count; i++)
+        snprintf(text + strlen(text), room - strlen(text), "%s%llu", i ? "," : "",
+                 (unsigned long long)how->milestones[i]);
+    return text;
+}
+
 static void write_schedule(const kn_trainer_params *how, char *text) {
-    char warmup[60] = "";
+    char warmup[60] = "", falls[150];
+    unsigned long long end = how->total_steps, every = how->step_every;
     if (how->warmup_steps)
         snprintf(warmup, sizeof warmup, " after a warm-up of %llu", (unsigned long long)how->warmup_steps);
-    if (how->schedule == KN_COSINE)
-        snprintf(text, SETTING_BYTES, "cosine until step %llu%s", (unsigned long long)how->total_steps,
-                 warmup);
-    else if (how->schedule == KN_STEP)
-        snprintf(text, SETTING_BYTES, "times %.9g every %llu steps%s", how->step_factor,
-                 (unsigned long long)how->step_every, warmup);
-    else
-        snprintf(text, SETTING_BYTES, "constant%s", warmup);
+    switch (how->schedule) {
+    case KN_COSINE:
+        snprintf(text, SETTING_BYTES, "cosine until step %llu", end);
+        break;
+    case KN_STEP:
+        snprintf(text, SETTING_BYTES, "times %.9g every %llu steps", how->step_factor, every);
+        break;
+    case KN_MULTI_STEP:
+        snprintf(text, SETTING_BYTES, "times %.9g at steps %s", how->step_factor,
+                 falls_text(how, falls, sizeof falls));
+        break;
+    case KN_EXPONENTIAL:
+        snprintf(text, SETTING_BYTES, "times %.9g over each %llu steps", how->step_factor, every);
+        break;
+    case KN_COSINE_RESTARTS:
+        snprintf(text, SETTING_BYTES, "cosine begun again after %llu steps, each %.9g times as long",
+                 (unsigned long long)how->restart_every, how->restart_factor);
+        break;
+    case KN_ONE_CYCLE:
+        snprintf(text, SETTING_BYTES, "one cycle until step %llu, rising for %.9g of it from 1/%.9g", end,
+                 how->cycle_rise, how->cycle_divisor);
+        break;
+    case KN_POLYNOMIAL:
+        snprintf(text, SETTING_BYTES, "polynomial of power %.9g until step %llu", how->power, end);
+        break;
+    case KN_PLATEAU:
+        snprintf(text, SETTING_BYTES, "times %.9g after %llu epochs not lower by %.9g, and %llu of rest",
+                 how->step_factor, (unsigned long long)how->plateau_patience, how->plateau_threshold,
+                 (unsigned long long)how->plateau_cooldown);
+        break;
+    default:
+        snprintf(text, SETTING_BYTES, "constant");
+    }
+    if (how->final_share > 0)
+        snprintf(text + strlen(text), SETTING_BYTES - strlen(text), " down to %.9g", how->final_share);
+    snprintf(text + strlen(text), SETTING_BYTES - strlen(text), "%s", warmup);
+}
+
+static void write_rule(const train_rule *rule, const kn_trainer_params *how, char (*values)[SETTING_BYTES]) {
+    bool sgd = how->optimizer == KN_SGD, momentum = sgd || (how->optimizer == KN_RMSPROP && how->momentum > 0);
+    snprintf(values[8], SETTING_BYTES, "%s", rule->optimizer);
+    snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
+    snprintf(values[10], SETTING_BYTES, "none");
+    if (momentum)
+        snprintf(values[10], SETTING_BYTES, "%.9g%s", how->momentum, how->nesterov ? " by Nesterov" : "");
+    if (how->dampening > 0)
+        snprintf(values[10] + strlen(values[10]), SETTING_BYTES - strlen(values[10]), " dampened by %.9g",
+                 how->dampening);
+    snprintf(values[11], SETTING_BYTES, "%.9g", how->clip_norm);
+    write_schedule(how, values[12]);
+    snprintf(values[13], SETTING_BYTES, "%.9g", how->weight_decay);
+    snprintf(values[14], SETTING_BYTES, "%s", how->amsgrad ? "amsgrad" : how->centered ? "centered" : "plain");
+    snprintf(values[15], SETTING_BYTES, "none");
+    if (!sgd)
+        snprintf(values[15], SETTING_BYTES, "%.9g and %.9g, epsilon %.9g", how->beta1, how->beta2, how->epsilon);
+    snprintf(values[16], SETTING_BYTES, "%.9g", how->clip_value);
+    snprintf(values[17], SETTING_BYTES, "%llu", (unsigned long long)how->accumulate);
+    snprintf(values[18], SETTING_BYTES, "%.9g", how->average);
+    snprintf(values[19], SETTING_BYTES, "%s", rule->groups ? rule->groups : "none");
+    snprintf(values[20], SETTING_BYTES, "%s", how->decay_matrices_only ? "matrices" : "all");
+    snprintf(values[21], SETTING_BYTES, "%.9g, from %.9g", how->rate_decay, how->accumulator);
 }
 
 static void write_settings(const train_options *options, char (*values)[SETTING_BYTES]) {
-    const kn_trainer_params *how = &options->how;
     snprintf(values[0], SETTING_BYTES, "%s", options->data);
     snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
     snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
@@ -45,15 +108,7 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
     snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
     snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
-    snprintf(values[8], SETTING_BYTES, "%s", options->optimizer);
-    snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
-    if (how->optimizer == KN_SGD)
-        snprintf(values[10], SETTING_BYTES, "%.9g%s", how->momentum, how->nesterov ? " by Nesterov" : "");
-    else
-        snprintf(values[10], SETTING_BYTES, "none");
-    snprintf(values[11], SETTING_BYTES, "%.9g", how->clip_norm);
-    write_schedule(how, values[12]);
-    snprintf(values[13], SETTING_BYTES, "%.9g", how->weight_decay);
+    write_rule(&options->rule, &options->how, values);
 }
 
 static void compare_settings(const train_options *options, const char *path) {
@@ -119,6 +174,11 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
         return false;
     }
     kn_trainer_set_steps(trainer, steps);
+    /* With --ema the file has the averages where the weights belong. */
+    if (kn_trainer_use_averages(trainer, false) != KN_OK) {
+        command_fail("%s", kn_trainer_error(trainer));
+        return false;
+    }
     compare_settings(options, path);
     command_tell("going on after step %lu", (unsigned long)steps);
     return true;

@@ -6,7 +6,8 @@
 
 const char *const loss_words[] = {"cross-entropy", "mse", "binary-cross-entropy", "huber"};
 const int loss_word_count = sizeof loss_words / sizeof *loss_words;
-const char *const optimizer_words[] = {"sgd", "adam", "adamw"};
+const char *const optimizer_words[] = {"sgd",     "adam",     "adamw", "rmsprop",
+                                       "adagrad", "adadelta", "lamb",  "lion"};
 const int optimizer_word_count = sizeof optimizer_words / sizeof *optimizer_words;
 
 bool setup_model(training_setup *setup, const char *model, const char *loss) {

@@ -76,6 +76,22 @@ MLP = Network(
   mlp_forward,
 )
 
+def small_forward(values, x, training):
+  x = torch.tanh(apply_linear(values, "linear1", x))
+  x = torch.tanh(apply_linear(values, "linear2", x))
+  return apply_linear(values, "logits", x)
+
+
+# For rules of optimizers: smooth, and with few numbers, so that hardly any gradient is rounding alone.
+SMALL = Network(
+  "small",
+  (12,),
+  5,
+  ["input x 12", "linear 16", "tanh", "linear 16", "tanh", "logits = linear 5"],
+  linear("linear1", 12, 16) + linear("linear2", 16, 16) + linear("logits", 16, 5),
+  small_forward,
+)
+
 LENET = Network(
   "lenet",
   (1, 28, 28),

@@ -1,13 +1,15 @@
 """Training trajectories: the same steps in float64 and in float32, and how far apart they end."""
 
+import fnmatch
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy
 import torch
 import torch.nn.functional as F
 
 import networks
+import optimizers
 import random_stream
 
 STEPS = 20
@@ -18,7 +20,7 @@ SAMPLES = 8
 class Case:
   name: str
   network: networks.Network
-  optimizer: str  # "sgd", "adam" or "adamw"
+  optimizer: str  # "sgd", "adam", "adamw" or one of OTHERS
   lr: float
   batch: int = 16
   seed: int = 1
@@ -27,6 +29,14 @@ class Case:
   weight_decay: float = 0.0  # coupled (added to the gradient) for sgd, decoupled for adamw
   clip_norm: float = 0.0  # 0: no clipping
   schedule: object = None  # None, ("cosine", warm-up steps) or ("step", every, factor)
+  dampening: float = 0.0
+  amsgrad: bool = False
+  more: dict = field(default_factory=dict)  # of OTHERS, by the keys of the golden file
+  clip_value: float = 0.0  # 0: no clipping; before the norm's
+  accumulate: int = 1  # steps whose mean gradient makes an update
+  average: float = 0.0  # what the moving average of the weights keeps; 0: none
+  decay_matrices: bool = False  # no weight decay for biases
+  groups: list = field(default_factory=list)  # of {"pattern", "lr" (a factor), "decay" (-1: the others'), "frozen"}
 
   def learning_rate(self, step):
     """The rate of the step counted from 0."""
@@ -44,8 +54,17 @@ class Case:
     out = {"name": self.optimizer, "lr": self.lr, "weight_decay": self.weight_decay}
     if self.optimizer == "sgd":
       out.update(momentum=self.momentum, nesterov=self.nesterov)
+      if self.dampening:
+        out["dampening"] = self.dampening
+    elif self.optimizer in OTHERS:
+      out.update(self.more)
     else:
       out.update(beta1=0.9, beta2=0.999, eps=1e-8)
+    for key in ("amsgrad", "clip_value", "average", "decay_matrices", "groups"):
+      if getattr(self, key):
+        out[key] = getattr(self, key)
+    if self.accumulate > 1:
+      out["accumulate"] = self.accumulate
     out["clip_norm"] = self.clip_norm
     if self.schedule is None:
       out["schedule"] = {"name": "constant"}
@@ -55,13 +74,46 @@ class Case:
       out["schedule"] = {"name": "cosine", "warmup": self.schedule[1], "steps": STEPS, "end": 0.0}
     return out
 
-  def make_optimizer(self, parameters):
+  def group_of(self, name):
+    """The last group that fits the name, or one that changes nothing."""
+    fitting = [group for group in self.groups if fnmatch.fnmatchcase(name, group["pattern"])]
+    return fitting[-1] if fitting else {"lr": 1.0, "decay": -1.0, "frozen": False}
+
+  def trained(self, values):
+    """name -> parameter that is not frozen"""
+    return {name: values[name] for name, _, _ in self.network.parameters if not self.group_of(name)["frozen"]}
+
+  def make_optimizer(self, values):
+    parameters = []
+    for name, value in self.trained(values).items():
+      group = self.group_of(name)
+      decay = self.weight_decay if group["decay"] < 0 else group["decay"]
+      if self.decay_matrices and value.dim() < 2:
+        decay = 0.0
+      parameters.append({"params": [value], "weight_decay": decay, "factor": group["lr"]})
     if self.optimizer == "sgd":
       return torch.optim.SGD(
-        parameters, self.lr, momentum=self.momentum, nesterov=self.nesterov, weight_decay=self.weight_decay
+        parameters, self.lr, momentum=self.momentum, nesterov=self.nesterov, dampening=self.dampening
       )
+    if self.optimizer in OTHERS:
+      return OTHERS[self.optimizer](parameters, self.lr, self.more)
     kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
-    return kind(parameters, self.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=self.weight_decay)
+    return kind(parameters, self.lr, betas=(0.9, 0.999), eps=1e-8, amsgrad=self.amsgrad)
+
+
+OTHERS = {
+  "rmsprop": lambda parameters, lr, more: torch.optim.RMSprop(
+    parameters, lr, alpha=more["beta2"], eps=more["eps"], momentum=more["momentum"], centered=more["centered"]
+  ),
+  "adagrad": lambda parameters, lr, more: torch.optim.Adagrad(
+    parameters, lr, lr_decay=more["lr_decay"], initial_accumulator_value=more["accumulator"], eps=more["eps"]
+  ),
+  "adadelta": lambda parameters, lr, more: torch.optim.Adadelta(parameters, lr, rho=more["beta2"], eps=more["eps"]),
+  "lamb": lambda parameters, lr, more: optimizers.Lamb(
+    parameters, lr, (more["beta1"], more["beta2"]), more["eps"], 0.0
+  ),
+  "lion": lambda parameters, lr, more: optimizers.Lion(parameters, lr, (more["beta1"], more["beta2"]), 0.0),
+}
 
 
 # Adam divides by the size of a gradient, so a unit that a rounding error switches on or off
@@ -96,6 +148,57 @@ CASES = [
   ),
   Case("lstm_sgd", networks.LSTM, "sgd", 0.5, batch=7, momentum=0.9),
   Case("gpt_adamw", networks.GPT, "adamw", 3e-3, batch=5, weight_decay=0.01),
+  Case("small_dampened", networks.SMALL, "sgd", 0.1, seed=2, momentum=0.9, dampening=0.3, weight_decay=0.01),
+  Case("small_amsgrad", networks.SMALL, "adam", 3e-3, seed=2, weight_decay=0.01, amsgrad=True),
+  Case("small_rmsprop", networks.SMALL, "rmsprop", 1e-3, seed=2, more={"beta2": 0.99, "eps": 1e-8, "momentum": 0.0, "centered": False}),
+  Case(
+    "small_rmsprop_centered",
+    networks.SMALL,
+    "rmsprop",
+    1e-3,
+    seed=2,
+    weight_decay=0.01,
+    more={"beta2": 0.9, "eps": 1e-6, "momentum": 0.5, "centered": True},
+  ),
+  Case("small_adagrad", networks.SMALL, "adagrad", 0.02, seed=2, more={"eps": 1e-10, "lr_decay": 0.1, "accumulator": 0.01}),
+  Case("small_adadelta", networks.SMALL, "adadelta", 1.0, seed=2, weight_decay=0.01, more={"beta2": 0.9, "eps": 1e-6}),
+  Case("small_lamb", networks.SMALL, "lamb", 0.01, seed=2, weight_decay=0.01, more={"beta1": 0.9, "beta2": 0.999, "eps": 1e-6}),
+  Case("small_lion", networks.SMALL, "lion", 1e-3, seed=2, weight_decay=0.1, more={"beta1": 0.9, "beta2": 0.99}),
+  Case("small_clip_value", networks.SMALL, "sgd", 0.1, seed=2, momentum=0.9, clip_value=0.02, clip_norm=0.15),
+  Case(
+    "small_groups",
+    networks.SMALL,
+    "adamw",
+    3e-3,
+    seed=2,
+    weight_decay=0.1,
+    decay_matrices=True,
+    groups=[
+      {"pattern": "linear?.*", "lr": 0.5, "decay": -1.0, "frozen": False},
+      {"pattern": "linear2.weight", "lr": 2.0, "decay": 0.2, "frozen": False},
+      {"pattern": "*2.bias", "lr": 1.0, "decay": -1.0, "frozen": True},
+    ],
+  ),
+  Case(
+    "small_groups_sgd",
+    networks.SMALL,
+    "sgd",
+    0.1,
+    seed=2,
+    weight_decay=0.1,
+    clip_norm=0.5,
+    groups=[{"pattern": "logits.*", "lr": 3.0, "decay": 0.01, "frozen": False}],
+  ),
+  Case(
+    "small_accumulated",
+    networks.SMALL,
+    "adam",
+    3e-3,
+    seed=2,
+    accumulate=3,
+    average=0.8,
+    clip_norm=0.2,
+  ),
 ]
 
 
@@ -110,31 +213,43 @@ class Run:
   norms: list  # of the gradient before clipping
   evaluation_loss: float
   values: dict  # name -> float64 numpy array at the end
+  averages: dict  # the same, of what has a moving average
 
 
 def train(case, dtype, values=None):
   """STEPS steps in dtype, from the rule's parameters or from the given ones."""
   if values is None:
     values = networks.initial_values(case.network, case.seed, dtype)
-  parameters = [values[name] for name, _, _ in case.network.parameters]
-  optimizer = case.make_optimizer(parameters)
-  losses, norms = [], []
+  parameters = case.trained(values)
+  optimizer = case.make_optimizer(values)
+  losses, norms, averages = [], [], {}
   for step in range(STEPS):
     x, labels = networks.batch(case.network, case.seed, step, case.batch, dtype)
-    for group in optimizer.param_groups:
-      group["lr"] = case.learning_rate(step)
-    optimizer.zero_grad()
+    if step % case.accumulate == 0:
+      optimizer.zero_grad()
     loss = loss_of(case.network, values, x, labels, True)
-    loss.backward()
-    limit = case.clip_norm if case.clip_norm > 0 else math.inf
-    norms.append(torch.nn.utils.clip_grad_norm_(parameters, limit).item())
-    optimizer.step()
+    (loss / case.accumulate).backward()
     losses.append(loss.item())
+    if (step + 1) % case.accumulate:
+      continue
+    for group in optimizer.param_groups:
+      group["lr"] = case.learning_rate(step // case.accumulate) * group["factor"]
+    if case.clip_value > 0:
+      torch.nn.utils.clip_grad_value_(parameters.values(), case.clip_value)
+    limit = case.clip_norm if case.clip_norm > 0 else math.inf
+    norms.append(torch.nn.utils.clip_grad_norm_(parameters.values(), limit).item())
+    optimizer.step()
+    if case.average > 0:
+      with torch.no_grad():
+        for name, value in parameters.items():
+          average = averages.setdefault(name, value.clone())
+          average.lerp_(value, 1 - case.average)
   with torch.no_grad():
     x, labels = networks.batch(case.network, case.seed, STEPS, case.batch, dtype)
     evaluation = loss_of(case.network, values, x, labels, False).item()
   final = {name: value.detach().to(torch.float64).numpy() for name, value in values.items()}
-  return Run(losses, norms, evaluation, final)
+  averages = {name: value.detach().to(torch.float64).numpy() for name, value in averages.items()}
+  return Run(losses, norms, evaluation, final, averages)
 
 
 def sample_indices(seed, name, count):
@@ -179,6 +294,10 @@ def golden(case):
   for name, shape, rule in case.network.parameters + case.network.buffers:
     first = networks.initial(case.seed, name, shape, rule)
     entries[name] = describe(case, name, first, double.values[name], single.values[name])
+  averages = [
+    describe(case, name + ".average", value * 0, value, single.averages[name])
+    for name, value in double.averages.items()
+  ]
   return {
     "format": 1,
     "kind": "trajectory",
@@ -197,7 +316,7 @@ def golden(case):
     "torch": torch.__version__.split("+")[0],
     "first_inputs": [float(value) for value in x.reshape(-1)[:8]],
     "first_labels": [int(label) for label in labels.flatten()],
-    "learning_rates": [case.learning_rate(step) for step in range(STEPS)],
+    "learning_rates": [case.learning_rate(step // case.accumulate) for step in range(STEPS)],
     "losses": double.losses,
     "losses_float32": single.losses,
     "losses_float32_distance": max(abs(a - b) for a, b in zip(double.losses, single.losses)),
@@ -206,4 +325,5 @@ def golden(case):
     "evaluation_loss_float32": single.evaluation_loss,
     "parameters": [entries[name] for name, _, _ in case.network.parameters],
     "buffers": [entries[name] for name, _, _ in case.network.buffers],
+    **({"averages": averages} if averages else {}),
   }

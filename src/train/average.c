@@ -1,0 +1,68 @@
+/* Moving averages of weights in the place of the weights, and back: an exchange through the host, a parameter
+ * at a time. A state tells which of the two it is, so that it is known of files as well. */
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer_private.h"
+
+#define KN_TRAIN_EXCHANGED "koine.averages_used"
+
+static bool find(const kn_states *states, const char *name, kn_tensor_info *info) {
+    for (int i = 0; i < kn_states_count(states); i++)
+        if (!strcmp(kn_states_entry(states, i, info), name)) return true;
+    return false;
+}
+
+/* A counter of uint32; 0 if there is none. */
+static uint32_t count_of(kn_states *states, const char *name) {
+    uint32_t count = 0;
+    kn_tensor_info info;
+    return find(states, name, &info) && kn_states_get(states, name, &count, sizeof count) == KN_OK ? count
+                                                                                                   : 0;
+}
+
+void kn_average_recall(kn_trainer *trainer) {
+    trainer->averages_used = count_of(trainer->states, KN_TRAIN_EXCHANGED) != 0;
+}
+
+/* left and right have the same type and size. */
+static kn_status exchange(kn_trainer *trainer, const char *left, const char *right,
+                          const kn_tensor_info *info) {
+    kn_states *states = trainer->states;
+    uint64_t bytes = 0;
+    if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX / 2)
+        return kn_fail_memory(&trainer->error, SIZE_MAX);
+    if (!bytes) return KN_OK;
+    unsigned char *both = kn_allocate(&trainer->host, 2, (size_t)bytes);
+    if (!both) return kn_fail_memory(&trainer->error, 2 * (size_t)bytes);
+    kn_status status = kn_states_get(states, left, both, (size_t)bytes);
+    if (status == KN_OK) status = kn_states_get(states, right, both + bytes, (size_t)bytes);
+    if (status == KN_OK) status = kn_states_set(states, left, NULL, both + bytes, (size_t)bytes);
+    if (status == KN_OK) status = kn_states_set(states, right, NULL, both, (size_t)bytes);
+    kn_release(&trainer->host, both);
+    return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_states_error(states));
+}
+
+kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use) {
+    char name[300];
+    kn_tensor_info info;
+    if (!trainer) return KN_ERROR_MEMORY;
+    if (trainer->made != KN_OK) return trainer->made;
+    kn_error_clear(&trainer->error);
+    kn_states *states = trainer->states;
+    if (use == trainer->averages_used || (use && !count_of(states, KN_TRAIN_AVERAGED))) return KN_OK;
+    kn_status status = KN_OK;
+    for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
+        const char *parameter = kn_states_entry(states, i, &info);
+        int length = snprintf(name, sizeof name, "%s." KN_TRAIN_AVERAGE, parameter);
+        if (length > 0 && (size_t)length < sizeof name && find(states, name, NULL))
+            status = exchange(trainer, parameter, name, &info);
+    }
+    if (status != KN_OK) return status;
+    const uint32_t used = use;
+    const kn_tensor_info scalar = {.dtype = KN_UINT32};
+    status = kn_states_set(states, KN_TRAIN_EXCHANGED, &scalar, &used, sizeof used);
+    if (status != KN_OK) return kn_fail(&trainer->error, status, "%s", kn_states_error(states));
+    trainer->averages_used = use;
+    return KN_OK;
+}

@@ -1,0 +1,249 @@
+/* The parameters of a trainer: defaults, checks, a copy of what they point to, and which group a parameter is
+ * in. */
+#include <math.h>
+#include <string.h>
+
+#include "train/trainer_private.h"
+
+/* What is usual for each optimizer. */
+typedef struct usual {
+    const char *name;
+    double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
+} usual;
+static const usual usuals[] = {
+    [KN_SGD] = {"SGD", 0.01, 0.9, 0.9, 0.999, 1e-8, 0},
+    [KN_ADAM] = {"Adam", 0.001, 0.9, 0.9, 0.999, 1e-8, 0},
+    [KN_ADAMW] = {"AdamW", 0.001, 0.9, 0.9, 0.999, 1e-8, 0.01},
+    [KN_RMSPROP] = {"RMSprop", 0.01, 0, 0.9, 0.99, 1e-8, 0},
+    [KN_ADAGRAD] = {"Adagrad", 0.01, 0, 0.9, 0.999, 1e-10, 0},
+    [KN_ADADELTA] = {"Adadelta", 1, 0, 0.9, 0.9, 1e-6, 0},
+    [KN_LAMB] = {"LAMB", 0.001, 0, 0.9, 0.999, 1e-6, 0.01},
+    [KN_LION] = {"Lion", 0.0001, 0, 0.9, 0.99, 1e-8, 0},
+};
+
+void kn_trainer_params_init(kn_trainer_params *params) {
+    if (params) *params = (kn_trainer_params)KN_TRAINER_DEFAULTS;
+}
+
+void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer) {
+    if (!params) return;
+    params->optimizer = optimizer;
+    if ((unsigned)optimizer >= KN_COUNT_OF(usuals)) return; /* the trainer will say so */
+    const usual *row = &usuals[optimizer];
+    params->learning_rate = row->learning_rate;
+    params->momentum = row->momentum;
+    params->beta1 = row->beta1;
+    params->beta2 = row->beta2;
+    params->epsilon = row->epsilon;
+    params->weight_decay = row->weight_decay;
+}
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+/* A number that has to be at least `least`, and below `below` where that is finite. */
+typedef struct range {
+    const char *name;
+    double number, least, below;
+} range;
+
+static kn_status check_ranges(const kn_trainer_params *params, kn_error *error) {
+    const range ranges[] = {
+        {"the learning rate", params->learning_rate, 0, INFINITY},
+        {"the momentum", params->momentum, 0, 1},
+        {"the dampening", params->dampening, 0, INFINITY},
+        {"beta1", params->beta1, 0, 1},
+        {"beta2", params->beta2, 0, 1},
+        {"epsilon", params->epsilon, 0, INFINITY},
+        {"the decay of the rate", params->rate_decay, 0, INFINITY},
+        {"what the sums of squares begin with", params->accumulator, 0, INFINITY},
+        {"the weight decay", params->weight_decay, 0, INFINITY},
+        {"the clipping value", params->clip_value, 0, INFINITY},
+        {"the clipping norm", params->clip_norm, 0, INFINITY},
+        {"the share of itself that the moving average keeps", params->average, 0, 1},
+        {"the final share of the rate", params->final_share, 0, INFINITY},
+        {"the factor of the schedule", params->step_factor, 0, INFINITY},
+        {"the power of the schedule", params->power, 0, INFINITY},
+        {"the threshold of the plateau", params->plateau_threshold, 0, 1},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
+        const range *row = &ranges[i];
+        if (row->number >= row->least && row->number < row->below) continue;
+        if (isinf(row->below))
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number from %g on", row->name,
+                           row->number, row->least);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s is %g; expected a number from %g to below %g", row->name,
+                       row->number, row->least, row->below);
+    }
+    return KN_OK;
+}
+
+static kn_status check_rule(const kn_trainer_params *params, kn_error *error) {
+    if ((unsigned)params->optimizer > KN_LION || (unsigned)params->schedule > KN_PLATEAU)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "there is no optimizer %d or no schedule %d; the header lists them",
+                       (int)params->optimizer, (int)params->schedule);
+    if (params->nesterov && (params->momentum == 0 || params->dampening != 0))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "Nesterov's rule needs a momentum above 0 and no dampening; they are %g and %g",
+                       params->momentum, params->dampening);
+    return KN_OK;
+}
+
+static kn_status check_schedule(const kn_trainer_params *params, kn_error *error) {
+    bool restarts = params->schedule == KN_COSINE_RESTARTS;
+    if (params->milestone_count && !params->milestones)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%zu milestones, but their list is NULL",
+                       params->milestone_count);
+    for (size_t i = 1; i < params->milestone_count; i++)
+        if (params->milestones[i] < params->milestones[i - 1])
+            return kn_fail(
+                error, KN_ERROR_ARGUMENT, "milestone %zu is %llu, after %llu; expected them rising", i,
+                (unsigned long long)params->milestones[i], (unsigned long long)params->milestones[i - 1]);
+    if (restarts && (!params->restart_every || !(params->restart_factor >= 1)))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "a cosine of %llu updates, each %g times as long as the one before; expected at least "
+                       "one update, and a factor from 1 on",
+                       (unsigned long long)params->restart_every, params->restart_factor);
+    if (params->schedule == KN_ONE_CYCLE && !(params->cycle_rise >= 0 && params->cycle_rise <= 1 &&
+                                              params->cycle_divisor > 0 && params->cycle_final_divisor > 0))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "one cycle rises on a share of %g of its way, from 1/%g, and ends at 1/%g of that; "
+                       "expected a share from 0 to 1 and divisors above 0",
+                       params->cycle_rise, params->cycle_divisor, params->cycle_final_divisor);
+    return KN_OK;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------------- */
+
+/* Groups may be of a program whose structure is shorter. */
+static kn_parameter_group group_at(const kn_trainer_params *params, size_t position) {
+    kn_parameter_group group = KN_PARAMETER_GROUP_DEFAULTS;
+    size_t size = params->groups[0].size;
+    memcpy(&group, (const char *)params->groups + position * size, size < sizeof group ? size : sizeof group);
+    group.size = sizeof group;
+    return group;
+}
+
+static kn_status copy_groups(kn_trainer *trainer) {
+    kn_trainer_params *params = &trainer->params;
+    kn_error *error = &trainer->error;
+    size_t count = params->group_count, settings = 2 * (count + 1);
+    if (count && (!params->groups || params->groups[0].size < sizeof(size_t) + sizeof(char *)))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "%zu groups of parameters, but their list is NULL or has no size", count);
+    trainer->groups = kn_allocate(&trainer->host, count + 1, sizeof *trainer->groups);
+    trainer->settings = kn_allocate(&trainer->host, settings, sizeof *trainer->settings);
+    if (!trainer->groups || !trainer->settings)
+        return kn_fail_memory(error, settings * sizeof *trainer->settings);
+    trainer->setting_count = settings;
+    for (size_t i = 0; i < count; i++) {
+        kn_parameter_group group = group_at(params, i);
+        if (!group.pattern || !(group.rate_factor >= 0) || isinf(group.rate_factor) ||
+            !(group.weight_decay >= 0 || group.weight_decay == -1) || isinf(group.weight_decay))
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "the group '%s' has a factor of %g and a weight decay of %g; expected a pattern, "
+                           "numbers from 0 on, or -1 for the decay of the others",
+                           group.pattern ? group.pattern : "NULL", group.rate_factor, group.weight_decay);
+        group.pattern = kn_copy_text(&trainer->host, group.pattern);
+        if (!group.pattern) return kn_fail_memory(error, 64);
+        if (group.weight_decay < 0) group.weight_decay = params->weight_decay;
+        trainer->groups[i] = group;
+    }
+    for (size_t i = 0; i < settings; i++) {
+        const kn_parameter_group *group = i >= 2 ? &trainer->groups[i / 2 - 1] : NULL;
+        double decay = group ? group->weight_decay : params->weight_decay;
+        trainer->settings[i] = (kn_update_setting){.rate_factor = group ? group->rate_factor : 1,
+                                                   .weight_decay = i % 2 ? 0 : decay};
+    }
+    params->groups = trainer->groups;
+    return KN_OK;
+}
+
+/* Whether `name` is what `pattern` says. After a mismatch the last * takes one more character. */
+static bool matches(const char *pattern, const char *name) {
+    const char *star = NULL, *from = NULL;
+    while (*name) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            from = name;
+        } else if (*pattern == *name || *pattern == '?') {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}
+
+int kn_trainer_setting_of(const kn_trainer_params *params, const kn_value *parameter) {
+    int setting = 0;
+    for (size_t i = params->group_count; i-- > 0 && !setting;) {
+        if (!matches(params->groups[i].pattern, parameter->name)) continue;
+        if (params->groups[i].frozen) return -1;
+        setting = 2 * (int)(i + 1);
+    }
+    return setting + (params->decay_matrices_only && parameter->shape.rank < 2);
+}
+
+kn_status kn_trainer_check_groups(kn_trainer *trainer) {
+    const kn_graph *graph = trainer->graph;
+    for (size_t i = 0; i < trainer->params.group_count; i++) {
+        const char *pattern = trainer->groups[i].pattern, *example = NULL;
+        bool found = false;
+        for (size_t v = 0; v < graph->value_count && !found; v++) {
+            const kn_value *value = graph->values[v];
+            if (value->kind != KN_VALUE_STATE || value->role != KN_STATE_PARAMETER) continue;
+            if (!example) example = value->name;
+            found = matches(pattern, value->name);
+        }
+        if (!found)
+            return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                           "the group '%s' fits none of the parameters that the loss depends on; expected "
+                           "one of their names, such as '%s', with * for any characters and ? for one",
+                           pattern, example ? example : "(there are none)");
+    }
+    return KN_OK;
+}
+
+/* ---- taking them -----------------------------------------------------------------------------------------
+ */
+
+kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params) {
+    kn_trainer_params *own = &trainer->params;
+    kn_trainer_params_init(own);
+    if (params) {
+        /* Fields that a program built against an older header does not have keep their defaults. */
+        memcpy(own, params, params->size < sizeof *params ? params->size : sizeof *params);
+        own->size = sizeof *own;
+    }
+    if (!own->accumulate) own->accumulate = 1;
+    kn_error *error = &trainer->error;
+    kn_status status = check_ranges(own, error);
+    if (status == KN_OK) status = check_rule(own, error);
+    if (status == KN_OK) status = check_schedule(own, error);
+    if (status == KN_OK && own->extra_count && !own->extra)
+        status =
+            kn_fail(error, KN_ERROR_ARGUMENT, "%zu extra values, but their list is NULL", own->extra_count);
+    if (status == KN_OK) status = copy_groups(trainer);
+    if (status != KN_OK || !own->milestone_count) return status;
+    trainer->milestones = kn_allocate(&trainer->host, own->milestone_count, sizeof *trainer->milestones);
+    if (!trainer->milestones)
+        return kn_fail_memory(error, own->milestone_count * sizeof *trainer->milestones);
+    memcpy(trainer->milestones, own->milestones, own->milestone_count * sizeof *trainer->milestones);
+    own->milestones = trainer->milestones;
+    return KN_OK;
+}
+
+void kn_trainer_release_params(kn_trainer *trainer) {
+    for (size_t i = 0; i < trainer->params.group_count && trainer->groups; i++)
+        kn_release(&trainer->host, (char *)(uintptr_t)trainer->groups[i].pattern);
+    kn_release(&trainer->host, trainer->groups);
+    kn_release(&trainer->host, trainer->settings);
+    kn_release(&trainer->host, trainer->milestones);
+}

@@ -1,0 +1,147 @@
+/* The rule of each optimizer as a pointwise graph. p is the parameter, g its gradient, r the learning rate.
+ */
+#include "train/optimizer.h"
+
+/* kept * share + fresh * (1 - share) */
+static kn_value *blend(kn_value *kept, kn_value *fresh, double share) {
+    return kn_add(kn_scale(kept, share), kn_scale(fresh, 1 - share));
+}
+
+static kn_value *square_of(kn_value *x) {
+    return kn_mul(x, x);
+}
+
+/* p = p - r * direction, from p itself or from what weight decay left of it. */
+static void go_down(const kn_update_part *part, kn_value *from, kn_value *direction) {
+    kn_value *rate = kn_update_own_scalar(part, KN_TRAIN_RATE);
+    kn_update_set_parameter(part, kn_sub(from, kn_mul(rate, direction)));
+}
+
+/* Decoupled weight decay: p (1 - r decay). */
+static kn_value *shrunk(const kn_update_part *part) {
+    if (!part->update->decays) return part->parameter;
+    return kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_SHRINK));
+}
+
+/* v = momentum v + (1 - dampening) g, undampened in the first update;  p = p - r v, with Nesterov p - r (g +
+ * momentum v).
+ */
+static void sgd(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_value *direction = part->gradient;
+    if (params->momentum != 0) {
+        kn_value *velocity = kn_update_moment(part, "momentum", 0), *enters = part->gradient;
+        if (params->dampening != 0) enters = kn_mul(enters, kn_update_scalar(part->update, KN_TRAIN_GAIN));
+        kn_value *next = kn_add(kn_scale(velocity, params->momentum), enters);
+        direction = params->nesterov ? kn_add(part->gradient, kn_scale(next, params->momentum)) : next;
+        kn_update_set(part->update, velocity, next);
+    }
+    go_down(part, part->parameter, direction);
+}
+
+/* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p = p - r m / (sqrt(v) root + epsilon), where r and root
+ * hold the corrections of the first updates. AMSGrad divides by the largest v so far. */
+static void adam(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_value *first = kn_update_moment(part, "moment1", 0);
+    kn_value *second = kn_update_moment(part, "moment2", 0);
+    kn_value *mean = blend(first, part->gradient, params->beta1);
+    kn_value *square = blend(second, square_of(part->gradient), params->beta2), *divisor = square;
+    if (params->amsgrad) {
+        kn_value *largest = kn_update_moment(part, "moment2_max", 0);
+        divisor = kn_max(largest, square);
+        kn_update_set(part->update, largest, divisor);
+    }
+    kn_value *root = kn_update_scalar(part->update, KN_TRAIN_ROOT);
+    kn_value *size = kn_shift(kn_mul(kn_sqrt(divisor), root), params->epsilon);
+    kn_update_set(part->update, first, mean);
+    kn_update_set(part->update, second, square);
+    go_down(part, params->optimizer == KN_ADAMW ? shrunk(part) : part->parameter, kn_div(mean, size));
+}
+
+/* v = b2 v + (1 - b2) g g;  d = g / (sqrt(v) + epsilon);  p = p - r d, or by the momentum u = momentum u + d.
+ * Centred, v loses the square of the mean gradient. */
+static void rmsprop(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_value *second = kn_update_moment(part, "moment2", 0);
+    kn_value *square = blend(second, square_of(part->gradient), params->beta2), *variance = square;
+    kn_update_set(part->update, second, square);
+    if (params->centered) {
+        kn_value *first = kn_update_moment(part, "moment1", 0);
+        kn_value *mean = blend(first, part->gradient, params->beta2);
+        variance = kn_sub(square, square_of(mean));
+        kn_update_set(part->update, first, mean);
+    }
+    kn_value *direction = kn_div(part->gradient, kn_shift(kn_sqrt(variance), params->epsilon));
+    if (params->momentum != 0) {
+        kn_value *velocity = kn_update_moment(part, "momentum", 0);
+        direction = kn_add(kn_scale(velocity, params->momentum), direction);
+        kn_update_set(part->update, velocity, direction);
+    }
+    go_down(part, part->parameter, direction);
+}
+
+/* s = s + g g;  p = p - r g / (sqrt(s) + epsilon) */
+static void adagrad(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_value *sum = kn_update_moment(part, "sum", params->accumulator);
+    kn_value *next = kn_add(sum, square_of(part->gradient));
+    kn_update_set(part->update, sum, next);
+    go_down(part, part->parameter, kn_div(part->gradient, kn_shift(kn_sqrt(next), params->epsilon)));
+}
+
+/* v = b2 v + (1 - b2) g g;  d = g sqrt(w + epsilon) / sqrt(v + epsilon);  w = b2 w + (1 - b2) d d;  p = p - r
+ * d */
+static void adadelta(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_value *second = kn_update_moment(part, "moment2", 0), *steps = kn_update_moment(part, "delta", 0);
+    kn_value *square = blend(second, square_of(part->gradient), params->beta2);
+    kn_value *size = kn_sqrt(kn_shift(square, params->epsilon));
+    kn_value *direction = kn_mul(kn_div(kn_sqrt(kn_shift(steps, params->epsilon)), size), part->gradient);
+    kn_update_set(part->update, second, square);
+    kn_update_set(part->update, steps, blend(steps, square_of(direction), params->beta2));
+    go_down(part, part->parameter, direction);
+}
+
+/* Adam's direction d (with both corrections) plus decay p, scaled to the norm of p:
+ * p = p - r |p| / |d| d, or p - r d where a norm is 0. */
+static void lamb(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_graph *graph = part->update->graph;
+    kn_value *first = kn_update_moment(part, "moment1", 0), *second = kn_update_moment(part, "moment2", 0);
+    kn_value *mean = blend(first, part->gradient, params->beta1);
+    kn_value *square = blend(second, square_of(part->gradient), params->beta2);
+    kn_value *root = kn_update_scalar(part->update, KN_TRAIN_ROOT);
+    kn_value *size = kn_shift(kn_mul(kn_sqrt(square), root), params->epsilon);
+    kn_value *direction = kn_div(kn_mul(mean, kn_update_scalar(part->update, KN_TRAIN_MEAN)), size);
+    if (part->update->decays)
+        direction = kn_add(direction, kn_mul(part->parameter, kn_update_own_scalar(part, KN_TRAIN_DECAY)));
+    kn_update_set(part->update, first, mean);
+    kn_update_set(part->update, second, square);
+    kn_value *own = kn_sqrt(kn_sum(square_of(part->parameter), NULL, false));
+    kn_value *other = kn_sqrt(kn_sum(square_of(direction), NULL, false));
+    kn_value *zero = kn_number(graph, 0), *one = kn_number(graph, 1);
+    kn_value *trust = kn_where(kn_greater(kn_mul(own, other), zero), kn_div(own, other), one);
+    go_down(part, part->parameter, kn_mul(trust, direction));
+}
+
+/* p = p (1 - r decay) - r sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g */
+static void lion(const kn_update_part *part) {
+    const kn_trainer_params *params = part->update->params;
+    kn_graph *graph = part->update->graph;
+    kn_value *first = kn_update_moment(part, "moment1", 0);
+    kn_value *towards = blend(first, part->gradient, params->beta1), *zero = kn_number(graph, 0);
+    /* What is neither is 0 or no number, and stays so. */
+    kn_value *below = kn_where(kn_less(towards, zero), kn_number(graph, -1), towards);
+    kn_value *sign = kn_where(kn_greater(towards, zero), kn_number(graph, 1), below);
+    kn_update_set(part->update, first, blend(first, part->gradient, params->beta2));
+    go_down(part, shrunk(part), sign);
+}
+
+void kn_update_by_rule(const kn_update_part *part) {
+    static void (*const rules[])(const kn_update_part *) = {
+        [KN_SGD] = sgd,         [KN_ADAM] = adam,         [KN_ADAMW] = adam, [KN_RMSPROP] = rmsprop,
+        [KN_ADAGRAD] = adagrad, [KN_ADADELTA] = adadelta, [KN_LAMB] = lamb,  [KN_LION] = lion,
+    };
+    rules[part->update->params->optimizer](part);
+}

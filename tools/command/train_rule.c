@@ -1,0 +1,303 @@
+/* The options of koine train that say how weights are changed: what they mean, and which go together. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train.h"
+
+static const char *const schedules[] = {"constant",   "step",        "cosine",
+                                        "multi-step", "exponential", "cosine-restarts",
+                                        "one-cycle",  "polynomial",  "plateau"};
+enum { SCHEDULES = sizeof schedules / sizeof *schedules };
+
+void train_rule_init(train_rule *rule) {
+    *rule = (train_rule){.optimizer = "adam",
+                         .rate = NAN,
+                         .momentum = NAN,
+                         .dampening = NAN,
+                         .beta1 = NAN,
+                         .beta2 = NAN,
+                         .epsilon = NAN,
+                         .rate_decay = NAN,
+                         .accumulator = NAN,
+                         .decay = NAN,
+                         .final_share = NAN,
+                         .step_factor = NAN,
+                         .restart_factor = NAN,
+                         .cycle_rise = NAN,
+                         .cycle_divisor = NAN,
+                         .power = NAN,
+                         .threshold = NAN,
+                         .accumulate = 1,
+                         .step_every = UINT64_MAX,
+                         .restart_every = UINT64_MAX,
+                         .plateau_patience = UINT64_MAX,
+                         .plateau_cooldown = UINT64_MAX};
+}
+
+/* ---- options that belong to others ---------------------------------------------------------------- */
+
+#define OF(rule) (1u << (rule))
+
+/* An option, and of which optimizers or schedules it is. */
+typedef struct belonging {
+    const char *name;
+    bool given;
+    unsigned to;
+} belonging;
+
+/* "sgd or rmsprop" */
+static const char *owners(unsigned to, const char *const *words, int count, char *text, size_t room) {
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        if (!(to >> i & 1)) continue;
+        bool last = !(to >> i >> 1);
+        snprintf(text + strlen(text), room - strlen(text), "%s%s",
+                 !text[0] ? ""
+                 : last   ? " or "
+                          : ", ",
+                 words[i]);
+    }
+    return text;
+}
+
+static int check_belonging(const belonging *rows, const char *of, int chosen, const char *const *words,
+                           int count) {
+    char text[120];
+    for (; rows->name; rows++)
+        if (rows->given && !(rows->to >> chosen & 1))
+            return command_misuse("--%s is of --%s %s, and it is %s", rows->name, of,
+                                  owners(rows->to, words, count, text, sizeof text), words[chosen]);
+    return EXIT_DONE;
+}
+
+static int check_optimizer(const train_rule *rule, int chosen) {
+    const unsigned adams = OF(KN_ADAM) | OF(KN_ADAMW), betas = adams | OF(KN_LAMB) | OF(KN_LION),
+                   squares = betas | OF(KN_RMSPROP) | OF(KN_ADADELTA);
+    const belonging rows[] = {
+        {"momentum", !isnan(rule->momentum), OF(KN_SGD) | OF(KN_RMSPROP)},
+        {"dampening", !isnan(rule->dampening), OF(KN_SGD)},
+        {"nesterov", rule->nesterov, OF(KN_SGD)},
+        {"amsgrad", rule->amsgrad, adams},
+        {"centered", rule->centered, OF(KN_RMSPROP)},
+        {"beta1", !isnan(rule->beta1), betas},
+        {"beta2", !isnan(rule->beta2), squares},
+        {"epsilon", !isnan(rule->epsilon), (squares & ~OF(KN_LION)) | OF(KN_ADAGRAD)},
+        {"lr-decay", !isnan(rule->rate_decay), OF(KN_ADAGRAD)},
+        {"accumulator", !isnan(rule->accumulator), OF(KN_ADAGRAD)},
+        {.name = NULL},
+    };
+    int status = check_belonging(rows, "optimizer", chosen, optimizer_words, optimizer_word_count);
+    if (status != EXIT_DONE || !rule->nesterov) return status;
+    if (rule->momentum == 0)
+        return command_misuse("--nesterov looks ahead along the momentum, and --momentum is 0");
+    if (rule->dampening > 0)
+        return command_misuse("--nesterov takes the whole gradient: leave --dampening out");
+    return EXIT_DONE;
+}
+
+static int check_schedule(const train_rule *rule, bool end_known) {
+    if (!rule->schedule && end_known) return EXIT_DONE;
+    int chosen =
+        rule->schedule ? option_choice("schedule", rule->schedule, schedules, SCHEDULES) : KN_CONSTANT;
+    if (chosen < 0) return EXIT_USAGE;
+    const unsigned ends = OF(KN_COSINE) | OF(KN_ONE_CYCLE) | OF(KN_POLYNOMIAL),
+                   steps = OF(KN_STEP) | OF(KN_EXPONENTIAL);
+    const belonging rows[] = {
+        {"lr-end", !isnan(rule->final_share),
+         OF(KN_COSINE) | OF(KN_COSINE_RESTARTS) | OF(KN_POLYNOMIAL) | OF(KN_PLATEAU)},
+        {"step-every", rule->step_every != UINT64_MAX, steps},
+        {"step-factor", !isnan(rule->step_factor), steps | OF(KN_MULTI_STEP) | OF(KN_PLATEAU)},
+        {"milestones", rule->milestones != NULL, OF(KN_MULTI_STEP)},
+        {"restart-every", rule->restart_every != UINT64_MAX, OF(KN_COSINE_RESTARTS)},
+        {"restart-factor", !isnan(rule->restart_factor), OF(KN_COSINE_RESTARTS)},
+        {"cycle-rise", !isnan(rule->cycle_rise), OF(KN_ONE_CYCLE)},
+        {"cycle-divisor", !isnan(rule->cycle_divisor), OF(KN_ONE_CYCLE)},
+        {"power", !isnan(rule->power), OF(KN_POLYNOMIAL)},
+        {"plateau-patience", rule->plateau_patience != UINT64_MAX, OF(KN_PLATEAU)},
+        {"plateau-cooldown", rule->plateau_cooldown != UINT64_MAX, OF(KN_PLATEAU)},
+        {"plateau-threshold", !isnan(rule->threshold), OF(KN_PLATEAU)},
+        {.name = NULL},
+    };
+    int status = check_belonging(rows, "schedule", chosen, schedules, SCHEDULES);
+    if (status != EXIT_DONE) return status;
+    if (chosen == KN_STEP && (rule->step_every == UINT64_MAX || !rule->step_every))
+        return command_misuse("--schedule step and --step-every N need each other");
+    if (chosen == KN_EXPONENTIAL && (rule->step_every == UINT64_MAX || !rule->step_every))
+        return command_misuse("--schedule exponential needs --step-every N, over which the rate falls by "
+                              "--step-factor");
+    if (chosen == KN_MULTI_STEP && !rule->milestones)
+        return command_misuse("--schedule multi-step needs --milestones, such as --milestones 3000,6000");
+    if (chosen == KN_COSINE_RESTARTS && (rule->restart_every == UINT64_MAX || !rule->restart_every))
+        return command_misuse("--schedule cosine-restarts needs --restart-every N");
+    if ((ends >> chosen & 1) && !end_known)
+        return command_misuse("--schedule %s needs to know its end: give --epochs or --steps as well",
+                              schedules[chosen]);
+    return EXIT_DONE;
+}
+
+/* ---- numbers and lists ------------------------------------------------------------------------------ */
+
+static int check_numbers(const train_rule *rule) {
+    /* at least, and below */
+    const struct {
+        const char *name;
+        double number, least, below;
+    } rows[] = {
+        {"lr", rule->rate, 0, INFINITY},
+        {"momentum", rule->momentum, 0, 1},
+        {"dampening", rule->dampening, 0, INFINITY},
+        {"beta1", rule->beta1, 0, 1},
+        {"beta2", rule->beta2, 0, 1},
+        {"epsilon", rule->epsilon, 0, INFINITY},
+        {"lr-decay", rule->rate_decay, 0, INFINITY},
+        {"accumulator", rule->accumulator, 0, INFINITY},
+        {"weight-decay", rule->decay, 0, INFINITY},
+        {"clip", rule->clip, 0, INFINITY},
+        {"clip-value", rule->clip_value, 0, INFINITY},
+        {"ema", rule->average, 0, 1},
+        {"lr-end", rule->final_share, 0, INFINITY},
+        {"step-factor", rule->step_factor, 0, INFINITY},
+        {"restart-factor", rule->restart_factor, 1, INFINITY},
+        {"cycle-rise", rule->cycle_rise, 0, 1},
+        {"cycle-divisor", rule->cycle_divisor, 1, INFINITY},
+        {"power", rule->power, 0, INFINITY},
+        {"plateau-threshold", rule->threshold, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (isnan(rows[i].number) || (rows[i].number >= rows[i].least && rows[i].number < rows[i].below))
+            continue;
+        if (isinf(rows[i].below))
+            return command_misuse("--%s is %g; expected a number from %g on", rows[i].name, rows[i].number,
+                                  rows[i].least);
+        return command_misuse("--%s is %g; expected a number from %g to below %g", rows[i].name,
+                              rows[i].number, rows[i].least, rows[i].below);
+    }
+    if (!rule->accumulate || rule->accumulate > INT32_MAX)
+        return command_misuse("--accumulate is %llu; expected 1 to %d", (unsigned long long)rule->accumulate,
+                              INT32_MAX);
+    return EXIT_DONE;
+}
+
+static int read_milestones(train_rule *rule) {
+    const char *at = rule->milestones;
+    while (at) {
+        char *end;
+        errno = 0;
+        unsigned long long number = strtoull(at, &end, 10);
+        bool good = end != at && *at >= '0' && *at <= '9' && !errno && (*end == ',' || !*end) &&
+                    (!rule->milestone_count || number > rule->milestone_list[rule->milestone_count - 1]);
+        if (!good || rule->milestone_count == RULE_MILESTONES)
+            return command_misuse(
+                "--milestones is '%s'; expected at most %d rising whole numbers with commas",
+                rule->milestones, RULE_MILESTONES);
+        rule->milestone_list[rule->milestone_count++] = number;
+        at = *end ? end + 1 : NULL;
+    }
+    return EXIT_DONE;
+}
+
+/* "lr=0.1", "decay=0" or "frozen" */
+static bool read_group_word(const char *word, kn_parameter_group *group) {
+    char *end;
+    bool rate = !strncmp(word, "lr=", 3), decay = !strncmp(word, "decay=", 6);
+    if (!strcmp(word, "frozen")) return group->frozen = true;
+    if (!rate && !decay) return false;
+    const char *digits = strchr(word, '=') + 1;
+    double number = strtod(digits, &end);
+    if (end == digits || *end || !(number >= 0) || isinf(number)) return false;
+    *(rate ? &group->rate_factor : &group->weight_decay) = number;
+    return true;
+}
+
+/* Cuts the text up in place of its copy. */
+static int read_groups(train_rule *rule) {
+    if (!rule->groups) return EXIT_DONE;
+    int length = snprintf(rule->group_text, sizeof rule->group_text, "%s", rule->groups);
+    bool good = length >= 0 && (size_t)length < sizeof rule->group_text;
+    char *at = rule->group_text;
+    while (good && at) {
+        char *next = strchr(at, ';'), *words = strchr(at, ':');
+        if (next) *next++ = '\0';
+        good = words && words != at && (!next || words < next) && rule->group_count < RULE_GROUPS;
+        if (!good) break;
+        *words++ = '\0';
+        kn_parameter_group *group = &rule->group_list[rule->group_count++];
+        *group = (kn_parameter_group)KN_PARAMETER_GROUP_DEFAULTS;
+        group->pattern = at;
+        while (good && words) {
+            char *comma = strchr(words, ',');
+            if (comma) *comma++ = '\0';
+            good = read_group_word(words, group);
+            words = comma;
+        }
+        at = next;
+    }
+    if (good) return EXIT_DONE;
+    return command_misuse(
+        "--groups is '%s'; expected PATTERN:WORDS, the next after a ';', at most %d of them, with "
+        "words such as lr=0.1 (a factor), decay=0 or frozen and commas between them",
+        rule->groups, RULE_GROUPS);
+}
+
+int train_rule_check(train_rule *rule, bool end_known) {
+    int chosen = option_choice("optimizer", rule->optimizer, optimizer_words, optimizer_word_count);
+    if (chosen < 0) return EXIT_USAGE;
+    int status = check_numbers(rule);
+    if (status == EXIT_DONE) status = check_optimizer(rule, chosen);
+    if (status == EXIT_DONE) status = check_schedule(rule, end_known);
+    if (status == EXIT_DONE) status = read_milestones(rule);
+    return status == EXIT_DONE ? read_groups(rule) : status;
+}
+
+/* ---- what it means to the trainer ---------------------------------------------------------------------- */
+
+static void take(double given, double *target) {
+    if (!isnan(given)) *target = given;
+}
+static void take_count(uint64_t given, uint64_t *target) {
+    if (given != UINT64_MAX) *target = given;
+}
+
+void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params) {
+    /* Where the end is known the rate falls towards it. */
+    const char *schedule = rule->schedule ? rule->schedule : total_steps ? "cosine" : "constant";
+    kn_trainer_params_choose(params, (kn_optimizer)option_choice("optimizer", rule->optimizer,
+                                                                 optimizer_words, optimizer_word_count));
+    take(rule->rate, &params->learning_rate);
+    take(rule->momentum, &params->momentum);
+    take(rule->dampening, &params->dampening);
+    take(rule->beta1, &params->beta1);
+    take(rule->beta2, &params->beta2);
+    take(rule->epsilon, &params->epsilon);
+    take(rule->rate_decay, &params->rate_decay);
+    take(rule->accumulator, &params->accumulator);
+    take(rule->decay, &params->weight_decay);
+    params->nesterov = rule->nesterov;
+    params->amsgrad = rule->amsgrad;
+    params->centered = rule->centered;
+    params->decay_matrices_only = rule->decay_matrices;
+    params->groups = rule->group_count ? rule->group_list : NULL;
+    params->group_count = rule->group_count;
+    params->clip_norm = rule->clip;
+    params->clip_value = rule->clip_value;
+    params->accumulate = rule->accumulate;
+    params->average = rule->average;
+    params->schedule = (kn_schedule)option_choice("schedule", schedule, schedules, SCHEDULES);
+    params->warmup_steps = rule->warmup;
+    params->total_steps = total_steps;
+    take(rule->final_share, &params->final_share);
+    take_count(rule->step_every, &params->step_every);
+    take(rule->step_factor, &params->step_factor);
+    params->milestones = rule->milestone_list;
+    params->milestone_count = rule->milestone_count;
+    take_count(rule->restart_every, &params->restart_every);
+    take(rule->restart_factor, &params->restart_factor);
+    take(rule->cycle_rise, &params->cycle_rise);
+    take(rule->cycle_divisor, &params->cycle_divisor);
+    take(rule->power, &params->power);
+    take_count(rule->plateau_patience, &params->plateau_patience);
+    take_count(rule->plateau_cooldown, &params->plateau_cooldown);
+    take(rule->threshold, &params->plateau_threshold);
+}
