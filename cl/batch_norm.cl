@@ -30,7 +30,13 @@
  * kn_batch_norm_gather(shares, dweight, dbias, channels, parts)
  *   one work-item per channel.
  * kn_batch_norm_data(x, dy, weight, mean, inverse, dweight, dbias, dx, blocks, inner, count, share, total)
- *   as apply. */
+ *   as apply.
+ * kn_batch_norm_whole(x, weight, bias, running_mean, running_variance, shares, y, mean, inverse, next_mean,
+ *                     next_variance, blocks, inner, total, part, parts, epsilon, momentum, EPILOGUE)
+ * kn_batch_norm_whole_gradient(x, dy, weight, mean, inverse, shares, dx, dweight, dbias, blocks, inner, total,
+ *                              part, parts)
+ *   the three steps of one direction at once, with KN_ITEMS 1 and lanes: a work-item for each block of channels.
+ * next_mean and next_variance may lie over the running ones. */
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
 #endif
@@ -108,14 +114,11 @@ static inline moments moments_join(moments left, moments right) {
     return both;
 }
 
-KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x,
-                                                   global KN_A *restrict shares, int blocks, int inner,
-                                                   int total, int part) {
-    const int item = get_local_id(0), block = get_group_id(1), first = get_group_id(0) * part;
-    const int end = min(first + part, total);
+/* Every KN_ITEMS-th element of a block from `element` to `end`. */
+static inline moments moments_of(global const KN_T *x, int block, int blocks, int inner, int element, int end) {
     moments all = {0, 0, 0};
-    walk walk = walk_begin(first + item, inner);
-    for (int element = first + item; element < end;) {
+    walk walk = walk_begin(element, inner);
+    while (element < end) {
         const lanes start = KN_READ(walk_at(&walk, block, blocks, inner), x);
         lanes sum = 0, squares = 0;
         int count = 0;
@@ -128,6 +131,21 @@ KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x
         const moments run = {count, start + mean, squares - sum * mean};
         all = moments_join(all, run);
     }
+    return all;
+}
+
+/* shares (parts,2,channels) of one part: two numbers for each lane of a block. */
+static inline void keep_share(lanes first, lanes second, int part, int block, int blocks, global KN_A *shares) {
+    shares += (KN_INDEX)part * 2 * blocks * KN_BLOCK;
+    KN_STORE(first, block, shares);
+    KN_STORE(second, blocks + block, shares);
+}
+
+KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x,
+                                                   global KN_A *restrict shares, int blocks, int inner,
+                                                   int total, int part) {
+    const int item = get_local_id(0), block = get_group_id(1), first = get_group_id(0) * part;
+    moments all = moments_of(x, block, blocks, inner, first + item, min(first + part, total));
 #if KN_ITEMS > 1
     local KN_A counts[KN_ITEMS];
     local lanes means[KN_ITEMS], squares[KN_ITEMS];
@@ -144,20 +162,14 @@ KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x
         }
     }
 #endif
-    if (item == 0) {
-        shares += (KN_INDEX)get_group_id(0) * 2 * blocks * KN_BLOCK;
-        KN_STORE(all.mean, block, shares);
-        KN_STORE(all.squares, blocks + block, shares);
-    }
+    if (item == 0) keep_share(all.mean, all.squares, get_group_id(0), block, blocks, shares);
 }
 
-kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global const KN_T *restrict running_mean,
-                                 global const KN_T *restrict running_variance, global KN_T *restrict mean,
-                                 global KN_T *restrict inverse, global KN_T *restrict next_mean,
-                                 global KN_T *restrict next_variance, int channels, int total, int part,
-                                 int parts, float epsilon, float momentum) {
-    const int c = get_global_id(0);
-    if (c >= channels) return;
+/* The statistics of channel c, of its parts in order. The next running ones may take the place of the old. */
+static inline void finish_channel(int c, global const KN_A *shares, global const KN_T *running_mean,
+                                  global const KN_T *running_variance, global KN_T *mean, global KN_T *inverse,
+                                  global KN_T *next_mean, global KN_T *next_variance, int channels, int total,
+                                  int part, int parts, float epsilon, float momentum) {
     KN_A count = 0, average = 0, squares = 0;
     for (int p = 0; p < parts; p++) {
         const KN_A more = min(part, total - p * part);
@@ -175,6 +187,29 @@ kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global cons
     next_variance[c] =
         total > 0 ? old_variance + momentum * (squares / max(total - 1, 1) - old_variance) : old_variance;
 }
+
+kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global const KN_T *running_mean,
+                                 global const KN_T *running_variance, global KN_T *restrict mean,
+                                 global KN_T *restrict inverse, global KN_T *next_mean,
+                                 global KN_T *next_variance, int channels, int total, int part, int parts,
+                                 float epsilon, float momentum) {
+    const int c = get_global_id(0);
+    if (c >= channels) return;
+    finish_channel(c, shares, running_mean, running_variance, mean, inverse, next_mean, next_variance,
+                   channels, total, part, parts, epsilon, momentum);
+}
+
+/* One element of y, and one of dx. */
+#define KN_NORMAL(i)                                                                                         \
+    {                                                                                                        \
+        const lanes value = (KN_READ(i, x) - center) * scale + shift;                                        \
+        KN_STORE(KN_TO(KN_T, KN_RESULT(value, outer, middle, inside + i - first)), i, y);                    \
+    }
+#define KN_SLOPE(i)                                                                                          \
+    {                                                                                                        \
+        const lanes normal = (KN_READ(i, x) - center) * scale;                                               \
+        KN_STORE(KN_TO(KN_T, slope * (KN_READ(i, dy) - (sum + normal * product))), i, dx);                   \
+    }
 
 /* The elements of a share, run by run: those of [i, run_end) lie in one channel, or block of them. */
 #define KN_EACH_RUN(i)                                                                                       \
@@ -200,11 +235,33 @@ kernel void kn_batch_norm_apply(global const KN_T *restrict x, global const KN_T
 #else
         const KN_INDEX inside = first % inner, middle = block * KN_BLOCK, outer = first / inner / blocks;
 #endif
-        for (KN_INDEX i = first; i < run_end; i++) {
-            const lanes value = (KN_READ(i, x) - center) * scale + shift;
-            KN_STORE(KN_TO(KN_T, KN_RESULT(value, outer, middle, inside + i - first)), i, y);
-        }
+        for (KN_INDEX i = first; i < run_end; i++)
+            KN_NORMAL(i)
     }
+}
+
+/* Sums of every KN_ITEMS-th element of a block from `element` to `end`: of dy, and of dy times the normalised x. */
+typedef struct slopes {
+    lanes sum, product;
+} slopes;
+static inline slopes slopes_of(global const KN_T *x, global const KN_T *dy, lanes center, lanes scale,
+                               int block, int blocks, int inner, int element, int end) {
+    slopes all;
+    all.sum = all.product = 0;
+    walk walk = walk_begin(element, inner);
+    while (element < end) {
+        lanes sum = 0, product = 0;
+        for (int count = 0; count < KN_RUN && element < end;
+             count++, element += KN_ITEMS, walk_on(&walk, inner)) {
+            const KN_INDEX at = walk_at(&walk, block, blocks, inner);
+            const lanes slope = KN_READ(at, dy);
+            sum += slope;
+            product += slope * ((KN_READ(at, x) - center) * scale);
+        }
+        all.sum += sum;
+        all.product += product;
+    }
+    return all;
 }
 
 KN_WORK_GROUP kernel void kn_batch_norm_sums(global const KN_T *restrict x, global const KN_T *restrict dy,
@@ -213,47 +270,27 @@ KN_WORK_GROUP kernel void kn_batch_norm_sums(global const KN_T *restrict x, glob
                                              global KN_A *restrict shares, int blocks, int inner, int total,
                                              int part) {
     const int item = get_local_id(0), block = get_group_id(1), first = get_group_id(0) * part;
-    const int end = min(first + part, total);
-    const lanes center = KN_READ(block, mean), scale = KN_READ(block, inverse);
-    lanes sum = 0, product = 0;
-    walk walk = walk_begin(first + item, inner);
-    for (int element = first + item; element < end;) {
-        lanes run_sum = 0, run_product = 0;
-        for (int count = 0; count < KN_RUN && element < end;
-             count++, element += KN_ITEMS, walk_on(&walk, inner)) {
-            const KN_INDEX at = walk_at(&walk, block, blocks, inner);
-            const lanes slope = KN_READ(at, dy);
-            run_sum += slope;
-            run_product += slope * ((KN_READ(at, x) - center) * scale);
-        }
-        sum += run_sum;
-        product += run_product;
-    }
+    slopes all = slopes_of(x, dy, KN_READ(block, mean), KN_READ(block, inverse), block, blocks, inner,
+                           first + item, min(first + part, total));
 #if KN_ITEMS > 1
     local lanes sums[KN_ITEMS], products[KN_ITEMS];
     for (int reach = KN_ITEMS / 2; reach > 0; reach /= 2) {
         if (item >= reach && item < 2 * reach) {
-            sums[item] = sum;
-            products[item] = product;
+            sums[item] = all.sum;
+            products[item] = all.product;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         if (item < reach) {
-            sum += sums[item + reach];
-            product += products[item + reach];
+            all.sum += sums[item + reach];
+            all.product += products[item + reach];
         }
     }
 #endif
-    if (item == 0) {
-        shares += (KN_INDEX)get_group_id(0) * 2 * blocks * KN_BLOCK;
-        KN_STORE(sum, block, shares);
-        KN_STORE(product, blocks + block, shares);
-    }
+    if (item == 0) keep_share(all.sum, all.product, get_group_id(0), block, blocks, shares);
 }
 
-kernel void kn_batch_norm_gather(global const KN_A *restrict shares, global KN_T *restrict dweight,
-                                 global KN_T *restrict dbias, int channels, int parts) {
-    const int c = get_global_id(0);
-    if (c >= channels) return;
+static inline void gather_channel(int c, global const KN_A *shares, global KN_T *dweight, global KN_T *dbias,
+                                  int channels, int parts) {
     KN_A sum = 0, product = 0;
     for (int p = 0; p < parts; p++) {
         sum += shares[(KN_INDEX)p * 2 * channels + c];
@@ -261,6 +298,13 @@ kernel void kn_batch_norm_gather(global const KN_A *restrict shares, global KN_T
     }
     dweight[c] = product;
     dbias[c] = sum;
+}
+
+kernel void kn_batch_norm_gather(global const KN_A *restrict shares, global KN_T *restrict dweight,
+                                 global KN_T *restrict dbias, int channels, int parts) {
+    const int c = get_global_id(0);
+    if (c >= channels) return;
+    gather_channel(c, shares, dweight, dbias, channels, parts);
 }
 
 kernel void kn_batch_norm_data(global const KN_T *restrict x, global const KN_T *restrict dy,
@@ -274,9 +318,62 @@ kernel void kn_batch_norm_data(global const KN_T *restrict x, global const KN_T 
         const lanes slope = KN_READ(block, weight) * scale;
         const lanes sum = KN_READ(block, dbias) / (KN_A)total,
                     product = KN_READ(block, dweight) / (KN_A)total;
-        for (KN_INDEX i = first; i < run_end; i++) {
-            const lanes normal = (KN_READ(i, x) - center) * scale;
-            KN_STORE(KN_TO(KN_T, slope * (KN_READ(i, dy) - (sum + normal * product))), i, dx);
-        }
+        for (KN_INDEX i = first; i < run_end; i++)
+            KN_SLOPE(i)
     }
 }
+
+/* ---- whole blocks of channels --------------------------------------------------------------------------- */
+
+/* One work-item takes a block through all its steps, which finds the second time near what it read the first. The
+ * sums are those of the parts: not a bit differs. */
+#if KN_ITEMS == 1 && KN_BLOCK > 1
+KN_WORK_GROUP kernel void kn_batch_norm_whole(
+    global const KN_T *restrict x, global const KN_T *restrict weight, global const KN_T *restrict bias,
+    global const KN_T *running_mean, global const KN_T *running_variance, global KN_A *restrict shares,
+    global KN_T *restrict y, global KN_T *restrict mean, global KN_T *restrict inverse,
+    global KN_T *next_mean, global KN_T *next_variance, int blocks, int inner, int total, int part, int parts,
+    float epsilon, float momentum KN_EPILOGUE_PARAMETERS) {
+    const int block = get_global_id(0), channels = blocks * KN_BLOCK;
+    for (int p = 0; p < parts; p++) {
+        const moments all = moments_of(x, block, blocks, inner, p * part, min((p + 1) * part, total));
+        keep_share(all.mean, all.squares, p, block, blocks, shares);
+    }
+    for (int c = block * KN_BLOCK; c < (block + 1) * KN_BLOCK; c++)
+        finish_channel(c, shares, running_mean, running_variance, mean, inverse, next_mean, next_variance,
+                       channels, total, part, parts, epsilon, momentum);
+    const lanes scale = KN_READ(block, weight) * KN_READ(block, inverse);
+    const lanes center = KN_READ(block, mean), shift = KN_READ(block, bias);
+    const int middle = block * KN_BLOCK;
+    for (int outer = total / inner; outer-- > 0;) {
+        const KN_INDEX first = ((KN_INDEX)outer * blocks + block) * inner, inside = 0;
+        for (KN_INDEX i = first; i < first + inner; i++)
+            KN_NORMAL(i)
+    }
+}
+
+KN_WORK_GROUP kernel void
+kn_batch_norm_whole_gradient(global const KN_T *restrict x, global const KN_T *restrict dy,
+                             global const KN_T *restrict weight, global const KN_T *restrict mean,
+                             global const KN_T *restrict inverse, global KN_A *restrict shares,
+                             global KN_T *restrict dx, global KN_T *restrict dweight,
+                             global KN_T *restrict dbias, int blocks, int inner, int total, int part,
+                             int parts) {
+    const int block = get_global_id(0);
+    const lanes center = KN_READ(block, mean), scale = KN_READ(block, inverse);
+    for (int p = 0; p < parts; p++) {
+        const slopes all = slopes_of(x, dy, center, scale, block, blocks, inner, p * part,
+                                     min((p + 1) * part, total));
+        keep_share(all.sum, all.product, p, block, blocks, shares);
+    }
+    for (int c = block * KN_BLOCK; c < (block + 1) * KN_BLOCK; c++)
+        gather_channel(c, shares, dweight, dbias, blocks * KN_BLOCK, parts);
+    const lanes slope = KN_READ(block, weight) * scale;
+    const lanes sum = KN_READ(block, dbias) / (KN_A)total, product = KN_READ(block, dweight) / (KN_A)total;
+    for (int image = total / inner; image-- > 0;) {
+        const KN_INDEX first = ((KN_INDEX)image * blocks + block) * inner;
+        for (KN_INDEX i = first; i < first + inner; i++)
+            KN_SLOPE(i)
+    }
+}
+#endif

@@ -48,11 +48,12 @@
  * kn_winograd_weights(sources, gradients, sums, tiles, x_channels, y_channels, item_channels, accumulate)
  *   global size (KN_POINTS * panels, ceil(x_channels / item_channels)); sums is a packed filter without the
  *   zeros behind it. accumulate: 1 adds to it, which makes long sums of shorter ones, 0 writes it
- * kn_winograd_unfilter(sums, plain, targets, sources, plain_target, plain_source)
- *   global size (sources / W, panels): the gradient of the plain filter
+ * kn_winograd_unfilter(sums, plain, targets, sources, plain_target)
+ *   global size (sources / W, panels): the gradient of the plain filter (targets, sources, 3, 3), whose sources lie
+ *   side by side
  * EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
-#include "common/vector.cl"
+#include "common/weave.cl"
 
 #ifndef KN_TILE
 #define KN_TILE 4
@@ -142,6 +143,8 @@ KN_INLINE KN_INDEX filter_plane(int panels, int sources) {
     return (KN_INDEX)panels * sources * KN_COLUMNS + KN_WIDTH;
 }
 
+#define KN_LOAD_PLAIN(i) const vector x##i = load(part, from + i * plain_target);
+#define KN_KEEP_PLAIN(i) store(t##i, part *KN_WIDTH + i, filters);
 #define KN_LOAD_FILTER(i) const vector g##i = load(i * 3 + j, filter);
 #define KN_KEEP_FILTER(i) store(f##i, i * 3 + j, lines);
 #define KN_LOAD_LINE(j) const vector g##j = load(i * 3 + j, lines);
@@ -157,7 +160,14 @@ KN_WIDE kn_winograd_filter(global const float *restrict plain, global float *res
         const int target = panel * KN_COLUMNS + first;
         global const float *from = plain + target * plain_target + begin * plain_source;
         global float *to = packed + ((KN_INDEX)panel * sources + begin) * KN_COLUMNS + first;
-        for (int lane = 0; lane < KN_WIDTH; lane++)
+        /* Nine times KN_WIDTH numbers lie side by side for each target. */
+        const int whole = plain_source == 9 && !turned && count == KN_WIDTH && target < targets;
+        for (int part = 0; part < 9 && whole; part++) {
+            KN_EACH_LANE(KN_LOAD_PLAIN)
+            KN_TRANSPOSE(x)
+            KN_EACH_LANE(KN_KEEP_PLAIN)
+        }
+        for (int lane = 0; lane < KN_WIDTH && !whole; lane++)
             for (int source = 0; source < count; source++)
                 for (int tap = 0; tap < 9; tap++)
                     filters[(source * 9 + (turned ? 8 - tap : tap)) * KN_WIDTH + lane] =
@@ -439,17 +449,20 @@ KN_WIDE kn_winograd_weights(global const float *restrict all_sources,
 #define KN_LOAD_UNFILTER(i) const vector u##i = load(0, from + (i * KN_REACH + j) * plane);
 #define KN_LOAD_UNLINE(j) const vector u##j = load(i * KN_REACH + j, lines);
 
+#define KN_LOAD_ROW(i) const vector x##i = load(part * KN_WIDTH + i, filters);
+#define KN_STORE_PLAIN(i) store(t##i, part, to + i * plain_target);
+
 KN_WIDE kn_winograd_unfilter(global const float *restrict sums, global float *restrict plain, int targets,
-                             int sources, KN_INDEX plain_target, KN_INDEX plain_source) {
-    float lines[3 * KN_REACH * KN_WIDTH], filter[9 * KN_WIDTH];
-    const int panel = get_global_id(1), panels = get_global_size(1);
-    const int begin = get_global_id(0) * KN_WIDTH, end = min(begin + KN_WIDTH, sources);
+                             int sources, KN_INDEX plain_target) {
+    float lines[3 * KN_REACH * KN_WIDTH], filters[KN_WIDTH * 9 * KN_WIDTH];
+    const int panel = get_global_id(1), panels = get_global_size(1), begin = get_global_id(0) * KN_WIDTH;
     const KN_INDEX plane = filter_plane(panels, sources);
     for (int first = 0; first < KN_COLUMNS; first += KN_WIDTH) {
         const int target = panel * KN_COLUMNS + first;
-        for (int source = begin; source < end && target < targets; source++) {
-            global const float *from = sums + ((KN_INDEX)panel * sources + source) * KN_COLUMNS + first;
-            global float *to = plain + target * plain_target + source * plain_source;
+        if (target >= targets) break;
+        for (int source = 0; source < KN_WIDTH; source++) {
+            global const float *from = sums + ((KN_INDEX)panel * sources + begin + source) * KN_COLUMNS + first;
+            float *filter = filters + source * 9 * KN_WIDTH;
             for (int j = 0; j < KN_REACH; j++) {
                 KN_EACH_POINT(KN_LOAD_UNFILTER)
                 KN_POINTS_FILTER(u, g)
@@ -464,9 +477,12 @@ KN_WIDE kn_winograd_unfilter(global const float *restrict sums, global float *re
                 store(g1, i * 3 + 1, filter);
                 store(g2, i * 3 + 2, filter);
             }
-            for (int lane = 0; lane < KN_WIDTH; lane++)
-                for (int tap = 0; tap < 9; tap++)
-                    to[lane * plain_target + tap] = filter[tap * KN_WIDTH + lane];
+        }
+        global float *to = plain + target * plain_target + begin * 9;
+        for (int part = 0; part < 9; part++) {
+            KN_EACH_LANE(KN_LOAD_ROW)
+            KN_TRANSPOSE(x)
+            KN_EACH_LANE(KN_STORE_PLAIN)
         }
     }
 }

@@ -103,6 +103,9 @@ typedef struct kn_variant {
     kn_layout inputs[8];
     kn_layout outputs[4];
     bool any;
+    /* By output: the input, counted from 1, whose memory it may take over when both are one state; 0 is none. The
+     * kernels read each element before they write it, and nowhere else. */
+    unsigned char over[8];
     /* It first makes something of its last input. Unless forced, it is taken only where that depends on states
      * alone, so that this is done once. */
     bool prepares;

@@ -134,6 +134,7 @@ typedef struct dealing {
     norm_form form;
     int64_t lanes, blocks, part, parts, count, share;
     size_t items;
+    bool whole; /* blocks go to units as a whole: which changes no bit, so that their number may decide */
     int shares; /* scratch memory: two numbers for each part and channel */
 } dealing;
 
@@ -154,6 +155,9 @@ static dealing deal_out(kn_lowering *lowering) {
     deal.parts = kn_divide_up(deal.form.total, deal.part);
     if (target->wide_vector) deal.share = kn_divide_up(deal.count, 8 * (int64_t)target->compute_units);
     if (deal.share < 1) deal.share = 1;
+    int64_t rounds = kn_divide_up(deal.blocks, target->compute_units);
+    deal.whole = blocked && target->wide_vector && deal.count > 0 &&
+                 10 * deal.blocks >= 8 * rounds * target->compute_units;
     kn_dtype type = kn_accumulator(lowering->node, x->shape.dtype);
     uint64_t numbers = 2 * (uint64_t)(deal.parts ? deal.parts : 1) * (uint64_t)deal.form.channels;
     deal.shares = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
@@ -193,11 +197,38 @@ static void size_by_element(kn_step *step, const kn_lowering *lowering, const de
     kn_step_size_free(step, kn_divide_up(deal->count, deal->share), lowering->target);
 }
 
+static void size_by_block(kn_step *step, const dealing *deal) {
+    kn_step_int(step, deal->blocks);
+    kn_step_int(step, deal->form.inner);
+    kn_step_int(step, deal->form.total);
+    kn_step_int(step, deal->part);
+    kn_step_int(step, deal->parts);
+    kn_step_size1(step, (size_t)deal->blocks, 1);
+}
+
+static kn_status lower_whole_norm(kn_lowering *lowering, const dealing *deal) {
+    const kn_node *node = lowering->node;
+    kn_step *step = begin(lowering, deal, "kn_batch_norm_whole");
+    for (int i = 0; i < 5; i++)
+        kn_step_read(step, node->inputs[i]);
+    kn_step_scratch(step, deal->shares);
+    kn_step_write(step, lowering->result);
+    for (int i = MEAN; i <= NEXT_VARIANCE; i++)
+        kn_step_write(step, node->outputs[i]);
+    size_by_block(step, deal);
+    kn_step_float(step, kn_attribute_of(node, "epsilon")->number);
+    kn_step_float(step, kn_attribute_of(node, "momentum")->number);
+    add_cost(step, lowering, 3, 6);
+    kn_step_epilogue(step, lowering);
+    return kn_step_end(step, lowering);
+}
+
 static kn_status lower_norm(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *x = &node->inputs[0]->shape;
     dealing deal = deal_out(lowering);
     kn_status status = KN_OK;
+    if (deal.whole) return lower_whole_norm(lowering, &deal);
     if (deal.form.total > 0) {
         kn_step *step = begin(lowering, &deal, "kn_batch_norm_statistics");
         kn_step_read(step, node->inputs[0]);
@@ -244,12 +275,27 @@ static kn_status lower_norm(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
+static kn_status lower_whole_gradient(kn_lowering *lowering, const dealing *deal) {
+    const kn_node *node = lowering->node;
+    kn_step *step = begin(lowering, deal, "kn_batch_norm_whole_gradient");
+    for (int i = 0; i < 5; i++)
+        kn_step_read(step, node->inputs[i]);
+    kn_step_scratch(step, deal->shares);
+    kn_step_write(step, lowering->result);
+    kn_step_write(step, node->outputs[WEIGHT]);
+    kn_step_write(step, node->outputs[BIAS]);
+    size_by_block(step, deal);
+    add_cost(step, lowering, 5, 9);
+    return kn_step_end(step, lowering);
+}
+
 static kn_status lower_gradient(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
     kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
     dealing deal = deal_out(lowering);
     kn_status status = KN_OK;
+    if (deal.whole) return lower_whole_gradient(lowering, &deal);
     if (deal.form.total > 0) {
         kn_step *step = begin(lowering, &deal, "kn_batch_norm_sums");
         kn_step_read(step, x);
@@ -342,10 +388,11 @@ KN_OPERATOR(
     .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
     .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
     KN_VARIANTS(
-        {.name = "parts", .accepts = accepts, .lower = lower_norm, .takes_epilogue = true, .any = true}),
+        {.name = "parts", .accepts = accepts, .lower = lower_norm, .takes_epilogue = true, .any = true,
+         .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
     KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
              {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
-             {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("31,1,3,3,3", "1")},
+             {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("3,32,31,33", "32")}, {NORM_CASE("31,1,3,3,3", "1")},
              {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"}, {NORM_CASE("3,2,67,71", "2")},
              {NORM_CASE("5,0,3", "0")},
              {.inputs = {"31,33", "33", "33", "33", "33"},
@@ -362,7 +409,7 @@ KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, b
             KN_VARIANTS({.name = "parts", .accepts = accepts, .lower = lower_gradient, .any = true}),
             KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
                      {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
-                     {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("5,0,3", "0")}),
+                     {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
             .tolerance = 4);
 
 /* ---- builders ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
-/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_weights.cl and layout.cl. Images are blocked
- * by the vector width, but for the first layer's few channels; filters stay plain and are packed on the way. */
+/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and layout.cl.
+ * Images are blocked by the vector width, but for the first layer's few channels; filters stay plain and are
+ * packed on the way. */
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
@@ -149,6 +150,35 @@ static int padded_scratch(kn_lowering *lowering, const packing *pack, int64_t im
     return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
 }
 
+/* Filters of one pixel, all of whose sources fit one sweep. */
+static bool is_single(const kn_conv_form *form, const packing *filter, bool swapped) {
+    bool single = filter->taps == 1 && filter->groups == 1 &&
+                  filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
+    for (int i = 0; i < 4; i++)
+        single = single && form->padding[i] == 0;
+    return single && (!swapped || (form->stride[0] == 1 && form->stride[1] == 1));
+}
+
+/* The step's numbers from the images on, for filters of one pixel. */
+static void add_single(kn_step *step, const kn_conv_form *form, const packing *filter, bool swapped,
+                       int64_t share) {
+    const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
+    const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
+    int64_t plane = from[0] * from[1], lanes = filter->lanes;
+    bool plain = lanes == 1;
+    kn_step_int(step, filter->sources);
+    kn_step_int(step, filter->targets);
+    kn_step_int(step, to[0]);
+    kn_step_int(step, to[1]);
+    kn_step_index(step, form->stride[0] * from[1] * lanes);
+    kn_step_index(step, form->stride[1] * lanes);
+    kn_step_index(step, plain ? 0 : plane * lanes);
+    kn_step_int(step, plain ? filter->sources : lanes);
+    kn_step_index(step, plain ? plane : 1);
+    kn_step_int(step, form->images * to[0] * to[1]);
+    kn_step_int(step, share);
+}
+
 /* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a plain
  * result of one that is padded. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
@@ -176,21 +206,27 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, columns * phases)), rows);
     if (share < 4 * rows) share = 4 * rows;
     int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
-    kn_step *step = begin(lowering, &filter, "conv/wide.cl", "kn_conv");
+    bool single = is_single(&form, &filter, swapped);
+    kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
+                           : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
     kn_step_read(step, node->inputs[0]);
     kn_step_read_scratch(step, filter.scratch);
     if (padded)
         kn_step_scratch(step, scratch);
     else
         kn_step_write(step, lowering->result);
-    kn_step_int(step, form.images);
+    if (!single) kn_step_int(step, form.images);
     kn_step_index(step, source);
     kn_step_index(step, result_channels * plane);
-    add_form(step, &form, &filter, swapped);
-    kn_step_int(step, swapped);
-    kn_step_int(step, share);
-    kn_step_int(step, blocks > 1 ? blocks : 1);
-    kn_step_int(step, 0);
+    if (single) {
+        add_single(step, &form, &filter, swapped, share);
+    } else {
+        add_form(step, &form, &filter, swapped);
+        kn_step_int(step, swapped);
+        kn_step_int(step, share);
+        kn_step_int(step, blocks > 1 ? blocks : 1);
+        kn_step_int(step, 0);
+    }
     kn_step_cost_of_node(step, lowering);
     if (!padded) kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)columns, (size_t)phases},

@@ -336,7 +336,6 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
     kn_step_int(step, form.targets);
     kn_step_int(step, form.sources);
     kn_step_index(step, form.sources * 9);
-    kn_step_index(step, 9);
     size(step, form.sources / form.width, form.panels);
     return kn_step_end(step, lowering);
 }

@@ -41,6 +41,19 @@ static bool reads(const kn_node *node, const kn_value *value) {
     return false;
 }
 
+/* Whether an anchor's kernels may write `value` over the state: they read it nowhere, or in its place alone. */
+static bool may_write_over(const kn_group *group, const kn_value *state, const kn_value *value) {
+    const kn_node *node = group->anchor;
+    for (int i = 0; i < node->input_count; i++) {
+        if (!node->inputs[i] || kn_value_root(node->inputs[i]) != state) continue;
+        bool in_place = false;
+        for (int k = 0; k < (int)KN_COUNT_OF(group->variant->over) && k < node->output_count; k++)
+            in_place = in_place || (node->outputs[k] == value && group->variant->over[k] == i + 1);
+        if (!in_place || node->inputs[i] != state) return false;
+    }
+    return true;
+}
+
 /* Whether the group that makes `value` may write it straight into the state: nobody reads the old state
  * later, and the group itself reads it, if at all, element by element at the same place. */
 static bool may_update(const kn_making *making, kn_value *state, kn_value *value) {
@@ -52,7 +65,7 @@ static bool may_update(const kn_making *making, kn_value *state, kn_value *value
     if (position < 0 || making->last_read[state->id] > position) return false;
     const kn_group *group = making->groups[position];
     if (group->anchor) {
-        if (reads(group->anchor, state)) return false;
+        if (!may_write_over(group, state, value)) return false;
         for (int m = 0; m < group->member_count; m++)
             if (reads(group->members[m], state)) return false;
         return true;

@@ -215,6 +215,23 @@ static void order_reads_states_before_they_change(void **state) {
     passes_end(&passes);
 }
 
+/* The running statistics of a batch norm are read and written in one place. */
+static void order_updates_statistics_in_place(void **state) {
+    (void)state;
+    kn_value *image = kn_input(graph, "image", KN_FLOAT32, "batch,16,3,5");
+    kn_value *y = kn_batch_norm(image, NULL);
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, true, NULL, NULL);
+    passes_run(&passes, LOWER, 0);
+    for (int i = 0; i < passes.making.emitter.step_count; i++)
+        assert_int_not_equal(passes.making.emitter.steps[i]->kind, KN_STEP_COPY);
+    const kn_node *norm = passes_group_of(&passes, "batch_norm")->anchor;
+    for (int i = 3; i < 5; i++)
+        assert_ptr_equal(kn_memory_root(&passes.making, norm->outputs[i]), norm->inputs[i]);
+    passes_end(&passes);
+}
+
 /* a becomes b and b becomes a: one of the two cannot be written in place. */
 static kn_status swap(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     (void)user, (void)values, (void)count, (void)error;
@@ -346,6 +363,7 @@ int main(void) {
         CASE(fuse_sees_views),
         CASE(fuse_merges_two_branches),
         CASE(order_reads_states_before_they_change),
+        CASE(order_updates_statistics_in_place),
         CASE(order_survives_states_that_swap),
         CASE(layout_inserts_one_conversion),
         CASE(layout_converts_once_for_all_readers),

@@ -1,0 +1,120 @@
+/* Convolution with filters of a single pixel for wide-vector devices (CPUs), float32: forward, and with one pixel a
+ * step the gradient of x, too. It is a matrix product over channels, with less around each tile than
+ * conv/wide.cl has: where channels are few, that is most of the time.
+ *
+ * Layouts, packed filters and the order of sums are those of conv/wide.cl: x is (N, C/W, H, W', W), or plain,
+ * (N, C, H, W'); y is (N, K/W, P, Q, W), with channels padded by zeros to a multiple of W = KN_WIDTH. How pixels
+ * are shared out changes no bit.
+ *
+ * Defines: those of common/vector.cl, and, with its default:
+ *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
+ *
+ * kn_conv_single(x, filter, y, x_image, y_image, x_channels, y_channels, rows, columns, x_row, x_column, x_pass,
+ *                pass_channels, channel_step, pixels, item_pixels, EPILOGUE)
+ *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), panels).
+ *   Elements of x: x_image from image to image, x_row and x_column from pixel to pixel of y (the steps of the
+ *   convolution are in them), channel_step from channel to channel of those pass_channels that lie so, and x_pass
+ *   from these to the next: W, 1 and a block in the blocked layout; all, a plane and anything in the plain one.
+ *   pixels = images * rows * columns, of y. item_pixels should be a multiple of KN_ROWS.
+ * y shares memory with no input or operand. */
+#include "common/vector.cl"
+
+#ifndef KN_ROWS
+#if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
+#define KN_ROWS 6
+#elif KN_VECTORS == 3
+#define KN_ROWS 8
+#else
+#define KN_ROWS 12
+#endif
+#endif
+#define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
+
+#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
+#define KN_START(row) KN_EACH(KN_ZERO, row)
+#define KN_AIM(row) global const float *pixel##row = x + places[row];
+/* The same pixel in the next block of channels, which is too far away for the device to guess. */
+#define KN_AHEAD(row) KN_PREFETCH(pixel##row + x_pass)
+#define KN_RIGHT(row, v) const vector right##v = load(v, filter);
+#define KN_ADD(row, v) sum##row##_##v += value * right##v;
+#define KN_STEP(row)                                                                                         \
+    {                                                                                                        \
+        const vector value = pixel##row[at];                                                                 \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, sums);
+#define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
+
+/* sums (KN_ROWS,KN_COLUMNS) of the pixels at `places`, by all channels. */
+KN_APART void add_channels(global const float *x, const KN_INDEX *places, global const float *filter, float *sums,
+                           int channels, int pass_channels, KN_INDEX x_pass, KN_INDEX channel_step) {
+    KN_EACH_ROW(KN_START)
+    for (int first = 0; first < channels; first += pass_channels, x += x_pass) {
+        const int count = min(pass_channels, channels - first);
+        KN_EACH_ROW(KN_AIM)
+        if (channel_step == 1 && first + count < channels) { KN_EACH_ROW(KN_AHEAD) }
+        KN_INDEX at = 0;
+        for (int i = 0; i < count; i++, at += channel_step, filter += KN_COLUMNS) {
+            KN_EACH(KN_RIGHT, 0)
+            KN_EACH_ROW(KN_STEP)
+        }
+    }
+    KN_EACH_ROW(KN_KEEP)
+}
+
+/* The lanes from count on become zero, as the padding of channels must be. */
+KN_INLINE vector keep_lanes(vector value, int count) {
+    float part[KN_WIDTH];
+    store(value, 0, part);
+    for (int i = count; i < KN_WIDTH; i++)
+        part[i] = 0.0f;
+    return load(0, part);
+}
+
+KN_WIDE kn_conv_single(global const float *restrict x, global const float *restrict filter,
+                       global float *restrict y, KN_INDEX x_image, KN_INDEX y_image, int x_channels,
+                       int y_channels, int rows, int columns, KN_INDEX x_row, KN_INDEX x_column,
+                       KN_INDEX x_pass, int pass_channels, KN_INDEX channel_step, int pixels,
+                       int item_pixels KN_EPILOGUE_PARAMETERS) {
+    float sums[KN_ROWS * KN_COLUMNS];
+    KN_INDEX places[KN_ROWS];
+    const int panel = get_global_id(1), blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH;
+    const int vectors = min(KN_VECTORS, blocks - panel * KN_VECTORS), plane = rows * columns;
+    const int begin = get_global_id(0) * item_pixels, end = min(begin + item_pixels, pixels);
+    const KN_INDEX panel_floats =
+        (KN_INDEX)(x_channels + pass_channels - 1) / pass_channels * pass_channels * KN_COLUMNS;
+    filter += panel * panel_floats;
+    int row = begin % plane / columns, column = begin % columns, next_image = begin / plane;
+    int image = next_image, pixel = begin % plane;
+    for (int first = begin; first < end; first += KN_ROWS) {
+        const int count = min(KN_ROWS, end - first);
+        for (int r = 0; r < KN_ROWS; r++) {
+            places[r] = next_image * x_image + row * x_row + column * x_column;
+            if (r + 1 >= count && r + 1 < KN_ROWS) continue; /* the last pixel again, never stored */
+            if (++column < columns) continue;
+            column = 0;
+            if (++row < rows) continue;
+            row = 0;
+            next_image++;
+        }
+        add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
+        /* Pixels of one image lie one behind the other. */
+        for (int r = 0, run; r < count; r += run) {
+            run = min(count - r, plane - pixel);
+            for (int v = 0; v < vectors; v++) {
+                const int channel = (panel * KN_VECTORS + v) * KN_WIDTH, lanes = y_channels - channel;
+                global float *to = y + image * y_image + (KN_INDEX)channel * plane;
+                for (int i = pixel; i < pixel + run; i++) {
+                    vector value = load((r + i - pixel) * KN_VECTORS + v, sums);
+                    value = KN_EPILOGUE_VECTOR(value, (KN_INDEX)image, (KN_INDEX)channel, (KN_INDEX)i);
+                    if (lanes < KN_WIDTH) value = keep_lanes(value, lanes);
+                    store(value, i, to);
+                }
+            }
+            pixel += run;
+            if (pixel < plane) continue;
+            pixel = 0;
+            image++;
+        }
+    }
+}
