@@ -81,8 +81,8 @@ typedef struct kn_model_loss {
 } kn_model_loss;
 #define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0}
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
- * "mse", "binary-cross-entropy" or "huber"; NULL: the model's own, with the settings that its text has.
- * Once per model. */
+ * "nll", "mse", "l1", "huber", "smooth-l1", "binary-cross-entropy", "probability-cross-entropy", "kl-divergence" or
+ * "hinge"; NULL: the model's own, with the settings that its text has. Once per model. */
 KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss);
 
 /* ---- files ---------------------------------------------------------------------------------------- */

@@ -35,15 +35,26 @@ typedef struct kn_conv_params {
     bool same;           /* pads so that the size is divided by the stride, rounded up; extra at the end */
     bool no_bias;
     const kn_initializer *weight, *bias;
+    bool same_lower;  /* as `same`, extra at the beginning */
+    bool all_padding; /* the zeros of padding mean no padding: top alone can be set */
+    int64_t output_padding[2]; /* transposed: lines more at the end of the result, below the stride; as stride */
 } kn_conv_params;
-/* x is (N,C,H,W), the weight (channels, C/groups, height, width), the result (N,channels,P,Q). width 0: as height. */
+/* x is (N,C,H,W), the weight (channels, C/groups, height, width), the result (N,channels,P,Q). width 0: as height.
+ * Along a length, x is (N,C,L), the weight (channels, C/groups, height): of pairs the first counts, padding is before and
+ * behind (0 behind repeats it, unless all_padding). */
 KN_API kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width, const kn_conv_params *params);
+/* Transposed: what a convolution with these numbers would read, if x were its result. The weight is (C, channels/groups,
+ * height, width); the result has (P - 1) * stride - padding on both sides + dilation * (height - 1) + 1 + output_padding
+ * rows. `same` is not for it. */
+KN_API kn_value *kn_conv_transpose(kn_value *x, int64_t channels, int64_t height, int64_t width,
+                                   const kn_conv_params *params);
 
 typedef struct kn_batch_norm_params {
     size_t size;
     const char *name;
     double epsilon;  /* 1e-5 */
     double momentum; /* 0.1: running = 0.9 running + 0.1 batch */
+    bool no_affine;  /* neither weight nor bias */
 } kn_batch_norm_params;
 KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
@@ -64,12 +75,26 @@ typedef struct kn_norm_params {
     const char *name;
     double epsilon; /* 1e-5 */
     bool no_bias;
+    bool no_affine; /* neither weight nor bias */
 } kn_norm_params;
 KN_API void kn_norm_params_init(kn_norm_params *params);
 /* x is (..., D); each row of D numbers is brought to mean 0 and variance 1, then scaled by a weight (D) and shifted by
  * a bias (D). RMS norm divides by the root of the mean square instead, and has no bias. */
 KN_API kn_value *kn_layer_norm(kn_value *x, const kn_norm_params *params);
 KN_API kn_value *kn_rms_norm(kn_value *x, const kn_norm_params *params);
+/* x is (N,C,...); in each sample each group of C/groups neighbouring channels is brought to mean 0 and variance 1, then
+ * each channel scaled by a weight (C) and shifted by a bias (C). Instance norm: each channel is a group. */
+KN_API kn_value *kn_group_norm(kn_value *x, int64_t groups, const kn_norm_params *params);
+KN_API kn_value *kn_instance_norm(kn_value *x, const kn_norm_params *params);
+
+typedef struct kn_local_norm_params {
+    size_t size;
+    double alpha, beta, k; /* 1e-4, 0.75, 1 */
+} kn_local_norm_params;
+KN_API void kn_local_norm_params_init(kn_local_norm_params *params);
+/* x is (N,C,...), divided by (k + alpha * m)^beta with m the mean square over so many channels around its own; those
+ * that do not exist count as zeros. */
+KN_API kn_value *kn_local_response_norm(kn_value *x, int64_t channels, const kn_local_norm_params *params);
 
 typedef struct kn_embedding_params {
     size_t size;
@@ -92,6 +117,9 @@ KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool tran
 KN_API kn_value *kn_einsum(const char *equation, kn_value *const *values, size_t count);
 /* params: everything but name, no_bias and initializers is used. bias may be NULL. */
 KN_API kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
+KN_API kn_value *kn_conv1d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
+KN_API kn_value *kn_conv_transpose2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
+KN_API kn_value *kn_conv_transpose1d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
 
 typedef struct kn_attention_params {
     size_t size;
@@ -112,12 +140,22 @@ typedef struct kn_pool_params {
     int64_t stride[2];  /* 0: the window */
     int64_t padding[4]; /* as kn_conv_params */
     bool skip_padding;  /* average: divide by the elements inside the image only */
+    bool ceil;          /* a part of a window that is left at the end makes one more, if it begins in the image */
+    bool all_padding;   /* as kn_conv_params */
+    int64_t dilation[2]; /* maximum: distance of the window's taps; as stride of kn_conv_params */
 } kn_pool_params;
-/* x is (N,C,H,W). */
+/* x is (N,C,H,W); or (N,C,L), as for kn_conv. */
 KN_API kn_value *kn_max_pool(kn_value *x, int64_t window, const kn_pool_params *params);
 KN_API kn_value *kn_average_pool(kn_value *x, int64_t window, const kn_pool_params *params);
-/* (N,C,H,W) to (N,C,1,1). */
+/* (sum of |x|^power)^(1/power). */
+KN_API kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_params *params);
+/* To (N,C,height,width), or (N,C,height) of a length: each window has its share of the image, rounded outwards.
+ * width 0: as height. */
+KN_API kn_value *kn_adaptive_max_pool(kn_value *x, int64_t height, int64_t width);
+KN_API kn_value *kn_adaptive_average_pool(kn_value *x, int64_t height, int64_t width);
+/* (N,C,H,W) to (N,C,1,1), (N,C,L) to (N,C,1). */
 KN_API kn_value *kn_global_average_pool(kn_value *x);
+KN_API kn_value *kn_global_max_pool(kn_value *x);
 
 /* ---- pointwise, with broadcasting --------------------------------------------------------------- */
 
@@ -321,17 +359,46 @@ KN_API kn_value *kn_argmin(kn_value *x, int axis, bool keep);
 /* Sums up to each element; exclusive: without it. reverse: from the last on. */
 KN_API kn_value *kn_cumulative_sum(kn_value *x, int axis, bool exclusive, bool reverse);
 
-/* ---- losses: float32 scalars, means over the batch -------------------------------------------------- */
+/* ---- losses: float32 scalars, means over the batch. Their errors are operators of the table (squared_error, …),
+ * for who wants other sums of them ------------------------------------------------------------------------ */
 
 typedef struct kn_cross_entropy_params {
     size_t size;
     double label_smoothing;
+    kn_value *class_weights; /* (classes): how much targets of each class count; NULL: all alike */
+    bool ignores;            /* targets of class number `ignored` do not count */
+    int64_t ignored;
+    bool sum; /* instead of the mean, which is over what the targets count */
 } kn_cross_entropy_params;
 /* logits are (...,classes); target is int32 (...) of class numbers, or a distribution of the logits' shape. */
 KN_API kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params);
+/* The same from log-probabilities, such as kn_log_softmax makes. */
+KN_API kn_value *kn_nll(kn_value *log_probabilities, kn_value *target, const kn_cross_entropy_params *params);
+/* Prediction and target are of one shape. */
 KN_API kn_value *kn_mse(kn_value *prediction, kn_value *target);
-KN_API kn_value *kn_binary_cross_entropy(kn_value *logits, kn_value *target);
+KN_API kn_value *kn_l1(kn_value *prediction, kn_value *target);
 KN_API kn_value *kn_huber(kn_value *prediction, kn_value *target, double delta);
+/* Half the square over beta up to beta, then straight with slope 1. 0: kn_l1. */
+KN_API kn_value *kn_smooth_l1(kn_value *prediction, kn_value *target, double beta);
+/* Against probabilities, each by itself; the second counts what speaks for 1 as often as a weight says, which
+ * broadcasts to the logits. */
+KN_API kn_value *kn_binary_cross_entropy(kn_value *logits, kn_value *target);
+KN_API kn_value *kn_binary_cross_entropy_weighted(kn_value *logits, kn_value *target, kn_value *positive_weight);
+/* The same from probabilities instead of logits; their logarithms end at -100. */
+KN_API kn_value *kn_probability_cross_entropy(kn_value *probabilities, kn_value *target);
+/* Of a distribution (...,classes), given by its logarithms, from the target: sums over classes, the mean over rows. */
+KN_API kn_value *kn_kl_divergence(kn_value *log_prediction, kn_value *target);
+/* How far prediction * target stays below the margin; targets are 1 and -1. */
+KN_API kn_value *kn_hinge(kn_value *prediction, kn_value *target, double margin);
+/* The same of first - second: target 1 says that the first should be larger. */
+KN_API kn_value *kn_margin_ranking(kn_value *first, kn_value *second, kn_value *target, double margin);
+/* x and y are (...,D), the result (...). */
+KN_API kn_value *kn_cosine_similarity(kn_value *x, kn_value *y);
+/* target (...) is 1 where the rows of x and y should point the same way, -1 where their cosine should not be above the
+ * margin. */
+KN_API kn_value *kn_cosine_embedding(kn_value *x, kn_value *y, kn_value *target, double margin);
+/* Rows (...,D): the anchor should be nearer to the positive than to the negative, by the margin. */
+KN_API kn_value *kn_triplet_margin(kn_value *anchor, kn_value *positive, kn_value *negative, double margin);
 /* The share of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No gradient. */
 KN_API kn_value *kn_accuracy(kn_value *logits, kn_value *target);
 

@@ -121,7 +121,7 @@ static kn_status flow_through(gradient_work *work, kn_node *node) {
         any = any || wanted[i];
     }
     if (!flows || !any) return KN_OK;
-    if (node->derivative || row->backward)
+    if (node->derivative || (row->backward && !row->gradient))
         return kn_fail(work->error, KN_ERROR_UNSUPPORTED, "%s '%s': gradients of gradients are not supported",
                        row->name, node->name);
     kn_gradient_call call = {.graph = work->graph,

@@ -141,7 +141,7 @@ struct kn_operator {
     int min_inputs, max_inputs; /* of a pointwise row: derived from the expression when 0 */
     int outputs;                /* visible; 0 means 1 */
     int hidden;                 /* outputs kept only for the gradient */
-    bool backward;              /* a row that only gradients use */
+    bool backward;              /* made by gradients and builders: no word of the text format */
     bool random;                /* draws from node->random_key and the step counter (its last input) */
     bool training_only;         /* outside training the node is its first input: binding leaves it out */
     /* Bound without training, makes what stands for the visible results, from the bound inputs (batch norm: by

@@ -225,13 +225,18 @@ static void add_losses(kn_text *text) {
     for (int i = 0; i < kn_loss_table_count; i++) {
         const kn_loss_row *row = &kn_loss_table[i];
         kn_text_format(text, "| `%s", row->name);
-        if (row->setting) {
-            kn_text_format(text, " [%s=", row->setting);
-            kn_text_number(text, row->usual);
+        for (int k = 0; k < KN_LOSS_SETTINGS && row->settings[k].name; k++) {
+            kn_text_format(text, " [%s=", row->settings[k].name);
+            if (isnan(row->settings[k].usual))
+                kn_text_add(text, "NUMBER");
+            else
+                kn_text_number(text, row->settings[k].usual);
             kn_text_add(text, "]");
         }
-        kn_text_format(text, "` | %s%s%s |\n", row->help, row->setting_help ? "; " : "",
-                       row->setting_help ? row->setting_help : "");
+        kn_text_format(text, "` | %s", row->help);
+        for (int k = 0; k < KN_LOSS_SETTINGS && row->settings[k].name; k++)
+            kn_text_format(text, "; %s: %s", row->settings[k].name, row->settings[k].help);
+        kn_text_add(text, " |\n");
     }
 }
 

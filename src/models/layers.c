@@ -103,20 +103,27 @@ static const kn_option conv_arguments[] = {
     PAIR("stride", "steps of the filter, down and across", .usual = "1"),
     SIDES("padding",
           "rows and columns of zeros around the image: all sides, or height,width, or top,left,bottom,right; "
-          "same: as many as keep the size, divided by the stride",
-          .words = "same"),
+          "same: as many as keep the size, divided by the stride, an odd one behind; same-lower: before",
+          .words = "same same-lower"),
     PAIR("dilation", "distance between the points of the filter", .usual = "1"),
     WHOLE("groups", "parts into which the channels are split", .usual = "1"),
     FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
 };
 
-/* x is (N,C,H,W), the result (N,channels,P,Q). */
+/* Whether a list stands for a word. */
+static bool is_word(const kn_option_value *value, const char *word) {
+    return value->text && !strcmp(value->text, word);
+}
+
+/* x is (N,C,H,W), the result (N,channels,P,Q); or (N,C,L) and (N,channels,Q). */
 static kn_value *build_conv(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_conv_params params = {.size = sizeof params,
                              .name = call->name,
                              .groups = values[CONV_GROUPS].whole,
-                             .same = values[CONV_PADDING].text != NULL,
+                             .same = is_word(&values[CONV_PADDING], "same"),
+                             .same_lower = is_word(&values[CONV_PADDING], "same-lower"),
+                             .all_padding = true,
                              .no_bias = values[CONV_BIAS].given && !values[CONV_BIAS].flag,
                              .weight = call->init,
                              .bias = call->bias_init};
@@ -126,22 +133,62 @@ static kn_value *build_conv(kn_layer_call *call) {
     copy_pair(&values[CONV_DILATION], params.dilation);
     copy_sides(&values[CONV_PADDING], params.padding);
     if (!call->share) return kn_conv(call->inputs[0], values[CONV_CHANNELS].whole, size[0], size[1], &params);
-    kn_value *weight = shared_weight(call, 4, &values[CONV_CHANNELS]);
+    bool along = kn_value_rank(call->inputs[0]) == 3;
+    kn_value *weight = shared_weight(call, along ? 3 : 4, &values[CONV_CHANNELS]);
     if (!weight) return NULL;
-    int64_t height = kn_value_dimension(weight, 2), width = kn_value_dimension(weight, 3);
+    int64_t height = kn_value_dimension(weight, 2), width = along ? height : kn_value_dimension(weight, 3);
     if (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width)) {
         kn_mistake(call->model, call->line, call->line->word.column,
                    "the shared filter, that of '%s', is %" PRId64 "x%" PRId64 "; expected that size, or none",
                    call->share, height, width);
         return NULL;
     }
-    return kn_conv2d(call->inputs[0], weight, params.no_bias ? NULL : shared(call, "bias"), &params);
+    kn_value *bias = params.no_bias ? NULL : shared(call, "bias");
+    return (along ? kn_conv1d : kn_conv2d)(call->inputs[0], weight, bias, &params);
 }
 
-enum { NORM_EPSILON, NORM_MOMENTUM };
+enum { TRANSPOSE_CHANNELS, TRANSPOSE_SIZE, TRANSPOSE_STRIDE, TRANSPOSE_PADDING, TRANSPOSE_OUTPUT, TRANSPOSE_DILATION,
+       TRANSPOSE_GROUPS, TRANSPOSE_BIAS };
+static const kn_option transpose_arguments[] = {
+    WHOLE("channels", "channels of the result", REQUIRED),
+    PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
+    PAIR("stride", "steps in the result from one pixel to the next, down and across", .usual = "1"),
+    SIDES("padding", "rows and columns of the result that are cut off, as for conv", .words = NULL),
+    {.name = "output_padding",
+     .kind = KN_OPTION_WHOLES,
+     .least_count = 1,
+     .most_count = 2,
+     .help = "rows and columns more at the end of the result, fewer than the stride",
+     .usual = "0"},
+    PAIR("dilation", "distance between the points of the filter", .usual = "1"),
+    WHOLE("groups", "parts into which the channels are split", .usual = "1"),
+    FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
+};
+
+/* x is (N,C,P,Q), the result (N,channels,H,W); or (N,C,Q) and (N,channels,L). */
+static kn_value *build_conv_transpose(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_conv_params params = {.size = sizeof params,
+                             .name = call->name,
+                             .groups = values[TRANSPOSE_GROUPS].whole,
+                             .all_padding = true,
+                             .no_bias = values[TRANSPOSE_BIAS].given && !values[TRANSPOSE_BIAS].flag,
+                             .weight = call->init,
+                             .bias = call->bias_init};
+    int64_t size[2] = {0, 0};
+    copy_pair(&values[TRANSPOSE_SIZE], size);
+    copy_pair(&values[TRANSPOSE_STRIDE], params.stride);
+    copy_pair(&values[TRANSPOSE_DILATION], params.dilation);
+    copy_pair(&values[TRANSPOSE_OUTPUT], params.output_padding);
+    copy_sides(&values[TRANSPOSE_PADDING], params.padding);
+    return kn_conv_transpose(call->inputs[0], values[TRANSPOSE_CHANNELS].whole, size[0], size[1], &params);
+}
+
+enum { NORM_EPSILON, NORM_MOMENTUM, NORM_AFFINE };
 static const kn_option norm_arguments[] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
     NUMBER("momentum", "share of the batch in the running statistics", .usual = "0.1"),
+    FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes"),
 };
 
 /* A row of the operator table with its attribute epsilon. */
@@ -183,7 +230,62 @@ static kn_value *build_batch_norm(kn_layer_call *call) {
     params.name = call->name;
     if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
     if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
+    params.no_affine = call->values[NORM_AFFINE].given && !call->values[NORM_AFFINE].flag;
     return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
+}
+
+enum { GROUPS, GROUP_EPSILON, GROUP_AFFINE };
+#define GROUP_ARGUMENTS                                                                                      \
+    NUMBER("epsilon", "added to the variance", .usual = "1e-5"),                                             \
+        FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes")
+static const kn_option group_norm_arguments[] = {
+    WHOLE("groups", "parts of the channels that are brought to mean 0 and variance 1 apart", REQUIRED),
+    GROUP_ARGUMENTS,
+};
+static const kn_option instance_norm_arguments[] = {GROUP_ARGUMENTS};
+
+static kn_norm_params group_params(const kn_layer_call *call, const kn_option_value *epsilon,
+                                   const kn_option_value *affine) {
+    kn_norm_params params;
+    kn_norm_params_init(&params);
+    params.name = call->name;
+    if (epsilon->given) params.epsilon = epsilon->number;
+    params.no_affine = affine->given && !affine->flag;
+    return params;
+}
+
+/* x is (N,C,...). */
+static kn_value *build_group_norm(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_norm_params params = group_params(call, &values[GROUP_EPSILON], &values[GROUP_AFFINE]);
+    return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
+}
+
+static kn_value *build_instance_norm(kn_layer_call *call) {
+    kn_norm_params params = group_params(call, &call->values[0], &call->values[1]);
+    return kn_instance_norm(call->inputs[0], &params);
+}
+
+enum { LOCAL_CHANNELS, LOCAL_ALPHA, LOCAL_BETA, LOCAL_K };
+static const kn_option local_norm_arguments[] = {
+    WHOLE("channels", "how many neighbouring channels count", REQUIRED),
+    NUMBER("alpha", "what the mean of their squares is multiplied by", .usual = "1e-4"),
+    NUMBER("beta", "power of the divisor", .usual = "0.75"),
+    NUMBER("k", "added to the divisor", .usual = "1"),
+};
+
+/* x is (N,C,...). What it is made of takes no name that the text may want. */
+static kn_value *build_local_norm(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_local_norm_params params;
+    kn_local_norm_params_init(&params);
+    if (values[LOCAL_ALPHA].given) params.alpha = values[LOCAL_ALPHA].number;
+    if (values[LOCAL_BETA].given) params.beta = values[LOCAL_BETA].number;
+    if (values[LOCAL_K].given) params.k = values[LOCAL_K].number;
+    kn_scope_begin(call->graph, call->name);
+    kn_value *y = kn_local_response_norm(call->inputs[0], values[LOCAL_CHANNELS].whole, &params);
+    kn_scope_end(call->graph);
+    return y;
 }
 
 static const kn_option recurrent_arguments[] = {
@@ -292,19 +394,27 @@ static kn_value *build_dropout(kn_layer_call *call) {
     return kn_dropout(call->inputs[0], call->values[0].given ? call->values[0].number : 0.5);
 }
 
-enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_SKIP };
+enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_LAST };
 #define POOL_ARGUMENTS                                                                                       \
     PAIR("window", "height and width of the window: 2 or 2x3", REQUIRED),                                    \
         PAIR("stride", "steps of the window, down and across", .usual = "the window"),                       \
-        SIDES("padding", "rows and columns around the image, as for conv", .words = NULL)
-static const kn_option max_pool_arguments[] = {POOL_ARGUMENTS};
+        SIDES("padding", "rows and columns around the image, as for conv", .words = NULL),                   \
+        FLAG("ceil", "whether a part of a window that is left at the end makes one more", .usual = "no")
+static const kn_option max_pool_arguments[] = {
+    POOL_ARGUMENTS,
+    PAIR("dilation", "distance between the points of the window", .usual = "1"),
+};
 static const kn_option average_pool_arguments[] = {
     POOL_ARGUMENTS,
     FLAG("skip_padding", "divide by the elements inside the image only", .usual = "no"),
 };
+static const kn_option power_pool_arguments[] = {
+    POOL_ARGUMENTS,
+    NUMBER("power", "of the elements", .usual = "2"),
+};
 
 static kn_pool_params pool_params(const kn_layer_call *call) {
-    kn_pool_params params = {.size = sizeof params};
+    kn_pool_params params = {.size = sizeof params, .ceil = call->values[POOL_CEIL].flag, .all_padding = true};
     copy_pair(&call->values[POOL_WINDOW], params.window);
     copy_pair(&call->values[POOL_STRIDE], params.stride);
     copy_sides(&call->values[POOL_PADDING], params.padding);
@@ -314,18 +424,49 @@ static kn_pool_params pool_params(const kn_layer_call *call) {
 /* x is (N,C,H,W), the result (N,C,P,Q). */
 static kn_value *build_max_pool(kn_layer_call *call) {
     kn_pool_params params = pool_params(call);
+    copy_pair(&call->values[POOL_LAST], params.dilation);
     return kn_max_pool(call->inputs[0], params.window[0], &params);
 }
 
 static kn_value *build_average_pool(kn_layer_call *call) {
     kn_pool_params params = pool_params(call);
-    params.skip_padding = call->values[POOL_SKIP].flag;
+    params.skip_padding = call->values[POOL_LAST].flag;
     return kn_average_pool(call->inputs[0], params.window[0], &params);
+}
+
+static kn_value *build_power_pool(kn_layer_call *call) {
+    kn_pool_params params = pool_params(call);
+    const kn_option_value *power = &call->values[POOL_LAST];
+    kn_scope_begin(call->graph, call->name);
+    kn_value *y = kn_lp_pool(call->inputs[0], power->given ? power->number : 2, params.window[0], &params);
+    kn_scope_end(call->graph);
+    return y;
+}
+
+static const kn_option adaptive_arguments[] = {
+    PAIR("size", "height and width of the result: 6 or 6x4", REQUIRED),
+};
+
+/* x is (N,C,H,W), the result (N,C,size). */
+static kn_value *build_adaptive_max_pool(kn_layer_call *call) {
+    int64_t size[2] = {0, 0};
+    copy_pair(&call->values[0], size);
+    return kn_adaptive_max_pool(call->inputs[0], size[0], size[1]);
+}
+
+static kn_value *build_adaptive_average_pool(kn_layer_call *call) {
+    int64_t size[2] = {0, 0};
+    copy_pair(&call->values[0], size);
+    return kn_adaptive_average_pool(call->inputs[0], size[0], size[1]);
 }
 
 /* (N,C,H,W) to (N,C,1,1). */
 static kn_value *build_global_average_pool(kn_layer_call *call) {
     return kn_global_average_pool(call->inputs[0]);
+}
+
+static kn_value *build_global_max_pool(kn_layer_call *call) {
+    return kn_global_max_pool(call->inputs[0]);
 }
 
 static kn_value *build_flatten(kn_layer_call *call) {
@@ -381,12 +522,19 @@ const kn_layer_row kn_layer_table[] = {
      .takes = WITH_WEIGHTS,
      .build = build_linear},
     {.name = "conv",
-     .help = "a convolution of images",
-     .also = "conv2d convolution convolution2d",
+     .help = "a convolution of images, or along sequences (N,channels,length)",
+     .also = "conv1d conv2d convolution convolution2d",
      ONE_INPUT,
      ARGUMENTS(conv_arguments),
      .takes = WITH_WEIGHTS,
      .build = build_conv},
+    {.name = "convtranspose",
+     .help = "a convolution the other way round, which makes images larger",
+     .also = "deconv deconvolution conv_transpose convtranspose2d transposed_convolution upconv",
+     ONE_INPUT,
+     ARGUMENTS(transpose_arguments),
+     .takes = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_FREEZE,
+     .build = build_conv_transpose},
     {.name = "batchnorm",
      .help = "each channel brought to mean 0 and variance 1, then scaled and shifted as learnt",
      .also = "batch_norm batchnorm2d bn",
@@ -416,6 +564,26 @@ const kn_layer_row kn_layer_table[] = {
      ARGUMENTS(rms_norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = build_rms_norm},
+    {.name = "groupnorm",
+     .help = "groups of channels of each sample brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .also = "group_norm gn",
+     ONE_INPUT,
+     ARGUMENTS(group_norm_arguments),
+     .takes = KN_TAKES_FREEZE,
+     .build = build_group_norm},
+    {.name = "instancenorm",
+     .help = "each channel of each sample brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .also = "instance_norm instancenorm2d",
+     ONE_INPUT,
+     ARGUMENTS(instance_norm_arguments),
+     .takes = KN_TAKES_FREEZE,
+     .build = build_instance_norm},
+    {.name = "localnorm",
+     .help = "each element divided by a power of the squares in neighbouring channels",
+     .also = "lrn local_response_norm localresponsenorm",
+     ONE_INPUT,
+     ARGUMENTS(local_norm_arguments),
+     .build = build_local_norm},
     {.name = "embedding",
      .help = "a learnt row of numbers for each token",
      .also = "embed lookup token_embedding",
@@ -441,6 +609,29 @@ const kn_layer_row kn_layer_table[] = {
      ONE_INPUT,
      ARGUMENTS(average_pool_arguments),
      .build = build_average_pool},
+    {.name = "lppool",
+     .help = "the root of the sum of powers of each window",
+     .also = "lp_pool lppool2d",
+     ONE_INPUT,
+     ARGUMENTS(power_pool_arguments),
+     .build = build_power_pool},
+    {.name = "adaptivemaxpool",
+     .help = "the largest element of each window, as many windows as the size asks for",
+     .also = "adaptive_max_pool adaptivemaxpool2d",
+     ONE_INPUT,
+     ARGUMENTS(adaptive_arguments),
+     .build = build_adaptive_max_pool},
+    {.name = "adaptiveavgpool",
+     .help = "the average of each window, as many windows as the size asks for",
+     .also = "adaptive_avg_pool adaptiveavgpool2d",
+     ONE_INPUT,
+     ARGUMENTS(adaptive_arguments),
+     .build = build_adaptive_average_pool},
+    {.name = "globalmaxpool",
+     .help = "the largest element of each channel, as an image of 1x1",
+     .also = "global_max_pool gmp",
+     ONE_INPUT,
+     .build = build_global_max_pool},
     {.name = "globalavgpool",
      .help = "the average of each channel, as an image of 1x1",
      .also = "global_average_pool gap globalaveragepool",

@@ -1,35 +1,75 @@
 /* Losses by name: what a model is trained with, and the input for what should come out. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "models/models_private.h"
 
-/* logits are (...,classes), target is int32 (...) or float32 of the logits' shape. */
-static kn_value *build_cross_entropy(kn_value *output, kn_value *target, double smoothing) {
-    kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = smoothing};
+enum { SMOOTHING, IGNORE };
+
+/* Class numbers are 0 and more, or -100 and the like for targets that do not count; NaN stands for none. */
+static kn_cross_entropy_params class_params(const double *settings) {
+    kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = settings[SMOOTHING]};
+    params.ignores = !isnan(settings[IGNORE]);
+    if (params.ignores) params.ignored = (int64_t)settings[IGNORE];
+    return params;
+}
+
+/* The output is (...,classes), target is int32 (...) or float32 of the output's shape. */
+static kn_value *build_cross_entropy(kn_value *output, kn_value *target, const double *settings) {
+    kn_cross_entropy_params params = class_params(settings);
     return kn_cross_entropy(output, target, &params);
 }
 
-static kn_value *build_mse(kn_value *output, kn_value *target, double setting) {
-    return kn_mse(output, target);
+static kn_value *build_nll(kn_value *output, kn_value *target, const double *settings) {
+    kn_cross_entropy_params params = class_params(settings);
+    return kn_nll(output, target, &params);
 }
 
-static kn_value *build_binary(kn_value *output, kn_value *target, double setting) {
-    return kn_binary_cross_entropy(output, target);
+/* Output and target are of one shape from here on. */
+#define NO_SETTINGS(word, function)                                                                          \
+    static kn_value *build_##word(kn_value *output, kn_value *target, const double *settings) {              \
+        (void)settings;                                                                                      \
+        return function(output, target);                                                                     \
+    }
+NO_SETTINGS(mse, kn_mse)
+NO_SETTINGS(l1, kn_l1)
+NO_SETTINGS(binary, kn_binary_cross_entropy)
+NO_SETTINGS(probability, kn_probability_cross_entropy)
+NO_SETTINGS(divergence, kn_kl_divergence)
+
+static kn_value *build_huber(kn_value *output, kn_value *target, const double *settings) {
+    return kn_huber(output, target, settings[0]);
 }
 
-static kn_value *build_huber(kn_value *output, kn_value *target, double delta) {
-    return kn_huber(output, target, delta);
+static kn_value *build_smooth_l1(kn_value *output, kn_value *target, const double *settings) {
+    return kn_smooth_l1(output, target, settings[0]);
 }
+
+static kn_value *build_hinge(kn_value *output, kn_value *target, const double *settings) {
+    return kn_hinge(output, target, settings[0]);
+}
+
+#define OF_CLASSES                                                                                           \
+    .classes = true, .settings = {{"smoothing", 0, 0, 1, "from 0 to 1, 1 left out",                          \
+                                   "share of a label given to all classes alike"},                           \
+                                  {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",         \
+                                   "class number of targets that do not count", .whole = true}}
+#define ABOVE_0(word, about)                                                                                 \
+    .settings = { {word, 1, 1e-30, 1e30, "above 0", about} }
 
 const kn_loss_row kn_loss_table[] = {
-    {"cross-entropy", "smoothing", 0, 0, 1, "logits against class numbers",
-     "share of a label given to all classes alike", build_cross_entropy},
-    {"mse", NULL, 0, 0, 0, "mean squared difference", NULL, build_mse},
-    {"binary-cross-entropy", NULL, 0, 0, 0, "logits against probabilities, each by itself", NULL,
-     build_binary},
-    {"huber", "delta", 1, 1e-30, 1e30, "half the square near 0, straight beyond", "where it turns straight",
-     build_huber},
+    {"cross-entropy", "logits against class numbers", build_cross_entropy, OF_CLASSES},
+    {"nll", "logarithms of probabilities against class numbers", build_nll, OF_CLASSES},
+    {.name = "mse", .help = "mean squared difference", .build = build_mse},
+    {.name = "l1", .help = "mean distance", .build = build_l1},
+    {"huber", "half the square near 0, straight beyond", build_huber, ABOVE_0("delta", "where it turns straight")},
+    {"smooth-l1", "the same with a slope of 1 beyond", build_smooth_l1, ABOVE_0("beta", "where it turns straight")},
+    {.name = "binary-cross-entropy", .help = "logits against probabilities, each by itself", .build = build_binary},
+    {.name = "probability-cross-entropy", .help = "probabilities against probabilities, each by itself", .build = build_probability},
+    {.name = "kl-divergence", .help = "logarithms of probabilities against distributions", .build = build_divergence},
+    {"hinge", "how far outputs stay below the margin, on the side of targets 1 and -1", build_hinge,
+     ABOVE_0("margin", "what outputs should reach")},
 };
 const int kn_loss_table_count = (int)KN_COUNT_OF(kn_loss_table);
 
@@ -43,7 +83,9 @@ static const kn_loss_row *find(const char *name, char guess[KN_GUESS_BYTES]) {
     return NULL;
 }
 
-#define LOSS_NAMES "cross-entropy, mse, binary-cross-entropy or huber"
+#define LOSS_NAMES                                                                                           \
+    "cross-entropy, nll, mse, l1, huber, smooth-l1, binary-cross-entropy, probability-cross-entropy, "        \
+    "kl-divergence or hinge"
 
 /* The word of the loss line, which may stand behind its settings. */
 static const kn_word *loss_word(const kn_line *line) {
@@ -52,31 +94,56 @@ static const kn_word *loss_word(const kn_line *line) {
     return NULL;
 }
 
+/* Position of a setting of the row, or -1. */
+static int setting_of(const kn_loss_row *row, const char *name) {
+    for (int i = 0; i < KN_LOSS_SETTINGS; i++)
+        if (row->settings[i].name && !strcmp(row->settings[i].name, name)) return i;
+    return -1;
+}
+
+/* "found 'smooting', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you mean 'smoothing'?" */
+static bool unknown_setting(kn_model *model, const kn_line *line, const kn_loss_row *row, const kn_word *key) {
+    char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], expected[128] = "";
+    const char *names[KN_LOSS_SETTINGS];
+    size_t count = 0;
+    for (int i = 0; i < KN_LOSS_SETTINGS && row->settings[i].name; i++) {
+        size_t length = strlen(expected);
+        names[count++] = row->settings[i].name;
+        snprintf(expected + length, sizeof expected - length, "%s%s=NUMBER", i ? " or " : "", names[i]);
+    }
+    if (!count)
+        return kn_mistake(model, line, key->column, "found %s, but %s has no settings", kn_found(key->text, found),
+                          row->name);
+    return kn_mistake(model, line, key->column, "found %s, expected %s for %s%s", kn_found(key->text, found), expected,
+                      row->name, kn_guess(key->text, names, count, guess));
+}
+
+static void usual_settings(const kn_loss_row *row, double *settings) {
+    for (int i = 0; i < KN_LOSS_SETTINGS; i++)
+        settings[i] = row->settings[i].usual;
+}
+
 /* Reads the settings of a loss line; false after a mistake. */
-static bool read_setting(kn_model *model, const kn_line *line, const kn_loss_row *row, double *setting) {
-    char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
-    bool seen = false;
-    *setting = row->usual;
+static bool read_settings(kn_model *model, const kn_line *line, const kn_loss_row *row, double *settings) {
+    char found[KN_FOUND_BYTES];
+    bool seen[KN_LOSS_SETTINGS] = {false};
+    usual_settings(row, settings);
     for (int i = 0; i < line->given_count; i++) {
         const kn_given *given = &line->given[i];
         const char *end;
         if (!given->key.text) continue;
-        if (!row->setting)
-            return kn_mistake(model, line, given->key.column, "found %s, but %s has no settings",
-                              kn_found(given->key.text, found), row->name);
-        if (strcmp(given->key.text, row->setting))
-            return kn_mistake(model, line, given->key.column, "found %s, expected %s=NUMBER for %s%s",
-                              kn_found(given->key.text, found), row->setting, row->name,
-                              kn_guess(given->key.text, &row->setting, 1, guess));
-        if (seen)
-            return kn_mistake(model, line, given->key.column, "found a second %s, expected one",
-                              row->setting);
-        seen = true;
-        if (!kn_parse_double(given->value.text, &end, setting) || *end ||
-            !(*setting >= row->least && *setting < row->below))
+        int place = setting_of(row, given->key.text);
+        if (place < 0) return unknown_setting(model, line, row, &given->key);
+        const kn_loss_setting *setting = &row->settings[place];
+        if (seen[place])
+            return kn_mistake(model, line, given->key.column, "found a second %s, expected one", setting->name);
+        seen[place] = true;
+        double number = 0;
+        if (!kn_parse_double(given->value.text, &end, &number) || *end ||
+            !(number >= setting->least && number < setting->below) || (setting->whole && number != floor(number)))
             return kn_mistake(model, line, given->value.column, "found %s for %s, expected a number %s",
-                              kn_found(given->value.text, found), row->setting,
-                              row->below == 1 ? "from 0 to 1, 1 left out" : "above 0");
+                              kn_found(given->value.text, found), setting->name, setting->expected);
+        settings[place] = number;
     }
     return true;
 }
@@ -85,11 +152,11 @@ bool kn_loss_check(kn_model *model, const kn_line *line) {
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
     const kn_word *word = loss_word(line);
     const kn_loss_row *row = find(word->text, guess);
-    double setting;
+    double settings[KN_LOSS_SETTINGS];
     if (!row)
         return kn_mistake(model, line, word->column, "found %s, expected " LOSS_NAMES "%s",
                           kn_found(word->text, found), guess);
-    return read_setting(model, line, row, &setting);
+    return read_settings(model, line, row, settings);
 }
 
 const char *kn_model_loss_name(const kn_model *model) {
@@ -112,7 +179,7 @@ static bool target_shape(kn_model *model, bool classes, char *shape, size_t byte
     if (!classes) return true;
     if (kn_value_rank(output) < 1) {
         kn_fail(&model->error, KN_ERROR_SHAPE,
-                "output '%s' is a single number; expected (...,classes) for cross-entropy",
+                "output '%s' is a single number; expected (...,classes) for classes",
                 kn_value_name(output));
         return false;
     }
@@ -130,14 +197,13 @@ static void name_if_free(kn_model *model, kn_value *value, const char *name) {
     if (!kn_graph_find(model->graph, name)) kn_name(value, name);
 }
 
-static bool add_loss(kn_model *model, const kn_loss_row *row, double setting, kn_model_loss *loss) {
+static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, kn_model_loss *loss) {
     char shape[1024];
-    bool cross_entropy = row->build == build_cross_entropy;
-    bool classes = cross_entropy && model->task == KN_TASK_CLASSIFICATION;
+    bool classes = row->classes && model->task == KN_TASK_CLASSIFICATION;
     kn_value *output = model->outputs[0];
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
     loss->target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
-    loss->value = row->build(output, loss->target, setting);
+    loss->value = row->build(output, loss->target, settings);
     loss->accuracy = classes ? kn_accuracy(output, loss->target) : NULL;
     name_if_free(model, loss->value, "loss");
     if (loss->accuracy) name_if_free(model, loss->accuracy, "accuracy");
@@ -166,11 +232,12 @@ kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *lo
             &model->error, KN_ERROR_ARGUMENT,
             "the model '%s' has something called 'y', which is the name of the target; give it another name",
             model->name);
-    double setting = row->usual;
+    double settings[KN_LOSS_SETTINGS];
+    usual_settings(row, settings);
     if (model->loss_line && !strcmp(row->name, kn_model_loss_name(model)))
-        read_setting(model, model->loss_line, row, &setting);
+        read_settings(model, model->loss_line, row, settings);
     kn_model_loss made = {.size = loss->size};
-    if (!add_loss(model, row, setting, &made)) return model->error.status;
+    if (!add_loss(model, row, settings, &made)) return model->error.status;
     model->loss_added = true;
     memcpy(loss, &made, loss->size < sizeof made ? loss->size : sizeof made);
     return KN_OK;

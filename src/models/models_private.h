@@ -287,12 +287,19 @@ extern const int kn_start_table_count;
 
 /* ---- losses (loss.c) ----------------------------------------------------------------------------------- */
 
-typedef struct kn_loss_row {
+/* NUMBER that a loss takes as NAME=NUMBER: least <= number < below. usual NAN: none. */
+typedef struct kn_loss_setting {
     const char *name;
-    const char *setting;        /* NUMBER that it takes as SETTING=NUMBER, or NULL */
-    double usual, least, below; /* of the setting: least <= number < below */
-    const char *help, *setting_help;
-    kn_value *(*build)(kn_value *output, kn_value *target, double setting);
+    double usual, least, below;
+    const char *expected, *help; /* "above 0" */
+    bool whole;
+} kn_loss_setting;
+enum { KN_LOSS_SETTINGS = 2 };
+typedef struct kn_loss_row {
+    const char *name, *help;
+    kn_value *(*build)(kn_value *output, kn_value *target, const double *settings);
+    bool classes; /* targets are class numbers where the task is classification */
+    kn_loss_setting settings[KN_LOSS_SETTINGS];
 } kn_loss_row;
 extern const kn_loss_row kn_loss_table[];
 extern const int kn_loss_table_count;

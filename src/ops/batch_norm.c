@@ -445,6 +445,10 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
     kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
     kn_value *inputs[5] = {x};
     for (size_t i = 0; i < KN_COUNT_OF(states); i++) {
+        if (given.no_affine && states[i].role == KN_STATE_PARAMETER) {
+            inputs[1 + i] = kn_filled(graph, shape.dtype, shape.dims[0], states[i].start);
+            continue;
+        }
         kn_initializer start = {KN_INITIALIZE_FILL, states[i].start};
         const char *name = kn_arena_format(&graph->arena, "%s.%s", layer, states[i].name);
         if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");

@@ -30,7 +30,8 @@ static kn_status conv_shape(kn_shape_call *call) {
             "multiples of the groups",
             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), (long long)groups);
     if (kn_window_lists(call)) return call->error->status;
-    bool same = kn_shape_attribute(call, "same")->integer != 0;
+    bool lower = kn_shape_attribute(call, "same_lower")->integer != 0;
+    bool same = lower || kn_shape_attribute(call, "same")->integer != 0;
     y->dtype = x->dtype;
     y->rank = 4;
     y->dims[0] = x->dims[0];
@@ -40,7 +41,7 @@ static kn_status conv_shape(kn_shape_call *call) {
         if (size < 1 || size > INT32_MAX || dilation > INT32_MAX)
             return kn_shape_fail(call, KN_ERROR_SHAPE, "the weight is %s; expected filters of at least 1x1",
                                  kn_shape_words_of(call, 1));
-        if (kn_window_size(call, axis, (size - 1) * dilation + 1, same, &y->dims[2 + axis]))
+        if (kn_window_size(call, axis, (size - 1) * dilation + 1, same, lower, &y->dims[2 + axis]))
             return call->error->status;
     }
     return KN_OK;
@@ -147,7 +148,7 @@ static void conv_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
 
-static kn_value *gradient_node(kn_gradient_call *call, const kn_operator *row, kn_value *second,
+static kn_value *gradient_node(kn_gradient_call *call, const kn_operator *row, kn_value *first, kn_value *second,
                                const kn_shape *size_from) {
     const kn_node *node = call->node;
     kn_settings settings;
@@ -156,18 +157,31 @@ static kn_value *gradient_node(kn_gradient_call *call, const kn_operator *row, k
     kn_settings_list(&settings, "padding", 4, kn_attribute_of(node, "padding")->list);
     kn_settings_list(&settings, "dilation", 2, kn_attribute_of(node, "dilation")->list);
     kn_settings_int(&settings, "groups", kn_attribute_of(node, "groups")->integer);
-    kn_settings_list(&settings, "size", 2, size_from->dims + 2);
-    kn_value *inputs[2] = {call->output_gradients[0], second};
+    if (size_from) kn_settings_list(&settings, "size", 2, size_from->dims + 2);
+    kn_value *inputs[2] = {first, second};
     return kn_gradient_build(call, row, inputs, 2, &settings);
 }
 
 static kn_status conv_gradient(kn_gradient_call *call) {
     kn_value *x = call->node->inputs[0], *weight = call->node->inputs[1];
-    if (!call->output_gradients[0]) return KN_OK;
+    kn_value *dy = call->output_gradients[0];
+    if (!dy) return KN_OK;
     if (call->wanted[0])
-        call->input_gradients[0] = gradient_node(call, &kn_row_conv2d_data, weight, &x->shape);
+        call->input_gradients[0] = gradient_node(call, &kn_row_conv2d_data, dy, weight, &x->shape);
     if (call->wanted[1])
-        call->input_gradients[1] = gradient_node(call, &kn_row_conv2d_weight, x, &weight->shape);
+        call->input_gradients[1] = gradient_node(call, &kn_row_conv2d_weight, dy, x, &weight->shape);
+    return kn_gradient_status(call);
+}
+
+/* Of dx (N,C,H,W) by dy and weight: a transposed convolution is dx of its input. Both are linear in each, so that the
+ * convolution and its gradient by weight are what is wanted. */
+static kn_status data_gradient(kn_gradient_call *call) {
+    kn_value *dy = call->node->inputs[0], *weight = call->node->inputs[1], *by_dx = call->output_gradients[0];
+    if (!by_dx) return KN_OK;
+    if (call->wanted[0])
+        call->input_gradients[0] = gradient_node(call, &kn_row_conv2d, by_dx, weight, NULL);
+    if (call->wanted[1])
+        call->input_gradients[1] = gradient_node(call, &kn_row_conv2d_weight, dy, by_dx, &weight->shape);
     return kn_gradient_status(call);
 }
 
@@ -218,7 +232,8 @@ static kn_status conv_gradient(kn_gradient_call *call) {
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
     KN_ATTRIBUTES(WINDOW,
-                  KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up")),
+                  KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up"),
+                  KN_BOOLEAN("same_lower", 0, "the same, an odd line of padding above and on the left")),
     .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
     .reference = conv_reference, .cost = conv_cost, SWEEPS,
     KN_CASES(
@@ -241,6 +256,7 @@ KN_OPERATOR(
         {.inputs = {"1,2,9,9", "4,1,3,3"}, .attributes = "groups=2"},
         {.inputs = {"2,3,7,8", "4,3,3,2"}, .attributes = "same=1"},
         {.inputs = {"1,2,7,8", "3,2,3,3"}, .attributes = "same=1 stride=2"},
+        {.inputs = {"2,3,7,8", "4,3,2,4"}, .attributes = "same_lower=1"},
         {.inputs = {"2,32,7,9", "48,32,3,3"}, .attributes = "padding=1"},
         {.inputs = {"1,48,9,7", "32,48,1,1"}}, {.inputs = {"3,32,5,7", "64,32,1,1"}, .no_gradient = true},
         {.inputs = {"2,16,9,7", "48,16,1,1"}, .attributes = "stride=2", .no_gradient = true},
@@ -255,18 +271,17 @@ KN_OPERATOR(
         {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
 KN_OPERATOR(
-    conv2d_data, .help = "gradient of conv2d by its data", .backward = true,
-    KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the data")), .min_inputs = 2,
-    .max_inputs = 2, .shape = data_shape, .reference = conv_reference, .cost = conv_cost, SWEEPS,
+    conv2d_data, .help = "gradient of conv2d by its data, and what transposed convolutions are", .backward = true,
+    KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")), .min_inputs = 2,
+    .max_inputs = 2, .shape = data_shape, .gradient = data_gradient, .reference = conv_reference, .cost = conv_cost, SWEEPS,
     KN_CASES(
-        {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .no_gradient = true, .smallest = true},
+        {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},
          .attributes = "stride=2 padding=1 groups=6 size=9,9",
          .no_gradient = true,
          .smallest = true},
         {.inputs = {"2,16,4,3", "16,1,3,3"},
          .attributes = "stride=2 padding=1 groups=16 size=7,6",
-         .no_gradient = true,
          .smallest = true},
         {.inputs = {"2,16,5,33", "16,1,3,3"},
          .attributes = "padding=1 groups=16 size=5,33",
@@ -287,9 +302,7 @@ KN_OPERATOR(
          .no_gradient = true,
          .smallest = true},
         {.inputs = {"2,33,7,9", "33,31,3,3"}, .attributes = "padding=1 size=7,9", .no_gradient = true},
-        {.inputs = {"1,48,5,7", "48,32,3,3"},
-         .attributes = "stride=2 padding=1 size=9,14",
-         .no_gradient = true},
+        {.inputs = {"1,48,5,7", "48,32,3,3"}, .attributes = "stride=2 padding=1 size=9,14"},
         {.inputs = {"5,32,17,9", "32,16,3,3"}, .attributes = "padding=1 size=17,9", .no_gradient = true},
         {.inputs = {"1,16,7,9", "16,80,3,3"}, .attributes = "padding=2,0 size=5,11", .no_gradient = true},
         {.inputs = {"1,144,5,3", "144,16,3,3"},
@@ -354,74 +367,3 @@ KN_OPERATOR(
          .attributes = "padding=0,1,1,2 size=3,3",
          .no_gradient = true},
         {.inputs = {"33,32,9,9", "33,16,9,9"}, .attributes = "padding=1 size=3,3", .no_gradient = true}));
-
-/* ---- builders ------------------------------------------------------------------------------------------ */
-
-static void settings_of(kn_settings *settings, kn_graph *graph, const kn_conv_params *given) {
-    kn_settings_init(settings, graph, &kn_row_conv2d);
-    kn_window_pair(settings, "stride", given->stride, 1);
-    kn_window_pair(settings, "dilation", given->dilation, 1);
-    kn_window_padding(settings, given->padding);
-    kn_settings_int(settings, "groups", given->groups ? given->groups : 1);
-    kn_settings_int(settings, "same", given->same);
-}
-
-/* (K) seen as (K,1,1), so that it is added to each pixel. */
-static kn_value *per_channel(kn_graph *graph, kn_value *bias) {
-    if (kn_value_failed(bias) || bias->shape.rank != 1) return bias;
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", 3, (kn_dim[]){bias->shape.dims[0], 1, 1});
-    return kn_build(&kn_row_reshape, &bias, 1, &settings);
-}
-
-/* x is (N,C,H,W), weight (K,C/groups,R,S), bias (K) or NULL; the result is (N,K,P,Q). */
-kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params) {
-    if (kn_value_failed(x)) return x;
-    if (kn_value_failed(weight)) return weight ? weight : &x->graph->failed;
-    kn_graph *graph = x->graph;
-    kn_conv_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
-    kn_settings settings;
-    settings_of(&settings, graph, &given);
-    kn_value *inputs[2] = {x, weight};
-    kn_value *product = kn_build(&kn_row_conv2d, inputs, 2, &settings);
-    return bias ? kn_build2(&kn_row_add, product, per_channel(graph, bias)) : product;
-}
-
-kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width,
-                  const kn_conv_params *params) {
-    if (kn_value_failed(x)) return x;
-    kn_graph *graph = x->graph;
-    kn_conv_params given = {.size = sizeof given};
-    KN_TAKE_PARAMS(given, params);
-    const char *layer = kn_layer_name(graph, given.name, "conv");
-    int64_t groups = given.groups ? given.groups : 1;
-    if (width == 0) width = height;
-    if (channels < 1 || height < 1 || width < 1)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "conv %s: %lld channels of %lldx%lld; expected at least 1 each", layer,
-                             (long long)channels, (long long)height, (long long)width);
-    if (x->shape.rank != 4 || !kn_dim_known(x->shape.dims[1]))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "conv %s: x is %s; expected images, (N,C,H,W), with a known number of channels",
-                             layer, kn_shape_words(graph, &x->shape));
-    int64_t inputs = x->shape.dims[1];
-    if (groups < 1 || inputs % groups || channels % groups)
-        return kn_graph_fail(
-            graph, KN_ERROR_ARGUMENT,
-            "conv %s: x is %s, with %lld channels to make and %lld groups; expected both numbers of "
-            "channels to be multiples of the groups",
-            layer, kn_shape_words(graph, &x->shape), (long long)channels, (long long)groups);
-    kn_shape weight_shape = {
-        .dtype = x->shape.dtype, .rank = 4, .dims = {channels, inputs / groups, height, width}};
-    kn_shape bias_shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {channels}};
-    double fan_in = (double)(inputs / groups) * (double)height * (double)width;
-    kn_value *weight = kn_layer_parameter(graph, layer, "weight", &weight_shape, given.weight, fan_in);
-    kn_value *bias = NULL;
-    if (!given.no_bias)
-        bias = per_channel(graph, kn_layer_parameter(graph, layer, "bias", &bias_shape, given.bias, fan_in));
-    kn_settings settings;
-    settings_of(&settings, graph, &given);
-    return kn_layer_product(graph, &kn_row_conv2d, layer, x, weight, bias, &settings);
-}

@@ -372,15 +372,6 @@ KN_OPERATOR(
 /* ---- builders
  * ------------------------------------------------------------------------------------------------- */
 
-kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params) {
-    kn_value *inputs[2] = {logits, target};
-    if (kn_value_failed(logits) || !params) return kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
-    kn_settings settings;
-    kn_settings_init(&settings, logits->graph, &kn_row_cross_entropy);
-    kn_settings_float(&settings, "label_smoothing", params->label_smoothing);
-    return kn_build(&kn_row_cross_entropy, inputs, 2, &settings);
-}
-
 kn_value *kn_accuracy(kn_value *logits, kn_value *target) {
     return kn_build2(&kn_row_accuracy, logits, target);
 }

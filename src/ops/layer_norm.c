@@ -370,9 +370,11 @@ static kn_value *norm(kn_value *x, const kn_operator *row, const char *kind, con
                              row->name, layer, kn_shape_words(graph, &x->shape));
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[rank - 1]}};
     const kn_initializer one = {KN_INITIALIZE_FILL, 1}, zero = {KN_INITIALIZE_FILL, 0};
-    kn_value *inputs[3] = {x, kn_layer_parameter(graph, layer, "weight", &shape, &one, 1)};
+    kn_value *inputs[3] = {x};
+    inputs[1] = given.no_affine ? kn_filled(graph, shape.dtype, shape.dims[0], 1)
+                                : kn_layer_parameter(graph, layer, "weight", &shape, &one, 1);
     int count = 2;
-    if (row->max_inputs > 2 && !given.no_bias)
+    if (row->max_inputs > 2 && !given.no_bias && !given.no_affine)
         inputs[count++] = kn_layer_parameter(graph, layer, "bias", &shape, &zero, 1);
     kn_settings settings;
     kn_settings_init(&settings, graph, row);

@@ -59,6 +59,8 @@ kn_value *kn_build1(const kn_operator *row, kn_value *x);
 kn_value *kn_build2(const kn_operator *row, kn_value *x, kn_value *y);
 /* One input and one attribute that is a number. */
 kn_value *kn_build_number(const kn_operator *row, kn_value *x, const char *attribute, double number);
+/* One number `count` times, (count). */
+kn_value *kn_filled(kn_graph *graph, kn_dtype dtype, int64_t count, double number); /* norm_layers.c */
 /* Whole numbers from a text such as "0,-1"; NULL and "" have none. Answers how many, -1 after a failure. */
 int kn_read_integers(kn_graph *graph, const kn_operator *row, const char *text, int most, kn_dim *numbers);
 /* A node of a gradient rule. */

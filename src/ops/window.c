@@ -38,7 +38,7 @@ kn_status kn_window_lists(kn_shape_call *call) {
     return KN_OK;
 }
 
-kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same, kn_dim *result) {
+kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same, bool lower, kn_dim *result) {
     kn_graph *graph = call->graph;
     const char *word = axis ? "width" : "height";
     kn_dim image = call->inputs[0]->shape.dims[2 + axis];
@@ -49,7 +49,7 @@ kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same,
         *result = kn_dim_divide(graph, kn_dim_add(graph, image, stride - 1), stride);
         if (kn_dim_known(image)) {
             int64_t total = (*result - 1) * stride + size - image;
-            *before = total > 0 ? total / 2 : 0;
+            *before = total > 0 ? (total + lower) / 2 : 0;
             *after = total > 0 ? total - *before : 0;
         }
         return KN_OK;
@@ -74,13 +74,43 @@ void kn_window_pair(kn_settings *settings, const char *name, const int64_t pair[
     kn_settings_list(settings, name, 2, numbers);
 }
 
-void kn_window_padding(kn_settings *settings, const int64_t padding[4]) {
+void kn_window_padding(kn_settings *settings, const int64_t padding[4], bool all) {
     kn_dim numbers[4] = {padding[0], padding[1], padding[2], padding[3]};
-    if (!padding[1] && !padding[2] && !padding[3])
+    if (!all && !padding[1] && !padding[2] && !padding[3])
         numbers[1] = numbers[2] = numbers[3] = padding[0];
-    else if (!padding[2] && !padding[3]) {
+    else if (!all && !padding[2] && !padding[3]) {
         numbers[2] = padding[0];
         numbers[3] = padding[1];
     }
     kn_settings_list(settings, "padding", 4, numbers);
+}
+
+void kn_window_length(int64_t pair[2], int64_t usual) {
+    pair[1] = pair[0] ? pair[0] : usual;
+    pair[0] = 1;
+}
+
+void kn_window_length_padding(int64_t padding[4], bool all) {
+    int64_t before = padding[0], behind = padding[1] || all ? padding[1] : before;
+    padding[0] = padding[2] = 0;
+    padding[1] = before;
+    padding[3] = behind;
+}
+
+static kn_value *seen_as(kn_value *x, int rank, const kn_dim *dims, const char *name) {
+    if (kn_value_failed(x)) return x;
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_reshape);
+    kn_settings_list(&settings, "shape", rank, dims);
+    return kn_node_add(x->graph, &kn_row_reshape, name, &x, 1, settings.values);
+}
+
+kn_value *kn_as_images(kn_value *x) {
+    if (kn_value_failed(x)) return x;
+    return seen_as(x, 4, (kn_dim[]){x->shape.dims[0], x->shape.dims[1], 1, x->shape.dims[2]}, NULL);
+}
+
+kn_value *kn_as_lengths(kn_value *images, const char *name) {
+    if (kn_value_failed(images)) return images;
+    return seen_as(images, 3, (kn_dim[]){images->shape.dims[0], images->shape.dims[1], images->shape.dims[3]}, name);
 }

@@ -268,13 +268,14 @@ static void operators(void **state) {
         kn_atan, kn_sinh, kn_cosh, kn_asinh, kn_acosh,
         kn_atanh, kn_log_sigmoid, kn_mish, kn_softsign, kn_not,
         kn_isnan, kn_isinf, kn_hard_tanh,
+        kn_global_max_pool,
     };
     static binary *const binaries[] = {
         kn_add,        kn_sub,     kn_mul,           kn_div,       kn_pow,
         kn_min,        kn_max,     kn_equal,         kn_not_equal, kn_less,
         kn_less_equal, kn_greater, kn_greater_equal, kn_mse,       kn_binary_cross_entropy,
-        kn_accuracy,
         kn_mod, kn_fmod, kn_atan2, kn_prelu, kn_and, kn_or, kn_xor,
+        kn_accuracy,   kn_l1,      kn_kl_divergence, kn_cosine_similarity, kn_probability_cross_entropy,
     };
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3,4,4");
@@ -297,6 +298,19 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_matmul(x, NULL, true, false)));
     assert_true(kn_value_failed(kn_conv2d(NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv2d(x, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv1d(NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv1d(x, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv_transpose(NULL, 3, 3, 3, NULL)));
+    assert_true(kn_value_failed(kn_conv_transpose1d(NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv_transpose2d(NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv_transpose2d(x, NULL, NULL, NULL)));
+    kn_local_norm_params_init(NULL);
+    assert_true(kn_value_failed(kn_local_response_norm(NULL, 5, NULL)));
+    assert_true(kn_value_failed(kn_group_norm(NULL, 2, NULL)));
+    assert_true(kn_value_failed(kn_instance_norm(NULL, NULL)));
+    assert_true(kn_value_failed(kn_lp_pool(NULL, 2, 2, NULL)));
+    assert_true(kn_value_failed(kn_adaptive_max_pool(NULL, 2, 2)));
+    assert_true(kn_value_failed(kn_adaptive_average_pool(NULL, 2, 2)));
     assert_true(kn_value_failed(kn_max_pool(NULL, 2, NULL)));
     assert_true(kn_value_failed(kn_average_pool(NULL, 2, NULL)));
     assert_true(kn_value_failed(kn_scale(NULL, 2)));
@@ -334,6 +348,16 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_attention(x, NULL, x, NULL)));
     assert_true(kn_value_failed(kn_attention(x, x, NULL, NULL)));
     assert_true(kn_value_failed(kn_huber(NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_smooth_l1(NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_smooth_l1(NULL, NULL, 0)));
+    assert_true(kn_value_failed(kn_nll(NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_nll(x, NULL, NULL)));
+    assert_true(kn_value_failed(kn_binary_cross_entropy_weighted(NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_binary_cross_entropy_weighted(x, x, NULL)));
+    assert_true(kn_value_failed(kn_hinge(NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_margin_ranking(NULL, NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_cosine_embedding(NULL, NULL, NULL, 0)));
+    assert_true(kn_value_failed(kn_triplet_margin(NULL, NULL, NULL, 1)));
     kn_graph_destroy(&graph);
     /* A text that is missing is the graph's error. */
     kn_value *(*const texts[])(kn_value *, const char *) = {kn_reshape, kn_broadcast};

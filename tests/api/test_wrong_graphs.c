@@ -143,7 +143,7 @@ static kn_value *labels_of_the_wrong_type(kn_graph *graph, kn_value *x) {
     return kn_cross_entropy(kn_flatten(x), kn_input(graph, "y", KN_FLOAT32, "batch"), NULL);
 }
 static kn_value *label_smoothing_above_one(kn_graph *graph, kn_value *x) {
-    const kn_cross_entropy_params params = {sizeof params, 1.5};
+    const kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = 1.5};
     return kn_cross_entropy(kn_flatten(x), kn_input(graph, "y", KN_INT32, "batch"), &params);
 }
 static kn_value *another_graph(kn_graph *graph, kn_value *x) {

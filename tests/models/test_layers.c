@@ -122,6 +122,59 @@ static void pools(void **state) {
     kn_model_destroy(&model);
 }
 
+static void windows_of_other_kinds(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 4x15x17\ninput s 6x20\n"
+                            "a = maxpool @x 3 stride=2 padding=1,0 ceil dilation=2\n"
+                            "b = avgpool @x 2 ceil\n"
+                            "c = lppool @x 2 power=1\n"
+                            "d = adaptiveavgpool @x 6x5\n"
+                            "e = adaptivemaxpool @x 3\n"
+                            "f = globalmaxpool @x\n"
+                            "g = conv @x 6 3 padding=same-lower stride=2\n"
+                            "h = conv @x 6 2 padding=1,0,0,0\n"
+                            "i = conv @s 6 3 padding=2,0\n"
+                            "j = conv @i share=i padding=1\n"
+                            "k = convtranspose @x 6 3 stride=2 padding=1 output_padding=1 groups=2\n"
+                            "l = convtranspose @s 5 4 stride=2 bias=no init=zero\n");
+    has_shape(model, "a", "batch,4,7,7");
+    has_shape(model, "b", "batch,4,8,9");
+    has_shape(model, "c", "batch,4,7,8");
+    has_shape(model, "d", "batch,4,6,5");
+    has_shape(model, "e", "batch,4,3,3");
+    has_shape(model, "f", "batch,4,1,1");
+    has_shape(model, "g", "batch,6,8,9");
+    has_shape(model, "h", "batch,6,15,16");
+    has_shape(model, "i", "batch,6,20");
+    has_shape(model, "i.weight", "6,6,3");
+    has_shape(model, "j", "batch,6,20");
+    has_shape(model, "k", "batch,6,30,34");
+    has_shape(model, "k.weight", "4,3,3,3");
+    has_shape(model, "l", "batch,5,42");
+    const kn_graph *graph = kn_model_graph(model);
+    assert_null(kn_graph_find(graph, "l.bias"));
+    assert_true(kn_graph_find(graph, "l.weight")->initializer.value == 0);
+    has_parameters(model, "g.weight g.bias h.weight h.bias i.weight i.bias k.weight k.bias l.weight");
+    kn_model_destroy(&model);
+}
+
+static void norms(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 6x5x7\n"
+                            "a = groupnorm 3 freeze\n"
+                            "b = groupnorm 2 affine=no\n"
+                            "c = instancenorm epsilon=1e-3\n"
+                            "d = localnorm 5 alpha=1e-3 beta=0.5 k=2\n"
+                            "e = batchnorm affine=no\n"
+                            "mean axes=2,3\n");
+    const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "d", "batch,6,5,7");
+    has_shape(model, "mean1", "batch,6"); /* no layer takes that name */
+    has_parameters(model, "a.weight a.bias c.weight c.bias");
+    assert_true(kn_graph_find(graph, "a.weight")->frozen && kn_graph_find(graph, "a.bias")->frozen);
+    kn_model_destroy(&model);
+}
+
 static const kn_attribute_value *attribute(const kn_model *model, const char *value, const char *name) {
     const kn_value *found = kn_graph_find(kn_model_graph(model), value);
     assert_non_null(found);
@@ -315,6 +368,7 @@ static void grammar_examples(void **state) {
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings), cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(recurrent),         cmocka_unit_test(pools),
+        cmocka_unit_test(windows_of_other_kinds), cmocka_unit_test(norms),
         cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
         cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
     };

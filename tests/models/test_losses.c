@@ -1,6 +1,7 @@
 /* Losses added to a model's graph. */
 #include "models_tests.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/graph.h"
@@ -75,6 +76,35 @@ static void settings(void **state) {
     kn_model_destroy(&model);
 }
 
+/* Each makes the operator that it is known by, with its setting. */
+static void by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *row, *attribute;
+        double number;
+    } known[] = {
+        {"nll ignore=-1", "class_share", "ignored", -1},
+        {"cross-entropy ignore=2 smoothing=0.25", "class_share", "label_smoothing", 0.25},
+        {"nll", "class_share", "ignored", -0.5},
+        {"l1", "absolute_error", NULL, 0},
+        {"smooth-l1 beta=0.5", "huber_error", "delta", 0.5},
+        {"smooth-l1 beta=0.5", "scale", "factor", 2},
+        {"probability-cross-entropy", "probability_error", NULL, 0},
+        {"kl-divergence", "divergence_error", NULL, 0},
+        {"hinge margin=0.5", "hinge_error", "margin", 0.5},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(known); i++) {
+        char text[128];
+        snprintf(text, sizeof text, "koine 1\nloss %s\ninput x 7\nlinear 3\n", known[i].line);
+        kn_model *model = parse(text);
+        kn_model_loss loss = add(model, NULL);
+        assert_int_equal(loss.accuracy != NULL, i < 3);
+        if (known[i].attribute)
+            assert_true(setting(model, known[i].row, known[i].attribute) == known[i].number);
+        kn_model_destroy(&model);
+    }
+}
+
 static void wrong(void **state) {
     (void)state;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
@@ -83,8 +113,9 @@ static void wrong(void **state) {
     assert_int_equal(kn_model_add_loss(model, NULL, NULL), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_model_add_loss(model, "mes", &loss), KN_ERROR_NOT_FOUND);
     assert_string_equal(kn_model_error(model),
-                        "there is no loss 'mes'; expected cross-entropy, mse, binary-cross-entropy or "
-                        "huber; did you mean 'mse'?");
+                        "there is no loss 'mes'; expected cross-entropy, nll, mse, l1, huber, smooth-l1, "
+                        "binary-cross-entropy, probability-cross-entropy, kl-divergence or hinge; did you "
+                        "mean 'mse'?");
     assert_null(loss.value);
     assert_int_equal(kn_model_status(model), KN_OK); /* still usable */
     assert_int_equal(kn_model_add_loss(model, "mse", &loss), KN_OK);
@@ -97,7 +128,7 @@ static void wrong(void **state) {
     model = parse("koine 1\ninput x 7\nsum\n");
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_ERROR_SHAPE);
     assert_string_equal(kn_model_error(model),
-                        "output 'sum1' is a single number; expected (...,classes) for cross-entropy");
+                        "output 'sum1' is a single number; expected (...,classes) for classes");
     kn_model_destroy(&model);
 }
 
@@ -106,6 +137,7 @@ int test_losses(void) {
         cmocka_unit_test(classes),
         cmocka_unit_test(numbers),
         cmocka_unit_test(settings),
+        cmocka_unit_test(by_name),
         cmocka_unit_test(wrong),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);

@@ -39,8 +39,10 @@ static void head(void **state) {
                 {"task\n",
                  "text:3:5: found the end of the line, expected 'task classification' or 'task regression'"},
                 {"loss\n", "text:3:5: found the end of the line, expected 'loss NAME'"},
-                {"loss crossentropy\n", "text:3:6: found 'crossentropy', expected cross-entropy, mse, "
-                                        "binary-cross-entropy or huber; did you mean 'cross-entropy'?"},
+                {"loss crossentropy\n", "text:3:6: found 'crossentropy', expected cross-entropy, nll, "
+                                        "mse, l1, huber, smooth-l1, binary-cross-entropy, "
+                                        "probability-cross-entropy, kl-divergence or hinge; did you mean "
+                                        "'cross-entropy'?"},
                 {"loss mse huber\n", "text:3:10: found 'huber', expected 'loss NAME' and no more"},
                 {"loss mse delta=3\n", "text:3:10: found 'delta', but mse has no settings"},
                 {"loss huber delta=0\n", "text:3:18: found '0' for delta, expected a number above 0"},
@@ -48,7 +50,12 @@ static void head(void **state) {
                  "text:3:12: found 'detla', expected delta=NUMBER for huber; did you mean 'delta'?"},
                 {"loss huber delta=1 delta=2\n", "text:3:20: found a second delta, expected one"},
                 {"loss cross-entropy smoothing=1\n",
-                 "text:3:30: found '1' for smoothing, expected a number from 0 to 1, 1 left out"});
+                 "text:3:30: found '1' for smoothing, expected a number from 0 to 1, 1 left out"},
+                {"loss cross-entropy ignroe=1\n",
+                 "text:3:20: found 'ignroe', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you "
+                 "mean 'ignore'?"},
+                {"loss nll ignore=1.5\n",
+                 "text:3:17: found '1.5' for ignore, expected a number without a fraction"});
 }
 
 static void inputs_and_outputs(void **state) {
@@ -143,7 +150,7 @@ static void arguments(void **state) {
         {"conv 32 3 4\n", "text:3:11: found '4', expected 'conv channels size' and then NAME=VALUE"},
         {"conv 32 3 stride=0\n", "text:3:18: found '0' for stride of conv, expected at least 1"},
         {"conv 32 3 padding=smae\n",
-         "text:3:19: found 'smae' for padding of conv, expected numbers or same; did you mean 'same'?"},
+         "text:3:19: found 'smae' for padding of conv, expected numbers or same or same-lower; did you mean 'same'?"},
         {"conv 32 3 padding=1,2,3\n",
          "text:3:19: found '1,2,3' for padding of conv, expected 1, 2 or 4 numbers"},
         {"conv 32 3 stride=1,2,3\n",

@@ -4,6 +4,7 @@
 
 #include "support.h"
 
+#include "formats/formats.h"
 #include "ops/ops.h"
 
 /* Each runs one group and answers the number of its tests that failed. */
@@ -15,6 +16,9 @@ int test_layers(void);
 int test_rows(void);
 int test_lowering(void);
 int test_golden(const char *file);
+
+/* An operator of tools/golden/layers.py by its name there; NULL if it is none of them (golden_layers.c). */
+kn_value *golden_layer(const char *name, const kn_json *given, kn_value **in, int count);
 
 /* ---- computing graphs on the host, in double precision (host_graph.c) ------------------------------ */
 

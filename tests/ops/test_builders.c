@@ -166,7 +166,7 @@ static void texts_are_read(void **state) {
 
 static void losses(void **state) {
     (void)state;
-    kn_cross_entropy_params params = {sizeof params, 0.1};
+    kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = 0.1};
     kn_value *value;
     is_row(value = kn_cross_entropy(x, labels, &params), "cross_entropy");
     assert_true(number(value, "label_smoothing") == 0.1);
@@ -177,6 +177,33 @@ static void losses(void **state) {
     shape_is(kn_binary_cross_entropy(x, y), "mean", "float32 ()");
     shape_is(value = kn_huber(x, y, 0.5), "mean", "float32 ()");
     assert_true(number(value->producer->inputs[0], "delta") == 0.5);
+    shape_is(kn_l1(x, y), "mean", "float32 ()");
+    shape_is(value = kn_smooth_l1(x, y, 0.25), "scale", "float32 ()");
+    assert_true(number(value, "factor") == 4);
+    is_row(value = kn_smooth_l1(x, y, 0), "mean");
+    is_row(value->producer->inputs[0], "absolute_error");
+    shape_is(kn_probability_cross_entropy(x, y), "mean", "float32 ()");
+    shape_is(kn_kl_divergence(x, y), "mean", "float32 ()");
+    is_row(value = kn_hinge(x, y, 0.5), "mean");
+    assert_true(number(value->producer->inputs[0], "margin") == 0.5);
+    shape_is(kn_cosine_similarity(x, y), "div", "float32 (batch)");
+    shape_is(kn_triplet_margin(x, y, x, 1), "mean", "float32 ()");
+}
+
+/* What the row cross_entropy does not know is made of others. */
+static void weighted_losses(void **state) {
+    (void)state;
+    kn_value *weights = kn_input(graph, "weights", KN_FLOAT32, "4"), *value;
+    kn_cross_entropy_params params = {.size = sizeof params, .class_weights = weights};
+    shape_is(kn_cross_entropy(x, labels, &params), "div", "float32 ()");
+    shape_is(kn_cross_entropy(x, y, &params), "mean", "float32 ()");
+    params = (kn_cross_entropy_params){.size = sizeof params, .ignores = true, .ignored = -100};
+    shape_is(kn_nll(x, labels, &params), "div", "float32 ()");
+    params = (kn_cross_entropy_params){.size = sizeof params, .sum = true};
+    shape_is(kn_nll(x, y, &params), "sum", "float32 ()");
+    is_row(value = kn_nll(x, labels, NULL), "mean");
+    is_row(value->producer->inputs[0]->producer->inputs[0], "share_error");
+    shape_is(kn_binary_cross_entropy_weighted(x, y, weights), "mean", "float32 ()");
 }
 
 /* One state counts the steps of all of them; outside training nothing is dropped. */
@@ -238,7 +265,7 @@ static void dropout_drops(void **state) {
 /* Each in a graph of its own, since the first failure stays. */
 static void mistakes(void **state) {
     (void)state;
-    for (int i = 0; i < 14; i++) {
+    for (int i = 0; i < 24; i++) {
         kn_graph *own = kn_graph_create(NULL);
         kn_value *a = kn_input(own, "a", KN_FLOAT32, "3,1"), *b = kn_input(own, "b", KN_FLOAT32, "3"),
                  *value = NULL;
@@ -286,6 +313,38 @@ static void mistakes(void **state) {
         case 13:
             value = kn_huber(a, a, -1), expected = KN_ERROR_ARGUMENT;
             break;
+        case 14:
+            value = kn_l1(a, b);
+            break;
+        case 15:
+            value = kn_nll(a, b, NULL);
+            break;
+        case 16:
+            value = kn_kl_divergence(a, b);
+            break;
+        case 17:
+            value = kn_nll(a, a, &(kn_cross_entropy_params){.size = sizeof(kn_cross_entropy_params), .class_weights = b});
+            break;
+        case 18:
+            value = kn_cross_entropy(
+                a, a, &(kn_cross_entropy_params){.size = sizeof(kn_cross_entropy_params), .sum = true, .label_smoothing = 2}),
+            expected = KN_ERROR_ARGUMENT;
+            break;
+        case 19:
+            value = kn_binary_cross_entropy_weighted(b, b, a);
+            break;
+        case 20:
+            value = kn_probability_cross_entropy(a, b);
+            break;
+        case 21:
+            value = kn_cosine_embedding(a, a, a, 0);
+            break;
+        case 22:
+            value = kn_triplet_margin(a, a, b, 1);
+            break;
+        case 23:
+            value = kn_margin_ranking(a, b, a, 1);
+            break;
         }
         if (!kn_value_failed(value)) fail_msg("mistake %d was accepted", i);
         if (kn_graph_status(own) != expected) fail_msg("mistake %d: %s", i, kn_graph_error(own));
@@ -320,6 +379,7 @@ int test_builders(void) {
         cmocka_unit_test_setup_teardown(numbers_are_passed, begin, end),
         cmocka_unit_test_setup_teardown(texts_are_read, begin, end),
         cmocka_unit_test_setup_teardown(losses, begin, end),
+        cmocka_unit_test_setup_teardown(weighted_losses, begin, end),
         cmocka_unit_test_setup_teardown(dropout_counts_steps, begin, end),
         cmocka_unit_test(dropout_drops),
         cmocka_unit_test(mistakes),

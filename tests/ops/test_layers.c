@@ -145,6 +145,53 @@ static void filters_of_the_caller(void **state) {
     assert_string_equal(kn_conv2d(images, filters, NULL, NULL)->producer->operator->name, "conv2d");
 }
 
+/* A length is an image of one row; its padding is before and behind. */
+static void lengths(void **state) {
+    (void)state;
+    kn_value *signal = kn_input(graph, "signal", KN_FLOAT32, "batch,6,time");
+    kn_conv_params params = {.size = sizeof params, .name = "line", .padding = {4, 0}, .all_padding = true};
+    params.dilation[0] = 2;
+    kn_value *y = kn_conv(signal, 4, 3, 0, &params);
+    shape_is(y, "batch,4,time");
+    assert_string_equal(kn_value_name(y), "line");
+    parameter_is("line.weight", "4,6,3", 1 / sqrt(18));
+    parameter_is("line.bias", "4", 1 / sqrt(18));
+    const kn_node *product = kn_graph_find(graph, "line.product")->producer;
+    const kn_dim padding[4] = {0, 4, 0, 0}, dilation[2] = {1, 2};
+    assert_memory_equal(kn_attribute_of(product, "padding")->list, padding, sizeof padding);
+    assert_memory_equal(kn_attribute_of(product, "dilation")->list, dilation, sizeof dilation);
+    params = (kn_conv_params){.size = sizeof params, .padding = {1}, .stride = {2}};
+    shape_is(kn_conv(signal, 4, 3, 0, &params), "batch,4,(time+1)/2");
+    kn_pool_params pools = {.size = sizeof pools, .stride = {1}, .padding = {1}};
+    shape_is(kn_max_pool(signal, 3, &pools), "batch,6,time");
+    shape_is(kn_average_pool(signal, 2, NULL), "batch,6,time/2");
+    shape_is(kn_lp_pool(signal, 2, 2, NULL), "batch,6,time/2");
+    shape_is(kn_adaptive_average_pool(signal, 5, 0), "batch,6,5");
+    shape_is(kn_global_max_pool(signal), "batch,6,1");
+}
+
+/* As large as what a convolution would have read. */
+static void transposed(void **state) {
+    (void)state;
+    kn_conv_params params = {.size = sizeof params, .stride = {2}, .padding = {1}, .output_padding = {1}};
+    kn_value *y = kn_conv_transpose(images, 4, 3, 0, &params);
+    shape_is(y, "batch,4,18,16");
+    assert_string_equal(kn_value_name(y), "convtranspose1");
+    assert_string_equal(y->producer->inputs[0]->producer->operator->name, "conv2d_data");
+    parameter_is("convtranspose1.weight", "6,4,3,3", 1 / sqrt(36));
+    shape_is(kn_conv(y, 6, 3, 0, &(kn_conv_params){.size = sizeof params, .stride = {2}, .padding = {1}}),
+             "batch,6,9,8");
+    params = (kn_conv_params){.size = sizeof params, .groups = 2, .no_bias = true, .name = "grown"};
+    shape_is(kn_conv_transpose(images, 8, 1, 4, &params), "batch,8,9,11");
+    parameter_is("grown.weight", "6,4,1,4", 1 / sqrt(16));
+    /* Sizes may be symbols. */
+    kn_value *open = kn_input(graph, "open", KN_FLOAT32, "batch,3,height,time");
+    params = (kn_conv_params){.size = sizeof params, .stride = {2, 1}};
+    shape_is(kn_conv_transpose(open, 4, 2, 3, &params), "batch,4,2*height,time+2");
+    kn_value *line = kn_input(graph, "line", KN_FLOAT32, "batch,3,7");
+    shape_is(kn_conv_transpose(line, 4, 4, 0, &(kn_conv_params){.size = sizeof params, .stride = {3}}), "batch,4,22");
+}
+
 /* ---- pooling ------------------------------------------------------------------------------------------- */
 
 static void pools(void **state) {
@@ -158,6 +205,17 @@ static void pools(void **state) {
     assert_int_equal(kn_attribute_of(kn_average_pool(images, 2, &params)->producer, "skip_padding")->integer,
                      1);
     shape_is(kn_global_average_pool(images), "batch,6,1,1");
+    params = (kn_pool_params){.size = sizeof params, .stride = {3}, .ceil = true};
+    shape_is(kn_max_pool(images, 2, &params), "batch,6,3,3");
+    params.dilation[0] = 3;
+    shape_is(kn_max_pool(images, 3, &params), "batch,6,2,2");
+    params = (kn_pool_params){.size = sizeof params, .stride = {2}, .ceil = true, .padding = {1}};
+    shape_is(kn_average_pool(images, 3, &params), "batch,6,5,5");
+    kn_value *open = kn_input(graph, "open", KN_FLOAT32, "batch,6,height,height");
+    shape_is(kn_max_pool(open, 3, &params), "batch,6,height/2+1,height/2+1");
+    shape_is(kn_adaptive_max_pool(open, 4, 3), "batch,6,4,3");
+    shape_is(kn_adaptive_average_pool(images, 4, 0), "batch,6,4,4");
+    shape_is(kn_global_max_pool(images), "batch,6,1,1");
     /* Places in small windows are bytes. */
     kn_value *small = kn_max_pool(images, 2, NULL);
     assert_int_equal(small->producer->outputs[1]->shape.dtype, KN_UINT8);
@@ -233,6 +291,40 @@ static void batch_norm_by_hand(void **state) {
     kn_graph_destroy(&bound);
 }
 
+/* ---- other norms ------------------------------------------------------------------------------------------ */
+
+static void group_norms(void **state) {
+    (void)state;
+    kn_value *y = kn_group_norm(images, 3, NULL);
+    shape_is(y, "batch,6,9,8");
+    assert_string_equal(kn_value_name(y), "groupnorm1");
+    state_is("groupnorm1.weight", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 1);
+    state_is("groupnorm1.bias", "6", KN_STATE_PARAMETER, KN_INITIALIZE_FILL, 0);
+    assert_null(kn_graph_find(graph, "mean1")); /* what it is made of has names of its own */
+    kn_norm_params params;
+    kn_norm_params_init(&params);
+    params.no_affine = true;
+    params.name = "plain";
+    kn_scope_begin(graph, "deep");
+    y = kn_instance_norm(images, &params);
+    kn_scope_end(graph);
+    assert_string_equal(kn_value_name(y), "deep.plain");
+    assert_null(kn_graph_find(graph, "deep.plain.weight"));
+    params.name = NULL;
+    shape_is(kn_group_norm(rows, 5, &params), "batch,20");
+    shape_is(kn_layer_norm(rows, &params), "batch,20");
+    assert_null(kn_graph_find(graph, "layernorm1.weight"));
+    kn_batch_norm_params batch;
+    kn_batch_norm_params_init(&batch);
+    batch.no_affine = true;
+    shape_is(kn_batch_norm(rows, &batch), "batch,20");
+    assert_null(kn_graph_find(graph, "batchnorm1.weight"));
+    assert_non_null(kn_graph_find(graph, "batchnorm1.running_var"));
+    shape_is(kn_batch_norm(kn_input(graph, "signal", KN_FLOAT32, "batch,6,7"), &batch), "batch,6,7");
+    shape_is(kn_local_response_norm(kn_input(graph, "open", KN_FLOAT32, "batch,6,height,8"), 5, NULL),
+             "batch,6,height,8");
+}
+
 /* ---- mistakes -------------------------------------------------------------------------------------------- */
 
 static void told(kn_value *value, kn_status status, const char *first, const char *second) {
@@ -270,6 +362,24 @@ static void mistakes(void **state) {
     kn_pool_params outside = {.size = sizeof outside, .padding = {2}};
     told(kn_average_pool(images, 2, &outside), KN_ERROR_ARGUMENT, "padding 2", "outside the image");
     told(kn_global_average_pool(rows), KN_ERROR_SHAPE, "(batch,20)", "(N,C,H,W)");
+    told(kn_conv1d(images, images, NULL, NULL), KN_ERROR_SHAPE, "conv1d", "(N,C,L)");
+    kn_conv_params wrong = {.size = sizeof wrong, .stride = {2}, .output_padding = {2}};
+    told(kn_conv_transpose(images, 3, 3, 0, &wrong), KN_ERROR_ARGUMENT, "conv_transpose convtranspose1",
+         "output_padding");
+    wrong = (kn_conv_params){.size = sizeof wrong, .same = true};
+    told(kn_conv_transpose(images, 3, 3, 0, &wrong), KN_ERROR_ARGUMENT, "same", "transposed");
+    wrong = (kn_conv_params){.size = sizeof wrong, .padding = {5}};
+    told(kn_conv_transpose(images, 3, 1, 0, &wrong), KN_ERROR_SHAPE, "(batch,6,9,8)", "padding");
+    told(kn_conv_transpose2d(images, images, NULL, NULL), KN_ERROR_SHAPE, "conv_transpose2d", "filters");
+    kn_pool_params apart = {.size = sizeof apart, .dilation = {2}};
+    told(kn_average_pool(images, 2, &apart), KN_ERROR_ARGUMENT, "dilation", "maxima");
+    told(kn_adaptive_max_pool(images, 0, 3), KN_ERROR_ARGUMENT, "output", "at least 1");
+    kn_pool_params rounded = {.size = sizeof rounded, .stride = {3}, .ceil = true};
+    told(kn_max_pool(kn_input(graph, "open", KN_FLOAT32, "1,1,n,n"), 2, &rounded), KN_ERROR_UNSUPPORTED, "(1,1,n,n)",
+         "symbols");
+    told(kn_lp_pool(images, 0.5, 2, NULL), KN_ERROR_ARGUMENT, "lp_pool", "at least 1");
+    told(kn_group_norm(images, 4, NULL), KN_ERROR_ARGUMENT, "4 groups", "multiple");
+    told(kn_local_response_norm(images, 0, NULL), KN_ERROR_ARGUMENT, "0 channels", "at least 1");
     told(kn_batch_norm(kn_input(graph, "flat", KN_FLOAT32, "7"), NULL), KN_ERROR_SHAPE, "batchnorm1",
          "(N,C,...)");
     kn_batch_norm_params unlikely = {.size = sizeof unlikely, .momentum = 1.5};
@@ -392,7 +502,10 @@ int test_layers(void) {
         cmocka_unit_test_setup_teardown(conv_layers, begin, end),
         cmocka_unit_test_setup_teardown(windows, begin, end),
         cmocka_unit_test_setup_teardown(filters_of_the_caller, begin, end),
+        cmocka_unit_test_setup_teardown(lengths, begin, end),
+        cmocka_unit_test_setup_teardown(transposed, begin, end),
         cmocka_unit_test_setup_teardown(pools, begin, end),
+        cmocka_unit_test_setup_teardown(group_norms, begin, end),
         cmocka_unit_test_setup_teardown(batch_norm_lives_twice, begin, end),
         cmocka_unit_test_setup_teardown(batch_norm_by_hand, begin, end),
         cmocka_unit_test_setup_teardown(mistakes, begin, end),

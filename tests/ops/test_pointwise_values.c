@@ -108,6 +108,14 @@ KNOWN(xor, (x != 0) ^ (y != 0))
 KNOWN(not, x == 0)
 KNOWN(isnan, isnan(x) != 0)
 KNOWN(isinf, isinf(x) != 0)
+KNOWN(absolute_error, fabs(x - y))
+KNOWN(weighted_logits_error, -(z * y * log(logistic(x)) + (1 - y) * log(1 - logistic(x))))
+KNOWN(probability_error, -(y * log(x) + (1 - y) * log(1 - x)))
+KNOWN(divergence_error, y *(log(y) - x))
+KNOWN(hinge_error, fmax(a[0] - x * y, 0))
+KNOWN(cosine_error, y > 0 ? 1 - x : fmax(x - a[0], 0))
+KNOWN(share_error, -x *y)
+KNOWN(class_share, (x == y) * (1 - a[0]) + a[0] / a[1])
 
 #define ONE(row, low, high)                                                                                  \
     { #row, known_##row, {low }, {high }, {0 }, false, 0 }
@@ -209,6 +217,17 @@ static const known table[] = {
     ONE(isnan, NAN, NAN),
     ONE(isinf, -3, 3),
     ONE(isinf, INFINITY, INFINITY),
+    TWO(absolute_error, -3, 3, -3, 3),
+    {"weighted_logits_error", known_weighted_logits_error, {-4, 0, 0.5}, {4, 1, 3}, {0}, false, 0},
+    TWO(probability_error, 0.05, 0.95, 0, 1),
+    TWO(divergence_error, -4, 0, 0.05, 1),
+    TWO(hinge_error, -3, 3, -3, 3),
+    {"hinge_error", known_hinge_error, {-3, -3}, {3, 3}, {0.25}, true, 0},
+    {"cosine_error", known_cosine_error, {-1, 1}, {1, 1}, {0.25}, true, 0},
+    {"cosine_error", known_cosine_error, {-1, -1}, {1, -1}, {0.25}, true, 0},
+    TWO(share_error, -4, 0, 0.1, 1),
+    {"class_share", known_class_share, {2, 2}, {2, 2}, {0.25, 5}, true, 0},
+    {"class_share", known_class_share, {1, 2}, {1, 2}, {0.25, 5}, true, 0},
 };
 
 static kn_arena arena;
@@ -313,6 +332,8 @@ static void corners_are_chosen(void **state) {
         {"max", 1, 2, 2, 0.5},         {"relu", 0, 0, 0, 0},  {"abs", 0, 0, 0, 0},
         {"clip", 0, 1e30, 0, 1},       {"pow", 0, 0, 0, 0},   {"pow", 1, 0, 2, 0},
         {"leaky_relu", 0, 0, 0, 0.01}, {"relu6", 0, 6, 0, 0}, {"huber_error", 0, 3, 2, 1},
+        {"absolute_error", 0, 2, 2, 0}, {"share_error", 0, -2, 0, 0},  {"hinge_error", 0, 1, 1, 0},
+        {"divergence_error", 0, -2, 0, 0},
     };
     for (size_t i = 0; i < KN_COUNT_OF(corners); i++) {
         const kn_operator *row = kn_operator_find(corners[i].row);

@@ -93,7 +93,7 @@ MISTAKES = [
     ("train lenet --data digits --schedule step", "--schedule step and --step-every N need each other"),
     ("train lenet --data digits --schedule cosine --seconds 1", "give --epochs or --steps as well"),
     ("train lenet --data digits --math slow", "--math is 'slow'; expected exact or fast"),
-    ("train lenet --data digits --loss mean", "expected cross-entropy, mse, binary-cross-entropy or huber"),
+    ("train lenet --data digits --loss mean", "expected cross-entropy, nll, mse, l1, huber"),
     ("train lenet --data digits --memory much", "--memory is 'much'; expected a number of bytes such as 512MB"),
     ("train lenet --data digits --memory 0", "--memory is '0'"),
     ("train lenet --data digits --resume a --init b", "leave --init out"),

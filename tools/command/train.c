@@ -264,7 +264,7 @@ static int run(int count, char **arguments) {
         RULE_OPTIONS(own.rule),
         {"seed", OPTION_COUNT, "N", "of weights, order and dropout: the same seed gives the same bits (1)",
          &own.seed},
-        {"loss", OPTION_TEXT, "NAME", "cross-entropy, mse, binary-cross-entropy or huber (the model's own)",
+        {"loss", OPTION_TEXT, "NAME", "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
          &own.loss},
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},

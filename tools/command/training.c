@@ -4,7 +4,9 @@
 #include "batch.h"
 #include "training.h"
 
-const char *const loss_words[] = {"cross-entropy", "mse", "binary-cross-entropy", "huber"};
+const char *const loss_words[] = {"cross-entropy", "nll",       "mse",
+                                  "l1",            "huber",     "smooth-l1",
+                                  "binary-cross-entropy", "probability-cross-entropy", "kl-divergence", "hinge"};
 const int loss_word_count = sizeof loss_words / sizeof *loss_words;
 const char *const optimizer_words[] = {"sgd",     "adam",     "adamw", "rmsprop",
                                        "adagrad", "adadelta", "lamb",  "lion"};

@@ -8,6 +8,7 @@ import sys
 
 import torch
 
+import layers  # noqa: F401  (its cases join those of operators)
 import operators
 import random_stream
 import trajectories
