@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/layers_shape.h"
 #include "models/models_private.h"
 
 #define WHOLE(word, about, ...)                                                                              \
@@ -655,6 +656,7 @@ const kn_layer_row kn_layer_table[] = {
      .also = "constant scalar",
      ARGUMENTS(number_arguments),
      .build = build_number},
+    KN_SHAPE_LAYERS,
 };
 const int kn_layer_table_count = (int)KN_COUNT_OF(kn_layer_table);
 

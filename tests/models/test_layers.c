@@ -291,6 +291,57 @@ static void operators(void **state) {
     kn_model_destroy(&model);
 }
 
+/* Builders that are no rows. */
+static void shapes(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 4x6x8\ninput n 5 int32\n"
+                            "a = unsqueeze @x 1,-1\n"
+                            "b = squeeze @a -1\n"
+                            "c = squeeze @a\n"
+                            "d = tile @x 2x1x3\n"
+                            "e = repeat_elements @x 3 axis=1\n"
+                            "f = depth_to_space @x 2\n"
+                            "g = space_to_depth @f 2 order=pixels\n"
+                            "h = upsample @x 12x4 mode=linear coordinates=align_corners\n"
+                            "i = upsample @x 9 rounding=floor\n"
+                            "j = padimage @x 1,2,3,4\n"
+                            "k = padimage @x 1 mode=wrap\n"
+                            "l = argmax @x 1\n"
+                            "m = argmin @x keep\n"
+                            "o = one_hot @n 7 axis=1\n"
+                            "p = tril @x\n"
+                            "q = triu @x 1\n"
+                            "r = resize @x axis=2 size=3 mode=cubic\n"
+                            "s = gather @x @l axis=2\n"
+                            "t = top_k @x k=3 axis=-2 smallest\n"
+                            "u = flip @x axes=1,2\n"
+                            "v = and @p @q\n");
+    has_shape(model, "a", "batch,1,4,6,8,1");
+    has_shape(model, "b", "batch,1,4,6,8");
+    has_shape(model, "c", "batch,4,6,8");
+    has_shape(model, "d", "batch,8,6,24");
+    has_shape(model, "e", "batch,12,6,8");
+    has_shape(model, "f", "batch,1,12,16");
+    has_shape(model, "g", "batch,4,6,8");
+    has_shape(model, "h", "batch,4,12,4");
+    has_shape(model, "i", "batch,4,9,9");
+    has_shape(model, "j", "batch,4,10,14");
+    has_shape(model, "k", "batch,4,8,10");
+    has_shape(model, "l", "batch,6,8");
+    has_shape(model, "m", "batch,4,6,1");
+    has_shape(model, "o", "batch,7,5");
+    has_shape(model, "q", "batch,4,6,8");
+    has_shape(model, "r", "batch,4,3,8");
+    has_shape(model, "s", "batch,4,batch,6,8,8");
+    has_shape(model, "t", "batch,4,3,8");
+    const kn_graph *graph = kn_model_graph(model);
+    const kn_value *resized = kn_graph_find(graph, "h");
+    assert_int_equal(kn_attribute_of(resized->producer, "mode")->integer, 1);
+    assert_int_equal(kn_attribute_of(resized->producer, "coordinates")->integer, 1);
+    assert_int_equal(attribute(model, "i", "rounding")->integer, 2);
+    kn_model_destroy(&model);
+}
+
 /* Every row of the operator table that may be written down is a kind: the reader knows its name, its number
  * of inputs and its attributes without a word about it in this room. */
 static void whole_table(void **state) {
@@ -369,7 +420,7 @@ int test_layers(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings), cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(recurrent),         cmocka_unit_test(pools),
         cmocka_unit_test(windows_of_other_kinds), cmocka_unit_test(norms),
-        cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(whole_table),
+        cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(shapes), cmocka_unit_test(whole_table),
         cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
     };
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);

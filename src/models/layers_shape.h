@@ -1,0 +1,68 @@
+/* The kinds of layers of layers_shape.c: their rows in the table of layers. */
+#ifndef KN_LAYERS_SHAPE_H
+#define KN_LAYERS_SHAPE_H
+
+#include "models/models_private.h"
+
+extern const kn_option kn_squeeze_arguments[1];
+extern const kn_option kn_unsqueeze_arguments[1];
+extern const kn_option kn_tile_arguments[1];
+extern const kn_option kn_repeat_arguments[2];
+extern const kn_option kn_block_arguments[2];
+extern const kn_option kn_triangle_arguments[1];
+extern const kn_option kn_image_size_arguments[4];
+extern const kn_option kn_own_padding_arguments[2];
+extern const kn_option kn_place_arguments[2];
+extern const kn_option kn_one_hot_arguments[2];
+
+kn_value *kn_build_squeeze(kn_layer_call *call);
+kn_value *kn_build_unsqueeze(kn_layer_call *call);
+kn_value *kn_build_tile(kn_layer_call *call);
+kn_value *kn_build_repeat(kn_layer_call *call);
+kn_value *kn_build_depth_to_space(kn_layer_call *call);
+kn_value *kn_build_space_to_depth(kn_layer_call *call);
+kn_value *kn_build_tril(kn_layer_call *call);
+kn_value *kn_build_triu(kn_layer_call *call);
+kn_value *kn_build_image_size(kn_layer_call *call);
+kn_value *kn_build_own_padding(kn_layer_call *call);
+kn_value *kn_build_argmax(kn_layer_call *call);
+kn_value *kn_build_argmin(kn_layer_call *call);
+kn_value *kn_build_one_hot(kn_layer_call *call);
+
+/* clang-format off */
+#define KN_SHAPE_LAYER(word, about, others, list, function)                                                  \
+    {.name = word, .help = about, .also = others, .least_inputs = 1, .most_inputs = 1,                       \
+     .arguments = list, .argument_count = (int)KN_COUNT_OF(list), .build = function}
+#define KN_SHAPE_LAYERS                                                                                      \
+    KN_SHAPE_LAYER("squeeze", "axes of size 1 left out", NULL,                                               \
+                   kn_squeeze_arguments, kn_build_squeeze),                                                  \
+    KN_SHAPE_LAYER("unsqueeze", "axes of size 1 put in", "expand_dims",                                      \
+                   kn_unsqueeze_arguments, kn_build_unsqueeze),                                              \
+    KN_SHAPE_LAYER("tile", "the value several times along its last axes", NULL,                              \
+                   kn_tile_arguments, kn_build_tile),                                                        \
+    KN_SHAPE_LAYER("repeat_elements", "each element several times along an axis", "repeat_interleave",       \
+                   kn_repeat_arguments, kn_build_repeat),                                                    \
+    KN_SHAPE_LAYER("depth_to_space", "channels become pixels: (N,C*b*b,H,W) to (N,C,H*b,W*b)",               \
+                   "pixel_shuffle pixelshuffle",                                                             \
+                   kn_block_arguments, kn_build_depth_to_space),                                             \
+    KN_SHAPE_LAYER("space_to_depth", "pixels become channels: (N,C,H*b,W*b) to (N,C*b*b,H,W)",               \
+                   "pixel_unshuffle",                                                                        \
+                   kn_block_arguments, kn_build_space_to_depth),                                             \
+    KN_SHAPE_LAYER("tril", "0 above a diagonal of the last two axes", NULL,                                  \
+                   kn_triangle_arguments, kn_build_tril),                                                    \
+    KN_SHAPE_LAYER("triu", "0 below a diagonal of the last two axes", NULL,                                  \
+                   kn_triangle_arguments, kn_build_triu),                                                    \
+    KN_SHAPE_LAYER("upsample", "images brought to another height and width", "interpolate resize2d",         \
+                   kn_image_size_arguments, kn_build_image_size),                                            \
+    KN_SHAPE_LAYER("padimage", "images padded by their own pixels",                                          \
+                   "reflect_pad reflection_pad replication_pad",                                             \
+                   kn_own_padding_arguments, kn_build_own_padding),                                          \
+    KN_SHAPE_LAYER("argmax", "where the largest element along an axis stands, as int32", NULL,               \
+                   kn_place_arguments, kn_build_argmax),                                                     \
+    KN_SHAPE_LAYER("argmin", "where the smallest element along an axis stands, as int32", NULL,              \
+                   kn_place_arguments, kn_build_argmin),                                                     \
+    KN_SHAPE_LAYER("one_hot", "1 at the number, 0 elsewhere, along a new axis", "onehot",                    \
+                   kn_one_hot_arguments, kn_build_one_hot)
+/* clang-format on */
+
+#endif
