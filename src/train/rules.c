@@ -125,16 +125,18 @@ static void lamb(const kn_update_part *part) {
     go_down(part, part->parameter, kn_mul(trust, direction));
 }
 
-/* p = p (1 - r decay) - r sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g */
+/* p = p (1 - r decay) - r sign(u), u = b1 m + (1 - b1) g;  m = b2 m + (1 - b2) g, as u + (b2 - b1) (m - g):
+ * what reads u is computed where u is. */
 static void lion(const kn_update_part *part) {
     const kn_trainer_params *params = part->update->params;
-    kn_graph *graph = part->update->graph;
     kn_value *first = kn_update_moment(part, "moment1", 0);
-    kn_value *towards = blend(first, part->gradient, params->beta1), *zero = kn_number(graph, 0);
-    /* What is neither is 0 or no number, and stays so. */
-    kn_value *below = kn_where(kn_less(towards, zero), kn_number(graph, -1), towards);
-    kn_value *sign = kn_where(kn_greater(towards, zero), kn_number(graph, 1), below);
-    kn_update_set(part->update, first, blend(first, part->gradient, params->beta2));
+    kn_value *towards = blend(first, part->gradient, params->beta1);
+    kn_value *back = kn_scale(kn_sub(first, part->gradient), params->beta2 - params->beta1);
+    /* 0, or no number where `towards` is none. */
+    kn_value *zero = kn_sub(towards, towards);
+    kn_value *below = kn_where(kn_less(towards, zero), kn_shift(zero, -1), zero);
+    kn_value *sign = kn_where(kn_greater(towards, zero), kn_shift(zero, 1), below);
+    kn_update_set(part->update, first, kn_add(towards, back));
     go_down(part, shrunk(part), sign);
 }
 
