@@ -39,23 +39,35 @@ typedef struct kn_dataset_params {
     kn_logger log;
     uint64_t most_samples; /* take the first so many of each part; 0: all of them */
     bool tokens;           /* of files: integers stay what they are, read as int32 */
+    /* One sample of "x" as the caller's model reads it: sources that can fit themselves to it, such as text to a
+     * length, do. Needed during the call only; NULL: they choose. */
+    const kn_tensor_info *wanted;
+    const char *vocabulary; /* of text:FILE: the signs to read it with, as kn_dataset_vocabulary says; NULL: its own */
 } kn_dataset_params;
-#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false}
+#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
-/* Opens what one word names:
- *   digits            50,000 training and 10,000 test samples of ten classes of
- *                     28x28 grey glyphs, drawn by the library itself
- *   digits:train      one part alone; also digits:test
+/* Opens what one word names (kn_data_source_count and the like list all):
+ *   digits, shapes    pictures that the library draws itself, with a part to judge by
+ *   wind, text, tones numbers, sentences and sounds that it makes
+ *   digits:train      one part alone; also digits:test, and so on
  *   idx:FOLDER        the files train-images-idx3-ubyte, train-labels-idx1-ubyte,
  *                     t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, each plain
  *                     or with .gz; one of the two parts is enough
  *   npy:X.npy,Y.npy   arrays whose first dimension counts the samples
+ *   text:FILE         sequences of characters and, at each place, the next one;
+ *                     the last tenth is the test part. text:FILE?bytes&length=64
  * Bytes become float32 from 0 to 1; other "x" become float32 as they are. "y" is
  * int32 class indices where there is one integer per sample and none negative,
  * otherwise float32. With `tokens` every array of integers becomes int32. params NULL
  * means defaults. */
 KN_API kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec);
+
+/* The sources, in the order in which people should read of them: how each is written, and what it is, in lines
+ * without an end of line at the end. Static; NULL beyond the last. */
+KN_API int kn_data_source_count(void);
+KN_API const char *kn_data_source_usage(int position);
+KN_API const char *kn_data_source_about(int position);
 
 /* A field of arrays in the caller's memory. */
 typedef struct kn_dataset_array {
@@ -79,8 +91,13 @@ KN_API const char *kn_dataset_error(const kn_dataset *dataset);
 
 /* Number of samples; 0 for a failed one. */
 KN_API uint64_t kn_dataset_count(const kn_dataset *dataset);
-/* Number of classes where "y" holds class indices, otherwise 0. */
+/* Number of classes where "y" holds class indices, for a sample or for each place of it, otherwise 0. */
 KN_API int kn_dataset_classes(const kn_dataset *dataset);
+/* The share of the variance of "y" that the best of all models could explain; NaN where nobody knows. */
+KN_API double kn_dataset_explainable(const kn_dataset *dataset);
+/* Of text: the signs by number, in UTF-8 one after the other; "" for bytes; NULL for other data. Valid as long as
+ * the dataset. */
+KN_API const char *kn_dataset_vocabulary(const kn_dataset *dataset);
 
 typedef struct kn_field {
     const char *name;    /* valid as long as the dataset */
@@ -97,6 +114,10 @@ KN_API bool kn_dataset_find_field(const kn_dataset *dataset, const char *name, s
  * is wrong with a failing call goes to the log; nothing is written then. */
 KN_API kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count,
                                  size_t field, void *destination, size_t bytes);
+
+/* How much the numbers of a field vary: the mean square of their distance from the mean of their place in a sample. Reads
+ * all samples twice. */
+KN_API kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *variance);
 
 /* Whether the source came with a test part of its own. */
 KN_API bool kn_dataset_has_test(const kn_dataset *dataset);

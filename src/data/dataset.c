@@ -1,6 +1,7 @@
 /* Datasets: handles on the samples of a store, and how they are opened. */
 #include "data/dataset_private.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What a handle that could not be made says. */
@@ -79,6 +80,14 @@ uint64_t kn_dataset_count(const kn_dataset *dataset) {
 
 int kn_dataset_classes(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->classes : 0;
+}
+
+double kn_dataset_explainable(const kn_dataset *dataset) {
+    return usable(dataset) && dataset->store->explainable > 0 ? dataset->store->explainable : NAN;
+}
+
+const char *kn_dataset_vocabulary(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->store->vocabulary : NULL;
 }
 
 size_t kn_dataset_field_count(const kn_dataset *dataset) {
@@ -176,23 +185,8 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     if (known.log.write) host->log = known.log;
     options->most_samples = known.most_samples == 0 ? UINT64_MAX : known.most_samples;
     options->tokens = known.tokens;
-}
-
-static kn_status open_source(kn_dataset *dataset, const char *spec, const kn_source_options *options) {
-    static const char *const words[] = {"digits", "idx", "npy"};
-    const char *colon = strchr(spec, ':');
-    const char *rest = colon ? colon + 1 : NULL;
-    size_t length = colon ? (size_t)(colon - spec) : strlen(spec);
-    if (length == 6 && memcmp(spec, "digits", 6) == 0) return kn_source_digits(dataset, rest, options);
-    if (length == 3 && memcmp(spec, "idx", 3) == 0 && rest) return kn_source_idx(dataset, rest, options);
-    if (length == 3 && memcmp(spec, "npy", 3) == 0 && rest) return kn_source_npy(dataset, rest, options);
-    char word[32] = "";
-    if (length < sizeof word) memcpy(word, spec, length);
-    const char *near = kn_nearest_word(word, words, KN_COUNT_OF(words));
-    return kn_fail(
-        &dataset->error, KN_ERROR_ARGUMENT,
-        "data \"%s\": expected digits, digits:train, digits:test, idx:FOLDER or npy:X.npy,Y.npy%s%s%s", spec,
-        near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    options->wanted = known.wanted;
+    options->vocabulary = known.vocabulary;
 }
 
 kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
@@ -204,7 +198,7 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
     if (!spec)
         kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "kn_dataset_open: the data was not named (spec is NULL)");
     else
-        open_source(dataset, spec, &options);
+        kn_source_open(dataset, spec, &options);
     if (dataset->error.status == KN_OK) dataset->count = dataset->store->count;
     return dataset;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "data/data.h"
+#include "data/made_private.h"
 #include "formats/formats.h"
 
 enum { KN_FIELDS_MAX = 4, KN_FIELD_NAME = 32, KN_STORE_FILES = 4, KN_CLASSES_MAX = 1 << 20 };
@@ -21,6 +22,7 @@ typedef struct kn_store_field {
     uint64_t elements; /* of one sample */
     kn_dtype stored;
     size_t stored_bytes;  /* one sample */
+    size_t step_bytes;    /* from one sample to the next: less, where samples overlap */
     const uint8_t *bytes; /* all samples */
     float scale;
     bool is_label;
@@ -32,12 +34,14 @@ struct kn_store {
     int references;
     uint64_t count;
     int classes;
+    double explainable; /* share of the variance of "y" that can be explained; 0: not known */
+    char *vocabulary;   /* of text: the signs by number, in UTF-8, "" for bytes; NULL: no text */
     size_t field_count;
     kn_store_field fields[KN_FIELDS_MAX];
-    /* Samples that are made when first read: `make` fills one sample of field 0.
-     * states has one byte per sample, 1 once its bytes stand. NULL if all stand. */
-    void (*make)(const kn_store *store, uint64_t sample, uint8_t *bytes);
-    bool make_test; /* for digits: which part */
+    /* Field 0 of samples that are made when they are first read: states has one byte per
+     * sample, 1 once its bytes stand. NULL if all stand. */
+    const kn_made_kind *made;
+    bool made_test; /* which part */
     atomic_uchar *states;
     /* What the fields' bytes lie in. */
     void *blocks[KN_STORE_FILES];
@@ -85,10 +89,30 @@ void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *
 typedef struct kn_source_options {
     uint64_t most_samples; /* UINT64_MAX for all */
     bool tokens;           /* integers are read as int32 */
+    const kn_tensor_info *wanted; /* what the caller would like as "x", or NULL */
+    const char *vocabulary;       /* that text is to be read with, or NULL */
 } kn_source_options;
 
-kn_status kn_source_digits(kn_dataset *dataset, const char *part, const kn_source_options *options);
+/* Opens what the word `spec` names (sources.c). */
+kn_status kn_source_open(kn_dataset *dataset, const char *spec, const kn_source_options *options);
+kn_status kn_source_made(kn_dataset *dataset, const kn_made_kind *kind, const char *part,
+                         const kn_source_options *options);
+/* rest: what stands behind "text", such as ":FILE?length=32". */
+kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options);
+
+/* ---- what stands behind a source's word (spec.c): ":PATH?KEY=VALUE&KEY" --------------- */
+
+typedef enum kn_spec_kind { KN_SPEC_FLAG, KN_SPEC_COUNT } kn_spec_kind;
+typedef struct kn_spec_option {
+    const char *key;
+    kn_spec_kind kind;
+    void *target; /* bool; uint64_t, which is then above 0 */
+} kn_spec_option;
+/* Reads it: *path is NULL where there is none, otherwise released by the caller. A path that exists as it stands is
+ * taken so, whatever question marks it has. */
+kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, char **path,
+                       const kn_spec_option *options, size_t count, kn_error *error);
 
 #endif

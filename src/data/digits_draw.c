@@ -1,11 +1,10 @@
 /* Draws one sample of `digits`: bends the glyph's strokes, places them, adds
- * clutter, contrast and noise. Division rounds towards zero everywhere, and
- * nothing negative is shifted, so the result is the same on every machine. */
+ * clutter, contrast and noise. */
 #include "data/digits_private.h"
 
 #include <string.h>
 
-#include "base/base.h"
+#include "data/made_private.h"
 
 #define UNIT 64    /* design units are held in 64ths */
 #define PIXEL 256  /* fixed pixels */
@@ -15,40 +14,6 @@
 #define FIELD_Y 50
 #define FIELD_LEFT 30 /* how far it reaches beyond the box of a glyph */
 #define FAR 0x7fffffff
-
-/* ---- random choices ------------------------------------------------------------ */
-
-/* The random words of one sample: its own 4096 blocks of the part's stream, so
- * that no sample depends on another. */
-typedef struct stream {
-    uint64_t key, block;
-    uint32_t words[4];
-    int used;
-} stream;
-
-static uint32_t next_word(stream *random) {
-    if (random->used == 4) {
-        kn_philox(random->key, random->block, random->words);
-        random->block += 1;
-        random->used = 0;
-    }
-    return random->words[random->used++];
-}
-
-/* An integer in [low, high], both included. */
-static int between(stream *random, int low, int high) {
-    uint64_t width = (uint64_t)(high - low) + 1;
-    return low + (int)((next_word(random) * width) >> 32);
-}
-
-/* In [-reach, reach], the middle more likely than the ends. */
-static int spread(stream *random, int reach) {
-    return (between(random, -reach, reach) + between(random, -reach, reach)) / 2;
-}
-
-static bool chance(stream *random, int percent) {
-    return between(random, 0, 99) < percent;
-}
 
 /* ---- geometry -------------------------------------------------------------------- */
 
@@ -60,7 +25,7 @@ typedef struct placement {
 
 /* Rotation by `turns` after a slant (1024ths) after scaling (1024ths), then to (x, y). */
 static placement place(int turns, int slant, int scale_x, int scale_y, int x, int y) {
-    int64_t sine = kn_digits_sine(turns), cosine = kn_digits_sine(turns + 256);
+    int64_t sine = kn_made_sine(turns), cosine = kn_made_sine(turns + 256);
     int64_t wide = (int64_t)BASE * scale_x / 1024, high = (int64_t)BASE * scale_y / 1024;
     int64_t leaning = wide * slant / 1024;
     return (placement){
@@ -78,11 +43,11 @@ typedef struct field {
     int vectors[CONTROLS][CONTROLS][2];
 } field;
 
-static void random_field(stream *random, int reach, field *out) {
+static void random_field(kn_choices *random, int reach, field *out) {
     for (int row = 0; row < CONTROLS; row++)
         for (int column = 0; column < CONTROLS; column++)
             for (int axis = 0; axis < 2; axis++)
-                out->vectors[row][column][axis] = between(random, -reach, reach);
+                out->vectors[row][column][axis] = kn_choose(random, -reach, reach);
 }
 
 /* The three weights (sum 2^16) and the first control of a quadratic B-spline at
@@ -133,16 +98,12 @@ static int square_root(int value) {
     return root;
 }
 
-static int clamp(int value, int low, int high) {
-    return value < low ? low : value > high ? high : value;
-}
-
 /* Lowers `squares`, the squared distances of pixel centres to the ink, by one segment. */
 static void measure(kn_digits_point from, kn_digits_point to, int reach, int squares[KN_DIGITS_PIXELS]) {
-    int left = clamp((from.x < to.x ? from.x : to.x) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
-    int right = clamp((from.x > to.x ? from.x : to.x) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
-    int top = clamp((from.y < to.y ? from.y : to.y) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
-    int bottom = clamp((from.y > to.y ? from.y : to.y) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
+    int left = kn_made_clamp((from.x < to.x ? from.x : to.x) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
+    int right = kn_made_clamp((from.x > to.x ? from.x : to.x) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
+    int top = kn_made_clamp((from.y < to.y ? from.y : to.y) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
+    int bottom = kn_made_clamp((from.y > to.y ? from.y : to.y) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
     int dx = to.x - from.x, dy = to.y - from.y;
     int length = dx * dx + dy * dy;
     for (int row = top; row <= bottom; row++) {
@@ -176,7 +137,7 @@ static void ink(const kn_digits_point *points, int count, int radius, int softne
     for (int i = 0; i < KN_DIGITS_PIXELS; i++) {
         if (squares[i] > reach * reach) continue;
         int share = (radius + softness / 2 - square_root(squares[i])) * 256 / softness;
-        int covered = clamp(share, 0, 256) * strength / 256;
+        int covered = kn_made_clamp(share, 0, 256) * strength / 256;
         if (covered > cover[i]) cover[i] = covered;
     }
 }
@@ -191,70 +152,70 @@ static void ink_outline(const kn_digits_outline *outline, int radius, int softne
 /* ---- one sample ------------------------------------------------------------------------ */
 
 /* A piece of a neighbouring glyph that looks in from the left or the right. */
-static void draw_neighbour(stream *random, int cover[KN_DIGITS_PIXELS]) {
+static void draw_neighbour(kn_choices *random, int cover[KN_DIGITS_PIXELS]) {
     kn_digits_outline outline;
     field bending;
-    int digit = between(random, 0, KN_DIGITS_CLASSES - 1);
-    kn_digits_outline_of(digit, between(random, 0, kn_digits_style_count(digit) - 1), &outline);
+    int digit = kn_choose(random, 0, KN_DIGITS_CLASSES - 1);
+    kn_digits_outline_of(digit, kn_choose(random, 0, kn_digits_style_count(digit) - 1), &outline);
     random_field(random, 8 * UNIT, &bending);
-    int away = between(random, 15 * PIXEL, 18 * PIXEL);
-    int x = 14 * PIXEL + (chance(random, 50) ? away : -away);
-    int y = 14 * PIXEL + spread(random, 5 * PIXEL);
-    int turns = spread(random, 60), slant = spread(random, 250);
-    int scale_x = between(random, 700, 1000), scale_y = between(random, 700, 1000);
+    int away = kn_choose(random, 15 * PIXEL, 18 * PIXEL);
+    int x = 14 * PIXEL + (kn_choose_chance(random, 50) ? away : -away);
+    int y = 14 * PIXEL + kn_choose_spread(random, 5 * PIXEL);
+    int turns = kn_choose_spread(random, 60), slant = kn_choose_spread(random, 250);
+    int scale_x = kn_choose(random, 700, 1000), scale_y = kn_choose(random, 700, 1000);
     placement where = place(turns, slant, scale_x, scale_y, x, y);
     place_outline(&outline, &bending, &where);
-    int radius = between(random, 150, 330), strength = between(random, 110, 230);
+    int radius = kn_choose(random, 150, 330), strength = kn_choose(random, 110, 230);
     ink_outline(&outline, radius, 320, strength, cover);
 }
 
 /* Short faint strokes anywhere. */
-static void draw_scratches(stream *random, int count, int cover[KN_DIGITS_PIXELS]) {
+static void draw_scratches(kn_choices *random, int count, int cover[KN_DIGITS_PIXELS]) {
     for (int i = 0; i < count; i++) {
         kn_digits_point ends[2];
-        ends[0].x = between(random, 0, KN_DIGITS_SIDE * PIXEL);
-        ends[0].y = between(random, 0, KN_DIGITS_SIDE * PIXEL);
-        ends[1].x = ends[0].x + spread(random, 7 * PIXEL);
-        ends[1].y = ends[0].y + spread(random, 7 * PIXEL);
-        int radius = between(random, 70, 170);
-        int strength = between(random, 60, 190);
+        ends[0].x = kn_choose(random, 0, KN_DIGITS_SIDE * PIXEL);
+        ends[0].y = kn_choose(random, 0, KN_DIGITS_SIDE * PIXEL);
+        ends[1].x = ends[0].x + kn_choose_spread(random, 7 * PIXEL);
+        ends[1].y = ends[0].y + kn_choose_spread(random, 7 * PIXEL);
+        int radius = kn_choose(random, 70, 170);
+        int strength = kn_choose(random, 60, 190);
         ink(ends, 2, radius, 300, strength, cover);
     }
 }
 
 void kn_digits_draw(uint64_t key, uint64_t sample, int digit, uint8_t *image) {
-    stream random = {.key = key, .block = sample * 4096, .used = 4};
+    kn_choices random = kn_choices_of(key, sample);
     int cover[KN_DIGITS_PIXELS], clutter[KN_DIGITS_PIXELS];
     memset(cover, 0, sizeof cover);
     memset(clutter, 0, sizeof clutter);
 
     kn_digits_outline outline;
     field bending;
-    kn_digits_outline_of(digit, between(&random, 0, kn_digits_style_count(digit) - 1), &outline);
+    kn_digits_outline_of(digit, kn_choose(&random, 0, kn_digits_style_count(digit) - 1), &outline);
     random_field(&random, 16 * UNIT, &bending);
     /* One choice a statement: the order of a call's arguments is the compiler's. */
-    int turns = spread(&random, 42), slant = spread(&random, 250);
-    int scale = between(&random, 840, 1120);
-    int scale_x = scale + spread(&random, 140), scale_y = scale + spread(&random, 120);
-    int x = 14 * PIXEL + spread(&random, 13 * PIXEL / 4), y = 14 * PIXEL + spread(&random, 13 * PIXEL / 4);
+    int turns = kn_choose_spread(&random, 42), slant = kn_choose_spread(&random, 250);
+    int scale = kn_choose(&random, 840, 1120);
+    int scale_x = scale + kn_choose_spread(&random, 140), scale_y = scale + kn_choose_spread(&random, 120);
+    int x = 14 * PIXEL + kn_choose_spread(&random, 13 * PIXEL / 4), y = 14 * PIXEL + kn_choose_spread(&random, 13 * PIXEL / 4);
     placement where = place(turns, slant, scale_x, scale_y, x, y);
     place_outline(&outline, &bending, &where);
-    int radius = between(&random, 150, 400), softness = between(&random, 256, 420);
+    int radius = kn_choose(&random, 150, 400), softness = kn_choose(&random, 256, 420);
     ink_outline(&outline, radius, softness, 256, cover);
-    if (chance(&random, 20)) draw_neighbour(&random, clutter);
-    draw_scratches(&random, between(&random, 0, 3), clutter);
+    if (kn_choose_chance(&random, 20)) draw_neighbour(&random, clutter);
+    draw_scratches(&random, kn_choose(&random, 0, 3), clutter);
 
-    int paper = between(&random, 0, 32), bright = between(&random, 200, 255);
-    int slope_x = spread(&random, 3 * 16), slope_y = spread(&random, 3 * 16); /* 16ths a pixel */
-    int grain = between(&random, 2, 14);
+    int paper = kn_choose(&random, 0, 32), bright = kn_choose(&random, 200, 255);
+    int slope_x = kn_choose_spread(&random, 3 * 16), slope_y = kn_choose_spread(&random, 3 * 16); /* 16ths a pixel */
+    int grain = kn_choose(&random, 2, 14);
     uint32_t bits = 0;
     for (int i = 0; i < KN_DIGITS_PIXELS; i++) {
         int column = i % KN_DIGITS_SIDE - 14, row = i / KN_DIGITS_SIDE - 14;
         int covered = clutter[i] > cover[i] ? clutter[i] : cover[i];
         int ground = paper + (slope_x * column + slope_y * row) / 16;
         /* Two bytes a pixel: a triangular spread of standard deviation 104, scaled to `grain`. */
-        bits = i % 2 == 0 ? next_word(&random) : bits >> 16;
+        bits = i % 2 == 0 ? kn_choose_word(&random) : bits >> 16;
         int speck = ((int)(bits & 255) + (int)(bits >> 8 & 255) - 255) * grain / 104;
-        image[i] = (uint8_t)clamp(ground + (bright - ground) * covered / 256 + speck, 0, 255);
+        image[i] = (uint8_t)kn_made_clamp(ground + (bright - ground) * covered / 256 + speck, 0, 255);
     }
 }

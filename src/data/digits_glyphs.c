@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "data/made_private.h"
+
 enum { END, START, LINE, ARC };
 
 /* START x y puts the pen down, LINE x y draws to a point, ARC x y rx ry from to
@@ -90,25 +92,6 @@ static const piece glyphs[KN_DIGITS_CLASSES][STYLES_MAX][PIECES_MAX] = {
     },
 };
 
-/* 16384 * sin over a quarter turn in 64 steps. */
-static const int16_t quarter[65] = {
-    0,     402,   804,   1205,  1606,  2006,  2404,  2801,  3196,  3590,  3981,  4370,  4756,
-    5139,  5520,  5897,  6270,  6639,  7005,  7366,  7723,  8076,  8423,  8765,  9102,  9434,
-    9760,  10080, 10394, 10702, 11003, 11297, 11585, 11866, 12140, 12406, 12665, 12916, 13160,
-    13395, 13623, 13842, 14053, 14256, 14449, 14635, 14811, 14978, 15137, 15286, 15426, 15557,
-    15679, 15791, 15893, 15986, 16069, 16143, 16207, 16261, 16305, 16340, 16364, 16379, 16384,
-};
-
-int kn_digits_sine(int turns) {
-    int angle = turns % 1024;
-    if (angle < 0) angle += 1024;
-    int half = angle % 512;
-    int rising = half <= 256 ? half : 512 - half;
-    int low = quarter[rising / 4];
-    int value = rising % 4 == 0 ? low : low + (quarter[rising / 4 + 1] - low) * (rising % 4) / 4;
-    return angle < 512 ? value : -value;
-}
-
 int kn_digits_style_count(int digit) {
     (void)digit;
     return STYLES_MAX;
@@ -143,8 +126,8 @@ void kn_digits_outline_of(int digit, int style, kn_digits_outline *outline) {
             int steps = (span + 2) / 3;
             for (int step = 0; step <= steps; step++) {
                 int turns = (next->from * steps + (next->to - next->from) * step) * 16 / steps;
-                add_point(outline, &used, next->x + next->rx * kn_digits_sine(turns + 256) / 16384,
-                          next->y + next->ry * kn_digits_sine(turns) / 16384);
+                add_point(outline, &used, next->x + next->rx * kn_made_sine(turns + 256) / 16384,
+                          next->y + next->ry * kn_made_sine(turns) / 16384);
             }
         }
     }

@@ -44,8 +44,6 @@ typedef struct kn_digits_outline {
 int kn_digits_style_count(int digit);
 /* The digit in design units. */
 void kn_digits_outline_of(int digit, int style, kn_digits_outline *outline);
-/* 16384 * sin(turns / 1024 of a full turn). */
-int kn_digits_sine(int turns);
 
 /* ---- drawing (digits_draw.c) ------------------------------------------------- */
 

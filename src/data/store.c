@@ -40,6 +40,7 @@ void kn_store_leave(kn_store *store) {
         kn_array_file_close(&host, &store->files[i]);
     }
     kn_release(&host, store->states);
+    kn_release(&host, store->vocabulary);
     kn_mutex_destroy(&host, &store->mutex);
     kn_release(&host, store);
 }
@@ -74,7 +75,7 @@ kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *
     memcpy(made->name, name, length + 1);
     made->read.dtype = as;
     made->elements = sample.count;
-    made->stored_bytes = (size_t)sample.byte_count;
+    made->stored_bytes = made->step_bytes = (size_t)sample.byte_count;
     made->read_bytes = (size_t)sample.count * 4;
     made->scale = scale == 0 ? 1.0f : (float)scale;
     *field = made;
@@ -89,7 +90,7 @@ static kn_array all_of(const kn_store *store, const kn_store_field *field) {
 kn_status kn_store_check(const kn_store *store, kn_error *error) {
     for (size_t f = 0; f < store->field_count; f++) {
         const kn_store_field *field = &store->fields[f];
-        if (field->read.dtype != KN_INT32 || (store->make && f == 0)) continue;
+        if (field->read.dtype != KN_INT32 || (store->made && f == 0)) continue;
         kn_array all = all_of(store, field);
         double low = field->is_label ? 0 : INT32_MIN, high = field->is_label ? store->classes - 1 : INT32_MAX;
         for (uint64_t i = 0; i < all.count; i++) {
@@ -105,13 +106,13 @@ kn_status kn_store_check(const kn_store *store, kn_error *error) {
 }
 
 const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row) {
-    const uint8_t *bytes = field->bytes + row * field->stored_bytes;
-    if (!store->make || field != &store->fields[0]) return bytes;
+    const uint8_t *bytes = field->bytes + row * field->step_bytes;
+    if (!store->made || field != &store->fields[0]) return bytes;
     atomic_uchar *state = &store->states[row];
     if (atomic_load_explicit(state, memory_order_acquire) == 0) {
         kn_mutex_lock(store->mutex);
         if (atomic_load_explicit(state, memory_order_relaxed) == 0) {
-            store->make(store, row, (uint8_t *)store->blocks[0] + row * field->stored_bytes);
+            store->made->make(store->made_test, row, (uint8_t *)store->blocks[0] + row * field->stored_bytes);
             atomic_store_explicit(state, 1, memory_order_release);
         }
         kn_mutex_unlock(store->mutex);

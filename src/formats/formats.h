@@ -65,6 +65,14 @@ bool kn_gzip_is(const uint8_t *bytes, uint64_t count);
 kn_status kn_gzip_inflate(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                           uint64_t limit, uint8_t **inflated, uint64_t *inflated_count, kn_error *error);
 
+/* ---- UTF-8 (utf8.c) ---------------------------------------------------------------- */
+
+/* Bytes of the character at `bytes`; 0 if it is none: too long a form, half of a surrogate
+ * pair, beyond U+10FFFF, or cut off. *code is set to it. count > 0. */
+size_t kn_utf8_read(const uint8_t *bytes, uint64_t count, uint32_t *code);
+/* The other way round: 1 to 4 bytes. */
+size_t kn_utf8_write(char *to, uint32_t code);
+
 /* ---- JSON (json.c) ------------------------------------------------------------------ */
 
 typedef enum kn_json_kind {

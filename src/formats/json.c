@@ -80,49 +80,6 @@ static bool accept_hex4(reader *in, uint32_t *value) {
     return true;
 }
 
-static size_t put_utf8(char *to, uint32_t code) {
-    if (code < 0x80) {
-        to[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        to[0] = (char)(0xc0 | code >> 6);
-        to[1] = (char)(0x80 | (code & 63));
-        return 2;
-    }
-    if (code < 0x10000) {
-        to[0] = (char)(0xe0 | code >> 12);
-        to[1] = (char)(0x80 | (code >> 6 & 63));
-        to[2] = (char)(0x80 | (code & 63));
-        return 3;
-    }
-    to[0] = (char)(0xf0 | code >> 18);
-    to[1] = (char)(0x80 | (code >> 12 & 63));
-    to[2] = (char)(0x80 | (code >> 6 & 63));
-    to[3] = (char)(0x80 | (code & 63));
-    return 4;
-}
-
-/* Bytes of the UTF-8 character at `bytes`; 0 if it is none: too long a form, half
- * of a surrogate pair, beyond U+10FFFF, or cut off. */
-static size_t utf8_length(const uint8_t *bytes, uint64_t count) {
-    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = bytes[0] < 0x80       ? 1
-                    : bytes[0] >> 5 == 6  ? 2
-                    : bytes[0] >> 4 == 14 ? 3
-                    : bytes[0] >> 3 == 30 ? 4
-                                          : 0;
-    if (length <= 1) return length;
-    if (length > count) return 0;
-    uint32_t code = bytes[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if (bytes[i] >> 6 != 2) return 0;
-        code = code << 6 | (bytes[i] & 63u);
-    }
-    if (code < smallest[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
-    return length;
-}
-
 /* What follows a backslash; *code is the character. */
 static kn_status read_escape(reader *in, uint32_t *code) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -162,9 +119,10 @@ static kn_status read_string(reader *in, const char **text, size_t *length) {
             uint32_t code = 0;
             kn_status status = read_escape(in, &code);
             if (status != KN_OK) return status;
-            used += put_utf8(decoded + used, code);
+            used += kn_utf8_write(decoded + used, code);
         } else {
-            size_t bytes = utf8_length(in->bytes + in->at, end - in->at);
+            uint32_t ignored;
+            size_t bytes = kn_utf8_read(in->bytes + in->at, end - in->at, &ignored);
             if (bytes == 0) return refuse(in, "UTF-8");
             memcpy(decoded + used, in->bytes + in->at, bytes);
             used += bytes;

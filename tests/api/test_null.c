@@ -2,6 +2,7 @@
  * tests/api/complete.py sees to it that none is forgotten. */
 #include "api_tests.h"
 
+#include <math.h>
 #include <string.h>
 
 #include <koine/opencl.h>
@@ -455,6 +456,7 @@ static void data(void **state) {
     kn_batch batch = KN_BATCH_DEFAULTS;
     kn_field field;
     size_t index;
+    double number = 0;
     kn_dataset_params_init(NULL);
     kn_loader_params_init(NULL);
     kn_dataset_destroy(NULL);
@@ -471,6 +473,11 @@ static void data(void **state) {
     assert_non_null(kn_dataset_error(NULL));
     assert_int_equal(kn_dataset_count(NULL), 0);
     assert_int_equal(kn_dataset_classes(NULL), 0);
+    assert_true(isnan(kn_dataset_explainable(NULL)));
+    assert_null(kn_dataset_vocabulary(NULL));
+    assert_true(kn_dataset_variance(NULL, 0, &number) != KN_OK);
+    assert_null(kn_data_source_usage(-1));
+    assert_null(kn_data_source_about(kn_data_source_count()));
     assert_int_equal(kn_dataset_field_count(NULL), 0);
     assert_false(kn_dataset_field(NULL, 0, &field));
     assert_false(kn_dataset_find_field(NULL, "x", &index));

@@ -8,6 +8,8 @@
 
 /* Each runs one group and answers the number of its tests that failed. */
 int test_digits(void);
+int test_made(void);
+int test_texts(void);
 int test_datasets(void);
 int test_splits(void);
 int test_loaders(void);

@@ -144,11 +144,6 @@ static void glyphs_fit(void **state) {
                 assert_true(outline.points[i].y >= 0 && outline.points[i].y <= 140);
             }
         }
-    assert_int_equal(kn_digits_sine(0), 0);
-    assert_int_equal(kn_digits_sine(256), 16384);
-    assert_int_equal(kn_digits_sine(-256), -16384);
-    assert_int_equal(kn_digits_sine(1024 + 512), 0);
-    assert_int_equal(kn_digits_sine(128), 11585);
 }
 
 int test_digits(void) {

@@ -8,7 +8,8 @@ import os
 from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, run_cases, train, write
 from koine import write_npy
 
-COMMANDS = ("devices", "train", "eval", "infer", "plan", "bench", "verify", "models")
+COMMANDS = ("devices", "train", "eval", "infer", "generate", "plan", "bench", "verify", "models",
+            "datasets")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
                  "loss no-shuffle drop-last patience init log save resume find-nan memory json quiet help").split()
 

@@ -148,7 +148,7 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
 
 /* ---- the commands ------------------------------------------------------------------------------- */
 
-extern const command command_devices, command_train, command_eval, command_infer, command_plan, command_bench,
-    command_verify, command_models;
+extern const command command_devices, command_train, command_eval, command_infer, command_generate,
+    command_plan, command_bench, command_verify, command_models, command_datasets;
 
 #endif

@@ -35,6 +35,10 @@ static void print_json(const eval_run *run, const kn_score *score) {
     json_float(stdout, score->loss);
     printf(", \"accuracy\": ");
     json_measure(stdout, score->accuracy);
+    if (isfinite(run->setup.variance)) {
+        printf(", \"r2\": ");
+        json_measure(stdout, setup_r2(&run->setup, score));
+    }
     printf(", \"samples_per_s\": ");
     json_measure(stdout, score->seconds > 0 ? (double)score->samples / score->seconds : NAN);
     printf("}\n");
@@ -42,7 +46,8 @@ static void print_json(const eval_run *run, const kn_score *score) {
 
 static int judge(eval_run *run) {
     training_setup *setup = &run->setup;
-    const kn_dataset *dataset = setup->validation ? setup->validation : setup->all;
+    const kn_dataset *dataset = setup_judged(setup);
+    char quality[80];
     uint64_t samples = kn_dataset_count(dataset);
     int64_t batch = (int64_t)(run->batch < samples ? run->batch : samples);
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
@@ -63,8 +68,7 @@ static int judge(eval_run *run) {
         print_json(run, &score);
         return EXIT_DONE;
     }
-    printf("loss %.4f", score.loss);
-    if (isfinite(score.accuracy)) printf(", accuracy %.2f%%", 100 * score.accuracy);
+    printf("loss %.4f%s%s", score.loss, setup->unit, setup_quality(setup, &score, ", ", quality, sizeof quality));
     printf(" on %llu samples of %s\n", (unsigned long long)score.samples, run->data);
     return EXIT_DONE;
 }

@@ -57,6 +57,11 @@ static bool open_data(train_run *run, const char *model) {
     if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
         !file_there(options->init) || !file_there(options->resume))
         return false;
+    if (options->init || options->resume) {
+        kn_model *saved = kn_model_open(options->resume ? options->resume : options->init, NULL);
+        setup_vocabulary(setup, saved);
+        kn_model_destroy(&saved);
+    }
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
@@ -168,14 +173,14 @@ static int fit(train_run *run) {
     const train_options *options = run->options;
     training_setup *setup = &run->setup;
     train_report report = {
-        .options = options, .log = run->log, .total_steps = run->total_steps, .accuracy = NAN};
+        .options = options, .log = run->log, .total_steps = run->total_steps, .setup = setup};
     kn_fit_params params = fit_params_from(run, &report);
     kn_fit_result result = {.size = sizeof result};
     const char *path = train_save_path(options, setup);
     uint64_t before = kn_trainer_steps(run->trainer);
     kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);
     progress_clear();
-    if (run->log) report_end_json(run->log, &result);
+    if (run->log) report_end_json(run->log, setup, &result);
     if (status == KN_ERROR_NOT_FINITE)
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
@@ -185,13 +190,28 @@ static int fit(train_run *run) {
         return command_fail("%s", kn_trainer_error(run->trainer));
     if (!train_save(setup, run->trainer, options, path)) return EXIT_FAILED;
     if (options->common.json)
-        report_end_json(stdout, &result);
+        report_end_json(stdout, setup, &result);
     else
-        report_end_text(&result, before, path);
+        report_end_text(setup, &result, before, path);
     fflush(stdout);
     if (result.end == KN_FIT_STOPPED)
         command_warn("stopped before the end; to go on, repeat the command with --resume %s", path);
     return EXIT_DONE;
+}
+
+/* The signs of a text, as far as a line holds them. */
+static void tell_vocabulary(const kn_dataset *dataset) {
+    const char *signs = kn_dataset_vocabulary(dataset);
+    char shown[120] = "";
+    size_t used = 0;
+    if (!signs || !signs[0]) return;
+    for (; *signs && used < 90; signs++)
+        used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s", *signs == '\n' ? "\\n" : "",
+                                 *signs == '\n' ? "" : signs);
+    /* Not cut inside a character. */
+    while (*signs && ((unsigned char)*signs & 0xc0) == 0x80)
+        used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", signs++);
+    command_tell("%d signs: %s%s", kn_dataset_classes(dataset), shown, *signs ? "…" : "");
 }
 
 static int train(train_options *options, const char *model) {
@@ -203,6 +223,7 @@ static int train(train_options *options, const char *model) {
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
                  (unsigned long long)run.samples, options->data, kn_context_device(run.context)->name);
+    tell_vocabulary(run.setup.all);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
     if (!open_log(&run)) goto done;
@@ -251,7 +272,7 @@ static int run(int count, char **arguments) {
         .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1};
     train_rule_init(&own.rule);
     const option options[] = {
-        {"data", OPTION_TEXT, "DATA", "what to train on: digits, idx:DIR, npy:X.npy,Y.npy", &own.data},
+        {"data", OPTION_TEXT, "DATA", "what to train on, such as digits or text:FILE; koine datasets lists all", &own.data},
         {"epochs", OPTION_COUNT, "N", "passes over the data (10, unless --steps or --seconds is given)",
          &own.epochs},
         {"steps", OPTION_COUNT, "N", "stop after so many batches, those before --resume included",
@@ -301,12 +322,9 @@ const command command_train = {
     "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
     "MODEL is a name (koine models lists them), the path of a text model, or a saved model, whose weights "
     "are\n"
-    "trained further. DATA is one of\n"
-    "\n"
-    "  digits             50,000 drawn digits of 28x28 and 10,000 to judge by; nothing to download\n"
-    "  idx:DIR            the four files of MNIST and its kin, plain or .gz\n"
-    "  npy:X.npy,Y.npy    what goes in and what should come out, as numpy.save writes them; for models that\n"
-    "                     read tokens, such as gpt, whole numbers (samples,length) in both\n"
+    "trained further. DATA names a\n"
+    "source by one word: digits, shapes, wind, text and tones are made by Koine itself, idx:DIR, npy:X.npy,Y.npy\n"
+    "and text:FILE are read from files. koine datasets tells of each.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
     "\n"
@@ -327,5 +345,7 @@ const command command_train = {
     "  koine train lenet --data digits --epochs 2\n"
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
     "  koine models mlp --text > my.koine\n"
-    "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5",
+    "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
+    "  koine train wind --data wind\n"
+    "  koine train char-rnn --data text:FILE --steps 2500 --batch 32",
     run};

@@ -111,7 +111,8 @@ typedef struct train_report {
     const train_options *options;
     FILE *log;            /* NULL: none */
     uint64_t total_steps; /* 0: not known */
-    double accuracy;      /* of the last judging; NaN: none yet */
+    const training_setup *setup;
+    kn_score score; /* of the last judging; samples 0: none yet */
     double begun;
 } train_report;
 
@@ -119,8 +120,8 @@ typedef struct train_report {
 bool report_step(void *user, const kn_fit_step *step);
 bool report_epoch(void *user, const kn_fit_epoch *epoch);
 /* The last object of the log, and what --json prints. */
-void report_end_json(FILE *stream, const kn_fit_result *result);
-void report_end_text(const kn_fit_result *result, uint64_t steps_before, const char *path);
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result);
+void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before, const char *path);
 
 /* ---- train_files.c: what is read before and written after --------------------------------------- */
 

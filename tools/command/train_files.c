@@ -128,7 +128,7 @@ static void compare_settings(const train_options *options, const char *path) {
 
 bool train_save(training_setup *setup, kn_trainer *trainer, const train_options *options, const char *path) {
     char values[SETTINGS][SETTING_BYTES];
-    kn_model_pair pairs[SETTINGS];
+    kn_model_pair pairs[SETTINGS + 1];
     kn_model_save_params params;
     kn_model_save_params_init(&params);
     params.training = true;
@@ -137,6 +137,9 @@ bool train_save(training_setup *setup, kn_trainer *trainer, const train_options 
         pairs[i] = (kn_model_pair){setting_keys[i], values[i]};
     params.pairs = pairs;
     params.pair_count = SETTINGS;
+    /* What `generate` and a later training read text with. */
+    const char *vocabulary = kn_dataset_vocabulary(setup->all);
+    if (vocabulary) pairs[params.pair_count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (kn_model_save(setup->model, path, kn_trainer_states(trainer), &params) == KN_OK) return true;
     command_fail("%s", kn_model_error(setup->model));
     return false;

@@ -28,43 +28,42 @@ static double seconds_left(const train_report *report, const kn_fit_step *step) 
 bool report_step(void *user, const kn_fit_step *step) {
     train_report *report = user;
     const train_options *options = report->options;
-    char bar[24], time[32], epochs[32] = "", accuracy[32] = "", rest[48] = "";
+    char bar[24], time[32], epochs[32] = "", quality[80], rest[48] = "";
     if (report->log) log_step(report->log, step);
     double left = seconds_left(report, step);
     if (left >= 0) snprintf(rest, sizeof rest, "  %s left", time_text(left, time, sizeof time));
     if (options->epochs) snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)options->epochs);
-    if (isfinite(report->accuracy))
-        snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * report->accuracy);
+    setup_quality(report->setup, &report->score, "  ", quality, sizeof quality);
     if (progress_plain_due())
         command_tell("epoch %llu%s  step %llu of %llu  loss %.4f%s  %.0f samples/s%s",
                      (unsigned long long)step->epoch, epochs, (unsigned long long)step->batch,
-                     (unsigned long long)step->batches, step->loss, accuracy, step->samples_per_s, rest);
+                     (unsigned long long)step->batches, step->loss, quality, step->samples_per_s, rest);
     progress_bar((double)step->batch / (double)step->batches, bar, sizeof bar);
     if (step->batch == step->batches)
         progress_now("epoch %llu%s %s  loss %.4f  judging", (unsigned long long)step->epoch, epochs, bar,
                      step->loss);
     else
         progress_line("epoch %llu%s %s  loss %.4f%s  %.0f samples/s%s", (unsigned long long)step->epoch,
-                      epochs, bar, step->loss, accuracy, step->samples_per_s, rest);
+                      epochs, bar, step->loss, quality, step->samples_per_s, rest);
     return !interrupted();
 }
 
 bool report_epoch(void *user, const kn_fit_epoch *epoch) {
     train_report *report = user;
-    char time[32], validation[48] = "", accuracy[32] = "", epochs[32] = "";
+    char time[32], validation[80] = "", quality[80], epochs[32] = "";
     const kn_score *score = &epoch->validation;
-    report->accuracy = score->samples ? score->accuracy : NAN;
+    report->score = *score;
     if (report->options->epochs)
         snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)report->options->epochs);
-    if (score->samples) snprintf(validation, sizeof validation, "  validation loss %.4f", score->loss);
-    if (isfinite(report->accuracy))
-        snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * score->accuracy);
+    if (score->samples)
+        snprintf(validation, sizeof validation, "  validation loss %.4f%s", score->loss, report->setup->unit);
+    setup_quality(report->setup, score, "  ", quality, sizeof quality);
     command_tell("epoch %llu%s  loss %.4f%s%s  %s", (unsigned long long)epoch->epoch, epochs, epoch->loss,
-                 validation, accuracy, time_text(epoch->seconds, time, sizeof time));
+                 validation, quality, time_text(epoch->seconds, time, sizeof time));
     return !interrupted();
 }
 
-void report_end_json(FILE *stream, const kn_fit_result *result) {
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result) {
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->loss);
@@ -72,13 +71,18 @@ void report_end_json(FILE *stream, const kn_fit_result *result) {
     json_float(stream, judged ? result->validation.loss : NAN);
     fputs(", \"accuracy\": ", stream);
     json_measure(stream, judged ? result->validation.accuracy : NAN);
+    if (isfinite(setup->variance)) {
+        fputs(", \"r2\": ", stream);
+        json_measure(stream, setup_r2(setup, &result->validation));
+    }
     fputs("}\n", stream);
 }
 
-void report_end_text(const kn_fit_result *result, uint64_t steps_before, const char *path) {
+void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before,
+                     const char *path) {
     static const char *const ends[] = {"done", "stopped, the validation loss no longer falls,", "stopped",
                                        "failed"};
-    bool judged = result->validation.samples > 0;
+    char quality[80];
     uint64_t steps = result->step + result->taken_back;
     if (steps == steps_before)
         printf("nothing to do: %llu steps were done before", (unsigned long long)steps);
@@ -86,9 +90,9 @@ void report_end_text(const kn_fit_result *result, uint64_t steps_before, const c
         printf("%s after %llu steps: loss %.4f", ends[result->end], (unsigned long long)steps, result->loss);
     if (result->taken_back)
         printf("\nback to the best epoch, after %llu steps", (unsigned long long)result->step);
-    if (judged) printf(", validation loss %.4f", result->validation.loss);
-    if (judged && isfinite(result->validation.accuracy))
-        printf(", accuracy %.2f%%", 100 * result->validation.accuracy);
+    if (result->validation.samples > 0)
+        printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
+    fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
     if (result->samples_per_s > 0) printf(", %.0f samples/s", result->samples_per_s);
     printf("\nsaved in %s\n", path);
 }

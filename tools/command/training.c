@@ -1,4 +1,6 @@
 /* Opening a model, its loss and its data together, and telling where they do not fit. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "batch.h"
@@ -16,6 +18,10 @@ bool setup_model(training_setup *setup, const char *model, const char *loss) {
     setup->model = model_open(model);
     if (!setup->model) return false;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
+    setup->loss_kind = loss ? loss : kn_model_loss_name(setup->model);
+    setup->unit = "";
+    setup->variance = NAN;
+    setup_vocabulary(setup, setup->model);
     if (kn_model_add_loss(setup->model, loss, &setup->loss) != KN_OK) {
         command_fail("%s", kn_model_error(setup->model));
         return false;
@@ -91,11 +97,34 @@ static bool data_fail(const kn_dataset *dataset) {
     return false;
 }
 
+/* What the model reads: one sample of its first input; false where a size is not a number. */
+static bool wanted_sample(const kn_model *model, kn_tensor_info *sample) {
+    const kn_value *input = kn_model_input(model, 0);
+    *sample = (kn_tensor_info){.dtype = kn_value_dtype(input), .rank = kn_value_rank(input) - 1};
+    for (int d = 0; d < sample->rank; d++)
+        if ((sample->shape[d] = kn_value_dimension(input, d + 1)) < 0) return false;
+    return sample->rank >= 0;
+}
+
+/* What a loss on this data means. */
+static bool explain_loss(training_setup *setup, const char *data) {
+    size_t y;
+    const char *signs = kn_dataset_vocabulary(setup->all);
+    if (signs) setup->unit = signs[0] ? " nats a character" : " nats a byte";
+    if (strcmp(setup->loss_kind, "mse") || !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
+        return true;
+    return kn_dataset_variance(setup_judged(setup), y, &setup->variance) == KN_OK ||
+           command_fail("out of memory for the variance of '%s'", data) == EXIT_DONE;
+}
+
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
     progress_now("opening %s", data);
     /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
     kn_dataset_params params;
+    kn_tensor_info sample;
     kn_dataset_params_init(&params);
+    params.wanted = wanted_sample(setup->model, &sample) ? &sample : NULL;
+    params.vocabulary = setup->vocabulary;
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
     setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
@@ -105,11 +134,19 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     if (share > 0) {
         if (kn_dataset_split(setup->all, share, seed, &setup->train, &setup->validation) != KN_OK)
             return data_fail(setup->train);
-        return true;
+    } else if (kn_dataset_has_test(setup->all)) {
+        setup->validation = kn_dataset_test(setup->all);
+        if (kn_dataset_status(setup->validation) != KN_OK) return data_fail(setup->validation);
     }
-    if (!kn_dataset_has_test(setup->all)) return true;
-    setup->validation = kn_dataset_test(setup->all);
-    return kn_dataset_status(setup->validation) == KN_OK || data_fail(setup->validation);
+    return explain_loss(setup, data);
+}
+
+void setup_vocabulary(training_setup *setup, const kn_model *saved) {
+    const char *vocabulary = kn_model_metadata(saved, "data.vocabulary");
+    if (!vocabulary) return;
+    free(setup->vocabulary);
+    setup->vocabulary = malloc(strlen(vocabulary) + 1);
+    if (setup->vocabulary) strcpy(setup->vocabulary, vocabulary);
 }
 
 /* ---- judging ------------------------------------------------------------------------------------ */
@@ -128,7 +165,29 @@ kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *s
     return NULL;
 }
 
+const kn_dataset *setup_judged(const training_setup *setup) {
+    return setup->validation ? setup->validation : setup->all;
+}
+
+double setup_r2(const training_setup *setup, const kn_score *score) {
+    return score->samples && setup->variance > 0 ? 1 - score->loss / setup->variance : NAN;
+}
+
+const char *setup_quality(const training_setup *setup, const kn_score *score, const char *before, char *text,
+                          size_t room) {
+    double r2 = setup_r2(setup, score), most = kn_dataset_explainable(setup->all);
+    text[0] = 0;
+    if (isfinite(r2) && isfinite(most))
+        snprintf(text, room, "%sR2 %.4f, %.1f%% of what can be explained", before, r2, 100 * r2 / most);
+    else if (isfinite(r2))
+        snprintf(text, room, "%sR2 %.4f", before, r2);
+    else if (score->samples && isfinite(score->accuracy))
+        snprintf(text, room, "%saccuracy %.2f%%", before, 100 * score->accuracy);
+    return text;
+}
+
 void setup_finish(training_setup *setup) {
+    free(setup->vocabulary);
     kn_dataset_destroy(&setup->train);
     kn_dataset_destroy(&setup->validation);
     kn_dataset_destroy(&setup->all);

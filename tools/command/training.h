@@ -9,7 +9,11 @@ typedef struct training_setup {
     kn_model_loss loss;
     kn_value *accuracy;                   /* NULL where there is none */
     kn_dataset *all, *train, *validation; /* train NULL: all of it; validation NULL: none */
-    const char *loss_name, *accuracy_name;
+    const char *loss_name, *accuracy_name; /* of their values */
+    const char *loss_kind;                 /* "mse" */
+    char *vocabulary;  /* of the model's file: the signs that it reads text with; NULL: none */
+    const char *unit;  /* of the loss, such as " nats a character"; "" for most */
+    double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
 } training_setup;
 
 /* The words of --loss, and of --optimizer in the order of kn_optimizer. */
@@ -18,9 +22,18 @@ extern const int loss_word_count, optimizer_word_count;
 
 /* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
+/* A later --data text:FILE is read with the signs of that file with weights, if it has any. */
+void setup_vocabulary(training_setup *setup, const kn_model *saved);
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);
+/* The data to judge by, or all of it. */
+const kn_dataset *setup_judged(const training_setup *setup);
+/* How good a score is beside its loss: "accuracy 98.50%" or "R2 0.9120", behind `before`; "" where nothing says so. */
+const char *setup_quality(const training_setup *setup, const kn_score *score, const char *before, char *text,
+                          size_t room);
+/* 1 less the share of the variance that is left; NaN for what is no regression. */
+double setup_r2(const training_setup *setup, const kn_score *score);
 /* An inference session for loss and accuracy on some states. The limit of memory is the caller's to check. */
 kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact);
 void setup_finish(training_setup *setup);

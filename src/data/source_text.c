@@ -1,0 +1,297 @@
+/* Text as samples: windows of characters or bytes, each with the same window one further on as what should
+ * come out. From a file, whose last tenth is held out, or of the sentences that the library makes. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+enum { MADE_TRAIN = 1000000, MADE_TEST = 100000, CODES = 0x110000, LENGTH = 64 };
+
+/* The signs of the made sentences. */
+static const char made_signs[] = "\n \".abcdefghijklmnopqrstuvwxyz";
+
+typedef struct text_options {
+    uint64_t length, stride;
+    bool bytes;
+} text_options;
+
+/* ---- vocabularies ---------------------------------------------------------------------- */
+
+/* Numbers of characters: those of ASCII by a table, the others by looking them up. */
+typedef struct vocabulary {
+    const kn_host *host;
+    uint32_t *codes; /* by number */
+    int count;
+    int32_t ascii[128]; /* -1: none */
+    kn_map others;      /* from a code to the address of its entry in codes */
+} vocabulary;
+
+static void vocabulary_finish(vocabulary *signs) {
+    kn_release(signs->host, signs->codes);
+    if (signs->others.host) kn_map_finish(&signs->others);
+}
+
+/* Makes the way back from codes to numbers. A character that is there twice keeps its last number. */
+static kn_status index_codes(vocabulary *signs, kn_error *error) {
+    kn_map_init(&signs->others, signs->host);
+    for (int i = 0; i < 128; i++)
+        signs->ascii[i] = -1;
+    for (int i = 0; i < signs->count; i++) {
+        uint32_t code = signs->codes[i];
+        if (code < 128)
+            signs->ascii[code] = i;
+        else if (!kn_map_put(&signs->others, &code, sizeof code, &signs->codes[i]))
+            return kn_fail_memory(error, (size_t)signs->count * sizeof code);
+    }
+    return KN_OK;
+}
+
+static int number_of(const vocabulary *signs, uint32_t code) {
+    if (code < 128) return signs->ascii[code];
+    const uint32_t *entry = kn_map_get(&signs->others, &code, sizeof code);
+    return entry ? (int)(entry - signs->codes) : -1;
+}
+
+/* The characters of a vocabulary that was given, in its order. */
+static kn_status given_vocabulary(vocabulary *signs, const char *given, kn_error *error) {
+    size_t bytes = strlen(given);
+    signs->codes = kn_allocate(signs->host, bytes + 1, sizeof *signs->codes);
+    if (!signs->codes) return kn_fail_memory(error, bytes * sizeof *signs->codes);
+    for (size_t at = 0; at < bytes;) {
+        size_t length = kn_utf8_read((const uint8_t *)given + at, bytes - at, &signs->codes[signs->count]);
+        if (length == 0)
+            return kn_fail(error, KN_ERROR_FORMAT, "the vocabulary for text is no UTF-8 at byte %zu", at);
+        signs->count++;
+        at += length;
+    }
+    return index_codes(signs, error);
+}
+
+/* "line 3", for a place in a text. */
+static unsigned long long line_of(const uint8_t *bytes, uint64_t at) {
+    unsigned long long line = 1;
+    for (uint64_t i = 0; i < at; i++)
+        line += bytes[i] == '\n';
+    return line;
+}
+
+/* The characters that are in a text, in the order of their codes; *characters is how many there are in all.
+ */
+static kn_status own_vocabulary(vocabulary *signs, const char *path, const uint8_t *bytes, uint64_t count,
+                                kn_error *error) {
+    uint8_t *seen = kn_allocate(signs->host, CODES / 8, 1);
+    if (!seen) return kn_fail_memory(error, CODES / 8);
+    kn_status status = KN_OK;
+    for (uint64_t at = 0; at < count && status == KN_OK;) {
+        uint32_t code;
+        size_t length = kn_utf8_read(bytes + at, count - at, &code);
+        if (length == 0 || code == 0) {
+            status = kn_fail(
+                error, KN_ERROR_FORMAT,
+                "%s: line %llu is no text in UTF-8 (byte %llu of the file); \"text:%s?bytes\" reads any "
+                "file, byte by byte",
+                path, line_of(bytes, at), (unsigned long long)at, path);
+            break;
+        }
+        if (!(seen[code / 8] >> (code % 8) & 1)) signs->count++;
+        seen[code / 8] |= (uint8_t)(1u << (code % 8));
+        at += length;
+    }
+    if (status == KN_OK) {
+        signs->codes = kn_allocate(signs->host, (size_t)signs->count + 1, sizeof *signs->codes);
+        if (!signs->codes) status = kn_fail_memory(error, (size_t)signs->count * sizeof *signs->codes);
+    }
+    for (uint32_t code = 0, i = 0; status == KN_OK && code < CODES; code++)
+        if (seen[code / 8] >> (code % 8) & 1) signs->codes[i++] = code;
+    kn_release(signs->host, seen);
+    return status == KN_OK ? index_codes(signs, error) : status;
+}
+
+/* The signs one after the other, for those who read the data set. NULL when out of memory. */
+static char *vocabulary_text(const vocabulary *signs) {
+    char *text = kn_allocate(signs->host, (size_t)signs->count * 4 + 1, 1);
+    size_t used = 0;
+    for (int i = 0; text && i < signs->count; i++)
+        used += kn_utf8_write(text + used, signs->codes[i]);
+    return text;
+}
+
+/* ---- tokens -------------------------------------------------------------------------------- */
+
+/* The numbers of a text's signs: bytes where these are enough, otherwise int32. */
+typedef struct tokens {
+    void *numbers;
+    uint64_t count;
+    bool wide;
+} tokens;
+
+static kn_status encode(const vocabulary *signs, const char *path, const uint8_t *bytes, uint64_t count,
+                        tokens *out, kn_error *error) {
+    out->wide = signs->count > 256;
+    out->numbers = kn_allocate(signs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
+    if (!out->numbers) return kn_fail_memory(error, (size_t)count * (out->wide ? sizeof(int32_t) : 1));
+    for (uint64_t at = 0; at < count;) {
+        uint32_t code = 0;
+        size_t length = kn_utf8_read(bytes + at, count - at, &code);
+        int number = length > 0 ? number_of(signs, code) : -1;
+        if (number < 0)
+            return kn_fail(
+                error, KN_ERROR_FORMAT,
+                "%s: line %llu has the character U+%04lX, which is not among the %d of the vocabulary that "
+                "it is to be read with",
+                path, line_of(bytes, at), (unsigned long)code, signs->count);
+        if (out->wide)
+            ((int32_t *)out->numbers)[out->count++] = number;
+        else
+            ((uint8_t *)out->numbers)[out->count++] = (uint8_t)number;
+        at += length;
+    }
+    return KN_OK;
+}
+
+/* ---- samples ------------------------------------------------------------------------------ */
+
+/* A store of the windows of signs [first, first + count). x and y are (length). */
+static kn_store *make_store(const kn_host *host, const char *name, const tokens *all, uint64_t first,
+                            uint64_t count, int classes, const char *signs, const text_options *how,
+                            const kn_source_options *options, kn_error *error) {
+    if (count <= how->length) {
+        kn_fail(error, KN_ERROR_SHAPE,
+                "data \"%s\": %llu characters for one part are too few for sequences of %llu and the "
+                "character behind",
+                name, (unsigned long long)count, (unsigned long long)how->length);
+        return NULL;
+    }
+    uint64_t windows = (count - 1 - how->length) / how->stride + 1;
+    if (windows > UINT32_MAX) {
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "data \"%s\": %llu sequences, at most 4294967295 are possible",
+                name, (unsigned long long)windows);
+        return NULL;
+    }
+    kn_store *store = kn_store_create(host, error);
+    if (!store) return NULL;
+    size_t bytes = all->wide ? sizeof(int32_t) : 1;
+    store->count = windows < options->most_samples ? windows : options->most_samples;
+    store->classes = classes;
+    store->blocks[0] = kn_allocate(host, (size_t)count, bytes);
+    store->vocabulary = kn_copy_text(host, signs);
+    const kn_tensor_info sample = {all->wide ? KN_INT32 : KN_UINT8, 1, {(int64_t)how->length}};
+    kn_store_field *x = NULL, *y = NULL;
+    kn_status status = KN_OK;
+    if (!store->blocks[0] || !store->vocabulary) status = kn_fail_memory(error, (size_t)count * bytes);
+    if (status == KN_OK) status = kn_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
+    if (status == KN_OK) status = kn_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
+    if (status != KN_OK) {
+        kn_store_leave(store);
+        return NULL;
+    }
+    memcpy(store->blocks[0], (const uint8_t *)all->numbers + (size_t)first * bytes, (size_t)count * bytes);
+    x->bytes = store->blocks[0];
+    y->bytes = (const uint8_t *)store->blocks[0] + bytes;
+    x->step_bytes = y->step_bytes = (size_t)how->stride * bytes;
+    return store;
+}
+
+/* Two parts: [0, train) and what follows. */
+static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens *all, uint64_t train,
+                            int classes, const char *signs, const text_options *how,
+                            const kn_source_options *options) {
+    kn_error *error = &dataset->error;
+    const kn_host *host = &dataset->host;
+    dataset->store = make_store(host, name, all, 0, train, classes, signs, how, options, error);
+    if (dataset->store)
+        dataset->test =
+            make_store(host, name, all, train, all->count - train, classes, signs, how, options, error);
+    return error->status;
+}
+
+static kn_status read_file(kn_dataset *dataset, const char *path, const text_options *how,
+                           const kn_source_options *options) {
+    kn_error *error = &dataset->error;
+    kn_file_view view;
+    vocabulary signs = {.host = &dataset->host};
+    tokens all = {0};
+    char *text = NULL;
+    kn_status status = kn_file_open_view(&dataset->host, path, &view, error);
+    if (status != KN_OK) return status;
+    if (how->bytes) {
+        /* Every byte is its own number. */
+        all = (tokens){(void *)(uintptr_t)view.bytes, view.count, false};
+        status = make_parts(dataset, path, &all, all.count - all.count / 10, 256, "", how, options);
+        all.numbers = NULL;
+    } else {
+        status = options->vocabulary ? given_vocabulary(&signs, options->vocabulary, error)
+                                     : own_vocabulary(&signs, path, view.bytes, view.count, error);
+        if (status == KN_OK) status = encode(&signs, path, view.bytes, view.count, &all, error);
+        if (status == KN_OK) {
+            text = vocabulary_text(&signs);
+            status = text ? make_parts(dataset, path, &all, all.count - all.count / 10, signs.count, text,
+                                       how, options)
+                          : kn_fail_memory(error, (size_t)signs.count * 4);
+        }
+    }
+    kn_release(&dataset->host, text);
+    kn_release(&dataset->host, all.numbers);
+    vocabulary_finish(&signs);
+    kn_file_close_view(&dataset->host, &view);
+    return status;
+}
+
+/* The sentences of both parts, one part after the other, cut to length. */
+static kn_status make_sentences(kn_dataset *dataset, const text_options *how,
+                                const kn_source_options *options) {
+    kn_error *error = &dataset->error;
+    const kn_host *host = &dataset->host;
+    const uint64_t ends[2] = {MADE_TRAIN, MADE_TRAIN + MADE_TEST};
+    vocabulary signs = {.host = host};
+    tokens all = {0};
+    uint8_t *bytes = kn_allocate(host, MADE_TRAIN + MADE_TEST, 1);
+    kn_status status = bytes ? given_vocabulary(&signs, made_signs, error) : kn_fail_memory(error, ends[1]);
+    uint64_t used = 0;
+    for (int part = 0; part < 2 && status == KN_OK; part++)
+        for (uint64_t i = 0; used < ends[part]; i++) {
+            char sentence[KN_SENTENCE_MOST];
+            uint64_t length = (uint64_t)kn_made_sentence(part == 1, i, sentence), room = ends[part] - used;
+            if (length > room) length = room;
+            memcpy(bytes + used, sentence, (size_t)length);
+            used += length;
+        }
+    if (status == KN_OK) status = encode(&signs, "text", bytes, used, &all, error);
+    if (status == KN_OK)
+        status = make_parts(dataset, "text", &all, MADE_TRAIN, signs.count, made_signs, how, options);
+    kn_release(host, bytes);
+    kn_release(host, all.numbers);
+    vocabulary_finish(&signs);
+    return status;
+}
+
+kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    text_options how = {0};
+    const kn_spec_option known[] = {{"length", KN_SPEC_COUNT, &how.length},
+                                    {"stride", KN_SPEC_COUNT, &how.stride},
+                                    {"bytes", KN_SPEC_FLAG, &how.bytes}};
+    kn_error *error = &dataset->error;
+    char *path;
+    kn_status status = kn_spec_read(&dataset->host, "text", rest, &path, known, KN_COUNT_OF(known), error);
+    if (status != KN_OK) return status;
+    if (!how.length)
+        how.length = options->wanted && options->wanted->rank == 1 && options->wanted->shape[0] > 0
+                         ? (uint64_t)options->wanted->shape[0]
+                         : LENGTH;
+    if (!how.stride) how.stride = how.length;
+    if (path && options->vocabulary && !options->vocabulary[0]) how.bytes = true;
+    if (how.length > 1 << 24 || how.stride > 1 << 24)
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"text%s\": length and stride are at most 16777216",
+                         rest);
+    else if (path)
+        status = read_file(dataset, path, &how, options);
+    else if (how.bytes)
+        status = kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "data \"text%s\": bytes is for files, as in text:FILE?bytes; the library's own sentences have "
+            "%zu signs",
+            rest, sizeof made_signs - 1);
+    else
+        status = make_sentences(dataset, &how, options);
+    kn_release(&dataset->host, path);
+    return status;
+}

@@ -1,0 +1,80 @@
+/* What stands behind the word of a source: a path and options. */
+#include "data/dataset_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static kn_status fail_option(kn_error *error, const char *word, const char *found, size_t length,
+                             const kn_spec_option *options, size_t count) {
+    char list[200] = "", name[64] = "";
+    const char *keys[16];
+    if (length < sizeof name) memcpy(name, found, length);
+    for (size_t i = 0; i < count && i < KN_COUNT_OF(keys); i++) {
+        size_t used = strlen(list);
+        keys[i] = options[i].key;
+        snprintf(list + used, sizeof list - used, "%s%s%s",
+                 i == 0           ? ""
+                 : i + 1 == count ? " or "
+                                  : ", ",
+                 keys[i], options[i].kind == KN_SPEC_FLAG ? "" : "=NUMBER");
+    }
+    const char *near = kn_nearest_word(name, keys, count);
+    return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\" has no option \"%.*s\"; expected %s%s%s%s", word,
+                   (int)(length < 60 ? length : 60), found, list, near ? "; did you mean \"" : "",
+                   near ? near : "", near ? "\"?" : "");
+}
+
+/* One option, "KEY" or "KEY=VALUE". */
+static kn_status read_option(const char *word, const char *text, size_t length, const kn_spec_option *options,
+                             size_t count, kn_error *error) {
+    const char *equals = memchr(text, '=', length);
+    size_t key = equals ? (size_t)(equals - text) : length;
+    for (size_t i = 0; i < count; i++) {
+        const kn_spec_option *row = &options[i];
+        if (strlen(row->key) != key || memcmp(row->key, text, key) != 0) continue;
+        if (row->kind == KN_SPEC_FLAG) {
+            if (equals)
+                return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": the option %s takes no value", word,
+                               row->key);
+            *(bool *)row->target = true;
+            return KN_OK;
+        }
+        const char *end = NULL;
+        int64_t number = 0;
+        if (!equals || !kn_parse_int64(equals + 1, &end, &number) || end != text + length || number < 1)
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "data \"%s\": \"%.*s\", expected %s=NUMBER with a number above 0", word,
+                           (int)(length < 60 ? length : 60), text, row->key);
+        *(uint64_t *)row->target = (uint64_t)number;
+        return KN_OK;
+    }
+    return fail_option(error, word, text, key, options, count);
+}
+
+kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, char **path,
+                       const kn_spec_option *options, size_t count, kn_error *error) {
+    *path = NULL;
+    const char *mark = NULL;
+    if (rest[0] == ':') {
+        *path = kn_copy_text(host, rest + 1);
+        if (!*path) return kn_fail_memory(error, strlen(rest));
+        char *last = strrchr(*path, '?');
+        if (last && !kn_path_exists(*path)) {
+            *last = '\0';
+            mark = strrchr(rest, '?');
+        }
+    } else if (rest[0] == '?') {
+        mark = rest;
+    }
+    kn_status status = KN_OK;
+    while (mark && status == KN_OK) {
+        const char *text = mark + 1, *next = strchr(text, '&');
+        status = read_option(word, text, next ? (size_t)(next - text) : strlen(text), options, count, error);
+        mark = next;
+    }
+    if (status != KN_OK) {
+        kn_release(host, *path);
+        *path = NULL;
+    }
+    return status;
+}

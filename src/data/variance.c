@@ -1,0 +1,49 @@
+/* How much the numbers of a field vary. */
+#include "data/dataset_private.h"
+
+static double element(const kn_store_field *field, const void *bytes, uint64_t i) {
+    return field->read.dtype == KN_FLOAT32 ? (double)((const float *)bytes)[i]
+                                           : (double)((const int32_t *)bytes)[i];
+}
+
+/* sample is (elements), a sample as it is read; sums is (2, elements): sums, then squares of differences. */
+static void add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums) {
+    const kn_store_field *field = &dataset->store->fields[index];
+    double *squares = sums + field->elements;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint64_t i = 0; i < dataset->count; i++) {
+            kn_dataset_gather(dataset, index, &i, 1, sample);
+            for (uint64_t j = 0; j < field->elements; j++) {
+                double value = element(field, sample, j);
+                if (pass == 0) {
+                    sums[j] += value;
+                } else {
+                    double away = value - sums[j] / (double)dataset->count;
+                    squares[j] += away * away;
+                }
+            }
+        }
+}
+
+kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *variance) {
+    kn_status status = kn_dataset_status(dataset);
+    if (status != KN_OK) return status;
+    if (!variance || field >= dataset->store->field_count || dataset->count == 0) return KN_ERROR_ARGUMENT;
+    const kn_host *host = &dataset->host;
+    const kn_store_field *from = &dataset->store->fields[field];
+    *variance = 0;
+    if (from->elements == 0) return KN_OK;
+    void *sample = kn_allocate(host, 1, from->read_bytes);
+    double *sums = kn_allocate(host, (size_t)from->elements, 2 * sizeof *sums);
+    if (sample && sums) {
+        add_all(dataset, field, sample, sums);
+        for (uint64_t j = 0; j < from->elements; j++)
+            *variance += sums[from->elements + j];
+        *variance /= (double)dataset->count * (double)from->elements;
+    } else {
+        status = KN_ERROR_MEMORY;
+    }
+    kn_release(host, sample);
+    kn_release(host, sums);
+    return status;
+}

@@ -1,0 +1,253 @@
+/* Text as data: the made sentences and files. */
+#include "data_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/made_private.h"
+#include "formats/formats.h"
+
+/* FNV-1a over the first 2,000 sentences of each part. They may never change. */
+static const uint64_t sentences[2] = {0xfbc473ab8bbdbeccull, 0xa1801bb39c822bf4ull};
+
+static void same_sentences_everywhere(void **state) {
+    char text[KN_SENTENCE_MOST];
+    for (int test = 0; test < 2; test++) {
+        uint64_t all = KN_HASH_START;
+        for (uint64_t i = 0; i < 2000; i++) {
+            int length = kn_made_sentence(test, i, text);
+            assert_in_range(length, 10, KN_SENTENCE_MOST - 200); /* a full one would have lost words */
+            assert_true(text[length - 2] == '.' && (text[length - 1] == ' ' || text[length - 1] == '\n'));
+            all = kn_hash_bytes(all, text, (size_t)length);
+        }
+        if (all != sentences[test]) fail_msg("part %d: 0x%016llxull", test, (unsigned long long)all);
+    }
+}
+
+/* "if" has its "then", "either" its "or", a quotation its end. */
+static void sentences_agree(void **state) {
+    char text[KN_SENTENCE_MOST + 1];
+    int seen = 0;
+    for (uint64_t i = 0; i < 500; i++) {
+        text[kn_made_sentence(false, i, text)] = 0;
+        bool asks = !strncmp(text, "if ", 3), either = !strncmp(text, "either ", 7);
+        assert_int_equal(strstr(text, " then ") != NULL, asks);
+        assert_int_equal(strstr(text, " or ") != NULL, either);
+        const char *quote = strchr(text, '"');
+        assert_true(!quote || (strchr(quote + 1, '"') && !strchr(strchr(quote + 1, '"') + 1, '"')));
+        seen |= asks | either << 1 | (quote != NULL) << 2;
+    }
+    assert_int_equal(seen, 7);
+}
+
+static void made_text_opens(void **state) {
+    kn_tensor_info wanted = {KN_INT32, 1, {32}};
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    kn_dataset *usual = kn_dataset_open(NULL, "text");
+    params.wanted = &wanted;
+    kn_dataset *fitted = kn_dataset_open(&params, "text");
+    kn_dataset *asked = kn_dataset_open(&params, "text?length=20&stride=10");
+    kn_dataset *sets[3] = {usual, fitted, asked};
+    static const int lengths[3] = {64, 32, 20}, strides[3] = {64, 32, 10};
+    for (int s = 0; s < 3; s++) {
+        kn_dataset *test = kn_dataset_test(sets[s]);
+        kn_field field;
+        int32_t x[3][64], y[3][64];
+        assert_usable(sets[s]);
+        assert_usable(test);
+        assert_true(kn_dataset_field(sets[s], 0, &field));
+        assert_int_equal(field.info.dtype, KN_INT32);
+        assert_int_equal(field.info.rank, 1);
+        assert_int_equal(field.info.shape[0], lengths[s]);
+        assert_int_equal(kn_dataset_count(sets[s]), (1000000 - 1 - lengths[s]) / strides[s] + 1);
+        assert_int_equal(kn_dataset_count(test), (100000 - 1 - lengths[s]) / strides[s] + 1);
+        assert_int_equal(kn_dataset_classes(sets[s]), 30);
+        assert_int_equal(strlen(kn_dataset_vocabulary(sets[s])), 30);
+        const uint64_t rows[3] = {0, 1, kn_dataset_count(sets[s]) - 1};
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(kn_dataset_read(sets[s], &rows[r], 1, 0, x[r], (size_t)lengths[s] * 4), KN_OK);
+            assert_int_equal(kn_dataset_read(sets[s], &rows[r], 1, 1, y[r], (size_t)lengths[s] * 4), KN_OK);
+            assert_memory_equal(x[r] + 1, y[r], (size_t)(lengths[s] - 1) * 4);
+        }
+        /* The first sentence, and windows that follow one another. */
+        char text[KN_SENTENCE_MOST];
+        kn_made_sentence(false, 0, text);
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(kn_dataset_vocabulary(sets[s])[x[0][i]], text[i]);
+        assert_int_equal(x[1][0], strides[s] == lengths[s] ? y[0][lengths[s] - 1] : x[0][strides[s]]);
+        kn_dataset_destroy(&test);
+        kn_dataset_destroy(&sets[s]);
+    }
+    assert_failed(kn_dataset_open(NULL, "text?lenght=3"), KN_ERROR_ARGUMENT, "did you mean \"length\"?");
+    assert_failed(kn_dataset_open(NULL, "text?length=0"), KN_ERROR_ARGUMENT, "above 0");
+    assert_failed(kn_dataset_open(NULL, "text?length=3x"), KN_ERROR_ARGUMENT, "above 0");
+    assert_failed(kn_dataset_open(NULL, "text?bytes"), KN_ERROR_ARGUMENT, "is for files");
+    assert_failed(kn_dataset_open(NULL, "text?bytes=1"), KN_ERROR_ARGUMENT, "takes no value");
+    assert_failed(kn_dataset_open(NULL, "text?length=99999999"), KN_ERROR_ARGUMENT, "at most 16777216");
+    assert_failed(kn_dataset_open(NULL, "text?length=100000"), KN_ERROR_SHAPE, "too few");
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static int set_up(void **state) {
+    *state = test_folder_make();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    test_folder_remove(*state);
+    return 0;
+}
+
+/* "text:FOLDER/NAME" and options, the file having been written. */
+static const char *text_spec(const char *folder, const char *name, const char *text, size_t bytes,
+                             const char *options) {
+    static char spec[600];
+    char path[500];
+    kn_error error = {0};
+    test_path(path, sizeof path, folder, name);
+    if (kn_file_write(NULL, path, text, bytes, &error) != KN_OK) fail_msg("%s", error.text);
+    snprintf(spec, sizeof spec, "text:%s%s", path, options);
+    return spec;
+}
+
+static void expect_row(const kn_dataset *dataset, uint64_t row, int count, const int32_t *x,
+                       const int32_t *y) {
+    int32_t found[16];
+    assert_int_equal(kn_dataset_read(dataset, &row, 1, 0, found, (size_t)count * 4), KN_OK);
+    assert_memory_equal(found, x, (size_t)count * 4);
+    assert_int_equal(kn_dataset_read(dataset, &row, 1, 1, found, (size_t)count * 4), KN_OK);
+    assert_memory_equal(found, y, (size_t)count * 4);
+}
+
+static void characters_of_a_file(void **state) {
+    /* 30 characters: the last three are held out. */
+    static const char text[] = "b\xc3\xa4"
+                               "b\xc3\xa4"
+                               "b\xc3\xa4"
+                               "aaaaaaaaaaaaaaaaaaaaa"
+                               "\xe2\x82\xac"
+                               "b\n";
+    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", text, sizeof text - 1, "?length=2"));
+    kn_dataset *test = kn_dataset_test(train);
+    assert_usable(train);
+    assert_usable(test);
+    assert_string_equal(kn_dataset_vocabulary(train), "\nab\xc3\xa4\xe2\x82\xac");
+    assert_int_equal(kn_dataset_classes(train), 5);
+    assert_int_equal(kn_dataset_count(train), 13);
+    assert_int_equal(kn_dataset_count(test), 1);
+    expect_row(train, 0, 2, (const int32_t[]){2, 3}, (const int32_t[]){3, 2});
+    expect_row(train, 2, 2, (const int32_t[]){2, 3}, (const int32_t[]){3, 1});
+    expect_row(test, 0, 2, (const int32_t[]){4, 2}, (const int32_t[]){2, 0});
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+}
+
+static void another_vocabulary(void **state) {
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.vocabulary = "xb\xc3\xa4"
+                        "a";
+    const char *spec = text_spec(*state, "t", "abababababababababab", 20, "?length=1");
+    kn_dataset *read = kn_dataset_open(&params, spec);
+    assert_usable(read);
+    assert_string_equal(kn_dataset_vocabulary(read), params.vocabulary);
+    assert_int_equal(kn_dataset_classes(read), 4);
+    expect_row(read, 0, 1, (const int32_t[]){3}, (const int32_t[]){1});
+    kn_dataset_destroy(&read);
+    params.vocabulary = ""; /* bytes */
+    read = kn_dataset_open(&params, spec);
+    assert_usable(read);
+    assert_int_equal(kn_dataset_classes(read), 256);
+    kn_dataset_destroy(&read);
+    params.vocabulary = "x\xff";
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "byte 1");
+    params.vocabulary = "xa";
+    assert_failed(kn_dataset_open(&params, text_spec(*state, "t", "aaa\naba", 7, "?length=1")),
+                  KN_ERROR_FORMAT, "line 1 has the character U+000A");
+    params.vocabulary = "a\n";
+    assert_failed(kn_dataset_open(&params, text_spec(*state, "t", "aaa\naba", 7, "?length=1")),
+                  KN_ERROR_FORMAT, "line 2 has the character U+0062");
+}
+
+static void bytes_of_a_file(void **state) {
+    static const char bytes[20] = {0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 0, -1, 2, 3, 7, 8, 9, 10};
+    kn_dataset *train =
+        kn_dataset_open(NULL, text_spec(*state, "what?", bytes, sizeof bytes, "?bytes&length=1&stride=2"));
+    kn_dataset *test = kn_dataset_test(train);
+    assert_usable(train);
+    assert_usable(test);
+    assert_string_equal(kn_dataset_vocabulary(train), "");
+    assert_int_equal(kn_dataset_classes(train), 256);
+    assert_int_equal(kn_dataset_count(train), 9);
+    expect_row(train, 0, 1, (const int32_t[]){0}, (const int32_t[]){255});
+    expect_row(train, 1, 1, (const int32_t[]){2}, (const int32_t[]){3});
+    expect_row(test, 0, 1, (const int32_t[]){9}, (const int32_t[]){10});
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+}
+
+static void wide_vocabulary(void **state) {
+    /* 300 characters from U+0100 on, twice. */
+    char text[1200];
+    size_t used = 0;
+    for (uint32_t i = 0; i < 600; i++)
+        used += kn_utf8_write(text + used, 0x100 + i % 300);
+    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", text, used, "?length=1"));
+    assert_usable(train);
+    assert_int_equal(kn_dataset_classes(train), 300);
+    expect_row(train, 299, 1, (const int32_t[]){299}, (const int32_t[]){0});
+    expect_row(train, 300, 1, (const int32_t[]){0}, (const int32_t[]){1});
+    kn_dataset_destroy(&train);
+}
+
+static void text_faults_are_named(void **state) {
+    assert_failed(
+        kn_dataset_open(NULL, text_spec(*state, "t", "a\nb\n\xff..................", 23, "?length=2")),
+        KN_ERROR_FORMAT, "line 3 is no text in UTF-8 (byte 4");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "a\n\0b..................", 23, "?length=2")),
+                  KN_ERROR_FORMAT, "line 2 is no text in UTF-8");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "")), KN_ERROR_SHAPE, "too few");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "", 0, "")), KN_ERROR_SHAPE, "too few");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "?colour")), KN_ERROR_ARGUMENT,
+                  "length=NUMBER, stride=NUMBER or bytes");
+    assert_failed(kn_dataset_open(NULL, "text:/nonexistent/file"), KN_ERROR_FILE, "/nonexistent/file");
+}
+
+/* Whichever allocation fails: an error, and nothing is lost. */
+static void memory_may_run_out(void **state) {
+    static const char text[] = "b\xc3\xa4"
+                               "b\xc3\xa4"
+                               "b\xc3\xa4"
+                               "aaaaaaaaaaaaaaaaaaaaa"
+                               "\xe2\x82\xac"
+                               "b\n";
+    char spec[600];
+    snprintf(spec, sizeof spec, "%s", text_spec(*state, "t", text, sizeof text - 1, "?length=2"));
+    for (size_t fail_at = 1;; fail_at++) {
+        watcher memory = {.fail_at = fail_at};
+        kn_dataset_params params = watched(&memory);
+        kn_dataset *dataset = kn_dataset_open(&params, spec);
+        kn_status status = kn_dataset_status(dataset);
+        kn_dataset_destroy(&dataset);
+        assert_int_equal(memory.live, 0);
+        if (status == KN_OK) break;
+        assert_int_equal(status, KN_ERROR_MEMORY);
+        assert_true(fail_at < 100);
+    }
+}
+
+int test_texts(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_sentences_everywhere),
+        cmocka_unit_test(sentences_agree),
+        cmocka_unit_test(made_text_opens),
+        cmocka_unit_test_setup_teardown(characters_of_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_vocabulary, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bytes_of_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wide_vocabulary, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(text_faults_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("texts", tests, NULL, NULL);
+}

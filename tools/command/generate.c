@@ -1,0 +1,269 @@
+/* koine generate: lets a model that was trained on text write some. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "batch.h"
+
+enum { MOST_SIGNS = 1 << 20 };
+
+typedef struct generate_run {
+    common_options common;
+    const char *prompt;
+    uint64_t length, seed;
+    double temperature;
+    kn_model *model;
+    kn_context *context;
+    kn_states *states;
+    kn_session *session;
+    kn_value *input, *output;
+    const char *signs;       /* the vocabulary; "": bytes */
+    uint32_t *begins;        /* where each sign begins in it, and its end */
+    int sign_count;          /* 256 for bytes */
+    int64_t window, answers; /* signs that the model reads, and that it tells apart */
+    int32_t *text;           /* the numbers of all signs so far */
+    uint64_t used;
+    int32_t *x;    /* (1,window) */
+    float *logits; /* (1,window,answers) */
+} generate_run;
+
+/* ---- signs -------------------------------------------------------------------------------------- */
+
+static bool read_vocabulary(generate_run *run, const char *file) {
+    run->signs = kn_model_metadata(run->model, "data.vocabulary");
+    if (!run->signs)
+        return command_fail(
+                   "'%s' holds no vocabulary: expected a model that was trained on text, as by koine train "
+                   "char-rnn --data text:FILE",
+                   file) == EXIT_DONE;
+    if (!run->signs[0]) {
+        run->sign_count = 256;
+        return true;
+    }
+    size_t bytes = strlen(run->signs);
+    run->begins = malloc((bytes + 1) * sizeof *run->begins);
+    if (!run->begins || bytes > 4 * MOST_SIGNS) return command_fail("out of memory") == EXIT_DONE;
+    for (size_t i = 0; i < bytes; i++)
+        if (((unsigned char)run->signs[i] & 0xc0) != 0x80) run->begins[run->sign_count++] = (uint32_t)i;
+    run->begins[run->sign_count] = (uint32_t)bytes;
+    return true;
+}
+
+/* The number of the sign at the beginning of `text`, and its bytes; -1: it is not in the vocabulary. */
+static int32_t number_of(const generate_run *run, const char *text, size_t *bytes) {
+    *bytes = 1;
+    if (!run->begins) return (unsigned char)text[0];
+    for (int i = 0; i < run->sign_count; i++) {
+        size_t length = run->begins[i + 1] - run->begins[i];
+        if (strncmp(run->signs + run->begins[i], text, length)) continue;
+        *bytes = length;
+        return i;
+    }
+    return -1;
+}
+
+static void write_sign(const generate_run *run, FILE *stream, int32_t number) {
+    if (!run->begins)
+        putc(number, stream);
+    else
+        fwrite(run->signs + run->begins[number], 1, run->begins[number + 1] - run->begins[number], stream);
+}
+
+static bool read_prompt(generate_run *run) {
+    run->text = malloc((strlen(run->prompt) + (size_t)run->length + 1) * sizeof *run->text);
+    if (!run->text) return command_fail("out of memory for the text") == EXIT_DONE;
+    for (const char *at = run->prompt; *at;) {
+        size_t bytes;
+        int32_t number = number_of(run, at, &bytes);
+        if (number < 0)
+            return command_fail("the prompt has '%.*s…', and no such sign was in the text that the model was "
+                                "trained on",
+                                (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
+        run->text[run->used++] = number;
+        at += bytes;
+    }
+    return true;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+static bool open_session(generate_run *run) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    run->context = context_open(&run->common);
+    if (!run->context) return false;
+    params.states = run->states = kn_states_create(run->context, 1);
+    params.fast_math = !run->common.exact;
+    run->session = kn_session_create(run->context, &run->output, 1, &params);
+    if (kn_session_status(run->session) != KN_OK)
+        return command_fail("%s", run->session ? kn_session_error(run->session) : "out of memory") ==
+               EXIT_DONE;
+    if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK) return true;
+    return command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
+}
+
+/* x is (1,window) and the answer (1,window,answers): what follows at each place. */
+static bool measure(generate_run *run, const char *file) {
+    run->input = kn_model_input(run->model, 0);
+    run->output = kn_model_output(run->model, 0);
+    bool fits = kn_model_input_count(run->model) == 1 && kn_value_dtype(run->input) == KN_INT32 &&
+                kn_value_rank(run->input) == 2 && kn_value_rank(run->output) == 3;
+    if (fits) {
+        run->window = kn_value_dimension(run->input, 1);
+        run->answers = kn_value_dimension(run->output, 2);
+        fits = run->window > 0 && run->answers >= run->sign_count &&
+               kn_value_dimension(run->output, 1) == run->window && run->window < INT32_MAX / run->answers;
+    }
+    if (!fits)
+        return command_fail("'%s' is no model that writes: expected one input of (batch,length) signs and an "
+                            "output of "
+                            "(batch,length,%d) for the signs that may follow",
+                            file, run->sign_count) == EXIT_DONE;
+    run->x = calloc((size_t)run->window, sizeof *run->x);
+    run->logits = malloc((size_t)(run->window * run->answers) * sizeof *run->logits);
+    return (run->x && run->logits) || command_fail("out of memory for the text") == EXIT_DONE;
+}
+
+/* In [0, 1): the same for the same seed and place. */
+static double chance_at(uint64_t seed, uint64_t place) {
+    uint64_t z = seed * 0x9e3779b97f4a7c15u + (place + 1) * 0xbf58476d1ce4e5b9u;
+    for (int i = 0; i < 2; i++) {
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        z ^= z >> 31;
+    }
+    return (double)(z >> 11) * 0x1p-53;
+}
+
+/* One of the vocabulary's signs by their logits. */
+static int32_t draw(const generate_run *run, const float *logits) {
+    int best = 0;
+    double sum = 0;
+    for (int i = 1; i < run->sign_count; i++)
+        if (logits[i] > logits[best]) best = i;
+    if (run->temperature <= 0) return best;
+    for (int i = 0; i < run->sign_count; i++)
+        sum += exp((double)(logits[i] - logits[best]) / run->temperature);
+    double left = chance_at(run->seed, run->used) * sum;
+    for (int i = 0; i < run->sign_count; i++) {
+        left -= exp((double)(logits[i] - logits[best]) / run->temperature);
+        if (left < 0) return i;
+    }
+    return best;
+}
+
+/* The sign that follows. What stands behind the text in the window has no influence on what stands before. */
+static bool next_sign(generate_run *run, int32_t *number) {
+    uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
+    memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
+    kn_feed feed = {kn_value_name(run->input), run->x, (size_t)window * sizeof *run->x};
+    kn_fetch fetch = {kn_value_name(run->output), run->logits,
+                      (size_t)(run->window * run->answers) * sizeof *run->logits};
+    kn_status status = kn_session_run(run->session, &feed, 1, &fetch, 1);
+    if (status != KN_OK) {
+        const char *text = kn_session_error(run->session);
+        return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+    }
+    *number = draw(run, run->logits + (seen - 1) * (uint64_t)run->answers);
+    return true;
+}
+
+static void print_json(const generate_run *run, uint64_t prompt) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream) return;
+    for (uint64_t i = prompt; i < run->used; i++)
+        write_sign(run, stream, run->text[i]);
+    fclose(stream);
+    printf("{\"prompt\": ");
+    json_text(stdout, run->prompt);
+    printf(", \"text\": ");
+    json_text(stdout, text);
+    printf("}\n");
+    free(text);
+}
+
+static int generate(generate_run *run, const char *file) {
+    if (!read_vocabulary(run, file) || !measure(run, file) || !read_prompt(run) || !open_session(run))
+        return EXIT_FAILED;
+    uint64_t prompt = run->used;
+    /* Without a prompt it begins as after the end of a line. */
+    size_t bytes;
+    int32_t begin = number_of(run, "\n", &bytes);
+    if (!prompt) run->text[run->used++] = begin < 0 ? 0 : begin;
+    uint64_t first = run->used;
+    bool live = isatty(STDOUT_FILENO);
+    progress_now("compiling");
+    for (uint64_t i = 0; i < run->length; i++) {
+        int32_t number = 0;
+        if (!next_sign(run, &number)) return EXIT_FAILED;
+        if (i == 0) {
+            progress_clear();
+            tell_compiling(run->context);
+            if (!run->common.json) fputs(run->prompt, stdout);
+        }
+        run->text[run->used++] = number;
+        if (!run->common.json) write_sign(run, stdout, number);
+        if (live) fflush(stdout);
+    }
+    if (run->common.json)
+        print_json(run, first);
+    else
+        putchar('\n');
+    return EXIT_DONE;
+}
+
+static void finish(generate_run *run) {
+    kn_session_destroy(&run->session);
+    kn_states_destroy(&run->states);
+    kn_model_destroy(&run->model);
+    kn_context_destroy(&run->context);
+    free(run->begins);
+    free(run->text);
+    free(run->x);
+    free(run->logits);
+}
+
+static int run(int count, char **arguments) {
+    generate_run run = {.prompt = "", .length = 300, .seed = 1, .temperature = 0.8};
+    const option options[] = {
+        {"prompt", OPTION_TEXT, "TEXT", "how the text begins", &run.prompt},
+        {"length", OPTION_COUNT, "N", "signs to write (300)", &run.length},
+        {"temperature", OPTION_NUMBER, "T",
+         "0: always the likeliest sign; 1: as likely as the model says (0.8)", &run.temperature},
+        {"seed", OPTION_COUNT, "N", "of the choices: the same seed writes the same text (1)", &run.seed},
+        MATH_OPTION(run.common),
+        COMMON_OPTIONS(run.common),
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    if (!options_read(&command_generate, options, count, arguments, words, &word_count, 1, &status))
+        return status;
+    if (!word_count) return command_misuse("generate needs a saved model, such as char-rnn.safetensors");
+    if (run.length < 1 || run.length > 100000000)
+        return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
+    if (run.temperature < 0)
+        return command_misuse("--temperature is %g; expected a number from 0 on", run.temperature);
+    if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
+    status = EXIT_FAILED;
+    progress_setup(&run.common);
+    run.model = model_open(words[0]);
+    if (run.model && !kn_model_has_weights(run.model))
+        command_fail("'%s' has no weights to write with: expected a file that koine train saved", words[0]);
+    else if (run.model)
+        status = generate(&run, words[0]);
+    finish(&run);
+    return status;
+}
+
+const command command_generate = {"generate", "let a saved model of text write",
+                                  "FILE [--prompt TEXT] [--OPTION …]",
+                                  "FILE is a model that koine train saved after a training on text. At each "
+                                  "sign it reads what stands before, as far as\n"
+                                  "its window reaches, and draws the next one.\n"
+                                  "\n"
+                                  "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
+                                  "  koine generate char-rnn.safetensors --prompt 'The ' --length 500",
+                                  run};
