@@ -9,6 +9,7 @@ import sys
 import torch
 
 import layers  # noqa: F401  (its cases join those of operators)
+import shapes  # noqa: F401  (so do these)
 import operators
 import random_stream
 import trajectories
