@@ -418,6 +418,9 @@ static bool evaluate(const evaluation *e, bool bare) {
     case KN_OPTION_PATH:
         e->value->text = kn_fill_name(e->model, e->line, &e->word, e->variables);
         return e->value->text != NULL;
+    case KN_OPTION_TEXT:
+        e->value->text = kn_arena_text(&e->model->arena, e->word.text);
+        return e->value->text || kn_model_no_memory(e->model);
     case KN_OPTION_ANY:
         e->value->flag = kn_is_whole(&e->word, e->variables);
         if (e->value->flag) return evaluate_whole(e);

@@ -108,6 +108,18 @@ kn_value *kn_build_triu(kn_layer_call *call) {
     return kn_triu(call->inputs[0], call->values[0].whole);
 }
 
+/* ---- sums of products ------------------------------------------------------------------------------------ */
+
+const kn_option kn_einsum_arguments[1] = {
+    {.name = "equation",
+     .kind = KN_OPTION_TEXT,
+     .required = true,
+     .help = "a letter for each axis of each value: equation=bij,bjk->bik"}};
+
+kn_value *kn_build_einsum(kn_layer_call *call) {
+    return kn_einsum(call->values[0].text, call->inputs, (size_t)call->input_count);
+}
+
 /* ---- images -------------------------------------------------------------------------------------------- */
 
 const kn_option kn_image_size_arguments[4] = {

@@ -4,6 +4,7 @@
 
 #include "models/models_private.h"
 
+extern const kn_option kn_einsum_arguments[1];
 extern const kn_option kn_squeeze_arguments[1];
 extern const kn_option kn_unsqueeze_arguments[1];
 extern const kn_option kn_tile_arguments[1];
@@ -28,12 +29,15 @@ kn_value *kn_build_own_padding(kn_layer_call *call);
 kn_value *kn_build_argmax(kn_layer_call *call);
 kn_value *kn_build_argmin(kn_layer_call *call);
 kn_value *kn_build_one_hot(kn_layer_call *call);
+kn_value *kn_build_einsum(kn_layer_call *call);
 
 /* clang-format off */
 #define KN_SHAPE_LAYER(word, about, others, list, function)                                                  \
     {.name = word, .help = about, .also = others, .least_inputs = 1, .most_inputs = 1,                       \
      .arguments = list, .argument_count = (int)KN_COUNT_OF(list), .build = function}
 #define KN_SHAPE_LAYERS                                                                                      \
+    {.name = "einsum", .help = "sums of products by letters", .least_inputs = 1, .most_inputs = KN_MAX_INPUTS,\
+     .arguments = kn_einsum_arguments, .argument_count = 1, .build = kn_build_einsum},                       \
     KN_SHAPE_LAYER("squeeze", "axes of size 1 left out", NULL,                                               \
                    kn_squeeze_arguments, kn_build_squeeze),                                                  \
     KN_SHAPE_LAYER("unsqueeze", "axes of size 1 put in", "expand_dims",                                      \

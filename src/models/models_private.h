@@ -198,6 +198,7 @@ typedef enum kn_option_kind {
     KN_OPTION_SIZES,  /* sizes separated by commas, which may hold symbols; kept as text */
     KN_OPTION_START,  /* an initializer */
     KN_OPTION_PATH,   /* of another layer */
+    KN_OPTION_TEXT,   /* as it is written: no variable reaches into it */
     KN_OPTION_ANY,    /* of a block: whole or a word */
 } kn_option_kind;
 

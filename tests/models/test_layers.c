@@ -315,7 +315,9 @@ static void shapes(void **state) {
                             "s = gather @x @l axis=2\n"
                             "t = top_k @x k=3 axis=-2 smallest\n"
                             "u = flip @x axes=1,2\n"
-                            "v = and @p @q\n");
+                            "v = and @p @q\n"
+                            "w = einsum @x @x equation=bchw,bchv->bcwv\n");
+    has_shape(model, "w", "batch,4,8,8");
     has_shape(model, "a", "batch,1,4,6,8,1");
     has_shape(model, "b", "batch,1,4,6,8");
     has_shape(model, "c", "batch,4,6,8");
