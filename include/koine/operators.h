@@ -320,6 +320,7 @@ typedef struct kn_resize_params {
     kn_resize_coordinates coordinates;
     kn_resize_rounding rounding; /* of the nearest mode */
     double cubic;                /* slope of cubic pieces: -0.75 */
+    double scale[2];             /* what height and width were multiplied with; 0: the quotient of the sizes */
 } kn_resize_params;
 KN_API void kn_resize_params_init(kn_resize_params *params);
 /* x is (...,H,W), the result (...,height,width). A size that stays is left alone. */

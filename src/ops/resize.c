@@ -2,6 +2,8 @@
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
+#include <math.h>
+
 extern const kn_operator kn_row_resize, kn_row_resize_gradient;
 
 /* The words of the attributes, in their order. */
@@ -20,6 +22,27 @@ typedef struct places {
     double cubic;
 } places;
 
+/* The simplest fraction that is `number` but for the rounding of a float32. */
+static void fraction_of(double number, int64_t *above, int64_t *below) {
+    int64_t before[2] = {0, 1}, now[2] = {1, 0};
+    double rest = number;
+    for (int i = 0; i < 32; i++) {
+        double whole = floor(rest);
+        if (whole * (double)now[0] + (double)before[0] > 1e6 ||
+            whole * (double)now[1] + (double)before[1] > 1e6)
+            break;
+        for (int k = 0; k < 2; k++) {
+            int64_t next = (int64_t)whole * now[k] + before[k];
+            before[k] = now[k];
+            now[k] = next;
+        }
+        if (fabs((double)now[0] / (double)now[1] - number) <= 1e-7 * number) break;
+        rest = 1 / (rest - whole);
+    }
+    *above = now[0];
+    *below = now[1];
+}
+
 /* From `source` elements to `size`. */
 static places places_of(const kn_operator *row, const kn_attribute_value *attributes, int64_t source,
                         int64_t size) {
@@ -28,18 +51,22 @@ static places places_of(const kn_operator *row, const kn_attribute_value *attrib
     int64_t coordinates = kn_attribute_in(row, attributes, "coordinates")->integer;
     int64_t rounding = kn_attribute_in(row, attributes, "rounding")->integer;
     places at = {.taps = taps[mode], .cubic = kn_attribute_in(row, attributes, "cubic")->number};
+    /* A step in the result is source / size of one in the source, unless it was given. */
+    double scale = kn_attribute_in(row, attributes, "scale")->number;
+    int64_t above = source, below = size;
+    if (scale > 0) fraction_of(1 / scale, &above, &below);
     if (coordinates == ALIGN_CORNERS) {
         at.scale = size > 1 ? source - 1 : 0;
         at.divisor = size > 1 ? size - 1 : 1;
     } else if (coordinates == ASYMMETRIC) {
-        at.scale = source;
-        at.divisor = size;
+        at.scale = above;
+        at.divisor = below;
     } else if (coordinates == PYTORCH_HALF_PIXEL && size == 1) {
         at.divisor = 1;
-    } else { /* (j + 1/2) * source / size - 1/2 */
-        at.scale = 2 * source;
-        at.offset = source - size;
-        at.divisor = 2 * size;
+    } else { /* (j + 1/2) * above / below - 1/2 */
+        at.scale = 2 * above;
+        at.offset = above - below;
+        at.divisor = 2 * below;
     }
     if (mode != NEAREST || rounding == DOWN) return at;
     if (rounding == UP) { /* rounded down after adding as much as is less than 1 */
@@ -87,6 +114,12 @@ static kn_status resize_shape(kn_shape_call *call) {
     if (size < 0 || (source == 0) != (size == 0) || size > INT32_MAX / 8 || source > INT32_MAX / 8)
         return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; axis %d cannot become %lld long",
                              kn_shape_words_of(call, 0), axis, (long long)size);
+    double scale = kn_shape_attribute(call, "scale")->number;
+    if (scale != 0 && !(scale >= 1e-4 && scale <= 1e4))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "the scale is %g; expected 0 (the quotient of the sizes), or "
+                             "1e-4 to 1e4",
+                             scale);
     call->outputs[0] = *x;
     call->outputs[0].dims[axis] = size;
     return KN_OK;
@@ -143,6 +176,7 @@ static kn_status resize_gradient(kn_gradient_call *call) {
     for (size_t i = 0; i < KN_COUNT_OF(same); i++)
         kn_settings_int(&settings, same[i], kn_attribute_of(call->node, same[i])->integer);
     kn_settings_float(&settings, "cubic", kn_attribute_of(call->node, "cubic")->number);
+    kn_settings_float(&settings, "scale", kn_attribute_of(call->node, "scale")->number);
     call->input_gradients[0] =
         kn_gradient_build(call, &kn_row_resize_gradient, &call->output_gradients[0], 1, &settings);
     return kn_gradient_status(call);
@@ -227,7 +261,8 @@ static bool accepts_wide(const kn_target *target, const kn_node *node) {
                             HALF_PIXEL, "which places lie on each other"),                                   \
                   KN_CHOICE("rounding", "round_prefer_floor round_prefer_ceil floor ceil", PREFER_FLOOR,     \
                             "which element is the nearest"),                                                 \
-                  KN_FLOAT("cubic", -0.75, "slope of cubic pieces")),                                        \
+                  KN_FLOAT("cubic", -0.75, "slope of cubic pieces"),                                         \
+                  KN_FLOAT("scale", 0, "what the size was multiplied with; 0: that of the sizes")),          \
         .min_inputs = 1, .max_inputs = 1, .shape = resize_shape, .reference = resize_reference,              \
         .cost = resize_cost,                                                                                 \
         KN_VARIANTS({.name = "wide", .accepts = accepts_wide, .lower = resize_wide},                         \
@@ -247,6 +282,8 @@ KN_OPERATOR(
              {.inputs = {"5,3,7"}, .attributes = "axis=1 size=7 mode=cubic coordinates=align_corners"},
              {.inputs = {"5,9"}, .attributes = "size=1 mode=linear coordinates=pytorch_half_pixel"},
              {.inputs = {"5,1"}, .attributes = "size=4 mode=cubic cubic=-0.5"},
+             {.inputs = {"31,7"}, .attributes = "size=9 mode=linear scale=1.3"},
+             {.inputs = {"31,7"}, .attributes = "size=4 coordinates=asymmetric scale=0.6"},
              {.inputs = {"0,5"}, .attributes = "size=3 mode=linear"}));
 KN_OPERATOR(
     resize_gradient, .help = "gradient of resize", .backward = true, RESIZING,
@@ -260,14 +297,16 @@ KN_OPERATOR(
              {.inputs = {"5,1"}, .attributes = "size=9 mode=linear coordinates=align_corners"},
              {.inputs = {"5,4"}, .attributes = "size=1 mode=cubic cubic=-0.5"}));
 
-/* ---- builder ---------------------------------------------------------------------------------------------
+/* ---- builder
+ * ---------------------------------------------------------------------------------------------
  */
 
 void kn_resize_params_init(kn_resize_params *params) {
     if (params) *params = (kn_resize_params){.size = sizeof *params, .cubic = -0.75};
 }
 
-static kn_value *resize_axis(kn_value *x, int axis, int64_t size, const kn_resize_params *given) {
+static kn_value *resize_axis(kn_value *x, int axis, int64_t size, double scale,
+                             const kn_resize_params *given) {
     if (kn_value_failed(x)) return x;
     kn_settings settings;
     kn_settings_init(&settings, x->graph, &kn_row_resize);
@@ -277,6 +316,7 @@ static kn_value *resize_axis(kn_value *x, int axis, int64_t size, const kn_resiz
     kn_settings_int(&settings, "coordinates", given->coordinates);
     kn_settings_int(&settings, "rounding", given->rounding);
     kn_settings_float(&settings, "cubic", given->cubic);
+    kn_settings_float(&settings, "scale", scale);
     return kn_build(&kn_row_resize, &x, 1, &settings);
 }
 
@@ -295,7 +335,8 @@ kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_r
         (unsigned)given.coordinates > KN_RESIZE_PYTORCH_HALF_PIXEL ||
         (unsigned)given.rounding > KN_RESIZE_CEIL)
         return kn_graph_fail(x->graph, KN_ERROR_ARGUMENT, "resize: mode, coordinates or rounding is unknown");
-    if (x->shape.dims[rank - 2] != height) x = resize_axis(x, rank - 2, height, &given);
-    if (!kn_value_failed(x) && x->shape.dims[rank - 1] != width) x = resize_axis(x, rank - 1, width, &given);
+    if (x->shape.dims[rank - 2] != height) x = resize_axis(x, rank - 2, height, given.scale[0], &given);
+    if (!kn_value_failed(x) && x->shape.dims[rank - 1] != width)
+        x = resize_axis(x, rank - 1, width, given.scale[1], &given);
     return x;
 }

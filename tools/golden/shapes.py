@@ -93,6 +93,22 @@ resized("resize_linear_less", 3, "mode=linear coordinates=align_corners", mode="
 resized("resize_cubic", 9, "mode=cubic", mode="bicubic", align_corners=False)
 resized("resize_cubic_corners", 8, "mode=cubic coordinates=align_corners", mode="bicubic", align_corners=True)
 
+image = uniform("x", (2, 3, 5, 4), -2, 2)
+words(
+  "resize_scale",
+  "resize",
+  [image],
+  lambda x: F.interpolate(x, scale_factor=(1.3, 1), mode="bilinear", align_corners=False),
+  "axis=2 size=6 mode=linear scale=1.3",
+)
+words(
+  "resize_scale_less",
+  "resize",
+  [image],
+  lambda x: F.interpolate(x, scale_factor=(1, 0.7), mode="bicubic", align_corners=False),
+  "axis=3 size=2 mode=cubic scale=0.7",
+)
+
 # ---- sums of products by letters ------------------------------------------------------------------------
 
 
