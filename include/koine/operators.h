@@ -400,6 +400,16 @@ KN_API kn_value *kn_cosine_similarity(kn_value *x, kn_value *y);
 KN_API kn_value *kn_cosine_embedding(kn_value *x, kn_value *y, kn_value *target, double margin);
 /* Rows (...,D): the anchor should be nearer to the positive than to the negative, by the margin. */
 KN_API kn_value *kn_triplet_margin(kn_value *anchor, kn_value *positive, kn_value *negative, double margin);
+typedef struct kn_ctc_params {
+    size_t size;
+    int64_t blank;      /* class that stands for no label; 0 */
+    bool sum;           /* of all samples; without it the mean of each loss over its number of labels */
+    bool zero_infinite; /* samples with more labels than fit in their times do not count */
+} kn_ctc_params;
+/* Connectionist temporal classification: logits are (N,times,classes), labels int32 (N,labels); of each sample only the
+ * first times and labels count, as its lengths say, int32 (N) both; NULL: all. */
+KN_API kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_value *labels_of,
+                        const kn_ctc_params *params);
 /* The share of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No gradient. */
 KN_API kn_value *kn_accuracy(kn_value *logits, kn_value *target);
 

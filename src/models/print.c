@@ -2,20 +2,25 @@
  * repeats moved in. Reading it gives the same lines. */
 #include "models/models_private.h"
 
+static void print_given(const kn_given *given, kn_text *text) {
+    if (given->key.text)
+        kn_text_format(text, " %s=%s", given->key.text, given->value.text);
+    else
+        kn_text_format(text, " %s", given->value.text);
+}
+
 static void print_line(const kn_line *line, int depth, kn_text *text) {
+    /* The name of a block comes before its inputs. */
+    int first = line->sort == KN_LINE_BLOCK && line->given_count > 0;
     for (int i = 0; i < depth; i++)
         kn_text_add(text, "    ");
     if (line->name.text) kn_text_format(text, "%s = ", line->name.text);
     if (line->word.text) kn_text_add(text, line->word.text);
+    if (first) print_given(&line->given[0], text);
     for (int i = 0; i < line->input_count; i++)
         kn_text_format(text, " @%s", line->inputs[i].text);
-    for (int i = 0; i < line->given_count; i++) {
-        const kn_given *given = &line->given[i];
-        if (given->key.text)
-            kn_text_format(text, " %s=%s", given->key.text, given->value.text);
-        else
-            kn_text_format(text, " %s", given->value.text);
-    }
+    for (int i = first; i < line->given_count; i++)
+        print_given(&line->given[i], text);
     if (line->comment) kn_text_format(text, "%s#%s", line->word.text ? "  " : "", line->comment);
     kn_text_add(text, "\n");
 }

@@ -349,6 +349,8 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_attention(x, NULL, x, NULL)));
     assert_true(kn_value_failed(kn_attention(x, x, NULL, NULL)));
     assert_true(kn_value_failed(kn_huber(NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_ctc(NULL, NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_ctc(x, NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_smooth_l1(NULL, NULL, 1)));
     assert_true(kn_value_failed(kn_smooth_l1(NULL, NULL, 0)));
     assert_true(kn_value_failed(kn_nll(NULL, NULL, NULL)));

@@ -103,10 +103,18 @@ static void networks_of_images(void **state) {
         int64_t parameters;
     } known[] = {
         {"alexnet", "batch,3,224,224", "batch,1000", 61100840},
+        {"alexnet2012", "batch,3,227,227", "batch,1000", 60965224},
+        {"cifar-cnn", "batch,3,32,32", "batch,10", 2168362},
+        {"keyword", "batch,1,98,40", "batch,8", 130920},
         {"mobilenetv2", "batch,3,224,224", "batch,1000", 3504872},
+        {"resnet18", "batch,3,224,224", "batch,1000", 11689512},
         {"resnet18c", "batch,3,32,32", "batch,10", 11173962},
         {"resnet50", "batch,3,224,224", "batch,1000", 25557032},
+        {"squeezenet", "batch,3,224,224", "batch,1000", 1235496},
+        {"unet", "batch,1,256,256", "batch,256,256,2", 31030658},
+        {"vgg11", "batch,3,224,224", "batch,1000", 132863336},
         {"vgg11c", "batch,3,32,32", "batch,10", 9231114},
+        {"vit-tiny", "batch,3,32,32", "batch,10", 5362762},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         kn_model *model = kn_model_create_named(known[i].name, NULL);
@@ -125,6 +133,19 @@ static void networks_of_images(void **state) {
     kn_model_destroy(&model);
     model = kn_model_create_named("alexnet", NULL);
     has_shape(model, "linear1.weight", "4096,9216");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("alexnet2012", NULL);
+    has_shape(model, "conv2.weight", "256,48,5,5");
+    has_shape(model, "localnorm2", "batch,256,27,27");
+    has_shape(model, "linear1.weight", "4096,9216");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("squeezenet", NULL);
+    has_shape(model, "globalavgpool1", "batch,1000,1,1");
+    has_shape(model, "maxpool3", "batch,256,13,13");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("autoencoder", NULL);
+    has_shape(model, "code", "batch,32");
+    has_shape(model, "picture", "batch,1,28,28");
     kn_model_destroy(&model);
 }
 

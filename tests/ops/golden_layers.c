@@ -78,6 +78,14 @@ static kn_value *class_loss(const char *name, kn_value **in, int count, const kn
     return (!strcmp(name, "nll") ? kn_nll : kn_cross_entropy)(in[0], in[1], &params);
 }
 
+static kn_value *ctc(kn_value **in, const kn_json *given) {
+    kn_ctc_params params = {.size = sizeof params,
+                            .blank = (int64_t)number(given, "blank", 0),
+                            .sum = truth(given, "sum"),
+                            .zero_infinite = truth(given, "zero_infinity")};
+    return kn_ctc(in[0], in[1], in[2], in[3], &params);
+}
+
 static kn_value *loss(const char *name, kn_value **in, const kn_json *given) {
     double margin = number(given, "margin", 0);
     if (!strcmp(name, "l1")) return kn_l1(in[0], in[1]);
@@ -97,5 +105,5 @@ kn_value *golden_layer(const char *name, const kn_json *given, kn_value **in, in
     if (strstr(name, "pool") && strcmp(name, "global_avg_pool")) return pooling(name, in[0], given);
     if (!strcmp(name, "nll") || !strcmp(name, "cross_entropy")) return class_loss(name, in, count, given);
     if (strstr(name, "_norm") && strcmp(name, "batch_norm")) return norm(name, in, count, given);
-    return loss(name, in, given);
+    return !strcmp(name, "ctc") ? ctc(in, given) : loss(name, in, given);
 }

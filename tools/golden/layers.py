@@ -228,3 +228,33 @@ case(
   outputs=("loss",),
   gap=lambda a, p, n: F.pairwise_distance(a, p) - F.pairwise_distance(a, n) + 1,
 )
+
+
+def ctc(name, labels, times_of, labels_of, **attributes):
+  """Lengths of 7 times and 4 labels of 5 classes."""
+  rows = len(times_of)
+  total = attributes.get("sum", False)
+
+  def function(x, labels, times_of, labels_of):
+    lengths = [lengths.long() for lengths in (times_of, labels_of)]
+    return F.ctc_loss(
+      F.log_softmax(x, dim=-1).transpose(0, 1),
+      labels.long(),
+      *lengths,
+      blank=attributes["blank"],
+      reduction="sum" if total else "mean",
+      zero_infinity=attributes.get("zero_infinity", False),
+    )
+
+  inputs = [
+    uniform("x", (rows, 7, 5), -2, 2),
+    values("labels", (rows, 4), labels, "int32"),
+    values("times_of", (rows,), times_of, "int32"),
+    values("labels_of", (rows,), labels_of, "int32"),
+  ]
+  case(name, "ctc", inputs, function, attributes, by=("x",), outputs=("loss",))
+
+
+ctc("ctc", [1, 2, 2, 3, 4, 4, 1, 1, 2, 1, 3, 3], [7, 6, 5], [4, 3, 1], blank=0)
+ctc("ctc_blank", [0, 2, 2, 3, 1, 1, 1, 1], [7, 7], [4, 3], blank=4, sum=True)
+ctc("ctc_infinite", [1, 1, 1, 1, 1, 2, 3, 1], [5, 6], [4, 3], blank=0, zero_infinity=True)

@@ -54,8 +54,8 @@ def below(name, shape, bound, dtype="int32"):
   return Input(name, dtype, shape, "below", bound)
 
 
-def values(name, shape, elements):
-  return Input(name, "float32", shape, "values", elements)
+def values(name, shape, elements, dtype="float32"):
+  return Input(name, dtype, shape, "values", elements)
 
 
 def distributions(name, rows, columns):
