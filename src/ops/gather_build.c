@@ -182,19 +182,17 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
 /* ---- padding by the array's own elements
  * --------------------------------------------------------------------- */
 
-/* Which element stands `at` an axis of `size`, counted from its first. */
-static int64_t element_at(int64_t at, int64_t size, kn_pad_mode mode) {
-    int64_t period = 2 * (size - 1);
-    switch (mode) {
-    case KN_PAD_EDGE:
-        return at < 0 ? 0 : at >= size ? size - 1 : at;
-    case KN_PAD_WRAP:
-        return (at % size + size) % size;
-    default: /* mirrored at the elements at the edges */
-        if (size == 1) return 0;
-        at = (at % period + period) % period;
-        return at < size ? at : period - at;
-    }
+/* Which element stands at each place of an axis of `size`, the places being counted from its first element.
+ */
+static kn_value *elements_at(kn_value *places, int32_t size, kn_pad_mode mode) {
+    if (kn_value_failed(places)) return places;
+    if (mode == KN_PAD_EDGE) return kn_clip(places, 0, size - 1);
+    if (mode == KN_PAD_WRAP) return kn_mod(places, kn_whole(places->graph, size));
+    if (size == 1) return kn_scale(places, 0);
+    /* Mirrored at the elements at the edges: there and back. */
+    int32_t period = 2 * (size - 1);
+    kn_value *there = kn_mod(places, kn_whole(places->graph, period));
+    return kn_min(there, kn_sub(kn_whole(places->graph, period), there));
 }
 
 static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, kn_pad_mode mode) {
@@ -202,19 +200,13 @@ static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, 
     kn_graph *graph = x->graph;
     kn_dim size = x->shape.dims[axis];
     if (!kn_dim_known(size) || size < 1 || before < 0 || after < 0 || before > INT32_MAX ||
-        after > INT32_MAX || before + after + size > INT32_MAX)
+        after > INT32_MAX || before + after + size > INT32_MAX / 2)
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
                              "pad: x is %s; axis %d cannot have %" PRId64 " elements before it and %" PRId64
                              " after it; expected amounts of 0 or more, and a size that is a number above 0",
                              kn_shape_words(graph, &x->shape), axis, before, after);
-    const kn_shape shape = {.dtype = KN_INT32, .rank = 1, .dims = {before + size + after}};
-    int32_t *numbers = kn_arena_take(&graph->arena, (size_t)shape.dims[0], sizeof *numbers);
-    if (!numbers)
-        return kn_graph_fail(graph, KN_ERROR_MEMORY, "pad: no memory for %" PRId64 " numbers", shape.dims[0]);
-    for (int64_t i = 0; i < shape.dims[0]; i++)
-        numbers[i] = (int32_t)element_at(i - before, size, mode);
-    return kn_gather(x, kn_constant_add(graph, &shape, numbers, (size_t)shape.dims[0] * sizeof *numbers),
-                     axis);
+    kn_value *places = kn_shift(kn_counted(graph, before + size + after, 0, 1), -(double)before);
+    return kn_gather(x, elements_at(places, (int32_t)size, mode), axis);
 }
 
 kn_value *kn_pad_own(kn_value *x, const char *amounts, kn_pad_mode mode) {

@@ -67,18 +67,19 @@ static bool take_axes(kn_graph *graph, const kn_operator *row, const char *build
     return *count >= 0;
 }
 
+kn_value *kn_whole(kn_graph *graph, int32_t number) {
+    const kn_shape scalar = {.dtype = KN_INT32};
+    return kn_constant_add(graph, &scalar, &number, sizeof number);
+}
+
+/* Sums of ones: a text that asks for many takes no memory here. */
 kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank) {
-    kn_shape shape = {.dtype = KN_INT32, .rank = rank};
-    for (int i = 0; i < rank; i++)
-        shape.dims[i] = i == axis ? count : 1;
+    kn_dim dims[KN_MAX_RANK];
+    for (int i = 0; i < rank && i < KN_MAX_RANK; i++)
+        dims[i] = i == axis ? count : 1;
     if (count < 0 || count > INT32_MAX)
         return kn_graph_fail(graph, KN_ERROR_SHAPE, "%" PRId64 " numbers cannot be counted as int32", count);
-    size_t bytes = (size_t)count * sizeof(int32_t);
-    int32_t *numbers = kn_arena_take(&graph->arena, (size_t)count + 1, sizeof *numbers);
-    if (!numbers) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for %zu bytes", bytes);
-    for (int64_t i = 0; i < count; i++)
-        numbers[i] = (int32_t)i;
-    return kn_constant_add(graph, &shape, numbers, bytes);
+    return kn_cumulative_sum(kn_broadcast_to(kn_whole(graph, 1), rank, dims), axis, true, false);
 }
 
 /* ---- axes of size 1 ------------------------------------------------------------------------------------ */
