@@ -88,8 +88,8 @@ use_meson() {
 build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev opencl-headers zlib1g-dev libcmocka-dev
   pocl-opencl-icd)
 # shellcheck disable=SC2034
-# g++ compiles the public headers as C++; binutils reads the library's symbols.
-test_packages=(g++ binutils python3)
+# g++ compiles the public headers as C++; binutils reads the library's symbols; pictures are optional for users.
+test_packages=(g++ binutils python3 libjpeg-dev libpng-dev)
 
 # build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly
 build_koine() {

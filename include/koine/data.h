@@ -33,6 +33,24 @@ extern "C" {
 
 typedef struct kn_dataset kn_dataset;
 
+/* A picture in memory. */
+typedef struct kn_image {
+    size_t size;
+    int64_t width, height;
+    int channels;    /* 1: grey, 3: red, green and blue */
+    uint8_t *pixels; /* (height,width,channels) */
+} kn_image;
+
+/* How files with pictures are read: libkoine-images has one for JPEG and PNG (koine/images.h), a program may bring its
+ * own. Called by several threads at a time. `image` comes with the channels that are wanted; `read` sets its width, height
+ * and pixels, which it takes from `allocator` by resizing NULL, or writes into `message` what is wrong with the file
+ * and takes nothing. It refuses files of more than `most_pixels` before it takes memory for them. */
+typedef struct kn_image_reader {
+    void *user;
+    kn_status (*read)(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
+                      uint64_t most_pixels, kn_image *image, char *message, size_t message_bytes);
+} kn_image_reader;
+
 typedef struct kn_dataset_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
@@ -43,8 +61,9 @@ typedef struct kn_dataset_params {
      * length, do. Needed during the call only; NULL: they choose. */
     const kn_tensor_info *wanted;
     const char *vocabulary; /* of text:FILE: the signs to read it with, as kn_dataset_vocabulary says; NULL: its own */
+    kn_image_reader images; /* for images:FOLDER; without one these cannot be opened */
 } kn_dataset_params;
-#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0}
+#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):
@@ -55,6 +74,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *                     t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, each plain
  *                     or with .gz; one of the two parts is enough
  *   npy:X.npy,Y.npy   arrays whose first dimension counts the samples
+ *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
+ *                     folder for each class; images:FOLDER?size=32&grey
  *   text:FILE         sequences of characters and, at each place, the next one;
  *                     the last tenth is the test part. text:FILE?bytes&length=64
  * Bytes become float32 from 0 to 1; other "x" become float32 as they are. "y" is
@@ -93,6 +114,8 @@ KN_API const char *kn_dataset_error(const kn_dataset *dataset);
 KN_API uint64_t kn_dataset_count(const kn_dataset *dataset);
 /* Number of classes where "y" holds class indices, for a sample or for each place of it, otherwise 0. */
 KN_API int kn_dataset_classes(const kn_dataset *dataset);
+/* The name of a class, where the source has names; otherwise NULL. Valid as long as the dataset. */
+KN_API const char *kn_dataset_class_name(const kn_dataset *dataset, int class_index);
 /* The share of the variance of "y" that the best of all models could explain; NaN where nobody knows. */
 KN_API double kn_dataset_explainable(const kn_dataset *dataset);
 /* Of text: the signs by number, in UTF-8 one after the other; "" for bytes; NULL for other data. Valid as long as

@@ -222,6 +222,8 @@ bool kn_path_exists(const char *path);
 bool kn_path_is_folder(const char *path);
 /* Makes a folder and those above it (mode 0700 for new ones); fine if it exists. */
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error);
+/* The names in a folder in the order of their bytes, without those that begin with a dot. In the arena. */
+kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_t *count, kn_error *error);
 /* folder + "/" + name, in the arena. */
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name);
 

@@ -82,6 +82,11 @@ int kn_dataset_classes(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->classes : 0;
 }
 
+const char *kn_dataset_class_name(const kn_dataset *dataset, int class_index) {
+    if (class_index < 0 || class_index >= kn_dataset_classes(dataset) || !dataset->store->class_names) return NULL;
+    return dataset->store->class_names[class_index];
+}
+
 double kn_dataset_explainable(const kn_dataset *dataset) {
     return usable(dataset) && dataset->store->explainable > 0 ? dataset->store->explainable : NAN;
 }
@@ -187,6 +192,7 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->tokens = known.tokens;
     options->wanted = known.wanted;
     options->vocabulary = known.vocabulary;
+    options->images = known.images;
 }
 
 kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {

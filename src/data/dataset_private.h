@@ -36,6 +36,7 @@ struct kn_store {
     int classes;
     double explainable; /* share of the variance of "y" that can be explained; 0: not known */
     char *vocabulary;   /* of text: the signs by number, in UTF-8, "" for bytes; NULL: no text */
+    char **class_names; /* one block with the texts behind the pointers; NULL: none */
     size_t field_count;
     kn_store_field fields[KN_FIELDS_MAX];
     /* Field 0 of samples that are made when they are first read: states has one byte per
@@ -91,6 +92,7 @@ typedef struct kn_source_options {
     bool tokens;           /* integers are read as int32 */
     const kn_tensor_info *wanted; /* what the caller would like as "x", or NULL */
     const char *vocabulary;       /* that text is to be read with, or NULL */
+    kn_image_reader images;
 } kn_source_options;
 
 /* Opens what the word `spec` names (sources.c). */
@@ -102,13 +104,22 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
 kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options);
 
+/* rest: ":FOLDER?size=32&grey" */
+kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options);
+
+/* ---- pictures (resample.c) ---------------------------------------------------------------- */
+
+/* The middle of a picture, as large as its sides allow, scaled to (channels,height,width) in `out`. */
+kn_status kn_image_fit(const kn_host *host, const kn_image *image, int64_t width, int64_t height, uint8_t *out,
+                       kn_error *error);
+
 /* ---- what stands behind a source's word (spec.c): ":PATH?KEY=VALUE&KEY" --------------- */
 
-typedef enum kn_spec_kind { KN_SPEC_FLAG, KN_SPEC_COUNT } kn_spec_kind;
+typedef enum kn_spec_kind { KN_SPEC_FLAG, KN_SPEC_COUNT, KN_SPEC_SIZE } kn_spec_kind;
 typedef struct kn_spec_option {
     const char *key;
     kn_spec_kind kind;
-    void *target; /* bool; uint64_t, which is then above 0 */
+    void *target; /* bool; uint64_t, which is then above 0; uint64_t[2], width and height, from "32" or "64x48" */
 } kn_spec_option;
 /* Reads it: *path is NULL where there is none, otherwise released by the caller. A path that exists as it stands is
  * taken so, whatever question marks it has. */

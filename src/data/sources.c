@@ -53,6 +53,11 @@ static const source_row sources[] = {
      .text = "a text in UTF-8, character by character, or any file byte by byte; its last tenth is held out "
              "to judge by",
      .open = kn_source_sequences},
+    {.name = "images",
+     .usage = "images:FOLDER[?size=WIDTHxHEIGHT&grey]",
+     .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each class;\nthe middle "
+             "of each picture, scaled to the size (what the model reads, else that of the first)",
+     .open = kn_source_images},
     {.name = "idx",
      .usage = "idx:FOLDER",
      .text = "the four files of MNIST and its kin, each plain or with .gz; one of the two parts is enough",

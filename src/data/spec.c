@@ -16,12 +16,28 @@ static kn_status fail_option(kn_error *error, const char *word, const char *foun
                  i == 0           ? ""
                  : i + 1 == count ? " or "
                                   : ", ",
-                 keys[i], options[i].kind == KN_SPEC_FLAG ? "" : "=NUMBER");
+                 keys[i],
+                 options[i].kind == KN_SPEC_FLAG   ? ""
+                 : options[i].kind == KN_SPEC_SIZE ? "=WIDTH[xHEIGHT]"
+                                                   : "=NUMBER");
     }
     const char *near = kn_nearest_word(name, keys, count);
     return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\" has no option \"%.*s\"; expected %s%s%s%s", word,
                    (int)(length < 60 ? length : 60), found, list, near ? "; did you mean \"" : "",
                    near ? near : "", near ? "\"?" : "");
+}
+
+static bool read_number(const char *text, const char **end, uint64_t *number) {
+    int64_t read;
+    if (!kn_parse_int64(text, end, &read) || read < 1) return false;
+    *number = (uint64_t)read;
+    return true;
+}
+
+/* What follows the width: "x48", or nothing for a square. */
+static bool read_height(const char **end, uint64_t numbers[2]) {
+    numbers[1] = numbers[0];
+    return **end != 'x' || read_number(*end + 1, end, &numbers[1]);
 }
 
 /* One option, "KEY" or "KEY=VALUE". */
@@ -39,13 +55,14 @@ static kn_status read_option(const char *word, const char *text, size_t length, 
             *(bool *)row->target = true;
             return KN_OK;
         }
-        const char *end = NULL;
-        int64_t number = 0;
-        if (!equals || !kn_parse_int64(equals + 1, &end, &number) || end != text + length || number < 1)
-            return kn_fail(error, KN_ERROR_ARGUMENT,
-                           "data \"%s\": \"%.*s\", expected %s=NUMBER with a number above 0", word,
-                           (int)(length < 60 ? length : 60), text, row->key);
-        *(uint64_t *)row->target = (uint64_t)number;
+        uint64_t *numbers = row->target;
+        bool size = row->kind == KN_SPEC_SIZE;
+        const char *end = equals ? equals + 1 : text;
+        if (!equals || !read_number(end, &end, &numbers[0]) || (size && !read_height(&end, numbers)) ||
+            end != text + length)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": \"%.*s\", expected %s=%s with numbers above 0",
+                           word, (int)(length < 60 ? length : 60), text, row->key,
+                           size ? "WIDTH[xHEIGHT]" : "NUMBER");
         return KN_OK;
     }
     return fail_option(error, word, text, key, options, count);

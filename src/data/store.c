@@ -41,6 +41,7 @@ void kn_store_leave(kn_store *store) {
     }
     kn_release(&host, store->states);
     kn_release(&host, store->vocabulary);
+    kn_release(&host, store->class_names);
     kn_mutex_destroy(&host, &store->mutex);
     kn_release(&host, store);
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include <koine/images.h>
 #include <koine/opencl.h>
 
 typedef kn_value *unary(kn_value *x);
@@ -477,6 +478,8 @@ static void data(void **state) {
     assert_int_equal(kn_dataset_classes(NULL), 0);
     assert_true(isnan(kn_dataset_explainable(NULL)));
     assert_null(kn_dataset_vocabulary(NULL));
+    assert_null(kn_dataset_class_name(NULL, 0));
+    assert_true(kn_images_reader().read(NULL, NULL, NULL, 0, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_dataset_variance(NULL, 0, &number) != KN_OK);
     assert_null(kn_data_source_usage(-1));
     assert_null(kn_data_source_about(kn_data_source_count()));

@@ -22,10 +22,14 @@ ALLOWED = {
     "graph": {"base"},
     "device": {"base"},
     "base": set(),
+    # A library of its own, made with the public headers alone.
+    "images": set(),
 }
 CL_HEADER = re.compile(r"^(CL|OpenCL)/")
 # The one public header with OpenCL types; it comes with the device room.
 CL_PUBLIC = "koine/opencl.h"
+# That of the library beside this one.
+APART = "koine/images.h"
 
 # The library exits, aborts, prints, forks and reads the environment nowhere, and follows no locale.
 FORBIDDEN = re.compile(
@@ -124,7 +128,7 @@ def public():
         named = {name for _, name in includes(umbrella)}
         for path in sources(ROOT / "include" / "koine", ".h"):
             name = f"koine/{path.name}"
-            if path != umbrella and (name in named) == (name == CL_PUBLIC):
+            if path != umbrella and (name in named) == (name in (CL_PUBLIC, APART)):
                 bad.append(f"koine/koine.h {'includes' if name in named else 'lacks'} {name}")
     return bad
 

@@ -6,6 +6,8 @@
 #include "batch.h"
 #include "training.h"
 
+#include <koine/images.h>
+
 const char *const loss_words[] = {"cross-entropy", "nll",       "mse",
                                   "l1",            "huber",     "smooth-l1",
                                   "binary-cross-entropy", "probability-cross-entropy", "kl-divergence", "hinge"};
@@ -125,6 +127,7 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     kn_dataset_params_init(&params);
     params.wanted = wanted_sample(setup->model, &sample) ? &sample : NULL;
     params.vocabulary = setup->vocabulary;
+    params.images = kn_images_reader();
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
     setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);

@@ -1,0 +1,24 @@
+/* Pictures from files, in a library of its own, libkoine-images, so that libkoine needs no image library.
+ *
+ *     kn_dataset_params params = KN_DATASET_DEFAULTS;
+ *     params.images = kn_images_reader();
+ *     kn_dataset *photos = kn_dataset_open(&params, "images:photos?size=64");
+ *
+ * Thread-safety: any thread may call everything here at any time. */
+#ifndef KOINE_IMAGES_H
+#define KOINE_IMAGES_H
+
+#include <koine/data.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads JPEG and PNG, as far as libjpeg and libpng were there when this library was built; what it cannot
+ * read is refused with a message that says what is missing. */
+KN_API kn_image_reader kn_images_reader(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

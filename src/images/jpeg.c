@@ -1,0 +1,89 @@
+/* JPEG by libjpeg. Its errors come back through setjmp; what it only warns of, such as a file that ends
+ * early, is an error as well: a picture that is half grey would be learnt from in silence. */
+#include "images/images.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+/* A progressive file may ask for any number of passes over all of its pixels. */
+enum { MOST_SCANS = 100 };
+
+typedef struct work {
+    struct jpeg_error_mgr errors; /* first: libjpeg hands its address back */
+    jmp_buf back;
+    struct jpeg_decompress_struct decoder;
+    struct jpeg_progress_mgr progress;
+    char text[JMSG_LENGTH_MAX];
+} work;
+
+static void on_error(j_common_ptr decoder) {
+    work *own = (work *)(void *)decoder->err;
+    decoder->err->format_message(decoder, own->text);
+    longjmp(own->back, 1);
+}
+
+static void on_message(j_common_ptr decoder, int level) {
+    /* Bytes that do not belong anywhere do no harm. */
+    if (level < 0 && decoder->err->msg_code != JWRN_EXTRANEOUS_DATA) on_error(decoder);
+}
+
+static void on_output(j_common_ptr decoder) {
+    (void)decoder;
+}
+
+static void on_progress(j_common_ptr decoder) {
+    work *own = (work *)(void *)decoder->err;
+    if (own->decoder.input_scan_number <= MOST_SCANS) return;
+    snprintf(own->text, sizeof own->text, "more than %d passes over its pixels", MOST_SCANS);
+    longjmp(own->back, 1);
+}
+
+/* All that may come back through setjmp; *own and *image are the caller's, so that their values are known
+ * then. */
+static kn_status decode(work *own, const kn_allocator *allocator, const void *bytes, size_t count,
+                        uint64_t most_pixels, kn_image *image, char *message, size_t message_bytes) {
+    struct jpeg_decompress_struct *decoder = &own->decoder;
+    if (setjmp(own->back)) {
+        snprintf(message, message_bytes, "no intact JPEG: %s", own->text);
+        return KN_ERROR_FORMAT;
+    }
+    jpeg_create_decompress(decoder);
+    decoder->progress = &own->progress;
+    jpeg_mem_src(decoder, bytes, (unsigned long)count);
+    jpeg_read_header(decoder, TRUE);
+    decoder->out_color_space = image->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    kn_status status = kn_image_take(allocator, decoder->image_width, decoder->image_height, most_pixels,
+                                     image, message, message_bytes);
+    if (status != KN_OK) return status;
+    jpeg_start_decompress(decoder);
+    while (decoder->output_scanline < decoder->output_height) {
+        JSAMPROW row = image->pixels +
+                       (size_t)decoder->output_scanline * decoder->output_width * (size_t)image->channels;
+        jpeg_read_scanlines(decoder, &row, 1);
+    }
+    jpeg_finish_decompress(decoder);
+    return KN_OK;
+}
+
+kn_status kn_read_jpeg(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t most_pixels,
+                       kn_image *image, char *message, size_t message_bytes) {
+    work own;
+    memset(&own, 0, sizeof own);
+    own.decoder.err = jpeg_std_error(&own.errors);
+    own.errors.error_exit = on_error;
+    own.errors.emit_message = on_message;
+    own.errors.output_message = on_output;
+    own.progress.progress_monitor = on_progress;
+    kn_status status = decode(&own, allocator, bytes, count, most_pixels, image, message, message_bytes);
+    jpeg_destroy_decompress(&own.decoder);
+    if (status != KN_OK && image->pixels) {
+        allocator->resize(allocator->user, image->pixels, 0);
+        image->pixels = NULL;
+    }
+    return status;
+}

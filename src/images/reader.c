@@ -1,0 +1,63 @@
+/* Which format a file has, and what reads it. */
+#include "images/images.h"
+
+#include <stdio.h>
+#include <string.h>
+
+kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t height, uint64_t most_pixels,
+                        kn_image *image, char *message, size_t message_bytes) {
+    if (width == 0 || height == 0 || width > most_pixels / height) {
+        snprintf(message, message_bytes, "%llu by %llu pixels, expected 1 to %llu in all",
+                 (unsigned long long)width, (unsigned long long)height, (unsigned long long)most_pixels);
+        return KN_ERROR_UNSUPPORTED;
+    }
+    size_t bytes = (size_t)(width * height) * (size_t)image->channels;
+    image->pixels = allocator->resize(allocator->user, NULL, bytes);
+    if (!image->pixels) {
+        snprintf(message, message_bytes, "out of memory for %zu bytes of pixels", bytes);
+        return KN_ERROR_MEMORY;
+    }
+    image->width = (int64_t)width;
+    image->height = (int64_t)height;
+    return KN_OK;
+}
+
+#if !defined(KN_HAVE_JPEG) || !defined(KN_HAVE_PNG)
+static kn_status missing(const char *format, const char *library, const char *package, char *message,
+                         size_t message_bytes) {
+    snprintf(message, message_bytes,
+             "a %s file, and this build of Koine reads none: install the headers of %s (%s on Debian and "
+             "Ubuntu) and "
+             "build again",
+             format, library, package);
+    return KN_ERROR_UNSUPPORTED;
+}
+#endif
+
+static kn_status read_image(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
+                            uint64_t most_pixels, kn_image *image, char *message, size_t message_bytes) {
+    static const unsigned char jpeg[] = {0xff, 0xd8, 0xff},
+                               png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    (void)user;
+    if (!allocator || !image || !message || !bytes || (image->channels != 1 && image->channels != 3))
+        return KN_ERROR_ARGUMENT;
+    image->pixels = NULL;
+    if (count > sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0)
+#ifdef KN_HAVE_JPEG
+        return kn_read_jpeg(allocator, bytes, count, most_pixels, image, message, message_bytes);
+#else
+        return missing("JPEG", "libjpeg-turbo", "libjpeg-dev", message, message_bytes);
+#endif
+    if (count > sizeof png && memcmp(bytes, png, sizeof png) == 0)
+#ifdef KN_HAVE_PNG
+        return kn_read_png(allocator, bytes, count, most_pixels, image, message, message_bytes);
+#else
+        return missing("PNG", "libpng", "libpng-dev", message, message_bytes);
+#endif
+    snprintf(message, message_bytes, "neither JPEG nor PNG by its first bytes");
+    return KN_ERROR_FORMAT;
+}
+
+kn_image_reader kn_images_reader(void) {
+    return (kn_image_reader){0, read_image};
+}

@@ -1,0 +1,219 @@
+/* Folders of pictures, read by a reader that the test brings: a file is 'I', width, height and the value of
+ * all pixels. */
+#include "data_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "data/dataset_private.h"
+
+static kn_status read_plain(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
+                            uint64_t most, kn_image *image, char *message, size_t message_bytes) {
+    const uint8_t *file = bytes;
+    (void)user;
+    if (count != 4 || file[0] != 'I' || (uint64_t)file[1] * file[2] > most) {
+        snprintf(message, message_bytes, "no I");
+        return KN_ERROR_FORMAT;
+    }
+    size_t pixels = (size_t)file[1] * file[2] * (size_t)image->channels;
+    image->pixels = allocator->resize(allocator->user, NULL, pixels);
+    if (!image->pixels) return KN_ERROR_MEMORY;
+    memset(image->pixels, file[3], pixels);
+    image->width = file[1];
+    image->height = file[2];
+    return KN_OK;
+}
+
+static int set_up(void **state) {
+    *state = test_folder_make();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    test_folder_remove(*state);
+    return 0;
+}
+
+/* FOLDER/name, and the folders above it. */
+static void add_file(const char *folder, const char *name, const void *bytes, size_t count) {
+    char path[600];
+    kn_error error = {0};
+    test_path(path, sizeof path, folder, name);
+    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    if (kn_file_write(NULL, path, bytes, count, &error) != KN_OK) fail_msg("%s", error.text);
+}
+
+static void add_picture(const char *folder, const char *name, uint8_t width, uint8_t height, uint8_t value) {
+    const uint8_t file[4] = {'I', width, height, value};
+    add_file(folder, name, file, sizeof file);
+}
+
+static kn_dataset *open_folder(const char *folder, const char *options, kn_dataset_params *params) {
+    kn_dataset_params own = KN_DATASET_DEFAULTS;
+    char spec[600];
+    snprintf(spec, sizeof spec, "images:%s%s", folder, options);
+    if (!params) params = &own;
+    params->images = (kn_image_reader){NULL, read_plain};
+    return kn_dataset_open(params, spec);
+}
+
+static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values,
+                           const int32_t *labels) {
+    kn_field field;
+    assert_usable(dataset);
+    assert_int_equal(kn_dataset_count(dataset), count);
+    assert_true(kn_dataset_field(dataset, 0, &field));
+    for (uint64_t i = 0; i < (uint64_t)count; i++) {
+        float x[600];
+        int32_t y;
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y), KN_OK);
+        for (size_t j = 0; j < field.bytes / sizeof *x; j++)
+            assert_true(x[j] == (float)values[i] * (float)(1.0 / 255));
+        assert_int_equal(y, labels[i]);
+    }
+}
+
+static void parts_and_classes(void **state) {
+    add_picture(*state, "train/cat/b.JPG", 6, 4, 20);
+    add_picture(*state, "train/cat/a.png", 9, 9, 10);
+    add_picture(*state, "train/ant/x.jpeg", 2, 8, 30);
+    add_file(*state, "train/ant/notes.txt", "text", 4);
+    add_file(*state, "train/ant/.hidden.png", "text", 4);
+    add_file(*state, "train/list.png", "text", 4); /* in no class */
+    add_picture(*state, "val/cat/c.png", 5, 5, 40);
+    kn_dataset *train = open_folder(*state, "?size=4x3", NULL), *test = kn_dataset_test(train);
+    expect_samples(train, 3, (const uint8_t[]){30, 10, 20}, (const int32_t[]){0, 1, 1});
+    expect_samples(test, 1, (const uint8_t[]){40}, (const int32_t[]){1});
+    assert_int_equal(kn_dataset_classes(test), 2);
+    assert_string_equal(kn_dataset_class_name(test, 0), "ant");
+    assert_string_equal(kn_dataset_class_name(train, 1), "cat");
+    assert_null(kn_dataset_class_name(train, 2));
+    assert_null(kn_dataset_class_name(train, -1));
+    kn_field field;
+    assert_true(kn_dataset_field(train, 0, &field));
+    assert_int_equal(field.info.shape[0] * 100 + field.info.shape[1] * 10 + field.info.shape[2], 334);
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+}
+
+static void sizes_are_chosen(void **state) {
+    static const struct {
+        const char *options;
+        kn_tensor_info wanted;
+        int channels, height, width;
+    } cases[] = {
+        {"", {0}, 3, 5, 7}, /* the first picture's */
+        {"?grey", {0}, 1, 5, 7},
+        {"", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 6, 8}, /* what the model reads */
+        {"?size=9&colour", {KN_FLOAT32, 3, {1, 6, 8}}, 3, 9, 9},
+        {"?size=3x2", {KN_FLOAT32, 3, {1, 6, 8}}, 1, 2, 3},
+        {"", {KN_FLOAT32, 1, {6}}, 3, 5, 7},
+    };
+    add_picture(*state, "a/1.png", 7, 5, 1);
+    add_picture(*state, "b/1.png", 3, 3, 2);
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        kn_dataset_params params = KN_DATASET_DEFAULTS;
+        if (cases[i].wanted.rank) params.wanted = &cases[i].wanted;
+        kn_dataset *all = open_folder(*state, cases[i].options, &params);
+        kn_field field;
+        expect_samples(all, 2, (const uint8_t[]){1, 2}, (const int32_t[]){0, 1});
+        assert_false(kn_dataset_has_test(all));
+        assert_true(kn_dataset_field(all, 0, &field));
+        assert_int_equal(field.info.shape[0], cases[i].channels);
+        assert_int_equal(field.info.shape[1], cases[i].height);
+        assert_int_equal(field.info.shape[2], cases[i].width);
+        kn_dataset_destroy(&all);
+    }
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.most_samples = 1;
+    kn_dataset *one = open_folder(*state, "", &params);
+    expect_samples(one, 1, (const uint8_t[]){1}, (const int32_t[]){0});
+    kn_dataset_destroy(&one);
+}
+
+static void faults_are_named(void **state) {
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "has 0 folders");
+    add_file(*state, "train/cat/notes.txt", "text", 4);
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "hold no .jpg");
+    for (int i = 0; i < 40; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "train/cat/%02d.png", i);
+        add_picture(*state, name, 3, 3, 7);
+    }
+    add_file(*state, "train/cat/17.png", "broken", 6);
+    add_file(*state, "train/cat/31.png", "broken", 6);
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "17.png: no I");
+    add_picture(*state, "train/cat/17.png", 3, 3, 7);
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_FORMAT, "31.png: no I");
+    add_picture(*state, "train/cat/31.png", 3, 3, 7);
+    add_picture(*state, "test/dog/1.png", 3, 3, 7);
+    assert_failed(open_folder(*state, "", NULL), KN_ERROR_NOT_FOUND, "which the training part has not");
+    assert_failed(open_folder(*state, "?size=0", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
+    assert_failed(open_folder(*state, "?size=3x", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
+    assert_failed(open_folder(*state, "?size=99999", NULL), KN_ERROR_ARGUMENT, "at most 16384");
+    assert_failed(open_folder(*state, "?grey&colour", NULL), KN_ERROR_ARGUMENT, "either grey or colour");
+    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder");
+    char spec[600];
+    snprintf(spec, sizeof spec, "images:%s", (const char *)*state);
+    assert_failed(kn_dataset_open(NULL, spec), KN_ERROR_UNSUPPORTED, "kn_images_reader()");
+}
+
+/* The middle of what is too wide, means where it is made smaller, straight lines where it is made larger. */
+static void pictures_are_scaled(void **state) {
+    uint8_t wide[4 * 8], out[64];
+    kn_error error = {0};
+    for (int i = 0; i < 32; i++)
+        wide[i] = (uint8_t)(i % 8 < 2 || i % 8 >= 6 ? 255 : i % 8 < 4 ? 100 : 200);
+    kn_image image = {sizeof image, 8, 4, 1, wide};
+    assert_int_equal(kn_image_fit(NULL, &image, 4, 4, out, &error), KN_OK);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(out[i], i % 4 < 2 ? 100 : 200);
+    uint8_t checks[8 * 8 * 3];
+    for (int i = 0; i < 64; i++)
+        for (int c = 0; c < 3; c++)
+            checks[3 * i + c] = (uint8_t)((i + i / 8) % 2 * 100 + 50 * c);
+    kn_image colours = {sizeof colours, 8, 8, 3, checks};
+    assert_int_equal(kn_image_fit(NULL, &colours, 2, 2, out, &error), KN_OK);
+    for (int i = 0; i < 12; i++)
+        assert_in_range(out[i], 50 + i / 4 * 50 - 4, 50 + i / 4 * 50 + 4);
+    uint8_t two[2] = {0, 200};
+    kn_image small = {sizeof small, 2, 1, 1, two};
+    assert_int_equal(kn_image_fit(NULL, &small, 8, 4, out, &error), KN_OK);
+    for (int x = 1; x < 8; x++)
+        assert_true(out[x] >= out[x - 1]);
+    assert_true(out[0] == 0 && out[7] == 200 && out[3] > 50 && out[4] < 150);
+}
+
+static void memory_may_run_out(void **state) {
+    add_picture(*state, "train/a/1.png", 7, 5, 1);
+    add_picture(*state, "test/a/1.png", 3, 3, 2);
+    for (size_t fail_at = 1;; fail_at++) {
+        watcher memory = {.fail_at = fail_at};
+        kn_dataset_params params = watched(&memory);
+        kn_dataset *dataset = open_folder(*state, "?size=4", &params);
+        kn_status status = kn_dataset_status(dataset);
+        kn_dataset_destroy(&dataset);
+        assert_int_equal(memory.live, 0);
+        if (status == KN_OK && memory.calls < fail_at) break;
+        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* work goes on without a thread */
+        assert_true(fail_at < 300);
+    }
+}
+
+int test_image_folders(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sizes_are_chosen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
+        cmocka_unit_test(pictures_are_scaled),
+        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("image-folders", tests, NULL, NULL);
+}
