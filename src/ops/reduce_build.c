@@ -1,7 +1,7 @@
 /* Reductions made of sums, maxima and products: norms, logarithms of sums, and products over axes. */
 #include "ops/ops_private.h"
 
-#include <string.h>
+#include <float.h>
 
 kn_value *kn_reduce_l1(kn_value *x, const char *axes, bool keep) {
     return kn_sum(kn_abs(x), axes, keep);
@@ -22,10 +22,11 @@ static kn_value *without_axes(kn_value *x, kn_value *kept, const char *axes) {
     return kn_value_failed(model) ? model : kn_reshape_to(kept, model->shape.rank, model->shape.dims);
 }
 
-/* The largest element goes before exp and comes back after log, so that nothing overflows. */
+/* The largest element goes before exp and comes back after log, so that nothing overflows; infinite ones stay finite
+ * on the way, since infinity less infinity is no number. */
 kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
-    kn_value *most = kn_reduce_max(x, axes, true);
+    kn_value *most = kn_clip(kn_reduce_max(x, axes, true), -FLT_MAX, FLT_MAX);
     kn_value *result = kn_add(kn_log(kn_sum(kn_exp(kn_sub(x, most)), axes, true)), most);
     return keep ? result : without_axes(x, result, axes);
 }

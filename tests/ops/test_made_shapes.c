@@ -98,6 +98,7 @@ MADE(sum_square, kn_reduce_sum_square(x, NULL, false))
 MADE(log_sum, kn_reduce_log_sum(x, "1", false))
 MADE(log_sum_exp, kn_reduce_log_sum_exp(kn_scale(x, 200), "1", false))
 MADE(log_sum_exp_keep, kn_reduce_log_sum_exp(x, "0", true))
+MADE(log_sum_exp_of_nothing, kn_exp(kn_reduce_log_sum_exp(kn_log(kn_scale(x, 0)), "1", false)))
 MADE(wrong_squeeze, kn_squeeze(x, "0"))
 MADE(wrong_unsqueeze, kn_unsqueeze(x, "0,-4"))
 MADE(wrong_expand, kn_expand(x, "2,2"))
@@ -131,6 +132,7 @@ static kn_value *made_wrong_split(void) {
 }
 
 static const built table[] = {
+    {"log_sum_exp_of_nothing", made_log_sum_exp_of_nothing, "2", {0, 0}},
     {"flip", made_flip, "2,3", {3, 2, 1, 6, 5, 4}},
     {"squeeze", made_squeeze, "3", {4, 5, 6}},
     {"squeeze_axis", made_squeeze_axis, "2", {2, 5}},
