@@ -19,6 +19,7 @@
  *   global size (heads, batches); dq, dk, dv lie as q, k, v. */
 #include "common/vector.cl"
 #include "common/weave.cl"
+#include "common/exp.cl"
 
 #ifndef KN_HEAD
 #define KN_HEAD 64
@@ -34,51 +35,75 @@
 
 /* ---- products: c (rows,columns) = A(rows,depth) · b(depth,columns) ------------------------------------ */
 
-#define KN_ZERO(row, v)                                                                                      \
-    vector sum##row##_##v = add ? load(v, c + row * c_row) : (vector)(0.0f);
-#define KN_START(row)                                                                                        \
-    const KN_INDEX at##row = row * a_row;                                                                    \
-    KN_EACH(KN_ZERO, row)
+#if KN_VECTORS >= 3
+#define KN_NARROW 2
+#else
+#define KN_NARROW 1
+#endif
+#define KN_EACH_NARROW(X, row) KN_JOIN(KN_VECTORS_, KN_NARROW)(X, row)
+#define KN_ZERO(row, v) vector sum##row##_##v = add ? load(v, c + row * c_row) : (vector)(0.0f);
 #define KN_RIGHT(row, v) const vector right##v = load(v, b);
 #define KN_ADD(row, v) sum##row##_##v += left * right##v;
-#define KN_STEP(row)                                                                                         \
+#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, v, c + row * c_row);
+#define KN_START_OF(each, row)                                                                               \
+    const KN_INDEX at##row = row * a_row;                                                                    \
+    each(KN_ZERO, row)
+#define KN_STEP_OF(each, row)                                                                                \
     {                                                                                                        \
         const vector left = a[at##row];                                                                      \
-        KN_EACH(KN_ADD, row)                                                                                 \
+        each(KN_ADD, row)                                                                                    \
     }
-#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, v, c + row * c_row);
+#define KN_START(row) KN_START_OF(KN_EACH, row)
+#define KN_STEP(row) KN_STEP_OF(KN_EACH, row)
 #define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
-#define KN_TILE(name, space, each_row)                                                                       \
+#define KN_START_NARROW(row) KN_START_OF(KN_EACH_NARROW, row)
+#define KN_STEP_NARROW(row) KN_STEP_OF(KN_EACH_NARROW, row)
+#define KN_KEEP_NARROW(row) KN_EACH_NARROW(KN_KEEP_VECTOR, row)
+#define KN_TILE(name, space, each_row, each, width)                                                          \
     KN_APART void name(space const float *a, KN_INDEX a_row, KN_INDEX a_column, local const float *b,        \
                        int b_row, int depth, local float *c, int c_row, int add) {                           \
-        each_row(KN_START);                                                                                  \
+        each_row(KN_START##width);                                                                           \
         for (int k = 0; k < depth; k++, a += a_column, b += b_row) {                                         \
-            KN_EACH(KN_RIGHT, 0);                                                                            \
-            each_row(KN_STEP);                                                                               \
+            each(KN_RIGHT, 0);                                                                               \
+            each_row(KN_STEP##width);                                                                        \
         }                                                                                                    \
-        each_row(KN_KEEP);                                                                                   \
+        each_row(KN_KEEP##width);                                                                            \
     }
+/* With `causal` much of a block is not seen: query i sees the keys below i + 1 + shift. What the rows, the columns
+ * and the depth of a product are tells which of its tiles and steps are left out. */
+#define KN_SCORES 0         /* queries, keys, numbers: scores that no query of a tile sees stay what they are */
+#define KN_SUMS_OF_KEYS 1   /* queries, numbers, keys: those that are not seen weigh nothing */
+#define KN_SUMS_OF_ROWS 2   /* keys, numbers, queries: likewise */
+/* The keys that some query of a tile sees end before i + KN_REACH + shift for each of its queries i. */
+#define KN_REACH 6
 #define KN_MULTIPLY(name, space)                                                                             \
-    KN_TILE(name##_6, space, KN_ROWS_6)                                                                      \
-    KN_TILE(name##_4, space, KN_ROWS_4)                                                                      \
-    KN_TILE(name##_1, space, KN_ROWS_1)                                                                      \
+    KN_TILE(name##_6, space, KN_ROWS_6, KN_EACH, )                                                           \
+    KN_TILE(name##_6_narrow, space, KN_ROWS_6, KN_EACH_NARROW, _NARROW)                                      \
+    KN_TILE(name##_4, space, KN_ROWS_4, KN_EACH, )                                                           \
+    KN_TILE(name##_1, space, KN_ROWS_1, KN_EACH, )                                                           \
     KN_INLINE void name(space const float *a, KN_INDEX a_row, KN_INDEX a_column, local const float *b,       \
-                        int b_row, int rows, int depth, int columns, local float *c, int c_row, int add) {   \
+                        int b_row, int rows, int depth, int columns, local float *c, int c_row, int add,     \
+                        int kind, int shift) {                                                               \
         for (int column = 0; column < columns; column += KN_COLUMNS)                                         \
-            for (int i = 0; i < rows;) {                                                                     \
-                space const float *left = a + i * a_row;                                                     \
-                local float *result = c + i * c_row + column;                                                \
+            for (int i = 0, taken; i < rows; i += taken) {                                                   \
                 const int rest = rows - i;                                                                   \
-                if (rest >= 6 && rest != 8) {                                                                \
-                    name##_6(left, a_row, a_column, b + column, b_row, depth, result, c_row, add);           \
-                    i += 6;                                                                                  \
-                } else if (rest >= 4) {                                                                      \
-                    name##_4(left, a_row, a_column, b + column, b_row, depth, result, c_row, add);           \
-                    i += 4;                                                                                  \
-                } else {                                                                                     \
-                    name##_1(left, a_row, a_column, b + column, b_row, depth, result, c_row, add);           \
-                    i += 1;                                                                                  \
-                }                                                                                            \
+                taken = rest >= 6 && rest != 8 ? 6 : rest >= 4 ? 4 : 1;                                      \
+                const int seen = i + taken + shift;                                                          \
+                const int begin = kind == KN_SUMS_OF_ROWS ? min(max(i - shift, 0), depth) : 0;               \
+                const int end = kind == KN_SUMS_OF_KEYS ? min(max(seen, 0), depth) : depth;                  \
+                const int most = kind == KN_SCORES ? seen - column : KN_COLUMNS;                             \
+                space const float *left = a + i * a_row + begin * a_column;                                  \
+                local const float *right = b + column + begin * b_row;                                       \
+                local float *result = c + i * c_row + column;                                                \
+                if (most <= 0) continue;                                                                     \
+                if (KN_NARROW < KN_VECTORS && taken == 6 && most <= KN_NARROW * KN_WIDTH)                    \
+                    name##_6_narrow(left, a_row, a_column, right, b_row, end - begin, result, c_row, add);   \
+                else if (taken == 6)                                                                         \
+                    name##_6(left, a_row, a_column, right, b_row, end - begin, result, c_row, add);          \
+                else if (taken == 4)                                                                         \
+                    name##_4(left, a_row, a_column, right, b_row, end - begin, result, c_row, add);          \
+                else                                                                                         \
+                    name##_1(left, a_row, a_column, right, b_row, end - begin, result, c_row, add);          \
             }                                                                                                \
     }
 KN_MULTIPLY(multiply_global, global)
@@ -158,29 +183,33 @@ typedef KN_JOIN(int, KN_WIDTH) whole;
 
 /* ---- forward ----------------------------------------------------------------------------------------------- */
 
-/* Scores of one query, `seen` of them, become weights exp(score - most); the sum and the result so far are brought
- * to the new maximum. */
-KN_INLINE void weigh(local float *scores, int seen, float scale, local float *most, local float *sum,
-                     local float *result) {
+/* Scores of one query, `seen` of them, become weights exp(score - most), and zeros up to `reach`; the sum and the
+ * result so far, if any, are brought to the new maximum. */
+KN_INLINE void weigh(local float *scores, int seen, int reach, float scale, int begun, local float *most,
+                     local float *sum, local float *result) {
     vector largest = -INFINITY;
-    for (int j = 0; j < KN_KEYS; j += KN_WIDTH) {
+    for (int j = 0; j < reach; j += KN_WIDTH) {
         const vector score = KN_FIRST_LANES(load(0, scores + j) * scale, -INFINITY, seen - j);
         largest = fmax(largest, score);
         store(score, 0, scores + j);
     }
-    const float before = *most, now = fmax(before, KN_MAX_LANES(largest));
+    const float now = begun ? fmax(*most, KN_MAX_LANES(largest)) : KN_MAX_LANES(largest);
     vector sums = 0.0f;
-    for (int j = 0; j < KN_KEYS; j += KN_WIDTH) {
-        const vector weight = exp(load(0, scores + j) - now);
+    for (int j = 0; j < reach; j += KN_WIDTH) {
+        const vector weight = exp_of(load(0, scores + j) - now);
         sums += weight;
         store(weight, 0, scores + j);
     }
-    const float shrink = before == now ? 1.0f : exp(before - now);
-    if (shrink != 1.0f)
-        for (int d = 0; d < KN_PADDED; d += KN_WIDTH)
-            store(load(0, result + d) * shrink, 0, result + d);
+    float before = 0.0f;
+    if (begun) {
+        const float shrink = *most == now ? 1.0f : exp(*most - now);
+        if (shrink != 1.0f)
+            for (int d = 0; d < KN_PADDED; d += KN_WIDTH)
+                store(load(0, result + d) * shrink, 0, result + d);
+        before = *sum * shrink;
+    }
     *most = now;
-    *sum = *sum * shrink + KN_SUM_LANES(sums);
+    *sum = before + KN_SUM_LANES(sums);
 }
 
 KN_WIDE kn_attention(global const float *restrict q, global const float *restrict k,
@@ -196,24 +225,19 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
     v += v_first + batch * keys * k_row + head * KN_HEAD;
     y += (batch * queries + first) * y_row + head * KN_HEAD;
     log_sum += (batch * get_global_size(1) + head) * queries + first;
-    for (int i = 0; i < rows; i++) {
-        most[i] = -INFINITY;
-        sum[i] = 0.0f;
-    }
-    for (int i = 0; i < rows * KN_PADDED; i += KN_WIDTH)
-        store((vector)(0.0f), 0, result + i);
     const int keys_seen = causal ? min(keys, first + rows) : keys;
     for (int key = 0; key < keys_seen; key += KN_KEYS) {
         const int count = min(KN_KEYS, keys_seen - key), start = causal ? max(0, key - first) : 0;
+        const int shift = causal ? first + start - key : KN_KEYS;
         pack_transposed(k + key * k_row, k_row, count, key_columns);
         pack_rows(v + key * k_row, k_row, count, values);
         multiply_global(q + start * q_row, q_row, 1, key_columns, KN_KEYS, rows - start, KN_HEAD, KN_KEYS,
-                        scores + start * KN_KEYS, KN_KEYS, 0);
-        for (int i = start; i < rows; i++)
-            weigh(scores + i * KN_KEYS, causal ? min(count, first + i + 1 - key) : count, scale, most + i,
-                  sum + i, result + i * KN_PADDED);
+                        scores + start * KN_KEYS, KN_KEYS, 0, KN_SCORES, shift);
+        for (int i = 0; i < rows - start; i++)
+            weigh(scores + (start + i) * KN_KEYS, min(count, i + 1 + shift), min(count, i + KN_REACH + shift),
+                  scale, key > 0, most + start + i, sum + start + i, result + (start + i) * KN_PADDED);
         multiply_local(scores + start * KN_KEYS, KN_KEYS, 1, values, KN_PADDED, rows - start, count, KN_PADDED,
-                       result + start * KN_PADDED, KN_PADDED, 1);
+                       result + start * KN_PADDED, KN_PADDED, key > 0, KN_SUMS_OF_KEYS, shift);
     }
     for (int i = 0; i < rows; i++) {
         const float share = 1.0f / sum[i];
@@ -226,12 +250,13 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
 
 /* ---- gradient ------------------------------------------------------------------------------------------------ */
 
-/* Of one query: scores become weights P = exp(score - log_sum), and dP becomes dS = P (dP - delta) scale. */
-KN_INLINE void slopes(local float *scores, local float *weight_slopes, int seen, float scale, float log_sum,
-                      float delta) {
-    for (int j = 0; j < KN_KEYS; j += KN_WIDTH) {
+/* Of one query: scores become weights P = exp(score - log_sum), and dP becomes dS = P (dP - delta) scale, with zeros
+ * from `seen` up to `reach`. */
+KN_INLINE void slopes(local float *scores, local float *weight_slopes, int seen, int reach, float scale,
+                      float log_sum, float delta) {
+    for (int j = 0; j < reach; j += KN_WIDTH) {
         const vector score = load(0, scores + j) * scale - log_sum;
-        const vector weight = exp(KN_FIRST_LANES(score, -INFINITY, seen - j));
+        const vector weight = exp_of(KN_FIRST_LANES(score, -INFINITY, seen - j));
         const vector slope = weight * (load(0, weight_slopes + j) - delta) * scale;
         store(weight, 0, scores + j);
         store(KN_FIRST_LANES(slope, 0.0f, seen - j), 0, weight_slopes + j);
@@ -284,20 +309,22 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
             global const float *own = q + q_at + first * q_row, *slope = dy + first * y_row;
             pack_rows(own, q_row, rows, query_rows);
             pack_rows(slope, y_row, rows, slope_rows);
-            multiply_global(own, q_row, 1, key_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weights, KN_KEYS, 0);
+            const int shift = causal ? first - key : KN_KEYS + KN_BLOCK;
+            multiply_global(own, q_row, 1, key_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weights, KN_KEYS, 0,
+                            KN_SCORES, shift);
             multiply_global(slope, y_row, 1, value_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weight_slopes,
-                            KN_KEYS, 0);
+                            KN_KEYS, 0, KN_SCORES, shift);
             for (int i = 0; i < rows; i++)
-                slopes(weights + i * KN_KEYS, weight_slopes + i * KN_KEYS,
-                       causal ? min(count, first + i + 1 - key) : count, scale, log_sum[first + i],
+                slopes(weights + i * KN_KEYS, weight_slopes + i * KN_KEYS, min(count, i + 1 + shift),
+                       min(count, i + KN_REACH + shift), scale, log_sum[first + i],
                        dot_rows(slope + i * y_row, y + (first + i) * y_row));
             multiply_local(weight_slopes, KN_KEYS, 1, key_rows, KN_PADDED, rows, count, KN_PADDED, query_slopes,
-                           KN_PADDED, 0);
+                           KN_PADDED, 0, KN_SUMS_OF_KEYS, shift);
             unpack_rows(query_slopes, rows, dq + q_at + first * q_row, q_row, key > 0);
             multiply_local(weights, 1, KN_KEYS, slope_rows, KN_PADDED, count, rows, KN_PADDED, value_slopes,
-                           KN_PADDED, 1);
+                           KN_PADDED, 1, KN_SUMS_OF_ROWS, shift);
             multiply_local(weight_slopes, 1, KN_KEYS, query_rows, KN_PADDED, count, rows, KN_PADDED, key_slopes,
-                           KN_PADDED, 1);
+                           KN_PADDED, 1, KN_SUMS_OF_ROWS, shift);
         }
         unpack_rows(key_slopes, count, dk + k_at + key * k_row, k_row, 0);
         unpack_rows(value_slopes, count, dv + v_at + key * k_row, k_row, 0);

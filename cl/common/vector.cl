@@ -10,6 +10,8 @@
  *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner), KN_EPILOGUE(v, outer, middle, inner)
  *                   pointwise work on a vector of results, or on one, before it is stored
+ *   KN_EPILOGUE_NEAR(outer, middle, inner)
+ *                   brings near what the epilogue reads for a vector of results
  *   KN_EPILOGUE_PARAMETERS
  *                   what they need, at the end of a kernel's parameters */
 #ifndef KN_VECTOR_CL
@@ -27,11 +29,15 @@
 #ifndef KN_INDEX
 #define KN_INDEX int
 #endif
+#include "common/store.cl"
 #ifndef KN_EPILOGUE_PARAMETERS
 #define KN_EPILOGUE_PARAMETERS
 #endif
 #ifndef KN_EPILOGUE
 #define KN_EPILOGUE(v, outer, middle, inner) (v)
+#endif
+#ifndef KN_EPILOGUE_NEAR
+#define KN_EPILOGUE_NEAR(outer, middle, inner)
 #endif
 #ifndef KN_EPILOGUE_VECTOR
 #define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
@@ -56,7 +62,7 @@
 
 typedef KN_JOIN(float, KN_WIDTH) vector;
 #define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
-#define store(value, offset, pointer) KN_JOIN(vstore, KN_WIDTH)(value, offset, pointer)
+#define store(value, offset, pointer) KN_JOIN(kn_store, KN_WIDTH)(value, (pointer) + (offset)*KN_WIDTH)
 /* The hint keeps runtimes from making vectors out of work-items. */
 #define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
 

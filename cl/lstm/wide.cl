@@ -20,12 +20,17 @@
 #define KN_VECTORS 4
 #include "common/vector.cl"
 #include "common/weave.cl"
+#include "common/exp.cl"
 
 #define KN_ROWS_3(X) KN_ROWS_2(X) X(2)
+#define KN_ROWS_5(X) KN_ROWS_4(X) X(4)
+/* The highest tile, and the lowest but that of one row. */
 #if KN_WIDTH == 8
 #define KN_TILE_ROWS 3 /* 16 registers */
+#define KN_LEAST_ROWS 3
 #else
 #define KN_TILE_ROWS 6
+#define KN_LEAST_ROWS 4
 #endif
 
 /* ---- parts of a vector --------------------------------------------------------------------------------- */
@@ -50,10 +55,10 @@ KN_INLINE void store_part(vector value, int count, global float *to) {
 }
 
 KN_INLINE vector sigmoid_of(vector x) {
-    return 1.0f / (1.0f + exp(-x));
+    return 1.0f / (1.0f + exp_of(-x));
 }
 KN_INLINE vector tanh_of(vector x) {
-    return 1.0f - 2.0f / (exp(2.0f * x) + 1.0f);
+    return 1.0f - 2.0f / (exp_of(2.0f * x) + 1.0f);
 }
 
 /* ---- panels ------------------------------------------------------------------------------------------------ */
@@ -105,8 +110,8 @@ KN_WIDE kn_lstm_pack_back(global const float *restrict weight, global float *res
 #define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row * 4 + v, result);
 #define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
 #define KN_TILE(name, each_row)                                                                              \
-    KN_INLINE void name(global const float *left, KN_INDEX left_row, global const float *panel, int depth,   \
-                        float *result) {                                                                     \
+    KN_APART void name(global const float *left, KN_INDEX left_row, global const float *panel, int depth,    \
+                       float *result) {                                                                      \
         each_row(KN_START);                                                                                  \
         for (int k = 0; k < depth; k++, panel += KN_COLUMNS) {                                               \
             KN_EACH(KN_RIGHT, 0);                                                                            \
@@ -116,25 +121,30 @@ KN_WIDE kn_lstm_pack_back(global const float *restrict weight, global float *res
     }
 KN_TILE(tile_most, KN_JOIN(KN_ROWS_, KN_TILE_ROWS))
 #if KN_WIDTH != 8
+KN_TILE(tile_5, KN_ROWS_5)
 KN_TILE(tile_4, KN_ROWS_4)
 #endif
 KN_TILE(tile_1, KN_ROWS_1)
 
-/* Answers how many of the rows that are left it took. */
-KN_INLINE int multiply(global const float *left, KN_INDEX left_row, global const float *panel, int depth,
-                       int rest, float *result) {
-    if (rest >= KN_TILE_ROWS && !(KN_TILE_ROWS == 6 && rest == 8)) {
+/* Of the rows that are left, those of the next tile: tiles as high as may be and alike, so that each reads the panel for
+ * many rows. */
+KN_INLINE int rows_of_tile(int rest) {
+    const int tiles = (rest + KN_TILE_ROWS - 1) / KN_TILE_ROWS, rows = (rest + tiles - 1) / tiles;
+    return rows >= KN_LEAST_ROWS ? rows : rest > KN_TILE_ROWS ? KN_TILE_ROWS : 1;
+}
+
+KN_INLINE void multiply(global const float *left, KN_INDEX left_row, global const float *panel, int depth, int rows,
+                        float *result) {
+    if (rows == KN_TILE_ROWS)
         tile_most(left, left_row, panel, depth, result);
-        return KN_TILE_ROWS;
-    }
 #if KN_WIDTH != 8
-    if (rest >= 4) {
+    else if (rows == 5)
+        tile_5(left, left_row, panel, depth, result);
+    else if (rows == 4)
         tile_4(left, left_row, panel, depth, result);
-        return 4;
-    }
 #endif
-    tile_1(left, left_row, panel, depth, result);
-    return 1;
+    else
+        tile_1(left, left_row, panel, depth, result);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------------- */
@@ -151,9 +161,18 @@ KN_WIDE kn_lstm_step(global const float *restrict x, global const float *restric
     for (int p = panel0; p < panel_end; p++) {
         const int unit = p * KN_WIDTH, count = min(KN_WIDTH, units - unit);
         for (int row = row0; row < row_end;) {
-            const int taken = multiply(y + row * y_row + (step - 1) * units, y_row,
-                                       panels + (KN_INDEX)p * units * KN_COLUMNS, step > 0 ? units : 0,
-                                       row_end - row, result);
+            const int taken = rows_of_tile(row_end - row);
+            /* Samples are far apart: what the gates read comes near while the product is made. */
+            for (int r = 0; r < taken; r++) {
+                const KN_INDEX at = (row + r) * y_row + (KN_INDEX)step * units, x_at = at * 4 + unit;
+                KN_PREFETCH(x + x_at)
+                KN_PREFETCH(x + x_at + units)
+                KN_PREFETCH(x + x_at + 2 * units)
+                KN_PREFETCH(x + x_at + 3 * units)
+                KN_PREFETCH(cells + (row + r) * cells_row + (step - 1) * cells_step + unit)
+            }
+            multiply(y + row * y_row + (step - 1) * units, y_row, panels + (KN_INDEX)p * units * KN_COLUMNS,
+                     step > 0 ? units : 0, taken, result);
             for (int r = 0; r < taken; r++, row++) {
                 const KN_INDEX at = (row * y_row + (KN_INDEX)step * units) + unit, x_at = at * 4 - 3 * unit;
                 const KN_INDEX cell = row * cells_row + step * cells_step + unit;
@@ -191,9 +210,20 @@ KN_WIDE kn_lstm_back(global const float *restrict dy, global const float *restri
     const KN_INDEX y_row = (KN_INDEX)length * units;
     for (int p = panel0; p < panel_end; p++)
         for (int row = row0; row < row_end;) {
-            const int taken = multiply(dx + (row * y_row + (KN_INDEX)(step + 1) * units) * 4, y_row * 4,
-                                       panels + (KN_INDEX)p * 4 * units * KN_COLUMNS, last ? 0 : 4 * units,
-                                       row_end - row, result);
+            const int taken = rows_of_tile(row_end - row);
+            for (int r = 0; r < taken; r++)
+                for (int unit = p * KN_COLUMNS; unit < min((p + 1) * KN_COLUMNS, units); unit += KN_WIDTH) {
+                    const KN_INDEX at = (row + r) * y_row + (KN_INDEX)step * units, x_at = at * 4 + unit;
+                    KN_PREFETCH(gates + x_at)
+                    KN_PREFETCH(gates + x_at + units)
+                    KN_PREFETCH(gates + x_at + 2 * units)
+                    KN_PREFETCH(gates + x_at + 3 * units)
+                    KN_PREFETCH(cells + at + unit)
+                    KN_PREFETCH(cells + at + unit - units)
+                    KN_PREFETCH(dy + at + unit)
+                }
+            multiply(dx + (row * y_row + (KN_INDEX)(step + 1) * units) * 4, y_row * 4,
+                     panels + (KN_INDEX)p * 4 * units * KN_COLUMNS, last ? 0 : 4 * units, taken, result);
             for (int r = 0; r < taken; r++, row++)
                 for (int v = 0; v < 4 && p * KN_COLUMNS + v * KN_WIDTH < units; v++) {
                     const int unit = p * KN_COLUMNS + v * KN_WIDTH, count = min(KN_WIDTH, units - unit);

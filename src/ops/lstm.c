@@ -222,7 +222,7 @@ static kn_status lower_forward(kn_lowering *lowering, bool wide) {
         kn_step *step = begin(lowering, wide, "kn_lstm_step");
         kn_step_read(step, node->inputs[GIVEN]);
         if (wide)
-            kn_step_scratch(step, panels);
+            kn_step_read_scratch(step, panels);
         else
             kn_step_read(step, weight);
         kn_step_update(step, lowering->result);
@@ -258,7 +258,7 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
         for (int i = BACK_DY; i < BACK_WEIGHT; i++)
             kn_step_read(step, node->inputs[i]);
         if (wide)
-            kn_step_scratch(step, panels);
+            kn_step_read_scratch(step, panels);
         else
             kn_step_read(step, weight);
         kn_step_update(step, lowering->result);
