@@ -3,13 +3,13 @@
  * Each work-item computes whole tiles of KN_ROWS x KN_COLUMNS numbers that stay in vector registers. It
  * reads A in place and B from panels of KN_COLUMNS columns, laid out [panel][k][KN_COLUMNS]. Panels are
  * packed once for constant weights (kn_matmul_pack, KN_PACKED 1) or chunk by chunk on the way, into local
- * memory (KN_PACKED 0). So are blocks of rows of a transposed A (KN_LEFT_ROWS), whose columns would be far apart. A number of C is the sum over k = 0, 1, 2 … in chunks of KN_DEPTH: how rows and
- * panels are dealt to work-items never changes a bit; part_depth does, so the host takes it from the shape
- * alone.
+ * memory (KN_PACKED 0). So are blocks of rows of a transposed A (KN_LEFT_ROWS), whose columns would be far apart. A number of C is the sum over k = 0, 1, 2 … in chunks of chunk_depth, at most KN_DEPTH: how rows and
+ * panels are dealt to work-items never changes a bit; part_depth and chunk_depth do, so the host takes them from
+ * the shape and the kind of device alone.
  *
  * Defines: those of common/vector.cl, and, with their defaults:
  *   KN_PACKED 1     1: b holds packed panels; 0: b is read in place, by b_row and b_column
- *   KN_DEPTH 256    k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
+ *   KN_DEPTH 256    the most k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
  *                   for each of KN_PANELS (64 KiB; choose 128 where the device has only 32 KiB)
  *   KN_LEFT_ROWS 0  above 0, a multiple of KN_ROWS and KN_WIDTH: A is given transposed, with an a_row of 1, and
  *                   packed in blocks of so many rows, in KN_DEPTH * KN_LEFT_ROWS * 4 bytes of local memory
@@ -20,14 +20,15 @@
  * operand; `accumulate` is the way to add to what is there.
  *
  * kn_matmul(a, b, c, m, n, k, a_row, a_column, b_row, b_column, c_row, c_part, batch_inner, a_outer, a_inner,
- *           b_outer, b_inner, c_outer, c_inner, item_rows, item_panels, part_depth, accumulate, EPILOGUE)
+ *           b_outer, b_inner, c_outer, c_inner, item_rows, item_panels, part_depth, chunk_depth,
+ *           accumulate, EPILOGUE)
  *   global size (ceil(m / item_rows), ceil(panels / item_panels), batches * parts) with
  *   panels = ceil(n / KN_COLUMNS), parts = max(1, ceil(k / part_depth)).
  *   A(i,j) is a[i * a_row + j * a_column]; B(i,j) is b[i * b_row + j * b_column], both ignored when packed;
  *   C(i,j) is c[i * c_row + j]. Batch t adds (t / batch_inner) * outer + (t % batch_inner) * inner to each
  *   of a, b and c; batch_inner is at least 1; a stride of 0 repeats a matrix.
  *   accumulate: 1 adds the product to C before the epilogue, 0 only writes C.
- *   part_depth >= k is one part. With less, a multiple of KN_DEPTH, part p stores its bare share of the sum
+ *   part_depth >= k is one part. With less, part p stores its bare share of the sum
  *   at c + p * c_part, and kn_matmul_sum adds the parts and applies the epilogue.
  *   item_rows should be a multiple of KN_ROWS, or m; item_panels is at most KN_PANELS where B is packed on the way.
  * kn_matmul_sum(source, c, m, n, parts, source_row, source_part, source_batch, c_row, batch_inner, c_outer,
@@ -88,6 +89,9 @@ KN_INLINE vector load_part(global const float *source, int count) {
 #define KN_TRANSPOSED_LOAD(i)                                                                                \
     const vector x##i = load(0, b + (KN_INDEX)min(column + i, columns - 1) * b_column + k);
 #define KN_TRANSPOSED_STORE(i) store(t##i, 0, to + i * KN_COLUMNS);
+#define KN_TRANSPOSED_NEAR(i) KN_PREFETCH(b + (KN_INDEX)min(column + i, columns - 1) * b_column + k + KN_WIDTH)
+/* Rows far apart are fetched so many ahead of their turn. */
+#define KN_AHEAD 8
 
 /* panel (depth,KN_COLUMNS) from B(depth,columns) at b; columns beyond the last repeat it or are zero. */
 #define KN_DEFINE_PACK(name, space)                                                                          \
@@ -95,8 +99,10 @@ KN_INLINE vector load_part(global const float *source, int count) {
                         space float *panel) {                                                                \
         if (b_column == 1 && columns >= KN_COLUMNS) {                                                        \
             for (int k = 0; k < depth; k++)                                                                  \
-                for (int v = 0; v < KN_VECTORS; v++)                                                         \
+                for (int v = 0; v < KN_VECTORS; v++) {                                                       \
+                    KN_PREFETCH(b + (KN_INDEX)min(k + KN_AHEAD, depth - 1) * b_row + v * KN_WIDTH)           \
                     store(load(v, b + (KN_INDEX)k * b_row), v, panel + k * KN_COLUMNS);                      \
+                }                                                                                            \
             return;                                                                                          \
         }                                                                                                    \
         int k = 0;                                                                                           \
@@ -104,6 +110,7 @@ KN_INLINE vector load_part(global const float *source, int count) {
             for (; k + KN_WIDTH <= depth; k += KN_WIDTH)                                                     \
                 for (int column = 0; column < KN_COLUMNS; column += KN_WIDTH) {                              \
                     space float *to = panel + k * KN_COLUMNS + column;                                       \
+                    KN_EACH_LANE(KN_TRANSPOSED_NEAR)                                                         \
                     KN_EACH_LANE(KN_TRANSPOSED_LOAD)                                                         \
                     KN_TRANSPOSE(x)                                                                          \
                     KN_EACH_LANE(KN_TRANSPOSED_STORE)                                                        \
@@ -142,9 +149,12 @@ KN_DEFINE_PACK(pack_local, local)
 /* packed (depth,KN_LEFT_ROWS) from A(rows,depth) with rows side by side; those beyond the last are not read. */
 KN_INLINE void pack_left(global const float *a, KN_INDEX a_column, int rows, int depth, local float *packed) {
     for (int k = 0; k < depth; k++, a += a_column, packed += KN_LEFT_ROWS) {
+        const KN_INDEX ahead = min(KN_AHEAD, depth - 1 - k) * a_column;
         int row = 0;
-        for (; row + KN_WIDTH <= rows; row += KN_WIDTH)
+        for (; row + KN_WIDTH <= rows; row += KN_WIDTH) {
+            KN_PREFETCH(a + ahead + row)
             store(load(0, a + row), 0, packed + row);
+        }
         for (; row < rows; row++)
             packed[row] = a[row];
     }
@@ -188,7 +198,7 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
                   int m, int n, int k, KN_INDEX a_row, KN_INDEX a_column, KN_INDEX b_row, KN_INDEX b_column,
                   KN_INDEX c_row, KN_INDEX c_part, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner,
                   KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_rows,
-                  int item_panels, int part_depth, int accumulate KN_EPILOGUE_PARAMETERS) {
+                  int item_panels, int part_depth, int chunk_depth, int accumulate KN_EPILOGUE_PARAMETERS) {
 #if !KN_PACKED
     local float chunk[KN_PANELS * KN_DEPTH * KN_COLUMNS];
 #endif
@@ -208,8 +218,8 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
     const int k_first = parts > 1 ? part * part_depth : 0,
               k_end = parts > 1 ? min(k_first + part_depth, k) : k;
 
-    for (int k0 = k_first; k0 == k_first || k0 < k_end; k0 += KN_DEPTH) {
-        const int depth = min(KN_DEPTH, k_end - k0);
+    for (int k0 = k_first; k0 == k_first || k0 < k_end; k0 += chunk_depth) {
+        const int depth = min(chunk_depth, k_end - k0);
         const int add = k0 > k_first || (accumulate && parts == 1), last = parts == 1 && k0 + depth == k_end;
 #if !KN_PACKED
         for (int p = panel0; p < panel_end; p++)
@@ -240,17 +250,23 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
                     const KN_INDEX left_row = a_row, left_column = a_column;
 #endif
                     const int remaining = block_end - i;
-                    int rows;
-                    if (remaining >= KN_ROWS && remaining != 8) {
+                    const int rows = remaining >= KN_ROWS && remaining != 8 ? 6 : remaining >= 4 ? 4 : 1;
+                    /* Comes near while the tile is made: what is stored and read behind it, and the next rows of A. */
+                    for (int r = 0; r < rows; r++)
+                        for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
+                            const KN_INDEX column = (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH;
+                            KN_PREFETCH(c + (i + r) * c_row + column)
+                            if (last) { KN_EPILOGUE_NEAR(batch, i + r, column) }
+#if !KN_LEFT_ROWS
+                            KN_PREFETCH(left + (rows + r) * left_row + v * 16 * left_column)
+#endif
+                        }
+                    if (rows == 6)
                         tile_6(left, left_row, left_column, panel, depth, result);
-                        rows = 6;
-                    } else if (remaining >= 4) {
+                    else if (rows == 4)
                         tile_4(left, left_row, left_column, panel, depth, result);
-                        rows = 4;
-                    } else {
+                    else
                         tile_1(left, left_row, left_column, panel, depth, result);
-                        rows = 1;
-                    }
                     for (int r = 0; r < rows; r++, i++) {
                         const KN_INDEX row = i;
                         for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {

@@ -112,7 +112,8 @@ const char *kn_opencl_type(kn_dtype dtype);
  * inner) (v by default), with the result seen as three axes:
  *   matrix product (.., M, N): the leading dimensions as one, M, N;   others (N,C,H,W): N, C, H * W.
  * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results
- * along the inner axis (matrix product) or the middle one (blocked layout), from that position on. */
+ * along the inner axis (matrix product) or the middle one (blocked layout), from that position on.
+ * KN_EPILOGUE_NEAR(outer, middle, inner) brings near what the vector one reads there. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
     const char *prelude; /* the macros */

@@ -2,12 +2,12 @@
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
-enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8, LEFT_ROWS = 96, LEFT_PANELS = 4 };
+enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8, LEFT_ROWS = 96, LEFT_PANELS = 4, CHUNK_STEP = 16 };
 
 /* What is known once the shapes are: sizes in the kernel's words. */
 typedef struct wide_form {
     kn_matmul_form form;
-    int64_t width, vectors, panels, depth, parts, part_depth, units;
+    int64_t width, vectors, panels, depth, parts, part_depth, chunk_depth, units;
     int64_t left_rows, item_panels; /* of a block of a transposed a, and the panels that share it */
     bool packed;
     int64_t packed_batch; /* floats of one b when packed; 0 where all batches have the same */
@@ -30,12 +30,12 @@ int64_t kn_wide_vectors(int64_t width, int64_t columns) {
 /* Local memory holds a chunk of panels, and of rows of a transposed a: as large as there is room for. */
 static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
     bool transposed = wide->form.transpose_a;
-    wide->depth = 256;
+    wide->depth = transposed ? 256 : 512;
     wide->left_rows = transposed ? LEFT_ROWS : 0;
     wide->item_panels = !transposed ? 1 : wide->panels < LEFT_PANELS ? wide->panels : LEFT_PANELS;
     for (;;) {
         int64_t columns = wide->packed ? 0 : wide->item_panels * wide->width * wide->vectors;
-        if ((uint64_t)(wide->depth * (columns + wide->left_rows)) * sizeof(float) <= local_bytes) return;
+        if ((uint64_t)(wide->depth * (columns + wide->left_rows)) * sizeof(float) <= local_bytes) break;
         if (wide->item_panels > 1)
             wide->item_panels /= 2;
         else if (wide->left_rows > LEFT_ROWS / 2)
@@ -43,8 +43,11 @@ static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
         else if (wide->depth > 32)
             wide->depth /= 2;
         else
-            return;
+            break;
     }
+    /* Items alike in size: three panels and three rather than four and two. */
+    if (transposed && wide->panels > 0)
+        wide->item_panels = kn_divide_up(wide->panels, kn_divide_up(wide->panels, wide->item_panels));
 }
 
 static wide_form plan(kn_lowering *lowering, bool packed) {
@@ -54,6 +57,9 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     kn_matmul_describe(lowering->node, form);
     kn_matmul_join_batches(form, lowering->epilogue);
     wide.vectors = kn_wide_vectors(wide.width, form->n);
+    /* Two panels of three vectors rather than two of four with half of the second empty. */
+    int64_t blocks = kn_divide_up(form->n, wide.width);
+    if (wide.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) wide.vectors = 3;
     wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
     choose_chunks(&wide, target->local_bytes);
     wide.parts = 1;
@@ -66,6 +72,9 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
         wide.part_depth = kn_round_up(kn_divide_up(form->k, parts), 256);
         wide.parts = kn_divide_up(form->k, wide.part_depth);
     }
+    /* Chunks alike in depth, which read and write the sums so far as rarely as may be. */
+    int64_t chunks = kn_divide_up(wide.part_depth, wide.depth);
+    wide.chunk_depth = kn_round_up(kn_divide_up(wide.part_depth, chunks), CHUNK_STEP);
     return wide;
 }
 
@@ -204,6 +213,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_step_int(step, rows);
     kn_step_int(step, wide->item_panels);
     kn_step_int(step, wide->part_depth);
+    kn_step_int(step, wide->chunk_depth);
     kn_step_int(step, 0);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);

@@ -110,6 +110,19 @@ static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int
         kn_text_format(text, "e%d_%s", operand, names[axis]);
 }
 
+/* "e0 + ((outer) * … + (middle) * … + (inner) * …)" without its beginning: where a vector of an operand lies. */
+static void write_vector_place(const kn_epilogue *epilogue, int operand, bool blocked, int width,
+                               kn_text *text) {
+    kn_text_add(text, "(outer) * ");
+    write_stride(epilogue, operand, 0, width, text);
+    kn_text_add(text, " + (middle) ");
+    if (blocked) kn_text_format(text, "/ %d ", width);
+    kn_text_add(text, "* ");
+    write_stride(epilogue, operand, 1, width, text);
+    kn_text_add(text, " + (inner) * ");
+    write_stride(epilogue, operand, 2, width, text);
+}
+
 static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
     kn_text_add(text, "#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) kn_epilogue_vector(v");
     for (int i = 0; i < epilogue->operand_count; i++) {
@@ -118,17 +131,18 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
             kn_text_format(text, ", vload%d(0, e%d + (", width, i);
         else
             kn_text_format(text, ", (float%d)(e%d[", width, i);
-        kn_text_add(text, "(outer) * ");
-        write_stride(epilogue, i, 0, width, text);
-        kn_text_add(text, " + (middle) ");
-        if (blocked) kn_text_format(text, "/ %d ", width);
-        kn_text_add(text, "* ");
-        write_stride(epilogue, i, 1, width, text);
-        kn_text_add(text, " + (inner) * ");
-        write_stride(epilogue, i, 2, width, text);
+        write_vector_place(epilogue, i, blocked, width, text);
         kn_text_add(text, varies ? "))" : "])");
     }
-    kn_text_add(text, ")\n");
+    /* What follows one axis only is small and near by itself. */
+    kn_text_add(text, ")\n#define KN_EPILOGUE_NEAR(outer, middle, inner)");
+    for (int i = 0; i < epilogue->operand_count; i++) {
+        if (!epilogue->operands[i].strides[1] || !epilogue->operands[i].strides[2]) continue;
+        kn_text_format(text, " KN_PREFETCH(e%d + (", i);
+        write_vector_place(epilogue, i, blocked, width, text);
+        kn_text_add(text, "))");
+    }
+    kn_text_add(text, "\n");
 }
 
 kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue) {
