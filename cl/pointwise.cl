@@ -9,6 +9,8 @@
  *   KN_ARGUMENTS   their names
  *   KN_ROW         where row `row` begins in each operand (rank above 1)
  *   KN_BODY        what happens to element j of a row
+ *   KN_VECTOR_BODY the same for elements j to j + KN_WIDTH - 1, where KN_WIDE; without it the compiler makes vectors
+ *                  where it can, which it cannot of functions such as exp
  *   KN_RANDOM      1: the body draws random numbers
  *   KN_BUCKET_PARAMETERS, KN_BUCKET_CALLS   several sets of operands in one launch */
 #ifndef KN_INDEX
@@ -29,6 +31,16 @@
 #endif
 #if KN_RANDOM
 #include "random.cl"
+#endif
+#ifdef KN_VECTOR_BODY
+#include "common/store.cl"
+/* Whole vectors of a row from j on, which then stands at what is left. */
+#define KN_VECTORS_TO(end)                                                                                   \
+    for (; j + KN_WIDTH <= (end); j += KN_WIDTH) {                                                           \
+        KN_VECTOR_BODY                                                                                       \
+    }
+#else
+#define KN_VECTORS_TO(end)
 #endif
 
 #if KN_RANK == 1
@@ -61,7 +73,9 @@ static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
     const KN_INDEX begin = min(count, share * (KN_INDEX)get_global_id(0));
     const KN_INDEX end = min(count, begin + share);
 #if KN_RANK == 1
-    for (KN_INDEX j = begin; j < end; j++) {
+    KN_INDEX j = begin;
+    KN_VECTORS_TO(end)
+    for (; j < end; j++) {
         KN_BODY
     }
 #else
@@ -71,7 +85,9 @@ static void kn_walk(const KN_INDEX count KN_PARAMETERS) {
         const KN_INDEX first = i - row * KN_INNER;
         const KN_INDEX last = min((KN_INDEX)KN_INNER, first + (end - i));
         KN_ROW
-        for (KN_INDEX j = first; j < last; j++) {
+        KN_INDEX j = first;
+        KN_VECTORS_TO(last)
+        for (; j < last; j++) {
             KN_BODY
         }
         i += last - first;

@@ -25,7 +25,8 @@ typedef struct kernel_text {
     int64_t random_strides[MAX_AXES]; /* to the logical index of an element */
     int64_t sizes[MAX_AXES];
     int axes;
-    kn_text parameters, arguments, row, body;
+    int lanes; /* of what is being written: 1, or a vector's */
+    kn_text parameters, arguments, row, body, vector_body;
 } kernel_text;
 
 const char *kn_pointwise_type(kn_dtype dtype) {
@@ -177,14 +178,19 @@ static void write_head(kernel_text *writing) {
     }
 }
 
-static void write_loads(kernel_text *writing) {
+static void write_loads(kernel_text *writing, kn_text *body) {
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
+        int64_t stride = operand->strides[writing->axes - 1];
         if (operand->written == operand->value) continue;
-        kn_text_format(&writing->body, "const %s x%d = p%d[", kn_pointwise_type(operand->value->shape.dtype),
-                       i, i);
-        write_place(writing, "p", i, operand->strides[writing->axes - 1], &writing->body);
-        kn_text_add(&writing->body, "]; ");
+        if (writing->lanes == 1)
+            kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(operand->value->shape.dtype), i, i);
+        else if (stride)
+            kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", writing->lanes, i, writing->lanes, i);
+        else
+            kn_text_format(body, "const float%d x%d = (float%d)(p%d[", writing->lanes, i, writing->lanes, i);
+        write_place(writing, "p", i, stride, body);
+        kn_text_add(body, writing->lanes == 1 ? "]; " : stride ? "); " : "]); ");
     }
 }
 
@@ -265,11 +271,17 @@ static void writing_name(const void *user, const kn_value *value, kn_text *text)
     name_of(user, value, text);
 }
 
-static kn_status write_member(kernel_text *writing, int position) {
+static kn_status write_member(kernel_text *writing, int position, kn_text *body) {
     kn_making *making = writing->making;
     const kn_node *node = writing->group->members[position];
-    kn_text *body = &writing->body;
-    char uniform[64] = "";
+    const kn_value *result = node->outputs[0];
+    char uniform[64] = "", vector[16];
+    const char *type = kn_pointwise_type(compute_dtype(node));
+    const char *result_type = kn_pointwise_type(result->shape.dtype);
+    if (writing->lanes > 1) {
+        snprintf(vector, sizeof vector, "float%d", writing->lanes);
+        type = result_type = vector;
+    }
     if (node->operator->random) {
         /* The step counter is the last input of the value node. */
         const kn_value *step =
@@ -282,18 +294,59 @@ static kn_status write_member(kernel_text *writing, int position) {
         kn_text_add(body, "); ");
         snprintf(uniform, sizeof uniform, "u%d", position);
     }
-    const kn_value *result = node->outputs[0];
-    kn_text_format(body, "const %s v%d = ", kn_pointwise_type(result->shape.dtype), position);
-    kn_status status = kn_pointwise_write(making, node, kn_pointwise_type(compute_dtype(node)), writing_name,
-                                          writing, uniform[0] ? uniform : NULL, body);
+    kn_text_format(body, "const %s v%d = ", result_type, position);
+    kn_status status =
+        kn_pointwise_write(making, node, type, writing_name, writing, uniform[0] ? uniform : NULL, body);
     kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : "; ");
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
         if (operand->written != result) continue;
-        kn_text_format(body, "p%d[", i);
+        if (writing->lanes == 1)
+            kn_text_format(body, "p%d[", i);
+        else
+            kn_text_format(body, "kn_store%d(v%d, p%d + ", writing->lanes, position, i);
         write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
-        kn_text_format(body, "] = v%d; ", position);
+        if (writing->lanes == 1)
+            kn_text_format(body, "] = v%d; ", position);
+        else
+            kn_text_add(body, "); ");
     }
+    return status;
+}
+
+/* Functions that compilers make no vectors of, though they have them for vectors. */
+static bool calls_functions(const char *body) {
+    static const char *const functions[] = {"exp(", "log(", "log1p(", "sin(", "cos(", "tanh(", "erf(", "pow("};
+    for (size_t i = 0; i < KN_COUNT_OF(functions); i++)
+        if (strstr(body, functions[i])) return true;
+    return false;
+}
+
+/* Whether the body is written for vectors as well: where they help, and all is float32, side by side or
+ * repeated. */
+static bool wants_vectors(const kernel_text *writing) {
+    const kn_target *target = &writing->making->target;
+    int width = target->vector_width;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16) || writing->random) return false;
+    for (int i = 0; i < writing->count; i++) {
+        const kernel_operand *operand = &writing->operands[i];
+        int64_t stride = operand->strides[writing->axes - 1];
+        if (operand->value->shape.dtype != KN_FLOAT32 || stride > 1 || (operand->written && stride != 1))
+            return false;
+    }
+    for (int i = 0; i < writing->group->member_count; i++) {
+        const kn_node *node = writing->group->members[i];
+        if (compute_dtype(node) != KN_FLOAT32 || node->outputs[0]->shape.dtype != KN_FLOAT32) return false;
+    }
+    return writing->body.data && calls_functions(writing->body.data);
+}
+
+static kn_status write_body(kernel_text *writing, int lanes, kn_text *body) {
+    kn_status status = KN_OK;
+    writing->lanes = lanes;
+    write_loads(writing, body);
+    for (int i = 0; i < writing->group->member_count && status == KN_OK; i++)
+        status = write_member(writing, i, body);
     return status;
 }
 
@@ -322,6 +375,10 @@ static kn_status emit(kernel_text *writing) {
     kn_step_define(step, "KN_ARGUMENTS", "%s", writing->arguments.data);
     kn_step_define(step, "KN_ROW", "%s", writing->row.data);
     kn_step_define(step, "KN_BODY", "%s", writing->body.data);
+    if (writing->vector_body.length) {
+        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        kn_step_define(step, "KN_VECTOR_BODY", "%s", writing->vector_body.data);
+    }
     int64_t count = kn_shape_elements(&group->space);
     kn_step_index(step, count);
     for (int a = 1; a < writing->axes; a++)
@@ -363,15 +420,15 @@ kn_status kn_lower_pointwise(kn_making *making, kn_group *group) {
                        MAX_OPERANDS);
     for (int i = 0; i < group->member_count; i++)
         writing.random = writing.random || group->members[i]->operator->random;
-    kn_text *texts[] = {&writing.parameters, &writing.arguments, &writing.row, &writing.body};
+    kn_text *texts[] = {&writing.parameters, &writing.arguments, &writing.row, &writing.body,
+                        &writing.vector_body};
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         kn_text_init(texts[i], making->host);
     find_axes(&writing);
     write_head(&writing);
-    write_loads(&writing);
-    kn_status status = KN_OK;
-    for (int i = 0; i < group->member_count && status == KN_OK; i++)
-        status = write_member(&writing, i);
+    kn_status status = write_body(&writing, 1, &writing.body);
+    if (status == KN_OK && wants_vectors(&writing))
+        status = write_body(&writing, making->target.vector_width, &writing.vector_body);
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         if (status == KN_OK && kn_text_failed(texts[i])) status = kn_fail_memory(making->error, 256);
     if (status == KN_OK) status = emit(&writing);

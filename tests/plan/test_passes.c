@@ -317,6 +317,29 @@ static void lower_shares_text_between_sizes(void **state) {
     passes_end(&passes);
 }
 
+static bool has_vectors(kn_value *y, int width) {
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    if (width) passes_wide(&passes, width, NULL);
+    passes_run(&passes, LOWER, 0);
+    assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 1);
+    const char *body = strstr(passes.making.emitter.steps[0]->prelude, "define KN_VECTOR_BODY");
+    if (body && width == 8) assert_non_null(strstr(body, "const float8 v0 = "));
+    passes_end(&passes);
+    return body != NULL;
+}
+
+/* Functions are written for vectors where the device has them; the compiler sees to the rest. */
+static void lower_writes_vectors_of_functions(void **state) {
+    (void)state;
+    kn_value *exp = kn_exp(x), *neg = kn_neg(x);
+    check_built();
+    assert_true(has_vectors(exp, 8));
+    assert_true(has_vectors(exp, 16));
+    assert_false(has_vectors(neg, 8));
+    assert_false(has_vectors(exp, 0));
+}
+
 /* Biases have a rate and a weight decay of their own. */
 static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     (void)count;
@@ -393,6 +416,7 @@ int main(void) {
         CASE(layout_inserts_one_conversion),
         CASE(layout_converts_once_for_all_readers),
         CASE(lower_shares_text_between_sizes),
+        CASE(lower_writes_vectors_of_functions),
         CASE(bucket_joins_updates),
     };
     return cmocka_run_group_tests_name("passes", cases, NULL, NULL) != 0;
