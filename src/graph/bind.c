@@ -138,15 +138,20 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
     return KN_OK;
 }
 
-/* A row that is something else outside training builds that itself; names stay those of the node. */
-static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_value *const *inputs) {
+/* A row that is something else outside training, or at these sizes, builds that itself; names stay those of the
+ * node. *stands: whether something was built; what is wanted outside training must be. */
+static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
+                                bool *stands) {
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
     kn_graph *to = copying->to;
     size_t nodes = to->node_count;
+    bool outside = !copying->training && node->operator->without_training;
     to->origin = node;
-    kn_status status = node->operator->without_training(to, node, inputs, results);
+    kn_status status = outside ? node->operator->without_training(to, node, inputs, results)
+                               : node->operator->at_sizes(to, node, inputs, results);
     to->origin = NULL;
-    for (int i = 0; status == KN_OK && i < node->output_count; i++) {
+    *stands = outside || status != KN_OK || results[0];
+    for (int i = 0; *stands && status == KN_OK && i < node->output_count; i++) {
         bool made = results[i] && results[i]->producer && (size_t)results[i]->producer->id >= nodes;
         copying->values[node->outputs[i]->id] = results[i];
         if (made && !kn_value_rename(to, results[i], node->outputs[i]->name)) break;
@@ -156,8 +161,8 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
         return to->error.status;
     }
     if (status == KN_OK) return KN_OK;
-    return kn_fail(copying->error, status, "%s '%s': what stands for it outside training could not be built",
-                   node->operator->name, node->name);
+    return kn_fail(copying->error, status, "%s '%s': what stands for it %s could not be built",
+                   node->operator->name, node->name, outside ? "outside training" : "at these sizes");
 }
 
 static kn_status copy_node(graph_copying *copying, const kn_node *node) {
@@ -173,9 +178,12 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
     }
-    if (!copying->training && node->operator->without_training) return copy_stand_ins(copying, node, inputs);
-    kn_status status = copy_attributes(copying, node, attributes);
-    if (status != KN_OK) return status;
+    kn_status status = KN_OK;
+    bool stands = false, at_sizes = copying->request && node->operator->at_sizes && !node->derivative;
+    if (at_sizes || (!copying->training && node->operator->without_training))
+        status = copy_stand_ins(copying, node, inputs, &stands);
+    if (status == KN_OK && !stands) status = copy_attributes(copying, node, attributes);
+    if (status != KN_OK || stands) return status;
     kn_node_recipe recipe = {.row = node->operator,
                              .name = node->name,
                              .inputs = inputs,

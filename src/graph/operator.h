@@ -147,6 +147,9 @@ struct kn_operator {
     /* Bound without training, makes what stands for the visible results, from the bound inputs (batch norm: by
      * its running statistics). node is the one of the caller's graph. NULL: the node is itself in both. */
     kn_status (*without_training)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
+    /* Bound, with numbers for sizes, may make something cheaper that gives the same results; leaves results[0] NULL
+     * where the node stays what it is. Gradients are those of what was made. NULL: it always stays. */
+    kn_status (*at_sizes)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
     kn_status (*shape)(kn_shape_call *call); /* pointwise rows: the broadcast shape when NULL */
     kn_status (*gradient)(kn_gradient_call *call); /* NULL: no gradient flows (pointwise rows: see `by`) */
     kn_status (*reference)(kn_reference_call *call); /* pointwise rows: the expression when NULL */

@@ -185,6 +185,51 @@ KN_OPERATOR(
         {.inputs = {"7,31,128", "int32 7,31"}, .ranges = {NULL, "0..6"}, .attributes = "rows=9"},
         {.inputs = {"0,7", "int32 0"}, .attributes = "rows=3"}));
 
+/* ---- what follows a table ------------------------------------------------------------------------------- */
+
+/* The embedding that made x, if its table has at most half as many rows as are picked from it: those may then be
+ * worked on instead of the rows of x. */
+static kn_node *small_table(const kn_value *x) {
+    kn_node *node = x && !x->failed ? x->producer : NULL;
+    if (!node || node->operator!= & kn_row_embedding || node->derivative) return NULL;
+    return 2 * node->inputs[0]->shape.dims[0] <= kn_elements_of(node->inputs[1]) ? node : NULL;
+}
+
+static kn_value *pick(kn_graph *bound, kn_value *table, const kn_node *embedding) {
+    if (kn_value_failed(table)) return NULL;
+    kn_value *inputs[2] = {table, embedding->inputs[1]};
+    return kn_node_add(bound, &kn_row_embedding, NULL, inputs, 2, NULL);
+}
+
+/* Picked rows times a matrix are picked rows of the table times the matrix. x is (...,D), w (D,N) or (N,D). */
+kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                              kn_value **results) {
+    const kn_node *embedding = small_table(inputs[0]);
+    bool transpose_b = kn_attribute_of(node, "transpose_b")->integer != 0;
+    if (!embedding || kn_attribute_of(node, "transpose_a")->integer || inputs[1]->shape.rank != 2 ||
+        inputs[0]->shape.rank < 2)
+        return KN_OK;
+    kn_settings settings;
+    kn_settings_init(&settings, bound, &kn_row_matmul);
+    kn_settings_int(&settings, "transpose_b", transpose_b);
+    kn_value *pair[2] = {embedding->inputs[0], inputs[1]};
+    kn_value *product = kn_node_add(bound, &kn_row_matmul, NULL, pair, 2, settings.values);
+    results[0] = pick(bound, product, embedding);
+    return bound->error.status;
+}
+
+/* Picked rows plus a bias (D) are picked rows of the table plus the bias. */
+kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results) {
+    const kn_node *embedding = small_table(inputs[0]);
+    (void)node;
+    if (!embedding || inputs[1]->shape.rank != 1 ||
+        inputs[1]->shape.dims[0] != embedding->inputs[0]->shape.dims[1])
+        return KN_OK;
+    kn_value *pair[2] = {embedding->inputs[0], inputs[1]};
+    results[0] = pick(bound, kn_node_add(bound, &kn_row_add, NULL, pair, 2, NULL), embedding);
+    return bound->error.status;
+}
+
 /* ---- builder
  * ----------------------------------------------------------------------------------------------- */
 

@@ -73,6 +73,11 @@ kn_value *kn_gradient_broadcast(kn_gradient_call *call, kn_value *x, const kn_sh
 /* KN_OK, or what the graph failed with. */
 kn_status kn_gradient_status(kn_gradient_call *call);
 
+/* ---- what follows a small table (embedding.c): of matmul and add, as kn_operator tells of at_sizes --------- */
+
+kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
+kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
+
 /* ---- reductions (reduce_lower.c) -------------------------------------------------------------- */
 
 typedef enum kn_reduce_kind { KN_REDUCE_SUM, KN_REDUCE_MAX, KN_REDUCE_MIN } kn_reduce_kind;

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-KN_POINTWISE(add, .help = "x + y", .value = "x + y", .by = {"g", "g"}, KN_BINARY_CASES);
+KN_POINTWISE(add, .help = "x + y", .value = "x + y", .by = {"g", "g"}, .at_sizes = kn_sum_of_table,
+             KN_BINARY_CASES);
 KN_POINTWISE(sub, .help = "x - y", .value = "x - y", .by = {"g", "-g"}, KN_BINARY_CASES);
 KN_POINTWISE(mul, .help = "x * y", .value = "x * y", .by = {"g * y", "g * x"}, KN_BINARY_CASES);
 KN_POINTWISE(div, .help = "x / y", .value = "x / y", .by = {"g / y", "-g * r / y"},

@@ -349,6 +349,12 @@ static const kn_operator rows[] = {
      .outputs = 2,
      .shape = split_shape,
      .without_training = no_stand_in},
+    {.name = "brittle",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .outputs = 2,
+     .shape = split_shape,
+     .at_sizes = no_stand_in},
     {.name = "deep", .min_inputs = 1, .max_inputs = 1, .shape = deep_shape},
     {.name = "silent", .min_inputs = 1, .max_inputs = 1, .shape = silent_shape},
     {.name = "half", .class = KN_CLASS_POINTWISE, .value = "x / 2", .by = {"g / 2"}},
@@ -359,6 +365,7 @@ const kn_operator *const kn_operator_table[] = {
     &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],  &rows[7],  &rows[8],
     &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13], &rows[14], &rows[15], &rows[16], &rows[17],
     &rows[18], &rows[19], &rows[20], &rows[21], &rows[22], &rows[23], &rows[24], &rows[25], &rows[26],
+    &rows[27],
 };
 const int kn_operator_table_count = (int)KN_COUNT_OF(kn_operator_table);
 

@@ -178,6 +178,8 @@ static void test_stand_ins(void **state) {
     kn_graph_destroy(&bound);
     assert_bind_fails(graph, apply1(x, "nothing", NULL), NULL, 0, KN_ERROR_UNSUPPORTED, "nothing 'nothing1'",
                       "outside training");
+    assert_bind_fails(graph, apply1(x, "brittle", NULL), NULL, 0, KN_ERROR_UNSUPPORTED, "brittle 'brittle1'",
+                      "at these sizes");
     kn_graph_destroy(&graph);
 }
 

@@ -494,6 +494,54 @@ static void places_nobody_reads(void **state) {
     kn_arena_finish(&arena);
 }
 
+/* ---- what follows a small table ---------------------------------------------------------------------- */
+
+enum { PICKED = 43 }; /* y, and the gradients by the first three rows of the table, by w and by b */
+
+/* y = b + picked rows of the table (rows,5) times w (2,5), and its gradients. */
+static void pick_and_multiply(int64_t table_rows, const char *maker, double found[PICKED]) {
+    static const double picks[8] = {0, 2, 1, 2, 2, 0, 2, 1};
+    double table_numbers[25], weights[10], biases[2] = {0.25, -1};
+    for (int i = 0; i < 25; i++)
+        table_numbers[i] = sin(i + 1);
+    for (int i = 0; i < 10; i++)
+        weights[i] = cos(3 * i);
+    kn_graph *own = kn_graph_create(NULL), *bound = NULL;
+    kn_value *table = kn_input(own, "table", KN_FLOAT32, table_rows == 3 ? "3,5" : "5,5");
+    kn_value *w = kn_input(own, "w", KN_FLOAT32, "2,5"), *b = kn_input(own, "b", KN_FLOAT32, "2");
+    kn_value *pair[2] = {table, kn_input(own, "picks", KN_INT32, "4,2")}, *result = NULL;
+    kn_value *x = kn_node_add(own, kn_operator_find("embedding"), NULL, pair, 2, NULL);
+    kn_value *y = kn_add(kn_matmul(x, w, false, true), b);
+    const kn_bind_request request = {.training = true};
+    kn_error error = {0};
+    if (kn_graph_bind(own, &y, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
+    assert_string_equal(result->producer->operator->name, maker);
+    kn_value *by[3] = {kn_graph_find(bound, "table"), kn_graph_find(bound, "w"), kn_graph_find(bound, "b")};
+    kn_value *gradients[3], *loss = kn_sum(kn_mul(result, result), NULL, false);
+    if (kn_graph_gradient(bound, loss, by, 3, gradients, &error)) fail_msg("%s", error.text);
+    const host_input inputs[] = {
+        {"table", table_numbers}, {"w", weights}, {"b", biases}, {"picks", picks}};
+    host_values values = host_compute(bound, inputs, 4);
+    memcpy(found, values.numbers[result->id], 16 * sizeof *found);
+    memcpy(found + 16, values.numbers[gradients[0]->id], 15 * sizeof *found);
+    memcpy(found + 31, values.numbers[gradients[1]->id], 10 * sizeof *found);
+    memcpy(found + 41, values.numbers[gradients[2]->id], 2 * sizeof *found);
+    host_release(&values);
+    kn_graph_destroy(&bound);
+    kn_graph_destroy(&own);
+}
+
+/* With eight rows picked from a table of three the product is made of the table; from one of five it is not. */
+static void small_tables_are_multiplied(void **state) {
+    (void)state;
+    double of_table[PICKED], of_rows[PICKED];
+    pick_and_multiply(3, "embedding", of_table);
+    pick_and_multiply(5, "add", of_rows);
+    for (int i = 0; i < PICKED; i++)
+        if (!(fabs(of_table[i] - of_rows[i]) <= 1e-12 * (1 + fabs(of_rows[i]))))
+            fail_msg("number %d is %.17g and %.17g", i, of_table[i], of_rows[i]);
+}
+
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(linear_layers, begin, end),
@@ -512,6 +560,7 @@ int test_layers(void) {
         cmocka_unit_test_setup_teardown(tiles_fit, begin, end),
         cmocka_unit_test_setup_teardown(what_targets_take, begin, end),
         cmocka_unit_test_setup_teardown(places_nobody_reads, begin, end),
+        cmocka_unit_test(small_tables_are_multiplied),
     };
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }
