@@ -111,7 +111,7 @@ static kn_status ctc_reference(kn_reference_call *call) {
             }
         }
         double likelihood = one.own_labels ? -INFINITY : 0;
-        const double *last = alphas + (one.own_times - 1) * one.states;
+        const double *last = one.own_times ? alphas + (one.own_times - 1) * one.states : alphas;
         if (one.own_times) likelihood = last[one.own_states - 1];
         if (one.own_times && one.own_labels) likelihood = log_sum(likelihood, last[one.own_states - 2]);
         call->outputs[0].data[n] = -likelihood;
