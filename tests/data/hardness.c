@@ -7,6 +7,8 @@
 #include <string.h>
 
 enum { MOST_CLASSES = 10, BATCH = 250 };
+/* Nats a character; tests/learning wants 0.2 less of an LSTM. */
+#define LEAST_TRIGRAM 0.91
 
 typedef struct regression {
     int features, classes;
@@ -195,9 +197,47 @@ static void tones_stay_under_80(void **state) {
         free(memory[i]);
 }
 
+/* ---- text ---------------------------------------------------------------------------------------- */
+
+/* Nats a character of the test part by a trigram: how often each sign followed the two before it in the
+ * training part, with a little of how often it followed the one before. */
+static void trigram_stays_above(void **state) {
+    enum { SIGNS = 30, WINDOW = 1000 };
+    kn_dataset *train = kn_dataset_open(NULL, "text?length=1000"), *test = kn_dataset_test(train);
+    double(*pairs)[SIGNS + 1] = calloc(SIGNS, sizeof *pairs), sum = 0;
+    double(*triples)[SIGNS][SIGNS + 1] = calloc(SIGNS, sizeof *triples); /* the last: all of them */
+    uint64_t seen = 0;
+    int32_t x[WINDOW];
+    assert_true(pairs && triples);
+    assert_int_equal(kn_dataset_classes(train), SIGNS);
+    for (int part = 0; part < 2; part++)
+        for (uint64_t i = 0; i < kn_dataset_count(part ? test : train); i++) {
+            assert_int_equal(kn_dataset_read(part ? test : train, &i, 1, 0, x, sizeof x), KN_OK);
+            for (int t = 2; t < WINDOW; t++) {
+                double *two = pairs[x[t - 1]], *three = triples[x[t - 2]][x[t - 1]];
+                double likely = (two[x[t]] + 0.1) / (two[SIGNS] + 0.1 * SIGNS);
+                if (part == 1) {
+                    sum -= log((three[x[t]] + 2 * likely) / (three[SIGNS] + 2));
+                    seen++;
+                } else {
+                    two[x[t]]++;
+                    two[SIGNS]++;
+                    three[x[t]]++;
+                    three[SIGNS]++;
+                }
+            }
+        }
+    print_message("a trigram on text: %.4f nats a character\n", sum / (double)seen);
+    assert_true(sum / (double)seen > LEAST_TRIGRAM);
+    free(pairs);
+    free(triples);
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(digits_stay_under_92),
-                                       cmocka_unit_test(shapes_stay_under_60),
-                                       cmocka_unit_test(tones_stay_under_80)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digits_stay_under_92), cmocka_unit_test(shapes_stay_under_60),
+        cmocka_unit_test(tones_stay_under_80), cmocka_unit_test(trigram_stays_above)};
     return cmocka_run_group_tests_name("hardness", tests, NULL, NULL);
 }
