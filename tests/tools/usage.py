@@ -11,7 +11,8 @@ from koine import write_npy
 COMMANDS = ("devices", "train", "eval", "infer", "generate", "plan", "bench", "verify", "models",
             "datasets")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
-                 "loss no-shuffle drop-last patience init log save resume find-nan memory json quiet help").split()
+                 "loss no-shuffle drop-last patience ema accumulate groups amsgrad clip-value milestones init "
+                 "log save resume find-nan memory json quiet help").split()
 
 # ---- help
 
