@@ -32,10 +32,11 @@
  * kn_batch_norm_data(x, dy, weight, mean, inverse, dweight, dbias, dx, blocks, inner, count, share, total)
  *   as apply.
  * kn_batch_norm_whole(x, weight, bias, running_mean, running_variance, shares, y, mean, inverse, next_mean,
- *                     next_variance, blocks, inner, total, part, parts, epsilon, momentum, EPILOGUE)
+ *                     next_variance, blocks, inner, total, part, parts, stream, epsilon, momentum, EPILOGUE)
  * kn_batch_norm_whole_gradient(x, dy, weight, mean, inverse, shares, dx, dweight, dbias, blocks, inner, total,
- *                              part, parts)
+ *                              part, parts, stream)
  *   the three steps of one direction at once, with KN_ITEMS 1 and lanes: a work-item for each block of channels.
+ *   stream: 1 where the result is too large for caches.
  * next_mean and next_variance may lie over the running ones. */
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
@@ -61,17 +62,30 @@
 #define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
 #endif
 
+#include "common/stream.cl"
 #define KN_JOIN_(a, b) a##b
 #define KN_JOIN(a, b) KN_JOIN_(a, b)
 #if KN_BLOCK == 1
 #define KN_LANES(type) type
 #define KN_LOAD(at, from) (from)[at]
 #define KN_STORE(value, at, to) (to)[at] = (value)
+#define KN_KEEP KN_STORE
 #define KN_RESULT(v, outer, middle, inner) KN_EPILOGUE(v, outer, middle, inner)
 #else
 #define KN_LANES(type) KN_JOIN(type, KN_BLOCK)
 #define KN_LOAD(at, from) KN_JOIN(vload, KN_BLOCK)(at, from)
 #define KN_STORE(value, at, to) KN_JOIN(vstore, KN_BLOCK)(value, at, to)
+#define KN_KEEP KN_STORE
+#if defined(__x86_64__) || defined(__aarch64__)
+/* Lanes as one, which the functions are not on some implementations. */
+typedef KN_LANES(KN_T) loose_lanes __attribute__((aligned(4)));
+#undef KN_LOAD
+#undef KN_STORE
+#undef KN_KEEP
+#define KN_LOAD(at, from) (*(global const loose_lanes *)((from) + (size_t)(at)*KN_BLOCK))
+#define KN_STORE(value, at, to) (*(global loose_lanes *)((to) + (size_t)(at)*KN_BLOCK) = (value))
+#define KN_KEEP(value, at, to) KN_JOIN(vstore, KN_BLOCK)(value, at, to)
+#endif
 #define KN_RESULT(v, outer, middle, inner) KN_EPILOGUE_VECTOR(v, outer, middle, inner)
 #endif
 #define KN_TO(type, value) KN_JOIN(convert_, KN_LANES(type))(value)
@@ -115,7 +129,8 @@ static inline moments moments_join(moments left, moments right) {
 }
 
 /* Every KN_ITEMS-th element of a block from `element` to `end`. */
-static inline moments moments_of(global const KN_T *x, int block, int blocks, int inner, int element, int end) {
+static inline moments moments_of(global const KN_T *x, int block, int blocks, int inner, int element,
+                                 int end) {
     moments all = {0, 0, 0};
     walk walk = walk_begin(element, inner);
     while (element < end) {
@@ -135,10 +150,11 @@ static inline moments moments_of(global const KN_T *x, int block, int blocks, in
 }
 
 /* shares (parts,2,channels) of one part: two numbers for each lane of a block. */
-static inline void keep_share(lanes first, lanes second, int part, int block, int blocks, global KN_A *shares) {
+static inline void keep_share(lanes first, lanes second, int part, int block, int blocks,
+                              global KN_A *shares) {
     shares += (KN_INDEX)part * 2 * blocks * KN_BLOCK;
-    KN_STORE(first, block, shares);
-    KN_STORE(second, blocks + block, shares);
+    KN_KEEP(first, block, shares);
+    KN_KEEP(second, blocks + block, shares);
 }
 
 KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x,
@@ -200,15 +216,23 @@ kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global cons
 }
 
 /* One element of y, and one of dx. */
+#define KN_PUT(value, i, to)                                                                                 \
+    {                                                                                                        \
+        const KN_LANES(KN_T) result = value;                                                                 \
+        if (streams)                                                                                         \
+            KN_STREAM(result, (global KN_LANES(KN_T) *)to + i, KN_STORE(result, i, to));                     \
+        else                                                                                                 \
+            KN_STORE(result, i, to);                                                                         \
+    }
 #define KN_NORMAL(i)                                                                                         \
     {                                                                                                        \
         const lanes value = (KN_READ(i, x) - center) * scale + shift;                                        \
-        KN_STORE(KN_TO(KN_T, KN_RESULT(value, outer, middle, inside + i - first)), i, y);                    \
+        KN_PUT(KN_TO(KN_T, KN_RESULT(value, outer, middle, inside + i - first)), i, y);                      \
     }
 #define KN_SLOPE(i)                                                                                          \
     {                                                                                                        \
         const lanes normal = (KN_READ(i, x) - center) * scale;                                               \
-        KN_STORE(KN_TO(KN_T, slope * (KN_READ(i, dy) - (sum + normal * product))), i, dx);                   \
+        KN_PUT(KN_TO(KN_T, slope * (KN_READ(i, dy) - (sum + normal * product))), i, dx);                     \
     }
 
 /* The elements of a share, run by run: those of [i, run_end) lie in one channel, or block of them. */
@@ -225,6 +249,7 @@ kernel void kn_batch_norm_apply(global const KN_T *restrict x, global const KN_T
                                 int inner, KN_INDEX count, KN_INDEX share, KN_INDEX middle_size,
                                 KN_INDEX inner_size KN_EPILOGUE_PARAMETERS) {
     const KN_INDEX size = min((KN_INDEX)inner, inner_size);
+    const int streams = 0;
     KN_EACH_RUN(first) {
         KN_RUN_OF(first, size)
         const lanes scale = KN_READ(block, weight) * KN_READ(block, inverse);
@@ -240,7 +265,8 @@ kernel void kn_batch_norm_apply(global const KN_T *restrict x, global const KN_T
     }
 }
 
-/* Sums of every KN_ITEMS-th element of a block from `element` to `end`: of dy, and of dy times the normalised x. */
+/* Sums of every KN_ITEMS-th element of a block from `element` to `end`: of dy, and of dy times the normalised
+ * x. */
 typedef struct slopes {
     lanes sum, product;
 } slopes;
@@ -312,6 +338,7 @@ kernel void kn_batch_norm_data(global const KN_T *restrict x, global const KN_T 
                                global const KN_T *restrict inverse, global const KN_T *restrict dweight,
                                global const KN_T *restrict dbias, global KN_T *restrict dx, int blocks,
                                int inner, KN_INDEX count, KN_INDEX share, int total) {
+    const int streams = 0;
     KN_EACH_RUN(first) {
         KN_RUN_OF(first, inner)
         const lanes center = KN_READ(block, mean), scale = KN_READ(block, inverse);
@@ -333,8 +360,9 @@ KN_WORK_GROUP kernel void kn_batch_norm_whole(
     global const KN_T *running_mean, global const KN_T *running_variance, global KN_A *restrict shares,
     global KN_T *restrict y, global KN_T *restrict mean, global KN_T *restrict inverse,
     global KN_T *next_mean, global KN_T *next_variance, int blocks, int inner, int total, int part, int parts,
-    float epsilon, float momentum KN_EPILOGUE_PARAMETERS) {
+    int stream, float epsilon, float momentum KN_EPILOGUE_PARAMETERS) {
     const int block = get_global_id(0), channels = blocks * KN_BLOCK;
+    const int streams = KN_STREAMS(stream, y, KN_LANES(KN_T));
     for (int p = 0; p < parts; p++) {
         const moments all = moments_of(x, block, blocks, inner, p * part, min((p + 1) * part, total));
         keep_share(all.mean, all.squares, p, block, blocks, shares);
@@ -358,8 +386,8 @@ kn_batch_norm_whole_gradient(global const KN_T *restrict x, global const KN_T *r
                              global const KN_T *restrict inverse, global KN_A *restrict shares,
                              global KN_T *restrict dx, global KN_T *restrict dweight,
                              global KN_T *restrict dbias, int blocks, int inner, int total, int part,
-                             int parts) {
-    const int block = get_global_id(0);
+                             int parts, int stream) {
+    const int block = get_global_id(0), streams = KN_STREAMS(stream, dx, KN_LANES(KN_T));
     const lanes center = KN_READ(block, mean), scale = KN_READ(block, inverse);
     for (int p = 0; p < parts; p++) {
         const slopes all = slopes_of(x, dy, center, scale, block, blocks, inner, p * part,

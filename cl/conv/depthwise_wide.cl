@@ -13,13 +13,16 @@
  * SIZES: images, x_height, x_width, y_height, y_width, filter_height, filter_width, stride_y, stride_x,
  * pad_y, pad_x, dilation_y, dilation_x. Work-groups are (1,1,1).
  *
- * kn_depthwise(x, filter, y, SIZES, gradient, item_rows, item_images, EPILOGUE)
+ * kn_depthwise(x, filter, y, SIZES, gradient, item_rows, item_images, stream, EPILOGUE)
  *   global size (ceil(y_height / item_rows), blocks, ceil(images / item_images)).
+ *   stream: 1 where y is too large for caches.
  *   gradient 0: y = x * filter. gradient 1: x is the gradient of the convolution's result and y becomes that
  * of its input; stride, pad and dilation are the convolution's own. kn_depthwise_weights(dy, x, shares,
  * SIZES, part_rows) global size (parts, blocks): a part has part_rows rows of dy, counted over all images.
  * shares is (parts, blocks, taps, W). kn_depthwise_weights_sum(shares, dw, taps, parts) global size (blocks):
  * dw (C,1,R,S) = the sum of the parts, in order. */
+#define KN_WHOLE_VECTORS 1
+#include "common/stream.cl"
 #include "common/vector.cl"
 
 #ifndef KN_TAPS
@@ -35,17 +38,24 @@
 
 #define KN_START(i) vector sum##i = 0.0f;
 #define KN_STEP(i) sum##i += load(0, from + i * move_floats) * right;
-#define KN_KEEP(i)                                                                                           \
-    store(KN_EPILOGUE_VECTOR(sum##i, image, block *KN_WIDTH, pixel + i * step_x), pixel + i * step_x, plane);
+#define KN_PUT(value, at)                                                                                    \
+    {                                                                                                        \
+        const vector result = KN_EPILOGUE_VECTOR(value, image, block *KN_WIDTH, at);                         \
+        if (streams)                                                                                         \
+            KN_STREAM(result, (global vector *)plane + (at), store(result, at, plane));                      \
+        else                                                                                                 \
+            store(result, at, plane);                                                                        \
+    }
+#define KN_KEEP(i) KN_PUT(sum##i, pixel + i * step_x)
 #define KN_PIXELS 8
 #define KN_EACH_PIXEL(X) KN_ROWS_8(X)
 
 KN_WIDE kn_depthwise(global const float *restrict x, global const float *restrict filter,
                      global float *restrict y, KN_SIZES, int gradient, int item_rows,
-                     int item_images KN_EPILOGUE_PARAMETERS) {
+                     int item_images, int stream KN_EPILOGUE_PARAMETERS) {
     float weights[KN_TAPS * KN_WIDTH];
     int tap_place[KN_TAPS], tap_column[KN_TAPS], tap_weight[KN_TAPS];
-    const int block = get_global_id(1), blocks = get_global_size(1);
+    const int block = get_global_id(1), blocks = get_global_size(1), streams = KN_STREAMS(stream, y, vector);
     const int filter_taps = filter_height * filter_width;
     const int end_row = min((int)(get_global_id(0) + 1) * item_rows, y_height);
     const int end_image = min((int)(get_global_id(2) + 1) * item_images, images);
@@ -109,7 +119,7 @@ KN_WIDE kn_depthwise(global const float *restrict x, global const float *restric
                             sum +=
                                 load(tap_place[tap] + at * move, source) * load(0, weights + tap_weight[tap]);
                     }
-                    store(KN_EPILOGUE_VECTOR(sum, image, block * KN_WIDTH, pixel), pixel, plane);
+                    KN_PUT(sum, pixel)
                     at++;
                     pixel += step_x;
                 }

@@ -31,6 +31,7 @@
  *   accumulate: 1 starts the sums from what y holds, 0 from zero.
  *   EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
+#define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
 
 #ifndef KN_ROWS

@@ -17,6 +17,7 @@
  *   from these to the next: W, 1 and a block in the blocked layout; all, a plane and anything in the plain one.
  *   pixels = images * rows * columns, of y. item_pixels should be a multiple of KN_ROWS.
  * y shares memory with no input or operand. */
+#define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
 
 #ifndef KN_ROWS
@@ -44,6 +45,10 @@
     }
 #define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, sums);
 #define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
+#define KN_FINISH(row)                                                                                       \
+    store(KN_EPILOGUE_VECTOR(load(row *KN_VECTORS, from), (KN_INDEX)image, (KN_INDEX)channel,                \
+                             (KN_INDEX)pixel + row),                                                         \
+          row, to);
 
 /* sums (KN_ROWS,KN_COLUMNS) of the pixels at `places`, by all channels. */
 KN_APART void add_channels(global const float *x, const KN_INDEX *places, global const float *filter, float *sums,
@@ -98,6 +103,17 @@ KN_WIDE kn_conv_single(global const float *restrict x, global const float *restr
             next_image++;
         }
         add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
+        /* Whole tiles, which most are, without a loop around each vector. */
+        if (count == KN_ROWS && pixel + KN_ROWS < plane && y_channels % KN_WIDTH == 0) {
+            for (int v = 0; v < vectors; v++) {
+                const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
+                const float *from = sums + v * KN_WIDTH;
+                global float *to = y + image * y_image + (KN_INDEX)channel * plane + pixel * KN_WIDTH;
+                KN_EACH_ROW(KN_FINISH)
+            }
+            pixel += KN_ROWS;
+            continue;
+        }
         /* Pixels of one image lie one behind the other. */
         for (int r = 0, run; r < count; r += run) {
             run = min(count - r, plane - pixel);

@@ -24,6 +24,7 @@
  *   and pixels, W for each block: parts is (parts, blocks * W).
  * kn_conv_bias_sum(parts, db, channels, count, row, accumulate)
  *   global size (1): db[i] = the sum of parts[p * row + i] over p < count, in order; row is blocks * W. */
+#define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
 
 #ifndef KN_BAND

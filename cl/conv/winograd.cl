@@ -53,6 +53,7 @@
  *   side by side
  * EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
+#define KN_WHOLE_VECTORS 1
 #include "common/weave.cl"
 
 #ifndef KN_TILE

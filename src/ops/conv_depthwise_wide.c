@@ -61,6 +61,7 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_step_int(step, swapped);
     kn_step_int(step, rows);
     kn_step_int(step, images);
+    kn_step_int(step, kn_is_streamed(lowering->result));
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(result->dims[2], rows), (size_t)blocks,

@@ -24,6 +24,8 @@ static inline bool kn_has_kernels(kn_dtype dtype) {
 
 /* Whether some node of the bound graph reads a value: hidden results nobody reads need not be written. */
 bool kn_is_read(const kn_value *value);
+/* Whether a result is too large for caches to hold until it is read: kernels may store it past them. */
+bool kn_is_streamed(const kn_value *value);
 
 /* matmul_lower.c */
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);

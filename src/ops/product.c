@@ -2,6 +2,7 @@
 #include "ops/product_private.h"
 #include "ops/matmul_private.h"
 
+enum { STREAMED_BYTES = 4 << 20 };
 enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
 
 /* Tiles from the largest to the smallest: what a device takes depends on its work-groups, what suits depends
@@ -99,4 +100,8 @@ bool kn_is_read(const kn_value *value) {
         for (int j = 0; j < value->graph->nodes[i]->input_count; j++)
             if (value->graph->nodes[i]->inputs[j] == value) return true;
     return false;
+}
+
+bool kn_is_streamed(const kn_value *value) {
+    return kn_elements_of(value) * (int64_t)kn_dtype_bytes(value->shape.dtype) >= STREAMED_BYTES;
 }
