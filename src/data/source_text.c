@@ -74,8 +74,7 @@ static unsigned long long line_of(const uint8_t *bytes, uint64_t at) {
     return line;
 }
 
-/* The characters that are in a text, in the order of their codes; *characters is how many there are in all.
- */
+/* The characters that are in a text, in the order of their codes. */
 static kn_status own_vocabulary(vocabulary *signs, const char *path, const uint8_t *bytes, uint64_t count,
                                 kn_error *error) {
     uint8_t *seen = kn_allocate(signs->host, CODES / 8, 1);

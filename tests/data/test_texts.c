@@ -121,15 +121,16 @@ static void expect_row(const kn_dataset *dataset, uint64_t row, int count, const
     assert_memory_equal(found, y, (size_t)count * 4);
 }
 
+/* 30 characters, of which the last three are held out. */
+static const char few_signs[] = "b\xc3\xa4"
+                                "b\xc3\xa4"
+                                "b\xc3\xa4"
+                                "aaaaaaaaaaaaaaaaaaaaa"
+                                "\xe2\x82\xac"
+                                "b\n";
+
 static void characters_of_a_file(void **state) {
-    /* 30 characters: the last three are held out. */
-    static const char text[] = "b\xc3\xa4"
-                               "b\xc3\xa4"
-                               "b\xc3\xa4"
-                               "aaaaaaaaaaaaaaaaaaaaa"
-                               "\xe2\x82\xac"
-                               "b\n";
-    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", text, sizeof text - 1, "?length=2"));
+    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
     kn_dataset *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
@@ -216,14 +217,8 @@ static void text_faults_are_named(void **state) {
 
 /* Whichever allocation fails: an error, and nothing is lost. */
 static void memory_may_run_out(void **state) {
-    static const char text[] = "b\xc3\xa4"
-                               "b\xc3\xa4"
-                               "b\xc3\xa4"
-                               "aaaaaaaaaaaaaaaaaaaaa"
-                               "\xe2\x82\xac"
-                               "b\n";
     char spec[600];
-    snprintf(spec, sizeof spec, "%s", text_spec(*state, "t", text, sizeof text - 1, "?length=2"));
+    snprintf(spec, sizeof spec, "%s", text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
