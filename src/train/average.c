@@ -7,18 +7,19 @@
 
 #define KN_TRAIN_EXCHANGED "koine.averages_used"
 
-static bool find(const kn_states *states, const char *name, kn_tensor_info *info) {
-    for (int i = 0; i < kn_states_count(states); i++)
-        if (!strcmp(kn_states_entry(states, i, info), name)) return true;
+bool kn_state_is_there(const kn_states *states, const char *name) {
+    for (int i = 0; i < kn_states_count(states); i++) {
+        const char *own = kn_states_entry(states, i, NULL);
+        if (own && !strcmp(own, name)) return true;
+    }
     return false;
 }
 
 /* A counter of uint32; 0 if there is none. */
 static uint32_t count_of(kn_states *states, const char *name) {
     uint32_t count = 0;
-    kn_tensor_info info;
-    return find(states, name, &info) && kn_states_get(states, name, &count, sizeof count) == KN_OK ? count
-                                                                                                   : 0;
+    bool known = kn_state_is_there(states, name);
+    return known && kn_states_get(states, name, &count, sizeof count) == KN_OK ? count : 0;
 }
 
 void kn_average_recall(kn_trainer *trainer) {
@@ -55,7 +56,7 @@ kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use) {
     for (int i = 0; i < kn_states_count(states) && status == KN_OK; i++) {
         const char *parameter = kn_states_entry(states, i, &info);
         int length = snprintf(name, sizeof name, "%s." KN_TRAIN_AVERAGE, parameter);
-        if (length > 0 && (size_t)length < sizeof name && find(states, name, NULL))
+        if (length > 0 && (size_t)length < sizeof name && kn_state_is_there(states, name))
             status = exchange(trainer, parameter, name, &info);
     }
     if (status != KN_OK) return status;

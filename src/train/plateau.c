@@ -1,7 +1,6 @@
 /* The schedule PLATEAU: the rate falls when the validation loss no longer does. What it remembers is a state
  * on the host, so that it goes into files and comes back with them. */
 #include <math.h>
-#include <string.h>
 
 #include "train/trainer_private.h"
 
@@ -15,14 +14,9 @@ void kn_plateau_recall(kn_trainer *trainer) {
     double numbers[NUMBERS];
     kn_plateau *plateau = &trainer->plateau;
     *plateau = (kn_plateau){.share = 1, .lowest = INFINITY, .step = -1};
-    if (!remembers(trainer)) return;
-    for (int i = 0; i < kn_states_count(trainer->states); i++) {
-        const char *name = kn_states_entry(trainer->states, i, NULL);
-        if (!name || strcmp(name, KN_TRAIN_PLATEAU)) continue;
-        if (kn_states_get(trainer->states, name, numbers, sizeof numbers) == KN_OK)
-            *plateau = (kn_plateau){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
-        return;
-    }
+    if (remembers(trainer) && kn_state_is_there(trainer->states, KN_TRAIN_PLATEAU) &&
+        kn_states_get(trainer->states, KN_TRAIN_PLATEAU, numbers, sizeof numbers) == KN_OK)
+        *plateau = (kn_plateau){numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
 
 bool kn_plateau_is_judged(const kn_trainer *trainer) {

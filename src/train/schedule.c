@@ -11,11 +11,16 @@ static double half_cosine(double share) {
     return 0.5 * (1 + cos(pi * share));
 }
 
-/* How much of the way from the warm-up to total_steps is done; 1 where there is no way. */
+/* Updates from the warm-up to total_steps. */
+static double way_of(const kn_trainer_params *params) {
+    return params->total_steps > params->warmup_steps ? (double)(params->total_steps - params->warmup_steps)
+                                                      : 0;
+}
+
+/* How much of that way is done; 1 where there is none. */
 static double share_done(const kn_trainer_params *params, uint64_t since) {
-    uint64_t length =
-        params->total_steps > params->warmup_steps ? params->total_steps - params->warmup_steps : 0;
-    return length ? fmin(1, (double)since / (double)length) : 1;
+    double length = way_of(params);
+    return length > 0 ? fmin(1, (double)since / length) : 1;
 }
 
 /* How much of the cosine that update `since` falls into is done. */
@@ -38,10 +43,8 @@ static double share_of_restart(const kn_trainer_params *params, uint64_t since) 
 /* Two half cosines, up to the rate and down from it; the last update of all has the lowest rate. */
 static double one_cycle(const kn_trainer_params *params, uint64_t since) {
     double first = 1 / params->cycle_divisor, last = first / params->cycle_final_divisor;
-    double length = params->total_steps > params->warmup_steps
-                        ? (double)(params->total_steps - params->warmup_steps)
-                        : 0;
-    double top = params->cycle_rise * length - 1, end = length - 1, at = (double)since;
+    double length = way_of(params), top = params->cycle_rise * length - 1, end = length - 1;
+    double at = (double)since;
     if (at >= end) return last;
     if (at <= top) return top > 0 ? 1 + (first - 1) * half_cosine(at / top) : 1;
     return last + (1 - last) * half_cosine((at - top) / (end - top));
@@ -98,16 +101,16 @@ void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_settin
                          double share, double scalars[KN_TRAIN_SCALARS]) {
     uint64_t update = step / params->accumulate, part = step % params->accumulate;
     double rate = kn_schedule_rate(params, update) * share * setting->rate_factor, count = (double)(update + 1);
-    double mean = 1 / (1 - pow(params->beta1, count)), used = rate;
+    double entered = 1 - pow(params->beta1, count), used = rate; /* of the mean gradient, so far */
     if (params->optimizer == KN_ADAM || params->optimizer == KN_ADAMW)
-        used = rate / (1 - pow(params->beta1, count));
+        used = rate / entered;
     else if (params->optimizer == KN_ADAGRAD)
         used = rate / (1 + (double)update * params->rate_decay);
     scalars[KN_TRAIN_RATE] = used;
     scalars[KN_TRAIN_SHRINK] = 1 - rate * setting->weight_decay;
     scalars[KN_TRAIN_DECAY] = setting->weight_decay;
     scalars[KN_TRAIN_ROOT] = 1 / sqrt(1 - pow(params->beta2, count));
-    scalars[KN_TRAIN_MEAN] = mean;
+    scalars[KN_TRAIN_MEAN] = 1 / entered;
     scalars[KN_TRAIN_GAIN] = update ? 1 - params->dampening : 1;
     scalars[KN_TRAIN_FIRST] = part == 0;
     scalars[KN_TRAIN_WAIT] = part + 1 < params->accumulate;

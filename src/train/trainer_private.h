@@ -61,6 +61,8 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer);
 void kn_trainer_recall(kn_trainer *trainer);
 void kn_plateau_recall(kn_trainer *trainer);
 void kn_average_recall(kn_trainer *trainer);
+/* Whether there is a state of that name, without an error where there is none. */
+bool kn_state_is_there(const kn_states *states, const char *name);
 /* Whether the present step has a judgement already, or the schedule needs none. */
 bool kn_plateau_is_judged(const kn_trainer *trainer);
 
