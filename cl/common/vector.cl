@@ -9,8 +9,8 @@
  *                   multiplies must agree
  *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements
  *   KN_WHOLE_VECTORS 0
- *                   1 reads and writes a vector as one, which is faster than the functions of some
- *                   implementations; files define it before they include this one
+ *                   1 reads a vector as one, which is faster than vload of some implementations; files
+ *                   define it before they include this one
  *   KN_EPILOGUE_VECTOR(v, outer, middle, inner), KN_EPILOGUE(v, outer, middle, inner)
  *                   pointwise work on a vector of results, or on one, before it is stored
  *   KN_EPILOGUE_NEAR(outer, middle, inner)
@@ -68,22 +68,17 @@
 
 typedef KN_JOIN(float, KN_WIDTH) vector;
 #define load(offset, pointer) KN_JOIN(vload, KN_WIDTH)(offset, pointer)
-#define store(value, offset, pointer) KN_JOIN(kn_store, KN_WIDTH)(value, (pointer) + (offset)*KN_WIDTH)
-/* A vector as one, at any address of a float. The functions above are made of smaller ones on some implementations,
- * and what stands around them is then done in pieces, too. */
+#define store(value, offset, pointer) KN_JOIN(kn_store, KN_WIDTH)(value, (pointer) + (size_t)(offset)*KN_WIDTH)
+/* A vector as one, at any address of a float. vload is made of smaller ones on some implementations, and what stands
+ * around it is then done in pieces, too. */
 #if KN_WHOLE_VECTORS && (defined(__x86_64__) || defined(__aarch64__))
 typedef vector loose_vector __attribute__((aligned(4)));
 #define KN_OVERLOAD KN_INLINE __attribute__((overloadable))
 KN_OVERLOAD vector load_whole(global const float *from) { return *(global const loose_vector *)from; }
 KN_OVERLOAD vector load_whole(local const float *from) { return *(local const loose_vector *)from; }
 KN_OVERLOAD vector load_whole(private const float *from) { return *(private const loose_vector *)from; }
-KN_OVERLOAD void store_whole(vector value, global float *to) { *(global loose_vector *)to = value; }
-KN_OVERLOAD void store_whole(vector value, local float *to) { *(local loose_vector *)to = value; }
-KN_OVERLOAD void store_whole(vector value, private float *to) { *(private loose_vector *)to = value; }
 #undef load
-#undef store
 #define load(offset, pointer) load_whole((pointer) + (size_t)(offset)*KN_WIDTH)
-#define store(value, offset, pointer) store_whole(value, (pointer) + (size_t)(offset)*KN_WIDTH)
 #endif
 /* The hint keeps runtimes from making vectors out of work-items. */
 #define KN_WIDE __attribute__((reqd_work_group_size(1, 1, 1), vec_type_hint(vector))) kernel void
