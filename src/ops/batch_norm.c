@@ -337,11 +337,6 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-static bool accepts(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 /* ---- gradient, and outside training ------------------------------------------------------------------- */
 
 static kn_status norm_gradient(kn_gradient_call *call) {
@@ -357,13 +352,10 @@ static kn_status norm_gradient(kn_gradient_call *call) {
 }
 
 /* (C) seen as (C,1,...), so that it meets the channels of x (N,C,...). */
-static kn_value *along_channels(kn_graph *graph, kn_value *value, int rank) {
+static kn_value *along_channels(kn_value *value, int rank) {
     if (kn_value_failed(value) || rank == 2) return value;
     kn_dim dims[KN_MAX_RANK] = {value->shape.dims[0], 1, 1, 1, 1, 1, 1, 1};
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", rank - 1, dims);
-    return kn_build(&kn_row_reshape, &value, 1, &settings);
+    return kn_reshape_to(value, rank - 1, dims);
 }
 
 /* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel depends
@@ -374,7 +366,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], kn_attribute_of(node, "epsilon")->number));
     kn_value *scale = kn_mul(inputs[1], inverse), *shift = kn_sub(inputs[2], kn_mul(inputs[3], scale));
     results[RESULT] =
-        kn_add(kn_mul(inputs[0], along_channels(bound, scale, rank)), along_channels(bound, shift, rank));
+        kn_add(kn_mul(inputs[0], along_channels(scale, rank)), along_channels(shift, rank));
     return bound->error.status;
 }
 
@@ -389,7 +381,8 @@ KN_OPERATOR(
     .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
     .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
     KN_VARIANTS(
-        {.name = "parts", .accepts = accepts, .lower = lower_norm, .takes_epilogue = true, .any = true,
+        {.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_norm, .takes_epilogue = true,
+         .any = true,
          .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
     KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
              {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
@@ -407,7 +400,8 @@ KN_OPERATOR(
 KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
             .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
             .reference = gradient_reference, .cost = norm_cost,
-            KN_VARIANTS({.name = "parts", .accepts = accepts, .lower = lower_gradient, .any = true}),
+            KN_VARIANTS({.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_gradient,
+                         .any = true}),
             KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
                      {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
                      {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},

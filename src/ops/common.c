@@ -105,6 +105,23 @@ bool kn_on_many_threads(const kn_target *target, const kn_node *node) {
     return !target->wide_vector;
 }
 
+bool kn_takes_kernel_types(const kn_target *target, const kn_node *node) {
+    (void)target;
+    return kn_has_kernels(node->outputs[0]->shape.dtype);
+}
+bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node) {
+    return target->wide_vector && kn_takes_kernel_types(target, node);
+}
+
+bool kn_takes_stored_types(const kn_target *target, const kn_node *node) {
+    (void)target;
+    kn_dtype dtype = node->outputs[0]->shape.dtype;
+    return dtype != KN_FLOAT16 && dtype != KN_BFLOAT16;
+}
+bool kn_takes_stored_types_wide(const kn_target *target, const kn_node *node) {
+    return target->wide_vector && kn_takes_stored_types(target, node);
+}
+
 /* ---- building ------------------------------------------------------------------------------------ */
 
 void kn_settings_init(kn_settings *settings, kn_graph *graph, const kn_operator *row) {

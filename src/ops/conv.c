@@ -196,7 +196,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
  * or all but a source of few channels, or, where the result fills no blocks, in scratch memory only. */
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
-        .name = "implicit", .accepts = kn_conv_implicit_accepts, .lower = kn_conv_implicit_lower,            \
+        .name = "implicit", .accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,               \
         .takes_epilogue = true                                                                               \
     }
 #define DEPTHWISE                                                                                            \

@@ -89,12 +89,9 @@ static bool set_size(kn_settings *settings, const conv_call *call, const kn_valu
 }
 
 /* (K) seen as (K,1,1), so that it is added to each pixel. */
-static kn_value *per_channel(kn_graph *graph, kn_value *bias) {
+static kn_value *per_channel(kn_value *bias) {
     if (kn_value_failed(bias) || bias->shape.rank != 1) return bias;
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", 3, (kn_dim[]){bias->shape.dims[0], 1, 1});
-    return kn_build(&kn_row_reshape, &bias, 1, &settings);
+    return kn_reshape_to(bias, 3, (kn_dim[]){bias->shape.dims[0], 1, 1});
 }
 
 /* ---- functions: the filters are the caller's -------------------------------------------------------------
@@ -143,7 +140,7 @@ static kn_value *convolve(conv_call *call, kn_value *x, kn_value *weight, kn_val
         return &call->graph->failed;
     kn_value *inputs[2] = {x, weight};
     kn_value *product = kn_build(settings.row, inputs, 2, &settings);
-    if (bias) product = kn_build2(&kn_row_add, product, per_channel(call->graph, bias));
+    if (bias) product = kn_build2(&kn_row_add, product, per_channel(bias));
     return call->along ? kn_as_lengths(product, NULL) : product;
 }
 
@@ -226,8 +223,7 @@ static kn_value *layer_of(bool transposed, kn_value *x, int64_t channels, int64_
     kn_value *weight = kn_layer_parameter(graph, layer, "weight", &weight_shape, call.given.weight, fan_in);
     kn_value *bias = NULL;
     if (!call.given.no_bias)
-        bias = per_channel(graph,
-                           kn_layer_parameter(graph, layer, "bias", &bias_shape, call.given.bias, fan_in));
+        bias = per_channel(kn_layer_parameter(graph, layer, "bias", &bias_shape, call.given.bias, fan_in));
     if (call.along) {
         x = kn_as_images(x);
         weight = kn_as_images(weight);

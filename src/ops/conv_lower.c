@@ -2,11 +2,6 @@
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
-bool kn_conv_implicit_accepts(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_product_define(step, product);
     if (lowering->node->operator!= & kn_row_conv2d_data) return;

@@ -32,7 +32,6 @@ kn_value *kn_as_images(kn_value *x);
 kn_value *kn_as_lengths(kn_value *images, const char *name);
 
 /* conv_lower.c */
-bool kn_conv_implicit_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
 /* conv_depthwise.c */
 bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node);

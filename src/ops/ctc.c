@@ -167,11 +167,6 @@ static void ctc_cost(const kn_node *node, kn_cost *cost) {
 /* ---- lowering
  * ---------------------------------------------------------------------------------------------- */
 
-static bool accepts(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 static int64_t states_of(const kn_node *node) {
     return 2 * node->inputs[LABELS]->shape.dims[1] + 1;
 }
@@ -243,7 +238,7 @@ KN_OPERATOR(ctc,
             .help = "how unlikely labels (N,S) are by log-probabilities (N,T,C), with lengths (N) of both",
             BLANK, .min_inputs = 4, .max_inputs = 4, .hidden = 1, .shape = ctc_shape,
             .gradient = ctc_gradient, .reference = ctc_reference, .cost = ctc_cost, .tolerance = 8,
-            KN_VARIANTS({.name = "steps", .accepts = accepts, .lower = lower_ctc}),
+            KN_VARIANTS({.name = "steps", .accepts = kn_takes_kernel_types, .lower = lower_ctc}),
             KN_CASES({.inputs = {"2,5,4", "int32 2,2", "int32 2", "int32 2"},
                       .ranges = {"-4..0", "1..3", "5..5", "1..2"},
                       .smallest = true},
@@ -268,7 +263,7 @@ KN_OPERATOR(ctc,
 KN_OPERATOR(ctc_gradient, .help = "gradient of ctc by the log-probabilities", BLANK, .min_inputs = 7,
             .max_inputs = 7, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
             .cost = ctc_cost, .tolerance = 8,
-            KN_VARIANTS({.name = "steps", .accepts = accepts, .lower = lower_gradient}),
+            KN_VARIANTS({.name = "steps", .accepts = kn_takes_kernel_types, .lower = lower_gradient}),
             KN_CASES({GRADIENT_CASE("2,5,4", "2,2", "2", "2,5,5"),
                       .ranges = {"-2..0", "1..3", "3..5", "1..2", "-4..-2", "-2..1"}, .smallest = true},
                      {GRADIENT_CASE("3,31,7", "3,9", "3", "3,31,19"),

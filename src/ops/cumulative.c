@@ -90,24 +90,14 @@ static kn_status cumsum_threads(kn_lowering *lowering) {
     return lower_cumsum(lowering, false);
 }
 
-/* Sums are kept in the elements' own type. */
-static bool adds(const kn_target *target, const kn_node *node) {
-    (void)target;
-    kn_dtype dtype = node->outputs[0]->shape.dtype;
-    return dtype != KN_FLOAT16 && dtype != KN_BFLOAT16;
-}
-static bool adds_wide(const kn_target *target, const kn_node *node) {
-    return target->wide_vector && adds(target, node);
-}
-
 KN_OPERATOR(cumsum, .help = "sums along an axis up to each element",
             KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
                           KN_BOOLEAN("exclusive", 0, "an element is not in its own sum"),
                           KN_BOOLEAN("reverse", 0, "from the last element on")),
             .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
             .reference = cumsum_reference,
-            KN_VARIANTS({.name = "wide", .accepts = adds_wide, .lower = cumsum_wide},
-                        {.name = "threads", .accepts = adds, .lower = cumsum_threads}),
+            KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = cumsum_wide},
+                        {.name = "threads", .accepts = kn_takes_stored_types, .lower = cumsum_threads}),
             KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,93"}, .attributes = "axis=-1"},
                      {.inputs = {"7,33"}, .attributes = "exclusive=true reverse=true", .smallest = true},
                      {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},

@@ -138,14 +138,6 @@ static kn_status lower_many(kn_lowering *lowering) {
     return lower(lowering, false);
 }
 
-static bool accepts_wide(const kn_target *target, const kn_node *node) {
-    return target->wide_vector && kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-static bool accepts_many(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 /* ---- gradient and rows ------------------------------------------------------------------------------------
  */
 
@@ -160,8 +152,8 @@ static kn_status embedding_gradient(kn_gradient_call *call) {
 }
 
 #define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "wide", .accepts = accepts_wide, .lower = lower_wide},                              \
-                {.name = "threads", .accepts = accepts_many, .lower = lower_many})
+    KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = lower_wide},                \
+                {.name = "threads", .accepts = kn_takes_kernel_types, .lower = lower_many})
 
 KN_OPERATOR(embedding,
             .help = "rows of a table (V,D), picked by int32 numbers; NaN where there is no such row",

@@ -309,16 +309,6 @@ static kn_status scatter_threads(kn_lowering *lowering) {
     return lower_scatter(lowering, false);
 }
 
-/* Kernels compute with these as they are stored. */
-static bool adds(const kn_target *target, const kn_node *node) {
-    (void)target;
-    kn_dtype dtype = node->outputs[0]->shape.dtype;
-    return dtype != KN_FLOAT16 && dtype != KN_BFLOAT16;
-}
-static bool adds_wide(const kn_target *target, const kn_node *node) {
-    return target->wide_vector && adds(target, node);
-}
-
 /* ---- gradients -------------------------------------------------------------------------------------------
  */
 
@@ -388,8 +378,8 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = gather_wide},                        \
                 {.name = "threads", .lower = gather_threads})
 #define SCATTER_VARIANTS                                                                                     \
-    KN_VARIANTS({.name = "wide", .accepts = adds_wide, .lower = scatter_wide},                               \
-                {.name = "threads", .accepts = adds, .lower = scatter_threads})
+    KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = scatter_wide},              \
+                {.name = "threads", .accepts = kn_takes_stored_types, .lower = scatter_threads})
 #define GATHERING                                                                                            \
     .min_inputs = 2, .max_inputs = 2, .gradient = gather_gradient, .reference = gather_reference,            \
     KN_ATTRIBUTES(AXIS, KN_CHOICE("outside", "nan zero", 0, "result where there is no such element")),       \

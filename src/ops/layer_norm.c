@@ -264,14 +264,6 @@ static kn_status gradient_wide(kn_lowering *lowering) {
 static kn_status gradient_tree(kn_lowering *lowering) {
     return lower_gradient(lowering, false);
 }
-static bool accepts_wide(const kn_target *target, const kn_node *node) {
-    return target->wide_vector && kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-static bool accepts_tree(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 /* ---- gradient -------------------------------------------------------------------------------------------
  */
 
@@ -298,13 +290,13 @@ static kn_status norm_gradient(kn_gradient_call *call) {
 #define NORM                                                                                                 \
     EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
              .tolerance = 4,                                                                                 \
-             KN_VARIANTS({.name = "wide", .accepts = accepts_wide, .lower = norm_wide},                      \
-                         {.name = "tree", .accepts = accepts_tree, .lower = norm_tree})
+             KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = norm_wide},        \
+                         {.name = "tree", .accepts = kn_takes_kernel_types, .lower = norm_tree})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
     .tolerance = 4,                                                                                          \
-    KN_VARIANTS({.name = "wide", .accepts = accepts_wide, .lower = gradient_wide},                           \
-                {.name = "tree", .accepts = accepts_tree, .lower = gradient_tree})
+    KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},             \
+                {.name = "tree", .accepts = kn_takes_kernel_types, .lower = gradient_tree})
 
 KN_OPERATOR(
     layer_norm,

@@ -58,11 +58,9 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     kn_shape column = *x;
     int64_t classes = x->dims[x->rank - 1];
     column.dims[x->rank - 1] = 1;
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", column.rank, column.dims);
-    kn_value *inputs[2] = {kn_cast(kn_build(&kn_row_reshape, &target, 1, &settings), x->dtype),
+    kn_value *inputs[2] = {kn_cast(kn_reshape_to(target, column.rank, column.dims), x->dtype),
                            class_numbers(graph, x->dtype, classes)};
+    kn_settings settings;
     kn_settings_init(&settings, graph, &kn_row_class_share);
     kn_settings_float(&settings, "classes", (double)classes);
     kn_settings_float(&settings, "label_smoothing", smoothing);

@@ -17,11 +17,6 @@ typedef struct kn_matmul_form {
 void kn_matmul_describe(const kn_node *node, kn_matmul_form *form);
 void kn_matmul_join_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 
-/* The types that the kernels of products, convolutions, pooling and batch norm are written for. */
-static inline bool kn_has_kernels(kn_dtype dtype) {
-    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
-}
-
 /* Whether some node of the bound graph reads a value: hidden results nobody reads need not be written. */
 bool kn_is_read(const kn_value *value);
 /* Whether a result is too large for caches to hold until it is read: kernels may store it past them. */

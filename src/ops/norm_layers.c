@@ -7,18 +7,7 @@ extern const kn_operator kn_row_average_pool;
 kn_value *kn_filled(kn_graph *graph, kn_dtype dtype, int64_t count, double number) {
     kn_value *one = kn_cast(kn_number(graph, number), dtype);
     if (kn_value_failed(one)) return &graph->failed;
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_broadcast);
-    kn_settings_list(&settings, "shape", 1, (kn_dim[]){count});
-    return kn_build(&kn_row_broadcast, &one, 1, &settings);
-}
-
-static kn_value *seen_as(kn_value *x, int rank, const kn_dim *dims, const char *name) {
-    if (kn_value_failed(x)) return x;
-    kn_settings settings;
-    kn_settings_init(&settings, x->graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", rank, dims);
-    return kn_node_add(x->graph, &kn_row_reshape, name, &x, 1, settings.values);
+    return kn_broadcast_to(one, 1, (kn_dim[]){count});
 }
 
 /* The product of the dimensions from `first` on. */
@@ -45,7 +34,7 @@ static kn_value *per_channel(kn_value *x, const char *layer, const char *name, d
     const kn_initializer initializer = {KN_INITIALIZE_FILL, start};
     const kn_dim dims[KN_MAX_RANK] = {x->shape.dims[1], 1, 1, 1, 1, 1, 1, 1};
     kn_value *own = kn_layer_parameter(x->graph, layer, name, &shape, &initializer, 1);
-    return seen_as(own, x->shape.rank - 1, dims, NULL);
+    return kn_reshape_to(own, x->shape.rank - 1, dims);
 }
 
 /* What stands behind the name of the layer is in its scope. */
@@ -57,8 +46,8 @@ static kn_value *normalise(kn_value *x, int64_t groups, const char *layer, const
     if (!result || !scaled) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
     const kn_dim rows[3] = {shape->dims[0], groups,
                             kn_dim_multiply(graph, shape->dims[1] / groups, elements_from(graph, shape, 2))};
-    kn_value *y = normal_rows(seen_as(x, 3, rows, NULL), given->epsilon);
-    y = seen_as(y, shape->rank, shape->dims, given->no_affine ? layer : result);
+    kn_value *y = normal_rows(kn_reshape_to(x, 3, rows), given->epsilon);
+    y = kn_reshape_named(y, shape->rank, shape->dims, given->no_affine ? layer : result);
     if (given->no_affine || kn_value_failed(y)) return y;
     kn_value *pair[2] = {y, per_channel(x, layer, "weight", 1)};
     y = kn_node_add(graph, &kn_row_mul, given->no_bias ? layer : scaled, pair, 2, NULL);
@@ -116,13 +105,13 @@ static kn_value *channel_means(kn_value *x, int64_t size) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;
     const kn_dim image[4] = {shape->dims[0], 1, shape->dims[1], elements_from(graph, shape, 2)};
-    kn_value *seen = seen_as(x, 4, image, NULL);
+    kn_value *seen = kn_reshape_to(x, 4, image);
     kn_settings settings;
     kn_settings_init(&settings, graph, &kn_row_average_pool);
     kn_settings_list(&settings, "window", 2, (kn_dim[]){size, 1});
     kn_settings_list(&settings, "stride", 2, (kn_dim[]){1, 1});
     kn_settings_list(&settings, "padding", 4, (kn_dim[]){size / 2, 0, (size - 1) / 2, 0});
-    return seen_as(kn_build(&kn_row_average_pool, &seen, 1, &settings), shape->rank, shape->dims, NULL);
+    return kn_reshape_to(kn_build(&kn_row_average_pool, &seen, 1, &settings), shape->rank, shape->dims);
 }
 
 /* x is (N,C,...). The power is made of a logarithm, whose argument is at least k. */

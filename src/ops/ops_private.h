@@ -37,8 +37,21 @@ size_t kn_power_of_two(int64_t number, size_t limit);
 size_t kn_group_items(const kn_target *target);
 /* `flops`, and the bytes of all inputs and outputs. */
 void kn_cost_set(const kn_node *node, double flops, kn_cost *cost);
+
+/* ---- what variants accept (common.c) ---------------------------------------------------------- */
+
+/* The types that most kernels with sums are written for. */
+static inline bool kn_has_kernels(kn_dtype dtype) {
+    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
+}
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
 bool kn_on_many_threads(const kn_target *target, const kn_node *node);
+/* A result of one of these types, on any device, and where it is for wide vectors. */
+bool kn_takes_kernel_types(const kn_target *target, const kn_node *node);
+bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node);
+/* The same for kernels that compute with any type as it is stored: all but the halves. */
+bool kn_takes_stored_types(const kn_target *target, const kn_node *node);
+bool kn_takes_stored_types_wide(const kn_target *target, const kn_node *node);
 
 /* ---- building (common.c) ----------------------------------------------------------------------- */
 
@@ -146,6 +159,8 @@ int kn_axis_of(const kn_node *node, int rank);
 
 /* x under another shape, which may have symbols and one -1. */
 kn_value *kn_reshape_to(kn_value *x, int rank, const kn_dim *dims);
+/* The same as a layer, or as a part of one, of that name; NULL: one of its own. */
+kn_value *kn_reshape_named(kn_value *x, int rank, const kn_dim *dims, const char *name);
 kn_value *kn_broadcast_to(kn_value *x, int rank, const kn_dim *dims);
 /* Axis i of the result is axis order[i] of x. x itself where that changes nothing. */
 kn_value *kn_permute(kn_value *x, const int *order);

@@ -229,11 +229,6 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering -------------------------------------------------------------------------------------------- */
 
-static bool accepts(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 static kn_status lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
@@ -311,10 +306,10 @@ static kn_status pool_gradient(kn_gradient_call *call) {
 #define FORWARD                                                                                              \
     .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                        \
     .reference = pool_reference, .cost = pool_cost,                                                          \
-    KN_VARIANTS({.name = "window", .accepts = accepts, .lower = lower, .takes_epilogue = true, .any = true})
+    KN_VARIANTS({.name = "window", .accepts = kn_takes_kernel_types, .lower = lower, .takes_epilogue = true, .any = true})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = pool_data_shape, .reference = pool_reference, .cost = pool_cost,              \
-    KN_VARIANTS({.name = "window", .accepts = accepts, .lower = lower, .takes_epilogue = true, .any = true})
+    KN_VARIANTS({.name = "window", .accepts = kn_takes_kernel_types, .lower = lower, .takes_epilogue = true, .any = true})
 #define CASES(more, ...)                                                                                        \
     KN_CASES({.inputs = {"2,2,5,4"}, .attributes = more, .smallest = true},                                  \
              {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 " more},                     \

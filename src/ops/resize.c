@@ -242,18 +242,10 @@ static kn_status resize_threads(kn_lowering *lowering) {
     return lower_resize(lowering, false);
 }
 
-static bool accepts(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
 /* Loops of kernels for many threads end after 65,535 rounds on some devices. */
 static bool accepts_threads(const kn_target *target, const kn_node *node) {
-    return resizing_of(node).lanes.size <= 65535 && accepts(target, node);
+    return resizing_of(node).lanes.size <= 65535 && kn_takes_kernel_types(target, node);
 }
-static bool accepts_wide(const kn_target *target, const kn_node *node) {
-    return target->wide_vector && accepts(target, node);
-}
-
 #define RESIZING                                                                                             \
     KN_ATTRIBUTES(KN_INT("axis", -1, "axis, negative from the end"), KN_INT("size", 1, "its new size"),      \
                   KN_CHOICE("mode", "nearest linear cubic", NEAREST, "what stands between elements"),        \
@@ -265,7 +257,7 @@ static bool accepts_wide(const kn_target *target, const kn_node *node) {
                   KN_FLOAT("scale", 0, "what the size was multiplied with; 0: that of the sizes")),          \
         .min_inputs = 1, .max_inputs = 1, .shape = resize_shape, .reference = resize_reference,              \
         .cost = resize_cost,                                                                                 \
-        KN_VARIANTS({.name = "wide", .accepts = accepts_wide, .lower = resize_wide},                         \
+        KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = resize_wide},           \
                     {.name = "threads", .accepts = accepts_threads, .lower = resize_threads})
 
 KN_OPERATOR(

@@ -6,7 +6,8 @@
 
 /* ---- what builders use ------------------------------------------------------------------------------ */
 
-static kn_value *with_dims(const kn_operator *row, kn_value *x, int rank, const kn_dim *dims) {
+static kn_value *with_dims(const kn_operator *row, kn_value *x, int rank, const kn_dim *dims,
+                           const char *name) {
     if (kn_value_failed(x)) return x;
     if (rank > KN_MAX_RANK)
         return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "%s: %d dimensions; %d are the most", row->name, rank,
@@ -14,14 +15,17 @@ static kn_value *with_dims(const kn_operator *row, kn_value *x, int rank, const 
     kn_settings settings;
     kn_settings_init(&settings, x->graph, row);
     kn_settings_list(&settings, "shape", rank, dims);
-    return kn_build(row, &x, 1, &settings);
+    return kn_node_add(x->graph, row, name, &x, 1, settings.values);
 }
 
 kn_value *kn_reshape_to(kn_value *x, int rank, const kn_dim *dims) {
-    return with_dims(&kn_row_reshape, x, rank, dims);
+    return with_dims(&kn_row_reshape, x, rank, dims, NULL);
+}
+kn_value *kn_reshape_named(kn_value *x, int rank, const kn_dim *dims, const char *name) {
+    return with_dims(&kn_row_reshape, x, rank, dims, name);
 }
 kn_value *kn_broadcast_to(kn_value *x, int rank, const kn_dim *dims) {
-    return with_dims(&kn_row_broadcast, x, rank, dims);
+    return with_dims(&kn_row_broadcast, x, rank, dims, NULL);
 }
 
 kn_value *kn_permute(kn_value *x, const int *order) {

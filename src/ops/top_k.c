@@ -128,16 +128,8 @@ static kn_status top_k_threads(kn_lowering *lowering) {
     return lower_top_k(lowering, false);
 }
 
-static bool compares(const kn_target *target, const kn_node *node) {
-    (void)target;
-    kn_dtype dtype = node->outputs[0]->shape.dtype;
-    return dtype != KN_FLOAT16 && dtype != KN_BFLOAT16;
-}
-static bool compares_wide(const kn_target *target, const kn_node *node) {
-    return target->wide_vector && compares(target, node);
-}
 static bool compares_threads(const kn_target *target, const kn_node *node) {
-    return size_of(node) <= ROUNDS && compares(target, node);
+    return size_of(node) <= ROUNDS && kn_takes_stored_types(target, node);
 }
 
 KN_OPERATOR(top_k,
@@ -146,7 +138,7 @@ KN_OPERATOR(top_k,
                           KN_BOOLEAN("smallest", 0, "the smallest instead")),
             .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = top_k_shape, .gradient = top_k_gradient,
             .reference = top_k_reference, .cost = top_k_cost,
-            KN_VARIANTS({.name = "wide", .accepts = compares_wide, .lower = top_k_wide},
+            KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
                         {.name = "threads", .accepts = compares_threads, .lower = top_k_threads}),
             KN_CASES({.inputs = {"3,7"}, .attributes = "k=2", .smallest = true},
                      {.inputs = {"31,93"}, .attributes = "k=5 smallest=true"},

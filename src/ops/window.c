@@ -97,20 +97,12 @@ void kn_window_length_padding(int64_t padding[4], bool all) {
     padding[3] = behind;
 }
 
-static kn_value *seen_as(kn_value *x, int rank, const kn_dim *dims, const char *name) {
-    if (kn_value_failed(x)) return x;
-    kn_settings settings;
-    kn_settings_init(&settings, x->graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", rank, dims);
-    return kn_node_add(x->graph, &kn_row_reshape, name, &x, 1, settings.values);
-}
-
 kn_value *kn_as_images(kn_value *x) {
     if (kn_value_failed(x)) return x;
-    return seen_as(x, 4, (kn_dim[]){x->shape.dims[0], x->shape.dims[1], 1, x->shape.dims[2]}, NULL);
+    return kn_reshape_to(x, 4, (kn_dim[]){x->shape.dims[0], x->shape.dims[1], 1, x->shape.dims[2]});
 }
 
 kn_value *kn_as_lengths(kn_value *images, const char *name) {
     if (kn_value_failed(images)) return images;
-    return seen_as(images, 3, (kn_dim[]){images->shape.dims[0], images->shape.dims[1], images->shape.dims[3]}, name);
+    return kn_reshape_named(images, 3, (kn_dim[]){images->shape.dims[0], images->shape.dims[1], images->shape.dims[3]}, name);
 }
