@@ -227,6 +227,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
         WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},            \
              .takes_epilogue = true),                                                                        \
         WIDE("wide_first", kn_conv_wide_first, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),      \
+        WIDE("wide_last", kn_conv_wide_last, .inputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),         \
         WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = true), IMPLICIT)
 
 KN_OPERATOR(
@@ -267,6 +268,7 @@ KN_OPERATOR(
         {.inputs = {"1,16,257,256", "16,16,1,1"}, .no_gradient = true},
         {.inputs = {"1,16,257,256", "16,1,3,3"}, .attributes = "padding=1 groups=16", .no_gradient = true},
         {.inputs = {"2,24,5,9", "32,24,1,1"}}, {.inputs = {"2,24,7,5", "40,24,1,1"}, .no_gradient = true},
+        {.inputs = {"2,16,5,7", "24,16,1,1"}}, {.inputs = {"1,32,7,6", "35,32,3,3"}, .attributes = "padding=1"},
         {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
         {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
         {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
@@ -314,6 +316,7 @@ KN_OPERATOR(
         {.inputs = {"1,144,5,3", "144,16,3,3"},
          .attributes = "padding=0,2,1,0 size=6,3",
          .no_gradient = true},
+        {.inputs = {"2,32,5,7", "32,21,1,1"}, .attributes = "size=5,7", .no_gradient = true},
         {.inputs = {"1,2,4,4", "2,3,1,1"}, .attributes = "stride=2 size=8,7", .no_gradient = true}));
 
 KN_OPERATOR(
@@ -326,6 +329,7 @@ KN_OPERATOR(
                 {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
                 WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_first", kn_conv_wide_first, .inputs = {KN_LAYOUT_BLOCKED}),
+                WIDE("wide_last", kn_conv_wide_last, .inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
                 WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = false), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
@@ -340,6 +344,7 @@ KN_OPERATOR(
         {.inputs = {"2,16,5,33", "2,16,5,33"},
          .attributes = "padding=1 groups=16 size=3,3",
          .no_gradient = true},
+        {.inputs = {"2,21,5,7", "2,16,5,7"}, .attributes = "size=1,1", .no_gradient = true},
         {.inputs = {"1,32,3,15", "1,32,8,36"},
          .attributes = "stride=3,2 padding=1,3 dilation=2,3 groups=32 size=2,5",
          .no_gradient = true},

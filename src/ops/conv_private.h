@@ -44,6 +44,8 @@ bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_lower(kn_lowering *lowering);
 bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_first_lower(kn_lowering *lowering);
+bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 /* conv_winograd.c */

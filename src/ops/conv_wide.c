@@ -46,10 +46,17 @@ bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
 }
 
 /* What is made fills no blocks: it is padded in scratch memory, and plain to all others. */
+bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && sources && !targets && form.groups == 1;
+}
+
+/* Neither side fills blocks. */
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
-    return describe(target, node, &form, &sources, &targets) && !targets && form.groups == 1;
+    return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
 }
 
 static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
@@ -304,6 +311,9 @@ kn_status kn_conv_wide_lower(kn_lowering *lowering) {
 }
 kn_status kn_conv_wide_first_lower(kn_lowering *lowering) {
     return lower(lowering, true, false);
+}
+kn_status kn_conv_wide_last_lower(kn_lowering *lowering) {
+    return lower(lowering, false, true);
 }
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering) {
     return lower(lowering, true, true);

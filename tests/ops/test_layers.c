@@ -459,7 +459,8 @@ static void what_targets_take(void **state) {
     kn_value *odd = kn_conv(first, 5, 1, 0, NULL);
     assert_string_equal(taken(first->producer->inputs[0], &wide), "wide_first");
     assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
-    assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_padded");
+    assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_last");
+    assert_string_equal(taken(kn_conv(odd, 3, 1, 0, NULL)->producer->inputs[0], &wide), "wide_padded");
     kn_conv_params depthwise = {.size = sizeof depthwise, .groups = 16, .no_bias = true};
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_wide");
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &many), "depthwise");
