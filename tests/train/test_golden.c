@@ -78,6 +78,9 @@ static void golden_open(golden *file, const char *name) {
     const kn_json *tokens = kn_json_member(file->network, "tokens");
     file->tokens = tokens ? (int64_t)tokens->number : 0;
     file->labels = tokens ? file->elements : 1;
+    const kn_json *label_shape = kn_json_member(file->network, "label_shape");
+    for (const kn_json *item = label_shape ? label_shape->first : NULL; item; item = item->next)
+        file->labels *= (int64_t)item->number;
 }
 
 static void golden_close(golden *file) {
@@ -408,6 +411,15 @@ int main(int argc, char **argv) {
         {"batch norm, SGD", "cnn_bn_sgd", false, true},
         {"lstm, SGD", "lstm_sgd", false, true},
         {"gpt, AdamW", "gpt_adamw", false, true},
+        {"unet, SGD", "unet_sgd", false, true},
+        {"squeezenet, SGD", "squeezenet_sgd", false, false},
+        {"vit-tiny, SGD", "vit-tiny_sgd", false, true},
+        {"alexnet, SGD", "alexnet_sgd", false, false},
+        {"alexnet2012, SGD", "alexnet2012_sgd", false, false},
+        {"resnet18c, SGD", "resnet18c_sgd", false, false},
+        {"resnet50, SGD", "resnet50_sgd", false, false},
+        {"vgg11c, SGD", "vgg11c_sgd", false, false},
+        {"mobilenetv2, SGD", "mobilenetv2_sgd", false, false},
         {"small, SGD dampened", "small_dampened", false, false},
         {"small, AMSGrad", "small_amsgrad", false, false},
         {"small, RMSprop", "small_rmsprop", false, false},

@@ -19,6 +19,7 @@ class Network:
   forward: object  # forward(values, x, training) -> logits (N, classes)
   buffers: list = field(default_factory=list)  # (name, shape, "one" or "zero")
   tokens: int = 0  # inputs are whole numbers below this, with a label for each; 0: inputs are real
+  label_shape: tuple = ()  # of the labels of one sample
 
 
 def linear(name, inputs, outputs):
@@ -232,7 +233,7 @@ def initial_values(network, seed, dtype):
 
 
 def batch(network, seed, step, count, dtype):
-  """x is (count, input shape) in [0, 1), labels is (count) in [0, classes)
+  """x is (count, input shape) in [0, 1), labels is (count, label shape) in [0, classes)
 
   With tokens x is in [0, tokens), and labels has its shape.
   """
@@ -243,5 +244,7 @@ def batch(network, seed, step, count, dtype):
     shape = (count,) + network.input_shape
     return torch.from_numpy(x.reshape(shape)), torch.from_numpy(labels.reshape(shape))
   x = random_stream.uniform(random_stream.key(seed, "x"), step * elements, elements)
-  labels = random_stream.below(random_stream.key(seed, "label"), step * count, count, network.classes)
-  return torch.from_numpy(x.reshape((count,) + network.input_shape)).to(dtype), torch.from_numpy(labels)
+  wanted = count * int(numpy.prod(network.label_shape))
+  labels = random_stream.below(random_stream.key(seed, "label"), step * wanted, wanted, network.classes)
+  labels = torch.from_numpy(labels.reshape((count,) + network.label_shape))
+  return torch.from_numpy(x.reshape((count,) + network.input_shape)).to(dtype), labels

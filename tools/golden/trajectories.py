@@ -11,9 +11,11 @@ import torch.nn.functional as F
 import networks
 import optimizers
 import random_stream
+import zoo
 
 STEPS = 20
-SAMPLES = 8
+SAMPLES = 8  # of each parameter
+ZOO_SAMPLES = 2  # the zoo's networks have many
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Case:
   accumulate: int = 1  # steps whose mean gradient makes an update
   average: float = 0.0  # what the moving average of the weights keeps; 0: none
   decay_matrices: bool = False  # no weight decay for biases
+  samples: int = SAMPLES
   groups: list = field(default_factory=list)  # of {"pattern", "lr" (a factor), "decay" (-1: the others'), "frozen"}
 
   def learning_rate(self, step):
@@ -199,6 +202,15 @@ CASES = [
     average=0.8,
     clip_norm=0.2,
   ),
+  Case("unet_sgd", zoo.UNET, "sgd", 0.3, batch=2, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("squeezenet_sgd", zoo.SQUEEZENET, "sgd", 0.2, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("vit-tiny_sgd", zoo.VIT, "sgd", 0.05, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("alexnet_sgd", zoo.ALEXNET, "sgd", 0.01, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("alexnet2012_sgd", zoo.ALEXNET2012, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("resnet18c_sgd", zoo.RESNET18C, "sgd", 0.02, batch=4, seed=2, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("resnet50_sgd", zoo.RESNET50, "sgd", 0.002, batch=6, seed=12, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("vgg11c_sgd", zoo.VGG11C, "sgd", 0.02, batch=4, seed=3, momentum=0.9, samples=ZOO_SAMPLES),
+  Case("mobilenetv2_sgd", zoo.MOBILENETV2, "sgd", 0.02, batch=4, momentum=0.9, samples=ZOO_SAMPLES),
 ]
 
 
@@ -252,21 +264,21 @@ def train(case, dtype, values=None):
   return Run(losses, norms, evaluation, final, averages)
 
 
-def sample_indices(seed, name, count):
-  """One index out of each of SAMPLES equal stretches of the tensor, or all of a tiny one."""
-  if count <= SAMPLES:
+def sample_indices(seed, name, count, samples):
+  """One index out of each of `samples` equal stretches of the tensor, or all of a tiny one."""
+  if count <= samples:
     return list(range(count))
-  starts = [part * count // SAMPLES for part in range(SAMPLES + 1)]
+  starts = [part * count // samples for part in range(samples + 1)]
   stream = random_stream.key(seed, "sample:" + name)
   return [
     starts[part] + int(random_stream.below(stream, part, 1, starts[part + 1] - starts[part])[0])
-    for part in range(SAMPLES)
+    for part in range(samples)
   ]
 
 
 def describe(case, name, first, double, single):
   """One parameter or buffer: where it started, where float64 ended, how far away float32 ended."""
-  indices = sample_indices(case.seed, name, double.size)
+  indices = sample_indices(case.seed, name, double.size, case.samples)
   flat = double.reshape(-1)
   return {
     "name": name,
@@ -308,6 +320,7 @@ def golden(case):
       "input_shape": list(case.network.input_shape),
       "classes": case.network.classes,
       **({"tokens": case.network.tokens} if case.network.tokens else {}),
+      **({"label_shape": list(case.network.label_shape)} if case.network.label_shape else {}),
     },
     "optimizer": case.settings(),
     "seed": case.seed,
