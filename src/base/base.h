@@ -201,6 +201,10 @@ typedef struct kn_file_view {
     void *mapping; /* private */
 } kn_file_view;
 kn_status kn_file_open_view(const kn_host *host, const char *path, kn_file_view *view, kn_error *error);
+/* The file that the relative path `name` leads to below `folder`, for names that nobody vouches for:
+ * parts such as ".." and symbolic links below the folder are refused. */
+kn_status kn_file_open_view_below(const kn_host *host, const char *folder, const char *name,
+                                  kn_file_view *view, kn_error *error);
 void kn_file_close_view(const kn_host *host, kn_file_view *view);
 /* Reads a whole file of at most `limit` bytes; *bytes has one extra zero byte at
  * the end and is released with kn_release. */

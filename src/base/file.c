@@ -29,14 +29,12 @@ static int open_retrying(const char *path, int flags) {
     return file;
 }
 
-/* Opens a regular file and tells its size. */
-static kn_status open_regular(const char *path, int *file, uint64_t *size, kn_error *error) {
-    /* Not blocking, or a pipe without a writer would hold the caller for ever. */
-    *file = open_retrying(path, O_RDONLY | O_NONBLOCK);
-    if (*file < 0) return fail_system(error, "open", path);
+/* Tells the size of a file just opened; closes it again where it is no regular one. */
+static kn_status check_regular(const char *path, int file, uint64_t *size, kn_error *error) {
+    if (file < 0) return fail_system(error, "open", path);
     struct stat about;
     kn_status status = KN_OK;
-    if (fstat(*file, &about) != 0)
+    if (fstat(file, &about) != 0)
         status = fail_system(error, "look at", path);
     else if (S_ISDIR(about.st_mode))
         status =
@@ -45,11 +43,18 @@ static kn_status open_regular(const char *path, int *file, uint64_t *size, kn_er
         status = kn_fail(error, KN_ERROR_FILE,
                          "cannot read \"%s\": it is a pipe or a device, a regular file was expected", path);
     if (status != KN_OK) {
-        close(*file);
+        close(file);
         return status;
     }
     *size = about.st_size > 0 ? (uint64_t)about.st_size : 0;
     return KN_OK;
+}
+
+/* Opens a regular file and tells its size. */
+static kn_status open_regular(const char *path, int *file, uint64_t *size, kn_error *error) {
+    /* Not blocking, or a pipe without a writer would hold the caller for ever. */
+    *file = open_retrying(path, O_RDONLY | O_NONBLOCK);
+    return check_regular(path, *file, size, error);
 }
 
 static kn_status fail_limit(kn_error *error, const char *path, uint64_t limit) {
@@ -113,12 +118,10 @@ kn_status kn_file_read(const kn_host *host, const char *path, uint64_t limit, ui
     return status;
 }
 
-kn_status kn_file_open_view(const kn_host *host, const char *path, kn_file_view *view, kn_error *error) {
-    *view = (kn_file_view){.bytes = NULL};
-    int file;
-    uint64_t size;
-    kn_status status = open_regular(path, &file, &size, error);
-    if (status != KN_OK) return status;
+/* The view of an open file, which is closed. */
+static kn_status view_open(const kn_host *host, int file, uint64_t size, const char *path, kn_file_view *view,
+                           kn_error *error) {
+    kn_status status = KN_OK;
     void *mapping = MAP_FAILED;
     if (size > 0 && size <= (uint64_t)PTRDIFF_MAX)
         mapping = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, file, 0);
@@ -131,6 +134,66 @@ kn_status kn_file_open_view(const kn_host *host, const char *path, kn_file_view 
         view->bytes = bytes;
     }
     close(file);
+    return status;
+}
+
+kn_status kn_file_open_view(const kn_host *host, const char *path, kn_file_view *view, kn_error *error) {
+    *view = (kn_file_view){.bytes = NULL};
+    int file;
+    uint64_t size;
+    kn_status status = open_regular(path, &file, &size, error);
+    return status == KN_OK ? view_open(host, file, size, path, view, error) : status;
+}
+
+/* Goes down from `folder`, which is closed, along the parts of `name`, which is changed; -1 with errno set
+ * where that fails, as it does at a symbolic link. */
+static int open_below(int folder, char *name) {
+    while (folder >= 0) {
+        char *slash = strchr(name, '/');
+        if (slash) *slash = '\0';
+        int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (slash ? O_DIRECTORY : O_NONBLOCK), next;
+        do
+            next = openat(folder, name, flags);
+        while (next < 0 && errno == EINTR);
+        int number = errno;
+        close(folder);
+        errno = number;
+        if (!slash) return next;
+        folder = next;
+        name = slash + 1;
+    }
+    return -1;
+}
+
+/* Whether no part of a path is empty, "." or "..". */
+static bool goes_down(const char *name) {
+    for (;;) {
+        size_t length = strcspn(name, "/");
+        if (length == 0 || (length <= 2 && strncmp(name, "..", length) == 0)) return false;
+        if (name[length] == '\0') return true;
+        name += length + 1;
+    }
+}
+
+kn_status kn_file_open_view_below(const kn_host *host, const char *folder, const char *name,
+                                  kn_file_view *view, kn_error *error) {
+    *view = (kn_file_view){.bytes = NULL};
+    if (!goes_down(name))
+        return kn_fail(error, KN_ERROR_FILE,
+                       "cannot read \"%s\": the path of a file within \"%s\" was expected", name, folder);
+    char *parts = kn_copy_text(host, name);
+    if (!parts) return kn_fail_memory(error, strlen(name) + 1);
+    int file = open_below(open_retrying(folder, O_RDONLY | O_DIRECTORY), parts);
+    int number = errno;
+    kn_release(host, parts);
+    errno = number;
+    if (file < 0 && number == ELOOP)
+        return kn_fail(error, KN_ERROR_FILE,
+                       "cannot read \"%s\" in \"%s\": a symbolic link, a file was expected", name, folder);
+    uint64_t size;
+    kn_status status = check_regular(name, file, &size, error);
+    if (status == KN_OK) status = view_open(host, file, size, name, view, error);
+    if (status != KN_OK) kn_fail_in(error, "in \"%s\"", folder);
     return status;
 }
 

@@ -12,6 +12,8 @@ int test_npy(void);
 int test_idx(void);
 int test_gzip(void);
 int test_json(void);
+int test_onnx(void);
+int test_onnx_tensor(void);
 int test_safetensors(void);
 int test_mutations(void);
 

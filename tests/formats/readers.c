@@ -102,3 +102,199 @@ kn_status read_safetensors(const kn_host *host, const uint8_t *bytes, uint64_t c
     kn_safetensors_close(host, &file);
     return status;
 }
+
+/* ---- ONNX ------------------------------------------------------------------------- */
+
+static void look_at_text(const char *text) {
+    if (!text) reader_inconsistent = true;
+    if (text) look_at(text, strlen(text) + 1);
+}
+
+static void look_at_texts(const char *const *texts, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        look_at_text(texts[i]);
+}
+
+static void look_at_pairs(const kn_onnx_pair *pairs, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        look_at_text(pairs[i].key);
+        look_at_text(pairs[i].value);
+    }
+}
+
+static void look_at_tensor(const kn_onnx_tensor *tensor) {
+    kn_onnx_tensor again = *tensor;
+    if (!kn_onnx_tensor_measure(&again) || again.count != tensor->count ||
+        again.byte_count != tensor->byte_count || (tensor->type == KN_ONNX_STRING) != (tensor->bytes == NULL))
+        reader_inconsistent = true;
+    look_at_text(tensor->name);
+    look_at_text(tensor->doc);
+    look_at(tensor->bytes, tensor->byte_count);
+    look_at_pairs(tensor->metadata, tensor->metadata_count);
+    for (uint64_t i = 0; i < tensor->count && i < 64; i++) {
+        seen += kn_onnx_tensor_number(tensor, tensor->count - 1 - i) > 0;
+        if (tensor->strings) look_at(tensor->strings[i].bytes, tensor->strings[i].count);
+    }
+    kn_array array;
+    if (kn_onnx_tensor_array(NULL, tensor, &array, NULL) == KN_OK) look_at_array(&array);
+    kn_array_finish(NULL, &array);
+}
+
+static void look_at_sparse(const kn_onnx_sparse *sparse) {
+    look_at_tensor(&sparse->values);
+    look_at_tensor(&sparse->indices);
+    look_at(sparse->shape, sparse->rank * sizeof *sparse->shape);
+}
+
+static void look_at_type(const kn_onnx_value_type *type) {
+    look_at_text(type->denotation);
+    look_at_text(kn_onnx_type_name(type->type));
+    for (size_t i = 0; i < type->rank; i++) {
+        look_at_text(type->shape[i].name);
+        look_at_text(type->shape[i].denotation);
+    }
+    if (type->inner) look_at_type(type->inner);
+}
+
+static void look_at_values(const kn_onnx_value_info *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        look_at_text(values[i].name);
+        look_at_text(values[i].doc);
+        look_at_type(&values[i].type);
+        look_at_pairs(values[i].metadata, values[i].metadata_count);
+    }
+}
+
+static void look_at_graph(const kn_onnx_graph *graph);
+
+static void look_at_attribute(const kn_onnx_attribute *attribute) {
+    look_at_text(attribute->name);
+    look_at_text(attribute->doc);
+    look_at_text(attribute->reference);
+    for (size_t i = 0; i < attribute->count; i++)
+        switch (attribute->kind) {
+        case KN_ONNX_ATTRIBUTE_NONE:
+            reader_inconsistent = true;
+            break;
+        case KN_ONNX_ATTRIBUTE_FLOAT:
+        case KN_ONNX_ATTRIBUTE_FLOATS:
+            seen += attribute->floats[i] > 0;
+            break;
+        case KN_ONNX_ATTRIBUTE_INT:
+        case KN_ONNX_ATTRIBUTE_INTS:
+            seen += (uint64_t)attribute->ints[i];
+            break;
+        case KN_ONNX_ATTRIBUTE_STRING:
+        case KN_ONNX_ATTRIBUTE_STRINGS:
+            look_at(attribute->strings[i].bytes, attribute->strings[i].count);
+            break;
+        case KN_ONNX_ATTRIBUTE_TENSOR:
+        case KN_ONNX_ATTRIBUTE_TENSORS:
+            look_at_tensor(&attribute->tensors[i]);
+            break;
+        case KN_ONNX_ATTRIBUTE_GRAPH:
+        case KN_ONNX_ATTRIBUTE_GRAPHS:
+            look_at_graph(&attribute->graphs[i]);
+            break;
+        case KN_ONNX_ATTRIBUTE_SPARSE:
+        case KN_ONNX_ATTRIBUTE_SPARSES:
+            look_at_sparse(&attribute->sparses[i]);
+            break;
+        case KN_ONNX_ATTRIBUTE_TYPE:
+        case KN_ONNX_ATTRIBUTE_TYPES:
+            look_at_type(&attribute->types[i]);
+            break;
+        }
+}
+
+static void look_at_nodes(const kn_onnx_node *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const kn_onnx_node *node = &nodes[i];
+        const char *texts[] = {node->name, node->doc, node->type, node->domain, node->overload};
+        look_at_texts(texts, KN_COUNT_OF(texts));
+        look_at_texts(node->inputs, node->input_count);
+        look_at_texts(node->outputs, node->output_count);
+        look_at_pairs(node->metadata, node->metadata_count);
+        for (size_t j = 0; j < node->attribute_count; j++)
+            look_at_attribute(&node->attributes[j]);
+    }
+}
+
+static void look_at_graph(const kn_onnx_graph *graph) {
+    look_at_text(graph->name);
+    look_at_text(graph->doc);
+    look_at_nodes(graph->nodes, graph->node_count);
+    for (size_t i = 0; i < graph->initializer_count; i++)
+        look_at_tensor(&graph->initializers[i]);
+    for (size_t i = 0; i < graph->sparse_initializer_count; i++)
+        look_at_sparse(&graph->sparse_initializers[i]);
+    look_at_values(graph->inputs, graph->input_count);
+    look_at_values(graph->outputs, graph->output_count);
+    look_at_values(graph->values, graph->value_count);
+    for (size_t i = 0; i < graph->annotation_count; i++) {
+        look_at_text(graph->annotations[i].tensor);
+        look_at_pairs(graph->annotations[i].parameters, graph->annotations[i].parameter_count);
+    }
+    look_at_pairs(graph->metadata, graph->metadata_count);
+}
+
+static void look_at_functions(const kn_onnx_function *functions, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const kn_onnx_function *function = &functions[i];
+        const char *texts[] = {function->name, function->domain, function->overload, function->doc};
+        look_at_texts(texts, KN_COUNT_OF(texts));
+        look_at_texts(function->inputs, function->input_count);
+        look_at_texts(function->outputs, function->output_count);
+        look_at_texts(function->attribute_names, function->attribute_name_count);
+        look_at_nodes(function->nodes, function->node_count);
+        look_at_values(function->values, function->value_count);
+        look_at_pairs(function->metadata, function->metadata_count);
+        for (size_t j = 0; j < function->attribute_count; j++)
+            look_at_attribute(&function->attributes[j]);
+    }
+}
+
+kn_status read_onnx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    kn_onnx_model model;
+    kn_status status = kn_onnx_read(host, "some.onnx", bytes, count, NULL, &model, error);
+    if (status != KN_OK) {
+        if (model.arena.blocks || model.graph.nodes) reader_inconsistent = true;
+        return status;
+    }
+    const char *texts[] = {model.producer, model.producer_version, model.domain, model.doc};
+    look_at_texts(texts, KN_COUNT_OF(texts));
+    look_at_graph(&model.graph);
+    look_at_functions(model.functions, model.function_count);
+    look_at_pairs(model.metadata, model.metadata_count);
+    kn_onnx_close(host, &model);
+    return status;
+}
+
+static void look_at_value(const kn_onnx_value *value) {
+    look_at_text(value->name);
+    if (value->kind == KN_ONNX_TENSOR)
+        look_at_tensor(value->tensor);
+    else if (value->kind == KN_ONNX_SPARSE)
+        look_at_sparse(value->sparse);
+    else
+        for (size_t i = 0; i < value->count; i++)
+            look_at_value(&value->items[i]);
+}
+
+kn_status read_onnx_value(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    static const kn_onnx_kind kinds[] = {KN_ONNX_TENSOR, KN_ONNX_SPARSE, KN_ONNX_SEQUENCE, KN_ONNX_OPTIONAL};
+    kn_status result = KN_ERROR_FORMAT;
+    for (size_t i = 0; i < KN_COUNT_OF(kinds); i++) {
+        kn_onnx_value_file file;
+        kn_status status = kn_onnx_value_read(host, "some.pb", bytes, count, kinds[i], &file, error);
+        if (status == KN_OK) {
+            look_at_value(&file.value);
+            result = KN_OK;
+        } else if (file.arena.blocks) {
+            reader_inconsistent = true;
+        }
+        kn_onnx_value_close(host, &file);
+    }
+    if (result == KN_OK) kn_error_clear(error);
+    return result;
+}

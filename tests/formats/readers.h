@@ -14,6 +14,10 @@ kn_status read_idx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
 kn_status read_gzip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_json(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_safetensors(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+/* A model. */
+kn_status read_onnx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+/* Values of every kind; KN_OK if the bytes are one of any. */
+kn_status read_onnx_value(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 
 /* Set where a reader answered KN_OK and what it made contradicts itself. */
 extern bool reader_inconsistent;

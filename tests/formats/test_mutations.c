@@ -3,6 +3,8 @@
  * the bytes it was given warrant. KOINE_TEST_SEED picks another seed. */
 #include "formats_tests.h"
 
+#include "onnx_bytes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,15 +130,25 @@ static void readers_withstand(void **state) {
     memcpy(whole + 8, tensors, sizeof tensors - 1);
     size_t packed_count;
     uint8_t *packed = pack(json, sizeof json - 1, &packed_count);
+    made model, optional = {.count = 0}, sequence = {.count = 0};
+    make_model(&model);
+    add_tensor(add_tensor(add_number(add_text(&sequence, 1, "s"), 2, 1), 3, "a", 2), 3, "b", 0);
+    add_message(add_number(&optional, 2, 3), 5, &sequence);
     const sample samples[] = {
-        {"npy", read_npy, npy, sizeof npy - 1},     {"npy3", read_npy, npy3, sizeof npy3 - 1},
-        {"idx", read_idx, idx, sizeof idx - 1},     {"gzip", read_gzip, packed, packed_count},
-        {"json", read_json, json, sizeof json - 1}, {"safetensors", read_safetensors, whole, sizeof whole},
+        {"npy", read_npy, npy, sizeof npy - 1},
+        {"npy3", read_npy, npy3, sizeof npy3 - 1},
+        {"idx", read_idx, idx, sizeof idx - 1},
+        {"gzip", read_gzip, packed, packed_count},
+        {"json", read_json, json, sizeof json - 1},
+        {"safetensors", read_safetensors, whole, sizeof whole},
+        {"onnx", read_onnx, model.bytes, model.count},
+        {"onnx value", read_onnx_value, optional.bytes, optional.count},
     };
     const char *word = getenv("KOINE_TEST_SEED");
     uint64_t seed = word ? strtoull(word, NULL, 10) : 1;
     for (size_t i = 0; i < KN_COUNT_OF(samples); i++) {
         kn_error error = {0};
+        assert_true(samples[i].count <= ROOM);
         assert_fine(samples[i].read(NULL, samples[i].bytes, samples[i].count, &error), &error);
         int accepted = 0, refused = 0;
         try_sample(&samples[i], seed, &accepted, &refused);

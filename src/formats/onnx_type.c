@@ -1,0 +1,255 @@
+/* ONNX: element types, and elements as numbers. */
+#include <string.h>
+
+#include "formats/formats_private.h"
+
+const char *kn_onnx_type_name(kn_onnx_type type) {
+    switch (type) {
+#define TYPE_NAME(name, number, text, bits)                                                                  \
+    case name:                                                                                               \
+        return text;
+        KN_ONNX_TYPE_LIST(TYPE_NAME)
+#undef TYPE_NAME
+    case KN_ONNX_UNDEFINED:
+        return "undefined";
+    }
+    return "unknown";
+}
+
+int kn_onnx_type_bits(kn_onnx_type type) {
+    switch (type) {
+#define TYPE_BITS(name, number, text, bits)                                                                  \
+    case name:                                                                                               \
+        return bits;
+        KN_ONNX_TYPE_LIST(TYPE_BITS)
+#undef TYPE_BITS
+    case KN_ONNX_UNDEFINED:
+        break;
+    }
+    return 0;
+}
+
+static const struct {
+    kn_onnx_type type;
+    kn_dtype dtype;
+} pairs[] = {
+    {KN_ONNX_FLOAT32, KN_FLOAT32},   {KN_ONNX_FLOAT64, KN_FLOAT64}, {KN_ONNX_FLOAT16, KN_FLOAT16},
+    {KN_ONNX_BFLOAT16, KN_BFLOAT16}, {KN_ONNX_INT8, KN_INT8},       {KN_ONNX_INT16, KN_INT16},
+    {KN_ONNX_INT32, KN_INT32},       {KN_ONNX_INT64, KN_INT64},     {KN_ONNX_UINT8, KN_UINT8},
+    {KN_ONNX_UINT16, KN_UINT16},     {KN_ONNX_UINT32, KN_UINT32},   {KN_ONNX_UINT64, KN_UINT64},
+    {KN_ONNX_BOOL, KN_BOOL},
+};
+
+bool kn_onnx_type_to(kn_onnx_type type, kn_dtype *dtype) {
+    for (size_t i = 0; i < KN_COUNT_OF(pairs); i++)
+        if (pairs[i].type == type) {
+            *dtype = pairs[i].dtype;
+            return true;
+        }
+    return false;
+}
+
+kn_onnx_type kn_onnx_type_from(kn_dtype dtype) {
+    for (size_t i = 0; i < KN_COUNT_OF(pairs); i++)
+        if (pairs[i].dtype == dtype) return pairs[i].type;
+    return KN_ONNX_UNDEFINED;
+}
+
+const char *kn_onnx_kind_name(kn_onnx_kind kind) {
+    static const char *const names[] = {"nothing said", "a tensor", "a sparse tensor", "a sequence",
+                                        "an optional",  "a map",    "an opaque value"};
+    return (size_t)kind < KN_COUNT_OF(names) ? names[kind] : "no known kind";
+}
+
+const char *kn_onnx_attribute_kind_name(kn_onnx_attribute_kind kind) {
+    static const char *const names[] = {"nothing said",
+                                        "a number",
+                                        "an integer",
+                                        "a string",
+                                        "a tensor",
+                                        "a graph",
+                                        "a list of numbers",
+                                        "a list of integers",
+                                        "a list of strings",
+                                        "a list of tensors",
+                                        "a list of graphs",
+                                        "a sparse tensor",
+                                        "a list of sparse tensors",
+                                        "a type",
+                                        "a list of types"};
+    return (size_t)kind < KN_COUNT_OF(names) ? names[kind] : "no known kind";
+}
+
+bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor) {
+    uint64_t bits = (uint64_t)kn_onnx_type_bits(tensor->type);
+    if (bits == 0 && tensor->type != KN_ONNX_STRING) return false;
+    /* Zeros are left out of the product, so that no order of dimensions can overflow unseen. */
+    uint64_t product = 1;
+    const uint64_t most = (uint64_t)PTRDIFF_MAX / (bits > 0 ? bits : 8 * sizeof(kn_onnx_string));
+    bool empty = false;
+    for (size_t i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] < 0) return false;
+        uint64_t length = (uint64_t)tensor->shape[i];
+        if (length == 0) {
+            empty = true;
+        } else {
+            if (product > most / length) return false;
+            product *= length;
+        }
+    }
+    tensor->count = empty ? 0 : product;
+    tensor->byte_count = (tensor->count * bits + 7) / 8;
+    return true;
+}
+
+/* The bits of an element, which may lie across two bytes; at most 16 bits. */
+static uint32_t bits_at(const kn_onnx_tensor *tensor, uint64_t index, int bits) {
+    uint64_t first = index * (uint64_t)bits, byte = first / 8;
+    uint32_t two = tensor->bytes[byte];
+    if (byte + 1 < tensor->byte_count) two |= (uint32_t)tensor->bytes[byte + 1] << 8;
+    return two >> first % 8 & ((1u << bits) - 1);
+}
+
+static int64_t with_sign(uint32_t value, int bits) {
+    return value >> (bits - 1) ? (int64_t)value - ((int64_t)1 << bits) : (int64_t)value;
+}
+
+static double power_of_two(int exponent) {
+    uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double not_a_number(void) {
+    uint64_t bits = 0x7ff8000000000000ull;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* A small float without special values: sign, exponent, fraction. */
+static double small_float(uint32_t bits, int exponent_bits, int fraction_bits, int bias) {
+    int exponent = (int)(bits >> fraction_bits & ((1u << exponent_bits) - 1));
+    double fraction = (double)(bits & ((1u << fraction_bits) - 1)) * power_of_two(-fraction_bits);
+    double size =
+        exponent == 0 ? fraction * power_of_two(1 - bias) : (1 + fraction) * power_of_two(exponent - bias);
+    return bits >> (exponent_bits + fraction_bits) ? -size : size;
+}
+
+static double narrow_number(kn_onnx_type type, uint32_t bits) {
+    switch (type) {
+    case KN_ONNX_FLOAT8E4M3FN:
+        return (bits & 0x7f) == 0x7f ? not_a_number() : small_float(bits, 4, 3, 7);
+    case KN_ONNX_FLOAT8E4M3FNUZ:
+        return bits == 0x80 ? not_a_number() : small_float(bits, 4, 3, 8);
+    case KN_ONNX_FLOAT8E5M2:
+        return kn_float_from_half((uint16_t)(bits << 8));
+    case KN_ONNX_FLOAT8E5M2FNUZ:
+        return bits == 0x80 ? not_a_number() : small_float(bits, 5, 2, 16);
+    case KN_ONNX_FLOAT8E8M0:
+        return bits == 0xff ? not_a_number() : power_of_two((int)bits - 127);
+    case KN_ONNX_FLOAT6E2M3:
+        return small_float(bits, 2, 3, 1);
+    case KN_ONNX_FLOAT6E3M2:
+        return small_float(bits, 3, 2, 3);
+    case KN_ONNX_FLOAT4E2M1:
+        return small_float(bits, 2, 1, 1);
+    default:
+        return 0;
+    }
+}
+
+bool kn_onnx_tensor_integer(const kn_onnx_tensor *tensor, uint64_t index, int64_t *number) {
+    int bits = kn_onnx_type_bits(tensor->type);
+    switch (tensor->type) {
+    case KN_ONNX_INT64:
+    case KN_ONNX_UINT64:
+        *number = (int64_t)kn_little_uint(tensor->bytes + 8 * index, 8);
+        return true;
+    case KN_ONNX_UINT32:
+        *number = (int64_t)kn_little_uint(tensor->bytes + 4 * index, 4);
+        return true;
+    case KN_ONNX_INT32:
+        *number = (int32_t)(uint32_t)kn_little_uint(tensor->bytes + 4 * index, 4);
+        return true;
+    case KN_ONNX_BOOL:
+        *number = tensor->bytes[index] != 0;
+        return true;
+    case KN_ONNX_UINT16:
+    case KN_ONNX_UINT8:
+    case KN_ONNX_UINT4:
+    case KN_ONNX_UINT2:
+        *number = bits_at(tensor, index, bits);
+        return true;
+    case KN_ONNX_INT16:
+    case KN_ONNX_INT8:
+    case KN_ONNX_INT4:
+    case KN_ONNX_INT2:
+        *number = with_sign(bits_at(tensor, index, bits), bits);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static double float_at(const uint8_t *bytes) {
+    uint32_t bits = (uint32_t)kn_little_uint(bytes, 4);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double double_at(const uint8_t *bytes) {
+    uint64_t bits = kn_little_uint(bytes, 8);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
+    int64_t integer;
+    if (tensor->type == KN_ONNX_UINT64) return (double)kn_little_uint(tensor->bytes + 8 * index, 8);
+    if (kn_onnx_tensor_integer(tensor, index, &integer)) return (double)integer;
+    int bits = kn_onnx_type_bits(tensor->type);
+    switch (tensor->type) {
+    case KN_ONNX_FLOAT32:
+    case KN_ONNX_COMPLEX64:
+        return float_at(tensor->bytes + index * (uint64_t)bits / 8);
+    case KN_ONNX_FLOAT64:
+    case KN_ONNX_COMPLEX128:
+        return double_at(tensor->bytes + index * (uint64_t)bits / 8);
+    case KN_ONNX_FLOAT16:
+        return kn_float_from_half((uint16_t)bits_at(tensor, index, bits));
+    case KN_ONNX_BFLOAT16:
+        return kn_float_from_bfloat((uint16_t)bits_at(tensor, index, bits));
+    case KN_ONNX_STRING:
+        return 0;
+    default:
+        return narrow_number(tensor->type, bits_at(tensor, index, bits));
+    }
+}
+
+kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
+                               kn_error *error) {
+    *array = (kn_array){.type = KN_FLOAT32};
+    if (!kn_onnx_type_to(tensor->type, &array->type))
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "tensor \"%s\" has elements of type %s, which Koine does not have",
+                       tensor->name ? tensor->name : "", kn_onnx_type_name(tensor->type));
+    if (tensor->rank > KN_MAX_RANK)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "tensor \"%s\" has %zu dimensions, at most %d are expected",
+                       tensor->name ? tensor->name : "", tensor->rank, KN_MAX_RANK);
+    array->rank = (int)tensor->rank;
+    if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
+    array->bytes = tensor->bytes;
+    array->count = tensor->count;
+    array->byte_count = tensor->byte_count;
+    size_t size = kn_array_type_bytes(array->type);
+    if (kn_little_endian() || size == 1) return KN_OK;
+    void *own = kn_array_own(host, array, error);
+    if (!own) return KN_ERROR_MEMORY;
+    kn_swap_bytes(own, own, array->count, size);
+    return KN_OK;
+}
