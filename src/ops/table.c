@@ -26,6 +26,7 @@
     /* sequences */                                                                                          \
     X(embedding) X(embedding_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) \
     X(attention) X(attention_gradient) X(attention_packed_gradient) X(lstm) X(lstm_gradient)                 \
+    X(gru) X(gru_gradient) X(rnn) X(rnn_gradient)                                                            \
     /* losses */                                                                                             \
     X(squared_error) X(absolute_error) X(huber_error) X(logits_error) X(weighted_logits_error)                \
     X(probability_error) X(divergence_error) X(hinge_error) X(cosine_error) X(class_share) X(share_error)     \

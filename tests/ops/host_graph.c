@@ -16,7 +16,7 @@ static double *take(const kn_value *value, const host_input *inputs, int count) 
     assert_non_null(numbers);
     const double *given = NULL;
     for (int i = 0; i < count && value->kind == KN_VALUE_INPUT; i++)
-        if (!strcmp(inputs[i].name, value->name)) given = inputs[i].numbers;
+        if (inputs[i].name && !strcmp(inputs[i].name, value->name)) given = inputs[i].numbers; /* absent: no name */
     for (int64_t i = 0; i < elements; i++) {
         if (given)
             numbers[i] = given[i];
