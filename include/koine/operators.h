@@ -64,11 +64,33 @@ typedef struct kn_recurrent_params {
     size_t size;
     const char *name;
     const kn_initializer *weight, *bias; /* NULL: uniform within 1 / sqrt(units) */
+    int layers;         /* each reads the results of the one before; 0: 1 */
+    bool bidirectional; /* a second recurrence goes from the last step to the first; its results come behind */
+    double dropout;     /* rate between layers, in training */
+    bool relu;          /* of kn_rnn: the larger of the sum and 0, not its tanh */
+    bool last;          /* the result is the last layer's state after its last step, (batch, units) */
+    kn_value *lengths;  /* int32 (batch): steps of each sample; NULL: all */
+    kn_value *start, *start_cells; /* (layers * directions, batch, units); NULL: zeros */
+    bool stateful;      /* in training each run begins where the one before ended; outside it from zeros */
+    const char *share;  /* name of another such layer, whose parameters are used; NULL: its own */
+    kn_value **final, **final_cells; /* NULL, or where the last states go, shaped as `start`; cells: kn_lstm's */
 } kn_recurrent_params;
-/* An LSTM layer from a state of zero: x is (batch, length, inputs), the result (batch, length, units). Its parameters
- * are those of PyTorch's LSTMCell: NAME.weight_ih (4*units, inputs), NAME.weight_hh (4*units, units), NAME.bias_ih and
- * NAME.bias_hh (4*units), each with the rows of the gates i, f, g, o in this order. Several layers are several calls. */
+/* Recurrent layers as PyTorch defines them. x is (batch, length, inputs), the result (batch, length, units), or 2 * units
+ * with both directions:
+ *     kn_rnn   h = tanh(W x + b + V h' + c)
+ *     kn_lstm  c = f c' + i g, h = o tanh(c), with i, f, o = sigmoid(W x + b + V h' + c), g = tanh(...)
+ *     kn_gru   h = (1 - z) n + z h', with r, z = sigmoid(W x + b + V h' + c), n = tanh(W x + b + r (V h' + c))
+ * Parameters are NAME.weight_ih (gates*units, inputs), NAME.weight_hh (gates*units, units), NAME.bias_ih and NAME.bias_hh
+ * (gates*units), with rows for the gates in the order i, f, g, o and r, z, n; the names of layers behind the first end with
+ * _l1, _l2 ..., and those of the second direction, after that, with _reverse.
+ * Steps beyond a sample's length leave its states as they are and are 0 in the result; the second direction begins at the
+ * last step that counts. With `stateful` long sequences can be learnt in pieces (truncated backpropagation through time):
+ * sample i of a batch goes on where sample i of the batch before ended, so all batches need the same number of samples;
+ * gradients stop where a run begins. The states are NAME.state and NAME.cells, with the same endings; kn_states_set can
+ * put them back to zero. */
+KN_API kn_value *kn_rnn(kn_value *x, int64_t units, const kn_recurrent_params *params);
 KN_API kn_value *kn_lstm(kn_value *x, int64_t units, const kn_recurrent_params *params);
+KN_API kn_value *kn_gru(kn_value *x, int64_t units, const kn_recurrent_params *params);
 
 typedef struct kn_norm_params {
     size_t size;

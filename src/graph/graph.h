@@ -123,7 +123,7 @@ typedef enum kn_state_role {
     KN_STATE_PARAMETER, /* learnt, unless frozen */
     KN_STATE_STATISTIC, /* running mean and variance */
     KN_STATE_OPTIMIZER, /* moments */
-    KN_STATE_CONTROL,   /* step counter, learning rate */
+    KN_STATE_CONTROL,   /* step counter, learning rate, where a recurrence goes on */
 } kn_state_role;
 
 /* How a value lies in memory. Rank-4 values (N,C,H,W) may be blocked: [N][C/width][H][W][width], with

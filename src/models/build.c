@@ -205,16 +205,27 @@ static bool check_parameters(builder *b, const kn_line *line, const char *path) 
     return true;
 }
 
-/* Freezes the parameters of a layer. What has no inputs is a parameter itself. */
-static void freeze(builder *b, const kn_line *line, const char *path) {
-    static const char *const parts[] = {"",           ".weight",  ".bias",   ".weight_ih",
-                                        ".weight_hh", ".bias_ih", ".bias_hh"};
-    char name[KN_MODEL_PATH_BYTES + 64];
-    for (size_t i = line->kind.layer->least_inputs == 0 ? 0 : 1; i < KN_COUNT_OF(parts); i++) {
-        snprintf(name, sizeof name, "%s%s", path, parts[i]);
+/* Freezes the parameters of a layer; of a recurrent one those of its layer `level`. False: there are none. */
+static bool freeze_level(builder *b, const char *path, int level) {
+    static const char *const parts[] = {"weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+    char name[KN_MODEL_PATH_BYTES + 64], suffix[16] = "";
+    bool found = false;
+    if (level) snprintf(suffix, sizeof suffix, "_l%d", level);
+    for (size_t i = 0; i < 2 * KN_COUNT_OF(parts); i++) {
+        snprintf(name, sizeof name, "%s.%s%s%s", path, parts[i / 2], suffix, i % 2 ? "_reverse" : "");
         kn_value *parameter = kn_graph_find(b->graph, name);
         if (parameter) kn_freeze(parameter);
+        found = found || parameter;
     }
+    return found;
+}
+
+/* What has no inputs is a parameter itself. */
+static void freeze(builder *b, const kn_line *line, const char *path) {
+    int level = 0;
+    if (line->kind.layer->least_inputs == 0) kn_freeze(kn_graph_find(b->graph, path));
+    while (freeze_level(b, path, level))
+        level++;
 }
 
 /* "axis=1 keep=1", as kn_apply reads it. */

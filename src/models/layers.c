@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/layers_recurrent.h"
 #include "models/layers_shape.h"
 #include "models/models_private.h"
 
@@ -289,32 +290,6 @@ static kn_value *build_local_norm(kn_layer_call *call) {
     return y;
 }
 
-static const kn_option recurrent_arguments[] = {
-    WHOLE("units", "size of the last dimension of the result", REQUIRED),
-};
-
-/* x is (N, length, inputs), the result (N, length, units). */
-static kn_value *build_lstm(kn_layer_call *call) {
-    static const char *const parts[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
-    kn_recurrent_params params = {
-        .size = sizeof params, .name = call->name, .weight = call->init, .bias = call->bias_init};
-    if (!call->share) return kn_lstm(call->inputs[0], call->values[0].whole, &params);
-    kn_value *own[KN_COUNT_OF(parts)];
-    for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
-        own[i] = shared(call, parts[i]);
-        if (own[i]) continue;
-        kn_mistake(call->model, call->line, call->line->word.column,
-                   "'%s' has no %s; expected share= with another %s", call->share, parts[i],
-                   call->line->word.text);
-        return NULL;
-    }
-    kn_scope_begin(call->graph, call->name);
-    kn_value *given = kn_matmul(call->inputs[0], own[0], false, true);
-    kn_value *inputs[2] = {kn_add(kn_add(given, own[2]), own[3]), own[1]};
-    kn_scope_end(call->graph);
-    return kn_apply(call->graph, "lstm", inputs, 2, NULL);
-}
-
 enum { ROW_NORM_EPSILON, ROW_NORM_BIAS };
 static const kn_option layer_norm_arguments[] = {
     NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
@@ -543,13 +518,7 @@ const kn_layer_row kn_layer_table[] = {
      ARGUMENTS(norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = build_batch_norm},
-    {.name = "lstm",
-     .help = "a layer with a memory that walks along a sequence (N,length,inputs)",
-     .also = "recurrent rnn",
-     ONE_INPUT,
-     ARGUMENTS(recurrent_arguments),
-     .takes = WITH_WEIGHTS,
-     .build = build_lstm},
+    KN_RECURRENT_LAYERS,
     {.name = "layernorm",
      .help =
          "each row, the last dimension, brought to mean 0 and variance 1, then scaled and shifted as learnt",

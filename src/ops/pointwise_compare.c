@@ -32,6 +32,13 @@ KN_POINTWISE(where, .help = "y where x is true, z elsewhere", .value = "x != 0 ?
                        .ranges = {"0..1"},
                        .no_gradient = true}));
 
+KN_POINTWISE(in_training, .help = "y in training, x otherwise", .training_only = true, .value = "y",
+             .by = {NULL, "g"},
+             KN_CASES({.inputs = {"7", "7"}, .training = true, .smallest = true},
+                      {.inputs = {"31,33", "31,33"}, .training = true},
+                      {.inputs = {"0,5", "0,5"}, .training = true},
+                      {.inputs = {"3,5", "3,5"}, .no_gradient = true}));
+
 /* ---- cast ------------------------------------------------------------------------------------- */
 
 #define DTYPE_WORD(name, number, text, bytes) text " "

@@ -15,7 +15,7 @@
     X(hard_sigmoid) X(hard_swish) X(log_sigmoid) X(mish) X(softsign) X(celu) X(thresholded_relu) X(shrink)    \
     X(prelu) X(dropout)                                                                                      \
     /* comparisons, choice, types */                                                                         \
-    X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(where) X(cast)                  \
+    X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(where) X(in_training) X(cast)   \
     X(and) X(or) X(xor) X(not) X(isnan) X(isinf)                                                             \
     /* reductions */                                                                                         \
     X(sum) X(mean) X(reduce_max) X(reduce_min)                                                               \

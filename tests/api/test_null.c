@@ -343,7 +343,9 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_cross_entropy(NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_cross_entropy(x, NULL, NULL)));
     assert_true(kn_value_failed(kn_embedding(NULL, 5, 3, NULL)));
+    assert_true(kn_value_failed(kn_rnn(NULL, 5, NULL)));
     assert_true(kn_value_failed(kn_lstm(NULL, 5, NULL)));
+    assert_true(kn_value_failed(kn_gru(NULL, 5, NULL)));
     assert_true(kn_value_failed(kn_attention_packed(NULL, NULL)));
     assert_true(kn_value_failed(kn_attention(NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_attention(NULL, x, x, NULL)));

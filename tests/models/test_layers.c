@@ -267,6 +267,32 @@ static void recurrent(void **state) {
     kn_model_destroy(&model);
 }
 
+static void recurrent_options(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x lengthx6\ninput lengths scalar int32\n"
+                            "a = gru @x @lengths 5 layers=2 bidirectional dropout=0.25 freeze\n"
+                            "b = gru @a 7 last\n"
+                            "c = rnn @a 7 function=relu stateful=yes\n"
+                            "d = lstm @x @lengths 4 bidirectional=yes last=yes\n");
+    const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "a", "batch,length,10");
+    has_shape(model, "a.weight_ih_l1_reverse", "15,10");
+    has_shape(model, "a.weight_hh_reverse", "15,5");
+    has_shape(model, "b", "batch,7");
+    has_shape(model, "c", "batch,length,7");
+    has_shape(model, "c.weight_hh", "7,7");
+    has_shape(model, "c.state", "batch,7");
+    has_shape(model, "d", "batch,8");
+    assert_int_equal(attribute(model, "c", "relu")->integer, 1);
+    assert_int_equal(attribute(model, "a.result_reverse", "reverse")->integer, 1);
+    assert_true(kn_graph_find(graph, "a.bias_hh_l1_reverse")->frozen);
+    assert_false(kn_graph_find(graph, "c.bias_hh")->frozen);
+    assert_non_null(kn_graph_find(graph, "c.state")->assign);
+    assert_non_null(kn_graph_find(graph, "a.dropped"));
+    assert_null(kn_graph_find(graph, "a.dropped_l1"));
+    kn_model_destroy(&model);
+}
+
 static void operators(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x 4x6x8\n"
@@ -420,10 +446,12 @@ static void grammar_examples(void **state) {
 
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings), cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(recurrent),         cmocka_unit_test(pools),
-        cmocka_unit_test(windows_of_other_kinds), cmocka_unit_test(norms),
-        cmocka_unit_test(other_layers), cmocka_unit_test(operators),        cmocka_unit_test(shapes), cmocka_unit_test(whole_table),
-        cmocka_unit_test(grammar),      cmocka_unit_test(grammar_examples),
+        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings),
+        cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions),
+        cmocka_unit_test(recurrent), cmocka_unit_test(recurrent_options), cmocka_unit_test(pools),
+        cmocka_unit_test(windows_of_other_kinds), cmocka_unit_test(norms), cmocka_unit_test(other_layers),
+        cmocka_unit_test(operators), cmocka_unit_test(shapes), cmocka_unit_test(whole_table),
+        cmocka_unit_test(grammar), cmocka_unit_test(grammar_examples),
     };
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }

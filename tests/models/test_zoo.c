@@ -159,6 +159,17 @@ static void networks_of_sequences(void **state) {
     has_shape(model, "logits", "batch,64,96");
     assert_int_equal(kn_model_parameter_elements(model), 3477600);
     kn_model_destroy(&model);
+    model = kn_model_create_named("char-gru", NULL);
+    has_shape(model, "gru1.weight_ih", "1536,128");
+    has_shape(model, "gru2.weight_hh", "1536,512");
+    has_shape(model, "logits", "batch,64,96");
+    assert_int_equal(kn_model_parameter_elements(model), 2623584);
+    kn_model_destroy(&model);
+    model = kn_model_create_named("elman", NULL);
+    has_shape(model, "rnn1.weight_hh", "256,256");
+    has_shape(model, "logits", "batch,64,96");
+    assert_int_equal(kn_model_parameter_elements(model), 113248);
+    kn_model_destroy(&model);
     model = kn_model_create_named("gpt", NULL);
     has_shape(model, "x", "batch,128");
     has_shape(model, "place", "128,384");

@@ -226,6 +226,57 @@ static void dropout_counts_steps(void **state) {
     }
 }
 
+static void recurrences(void **state) {
+    (void)state;
+    kn_value *steps = kn_input(graph, "steps", KN_FLOAT32, "batch,length,4"), *final = NULL, *cells = NULL;
+    kn_recurrent_params params = {.size = sizeof params,
+                                  .name = "two",
+                                  .layers = 2,
+                                  .bidirectional = true,
+                                  .lengths = labels,
+                                  .start = kn_input(graph, "start", KN_FLOAT32, "4,batch,5"),
+                                  .final = &final,
+                                  .final_cells = &cells};
+    shape_is(kn_lstm(steps, 5, &params), "concat", "float32 (batch,length,10)");
+    shape_is(final, "concat", "float32 (4,batch,5)");
+    shape_is(cells, "concat", "float32 (4,batch,5)");
+    assert_non_null(kn_graph_find(graph, "two.bias_hh_l1_reverse"));
+    params = (kn_recurrent_params){.size = sizeof params, .name = "plain", .relu = true};
+    is_row(kn_rnn(steps, 5, &params), "rnn");
+    assert_int_equal(integer(kn_graph_find(graph, "plain"), "relu"), 1);
+    params = (kn_recurrent_params){.size = sizeof params, .name = "again", .share = "plain", .final = &final};
+    kn_value *again = kn_rnn(steps, 5, &params);
+    is_row(again, "rnn");
+    assert_ptr_equal(again->producer->inputs[1], kn_graph_find(graph, "plain.weight_hh"));
+    assert_null(kn_graph_find(graph, "again.weight_hh"));
+    shape_is(final, "reshape", "float32 (1,batch,5)");
+    params = (kn_recurrent_params){.size = sizeof params, .name = "end", .last = true, .stateful = true};
+    shape_is(kn_gru(steps, 5, &params), "gru", "float32 (batch,5)");
+    assert_non_null(kn_graph_find(graph, "end.state")->assign);
+}
+
+/* Each in a graph of its own, since the first failure stays. */
+static void recurrent_mistakes(void **state) {
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        kn_graph *own = kn_graph_create(NULL);
+        kn_value *final = NULL;
+        kn_value *steps = kn_input(own, "steps", KN_FLOAT32, i == 0 ? "batch,4" : "batch,length,4");
+        kn_recurrent_params params = {.size = sizeof params, .final = &final};
+        if (i == 1) params.layers = -1;
+        if (i == 2) params.layers = 33, params.bidirectional = true;
+        if (i == 3) params.start = kn_input(own, "start", KN_FLOAT32, "2,batch,5");
+        if (i == 4) params.start = kn_input(own, "start", KN_FLOAT32, "1,batch,5"), params.stateful = true;
+        if (i == 5) params.share = "nobody";
+        if (i == 6) params.lengths = kn_input(own, "lengths", KN_FLOAT32, "batch");
+        assert_true(kn_value_failed(kn_lstm(steps, 5, &params)) && kn_value_failed(final));
+        assert_int_equal(kn_graph_status(own), i == 5                       ? KN_ERROR_NOT_FOUND
+                                               : i == 1 || i == 2 || i == 4 ? KN_ERROR_ARGUMENT
+                                                                            : KN_ERROR_SHAPE);
+        kn_graph_destroy(&own);
+    }
+}
+
 /* Drops about the share asked for, differently for each step and each node, and scales the rest. */
 static void dropout_drops(void **state) {
     (void)state;
@@ -381,6 +432,8 @@ int test_builders(void) {
         cmocka_unit_test_setup_teardown(losses, begin, end),
         cmocka_unit_test_setup_teardown(weighted_losses, begin, end),
         cmocka_unit_test_setup_teardown(dropout_counts_steps, begin, end),
+        cmocka_unit_test_setup_teardown(recurrences, begin, end),
+        cmocka_unit_test(recurrent_mistakes),
         cmocka_unit_test(dropout_drops),
         cmocka_unit_test(mistakes),
     };

@@ -1,6 +1,7 @@
 /* Runs in a row: nothing is allocated, data may change at once, states are updated in order. */
 #include "run_tests.h"
 
+#include <math.h>
 #include <string.h>
 
 static kn_session *adder_session(kn_context *context, adder *made) {
@@ -276,9 +277,58 @@ static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
     clReleaseContext(given);
 }
 
+/* In training two runs over the halves of sequences give what one gives over all; outside it each begins anew. */
+static void recurrences_go_on(void **state) {
+    enum { BATCH = 2, LENGTH = 6, INPUTS = 3, UNITS = 5, HALF = LENGTH / 2 };
+    kn_context *context = *state;
+    float x[BATCH][LENGTH][INPUTS], half[BATCH][HALF][INPUTS];
+    float whole[BATCH][LENGTH][UNITS], got[BATCH][HALF][UNITS], first[BATCH][HALF][UNITS];
+    fill_numbers(&x[0][0][0], BATCH * LENGTH * INPUTS, 4);
+    for (int training = 0; training < 2; training++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_recurrent_params params = {.size = sizeof params, .name = "walk", .stateful = true};
+        kn_value *y = kn_lstm(kn_input(graph, "x", KN_FLOAT32, "2,length,3"), UNITS, &params);
+        kn_session_params wanted;
+        kn_session_params_init(&wanted);
+        wanted.seed = 3;
+        wanted.training = training;
+        kn_session *one = kn_session_create(context, &y, 1, &wanted);
+        kn_session *two = kn_session_create(context, &y, 1, &wanted);
+        kn_graph_destroy(&graph);
+        kn_feed feed = {"x", x, sizeof x}, part = {"x", half, sizeof half};
+        kn_fetch fetch = {"walk", whole, sizeof whole}, fetch_part = {"walk", got, sizeof got};
+        session_good(one, kn_session_run(one, &feed, 1, &fetch, 1));
+        for (int run = 0; run < 2; run++) {
+            for (int b = 0; b < BATCH; b++)
+                memcpy(half[b], x[b][run * HALF], sizeof half[b]);
+            session_good(two, kn_session_run(two, &part, 1, &fetch_part, 1));
+            if (run == 0) memcpy(first, got, sizeof first);
+            float apart = 0;
+            for (int i = 0; i < BATCH * HALF * UNITS; i++) {
+                int b = i / (HALF * UNITS), t = i / UNITS % HALF, u = i % UNITS;
+                apart = fmaxf(apart, fabsf(got[b][t][u] - whole[b][run * HALF + t][u]));
+            }
+            assert_true(run == 0 || training ? apart < 1e-5f : apart > 1e-3f);
+        }
+        if (training) { /* put back, it begins anew */
+            float zeros[BATCH][UNITS] = {{0}};
+            kn_states *states = kn_session_states(two);
+            states_good(states, kn_states_set(states, "walk.state", NULL, zeros, sizeof zeros));
+            states_good(states, kn_states_set(states, "walk.cells", NULL, zeros, sizeof zeros));
+        }
+        for (int b = 0; b < BATCH; b++)
+            memcpy(half[b], x[b][0], sizeof half[b]);
+        session_good(two, kn_session_run(two, &part, 1, &fetch_part, 1));
+        assert_memory_equal(got, first, sizeof first);
+        kn_session_destroy(&one);
+        kn_session_destroy(&two);
+    }
+}
+
 int test_running(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_is_written_once_a_run),
+        cmocka_unit_test(recurrences_go_on),
         cmocka_unit_test(data_may_change_when_a_run_returns),
         cmocka_unit_test(uploads_do_not_disturb_runs_under_way),
         cmocka_unit_test(sessions_run_side_by_side),

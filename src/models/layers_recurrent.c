@@ -1,0 +1,97 @@
+/* Recurrent layers of a text. */
+#include "models/layers_recurrent.h"
+
+#include <koine/operators.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { UNITS, LAYERS, BIDIRECTIONAL, DROPOUT, LAST, STATEFUL, FUNCTION };
+
+#define FLAG(word, about)                                                                                    \
+    { .name = word, .kind = KN_OPTION_FLAG, .usual = "no", .help = about }
+#define ARGUMENTS                                                                                            \
+    {.name = "units",                                                                                        \
+     .kind = KN_OPTION_WHOLE,                                                                                \
+     .least = 1,                                                                                             \
+     .by_position = true,                                                                                    \
+     .required = true,                                                                                       \
+     .help = "size of the last dimension of the result, in each direction"},                                 \
+        {.name = "layers",                                                                                   \
+         .kind = KN_OPTION_WHOLE,                                                                            \
+         .least = 1,                                                                                         \
+         .usual = "1",                                                                                       \
+         .help = "how many stand one behind the other"},                                                     \
+        FLAG("bidirectional", "whether a second recurrence walks from the last step to the first"),          \
+        {.name = "dropout",                                                                                  \
+         .kind = KN_OPTION_NUMBER,                                                                           \
+         .usual = "0",                                                                                       \
+         .help = "probability of an element between the layers to become 0 in training"},                    \
+        FLAG("last", "whether the result is the last state (N,units), not those of all steps"),              \
+        FLAG("stateful", "whether a step of the training begins where the one before ended")
+
+const kn_option kn_recurrent_arguments[6] = {ARGUMENTS};
+const kn_option kn_rnn_arguments[7] = {
+    ARGUMENTS,
+    {.name = "function",
+     .kind = KN_OPTION_WORD,
+     .words = "tanh relu",
+     .usual = "tanh",
+     .help = "of the sums"},
+};
+
+/* As many units as the shared layer has, where the line does not say. 0 after a mistake. */
+static int64_t units_of(kn_layer_call *call) {
+    const kn_option_value *units = &call->values[UNITS];
+    if (units->given || !call->share) return units->whole;
+    char name[KN_MODEL_PATH_BYTES + 32];
+    snprintf(name, sizeof name, "%s.weight_hh", call->share);
+    kn_value *weight = kn_graph_find(call->graph, name);
+    if (weight && kn_value_rank(weight) == 2) return kn_value_dimension(weight, 1);
+    kn_mistake(call->model, call->line, call->line->word.column,
+               "'%s' has no weight_hh; expected share= with another %s", call->share, call->line->word.text);
+    return 0;
+}
+
+/* x is (N,length,inputs), the result (N,length,units). What else there is tells itself by its type: lengths
+ * are whole numbers; then come the first state and its cells. */
+static kn_value *build(kn_layer_call *call,
+                       kn_value *(*make)(kn_value *, int64_t, const kn_recurrent_params *), bool relu) {
+    const kn_option_value *values = call->values;
+    const int64_t units = units_of(call);
+    if (!units) return NULL;
+    kn_recurrent_params params = {.size = sizeof params,
+                                  .name = call->name,
+                                  .weight = call->init,
+                                  .bias = call->bias_init,
+                                  .layers = (int)values[LAYERS].whole,
+                                  .bidirectional = values[BIDIRECTIONAL].flag,
+                                  .dropout = values[DROPOUT].number,
+                                  .relu = relu,
+                                  .last = values[LAST].flag,
+                                  .stateful = values[STATEFUL].flag,
+                                  .share = call->share};
+    for (int i = 1; i < call->input_count; i++) {
+        bool whole = kn_value_dtype(call->inputs[i]) == KN_INT32;
+        kn_value **place = whole ? &params.lengths : params.start ? &params.start_cells : &params.start;
+        if (*place) {
+            kn_mistake(call->model, call->line, call->line->word.column,
+                       "found a second value %s; expected one at most",
+                       whole ? "of whole numbers, lengths" : "with first states");
+            return NULL;
+        }
+        *place = call->inputs[i];
+    }
+    return make(call->inputs[0], units, &params);
+}
+
+kn_value *kn_build_rnn(kn_layer_call *call) {
+    const kn_option_value *function = &call->values[FUNCTION];
+    return build(call, kn_rnn, function->given && !strcmp(function->text, "relu"));
+}
+kn_value *kn_build_lstm(kn_layer_call *call) {
+    return build(call, kn_lstm, false);
+}
+kn_value *kn_build_gru(kn_layer_call *call) {
+    return build(call, kn_gru, false);
+}
