@@ -100,7 +100,29 @@ static kn_value *loss(const char *name, kn_value **in, const kn_json *given) {
     return NULL;
 }
 
+/* Parameters are inputs, called "net.weight_ih" and so on; the result and the last states stand one behind the other. */
+static kn_value *recurrent(const char *name, kn_value *x, const kn_json *given) {
+    kn_graph *graph = kn_value_graph(x);
+    kn_value *final = NULL, *final_cells = NULL;
+    kn_recurrent_params params = {.size = sizeof params,
+                                  .share = "net",
+                                  .layers = (int)number(given, "layers", 1),
+                                  .bidirectional = truth(given, "bidirectional"),
+                                  .relu = truth(given, "relu"),
+                                  .lengths = kn_graph_find(graph, "lengths"),
+                                  .start = kn_graph_find(graph, "start"),
+                                  .start_cells = kn_graph_find(graph, "start_cells"),
+                                  .final = &final,
+                                  .final_cells = &final_cells};
+    bool lstm = !strncmp(name, "lstm", 4);
+    kn_value *y = (lstm ? kn_lstm : !strncmp(name, "gru", 3) ? kn_gru : kn_rnn)(
+        x, (int64_t)number(given, "units", 0), &params);
+    kn_value *parts[3] = {kn_reshape(y, "-1"), kn_reshape(final, "-1"), lstm ? kn_reshape(final_cells, "-1") : NULL};
+    return kn_concat(parts, lstm ? 3 : 2, 0);
+}
+
 kn_value *golden_layer(const char *name, const kn_json *given, kn_value **in, int count) {
+    if (strstr(name, "_layer")) return recurrent(name, in[0], given);
     if (!strcmp(name, "conv1d") || !strncmp(name, "conv_transpose", 14)) return convolution(name, in, given);
     if (strstr(name, "pool") && strcmp(name, "global_avg_pool")) return pooling(name, in[0], given);
     if (!strcmp(name, "nll") || !strcmp(name, "cross_entropy")) return class_loss(name, in, count, given);

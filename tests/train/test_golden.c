@@ -410,6 +410,8 @@ int main(int argc, char **argv) {
         {"lenet, Adam", "lenet_adam", false, false},
         {"batch norm, SGD", "cnn_bn_sgd", false, true},
         {"lstm, SGD", "lstm_sgd", false, true},
+        {"char-gru, SGD", "char-gru_sgd", false, false},
+        {"elman, SGD", "elman_sgd", false, true},
         {"gpt, AdamW", "gpt_adamw", false, true},
         {"unet, SGD", "unet_sgd", false, true},
         {"squeezenet, SGD", "squeezenet_sgd", false, false},

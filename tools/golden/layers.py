@@ -258,3 +258,45 @@ def ctc(name, labels, times_of, labels_of, **attributes):
 ctc("ctc", [1, 2, 2, 3, 4, 4, 1, 1, 2, 1, 3, 3], [7, 6, 5], [4, 3, 1], blank=0)
 ctc("ctc_blank", [0, 2, 2, 3, 1, 1, 1, 1], [7, 7], [4, 3], blank=4, sum=True)
 ctc("ctc_infinite", [1, 1, 1, 1, 1, 2, 3, 1], [5, 6], [4, 3], blank=0, zero_infinity=True)
+
+
+# ---- recurrences ----------------------------------------------------------------------------------
+
+MODULES = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}
+
+
+def recurrent(name, kind, layers=1, bidirectional=False, relu=False, lengths=None, start=False):
+  """The result and the last states, one behind the other. x is (3, 5, 4), with 3 units."""
+  more = {"nonlinearity": "relu"} if relu else {}
+  network = MODULES[kind](4, 3, layers, bidirectional=bidirectional, batch_first=True, **more).double()
+  parameters = [(label, tuple(value.shape)) for label, value in network.named_parameters()]
+  states = layers * (2 if bidirectional else 1)
+  inputs = [uniform("x", (3, 5, 4), -2, 2)]
+  inputs += [uniform(f"net.{label}".replace("_l0", ""), shape, -1, 1) for label, shape in parameters]
+  if start:
+    inputs += [uniform("start", (states, 3, 3), -1, 1)]
+    inputs += [uniform("start_cells", (states, 3, 3), -1, 1)] if kind == "lstm" else []
+  if lengths:
+    inputs += [values("lengths", (3,), lengths, "int32")]
+
+  def function(x, *tensors):
+    given = {label: tensor for (label, _), tensor in zip(parameters, tensors)}
+    rest = tensors[len(parameters) :]
+    if lengths:
+      x = torch.nn.utils.rnn.pack_padded_sequence(x, rest[-1].long(), batch_first=True, enforce_sorted=False)
+    first = () if not start else ((rest[0], rest[1]),) if kind == "lstm" else (rest[0],)
+    y, last = torch.func.functional_call(network, given, (x,) + first)
+    if lengths:
+      y = torch.nn.utils.rnn.pad_packed_sequence(y, batch_first=True, total_length=5)[0]
+    return torch.cat([part.reshape(-1) for part in (y,) + (last if kind == "lstm" else (last,))])
+
+  attributes = {"units": 3, "layers": layers, "bidirectional": bidirectional, "relu": relu}
+  case(name, f"{kind}_layer", inputs, function, attributes)
+
+
+recurrent("rnn_layer", "rnn", 2, bidirectional=True, lengths=[5, 2, 3])
+recurrent("rnn_relu_layer", "rnn", relu=True, start=True)
+recurrent("lstm_layer", "lstm", 2, bidirectional=True, lengths=[4, 5, 1])
+recurrent("lstm_start_layer", "lstm", bidirectional=True, lengths=[1, 3, 5], start=True)
+recurrent("gru_layer", "gru", 2, bidirectional=True, lengths=[3, 1, 5])
+recurrent("gru_start_layer", "gru", bidirectional=True, lengths=[5, 2, 4], start=True)

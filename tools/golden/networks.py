@@ -133,21 +133,29 @@ def norm(name, size):
 TABLE = 4
 
 
-def lstm(name, inputs, units):
-  """weight_ih is (4*units, inputs), weight_hh is (4*units, units), both biases (4*units)"""
-  shapes = [("weight_ih", (4 * units, inputs)), ("weight_hh", (4 * units, units))]
-  shapes += [("bias_ih", (4 * units,)), ("bias_hh", (4 * units,))]
+GATES = {"rnn": 1, "lstm": 4, "gru": 3}
+
+
+def recurrent(kind, name, inputs, units):
+  """weight_ih is (gates*units, inputs), weight_hh is (gates*units, units), both biases (gates*units)"""
+  rows = GATES[kind] * units
+  shapes = [("weight_ih", (rows, inputs)), ("weight_hh", (rows, units)), ("bias_ih", (rows,)), ("bias_hh", (rows,))]
   return [(f"{name}.{part}", shape, units) for part, shape in shapes]
 
 
-def lstm_forward(values, x, training):
+def recurrent_forward(kind, names):
   """x is (N, T) tokens, the result (N, T, classes)"""
-  x = F.embedding(x, values["embedding1.weight"])
-  for name in ("lstm1", "lstm2"):
-    weights = [values[f"{name}.{part}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-    zero = torch.zeros(1, len(x), weights[1].shape[1], dtype=x.dtype)
-    x = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, False, True)[0]
-  return apply_linear(values, "logits", x)
+
+  def forward(values, x, training):
+    x = F.embedding(x, values["embedding1.weight"])
+    for name in names:
+      weights = [values[f"{name}.{part}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+      zero = torch.zeros(1, len(x), weights[1].shape[1], dtype=x.dtype)
+      function = {"rnn": torch.rnn_tanh, "lstm": torch.lstm, "gru": torch.gru}[kind]
+      x = function(x, (zero, zero) if kind == "lstm" else zero, weights, True, 1, 0.0, training, False, True)[0]
+    return apply_linear(values, "logits", x)
+
+  return forward
 
 
 LSTM = Network(
@@ -155,8 +163,34 @@ LSTM = Network(
   (9,),
   11,
   ["input x 9 int32", "embedding 11 8 init=uniform:0.5", "lstm 20", "lstm 20", "logits = linear 11"],
-  [("embedding1.weight", (11, 8), TABLE)] + lstm("lstm1", 8, 20) + lstm("lstm2", 20, 20) + linear("logits", 20, 11),
-  lstm_forward,
+  [("embedding1.weight", (11, 8), TABLE)]
+  + recurrent("lstm", "lstm1", 8, 20)
+  + recurrent("lstm", "lstm2", 20, 20)
+  + linear("logits", 20, 11),
+  recurrent_forward("lstm", ("lstm1", "lstm2")),
+  tokens=11,
+)
+
+GRU = Network(
+  "char-gru",
+  (9,),
+  11,
+  ["input x 9 int32", "embedding 11 8 init=uniform:0.5", "gru 20", "gru 20", "logits = linear 11"],
+  [("embedding1.weight", (11, 8), TABLE)]
+  + recurrent("gru", "gru1", 8, 20)
+  + recurrent("gru", "gru2", 20, 20)
+  + linear("logits", 20, 11),
+  recurrent_forward("gru", ("gru1", "gru2")),
+  tokens=11,
+)
+
+ELMAN = Network(
+  "elman",
+  (9,),
+  11,
+  ["input x 9 int32", "embedding 11 8 init=uniform:0.5", "rnn 20", "logits = linear 11"],
+  [("embedding1.weight", (11, 8), TABLE)] + recurrent("rnn", "rnn1", 8, 20) + linear("logits", 20, 11),
+  recurrent_forward("rnn", ("rnn1",)),
   tokens=11,
 )
 
