@@ -4,6 +4,7 @@
  *   status.h host.h version.h   codes, memory and messages
  *   device.h context.h          the devices of this machine, and an opened one
  *   tensor.h graph.h operators.h   what to compute
+ *   own.h                       operators of your own
  *   session.h                   running it
  *   train.h data.h fit.h model.h   training, data sets, models with names and files
  *   npy.h safetensors.h         arrays in files
@@ -22,6 +23,7 @@
 #include <koine/model.h>
 #include <koine/npy.h>
 #include <koine/operators.h>
+#include <koine/own.h>
 #include <koine/safetensors.h>
 #include <koine/session.h>
 #include <koine/status.h>

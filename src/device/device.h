@@ -78,6 +78,7 @@ typedef struct kn_program kn_program;
 typedef struct kn_program_request {
     const char *file;    /* "matmul/tiled.cl" */
     const char *prelude; /* #define lines put in front of the file; "" for none */
+    const char *source;  /* not NULL: this text instead of a file of cl/; `file` is what messages call it */
 } kn_program_request;
 
 /* From memory, from the disk cache, or compiled. Lines `#include "folder/other.cl"` in a file are resolved
@@ -110,6 +111,8 @@ kn_status kn_kernel_set_bytes(kn_kernel *kernel, int argument, const void *bytes
 kn_status kn_kernel_set_local(kn_kernel *kernel, int argument, size_t bytes, kn_error *error);
 /* The largest work-group that this kernel allows on this device. */
 size_t kn_kernel_work_group_items(const kn_kernel *kernel);
+/* How many parameters it has; -1 where the driver does not tell. */
+int kn_kernel_parameters(const kn_kernel *kernel);
 
 typedef struct kn_launch {
     int dimensions;   /* 1 to 3 */

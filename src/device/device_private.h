@@ -165,8 +165,8 @@ void kn_source_finish(kn_source *source);
 kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, kn_source *source,
                          kn_error *error);
 /* The same for text that is no file. */
-kn_status kn_source_text(const kn_context *context, const char *name, const char *text, kn_source *source,
-                         kn_error *error);
+kn_status kn_source_text(const kn_context *context, const char *name, const char *prelude, const char *text,
+                         kn_source *source, kn_error *error);
 void kn_programs_release(kn_context *context);
 
 /* The built program of the disk cache, or NULL when there is none or it is not good. */

@@ -87,6 +87,12 @@ size_t kn_kernel_work_group_items(const kn_kernel *kernel) {
     return kernel->work_group_items;
 }
 
+int kn_kernel_parameters(const kn_kernel *kernel) {
+    cl_uint count = 0;
+    cl_int code = clGetKernelInfo(kernel->kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL);
+    return code == CL_SUCCESS ? (int)count : -1;
+}
+
 kn_status kn_kernel_launch(kn_context *context, kn_kernel *kernel, const kn_launch *launch, const char *label,
                            kn_error *error) {
     size_t items = 1;

@@ -117,7 +117,7 @@ kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *
         probe p = {.context = context, .lanes = lanes};
         double gflops = 0, gbytes = 0;
         snprintf(prelude, sizeof prelude, "#define KN_WIDTH %zu\n", lanes);
-        kn_program_request request = {"probe/limits.cl", prelude};
+        kn_program_request request = {.file = "probe/limits.cl", .prelude = prelude};
         status = kn_program_get(context, &request, &p.program, &error);
         if (!status) status = measure_math(&p, &gflops, &error);
         if (!status) status = measure_memory(&p, &gbytes, &error);

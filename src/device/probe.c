@@ -27,7 +27,7 @@ static kn_status run_probe(kn_context *context, const probe *task, kn_error *err
     kn_buffer *input = NULL, *kept = NULL, *output = NULL;
     kn_event none = {NULL};
     int argument = 0;
-    kn_program_request request = {task->file, task->prelude};
+    kn_program_request request = {.file = task->file, .prelude = task->prelude};
     kn_status status = kn_program_get(context, &request, &program, error);
     if (!status) status = kn_kernel_create(context, program, task->kernel, &kernel, error);
     if (!status) status = kn_buffer_create(context, task->input_bytes, &input, error);
@@ -304,7 +304,7 @@ double kn_context_measure(kn_context *context) {
     kn_buffer *buffers[3] = {NULL, NULL, NULL};
     kn_event none = {NULL};
     kn_error error = {0};
-    kn_program_request request = {"probe/matmul.cl", ""};
+    kn_program_request request = {.file = "probe/matmul.cl"};
     float *values = kn_allocate(&context->host, bytes, 1);
     kn_status status = values ? KN_OK : kn_fail_memory(&error, bytes);
     if (!status) status = kn_program_get(context, &request, &program, &error);

@@ -101,14 +101,15 @@ static kn_status load_or_build(kn_context *context, const char *name, const kn_s
 /* What a program is made from: a file with its prelude, or a text. */
 typedef struct recipe {
     const char *name; /* the file, or what a text is called */
-    const char *body; /* the prelude, or the text */
-    bool is_text;
+    const char *prelude;
+    const char *text; /* NULL: the file's */
 } recipe;
 
 static kn_status make(kn_context *context, const recipe *from, cl_program *program, kn_error *error) {
     kn_source source;
-    kn_status status = from->is_text ? kn_source_text(context, from->name, from->body, &source, error)
-                                     : kn_source_file(context, from->name, from->body, &source, error);
+    kn_status status =
+        from->text ? kn_source_text(context, from->name, from->prelude, from->text, &source, error)
+                   : kn_source_file(context, from->name, from->prelude, &source, error);
     if (status) return status;
     status = load_or_build(context, from->name, &source, program, error);
     kn_source_finish(&source);
@@ -119,10 +120,11 @@ static kn_status make(kn_context *context, const recipe *from, cl_program *progr
 static kn_program *place_of(kn_context *context, const recipe *from, kn_error *error) {
     kn_text key;
     kn_text_init(&key, &context->host);
-    kn_text_add(&key, from->is_text ? "text " : "file ");
+    kn_text_add(&key, from->text ? "text " : "file ");
     kn_text_add(&key, from->name);
-    kn_text_add(&key, "\n");
-    kn_text_add(&key, from->body);
+    kn_text_format(&key, "\n%zu\n", strlen(from->prelude));
+    kn_text_add(&key, from->prelude);
+    if (from->text) kn_text_add(&key, from->text);
     kn_program *program = NULL;
     if (!kn_text_failed(&key)) {
         program = kn_map_get(&context->programs, key.data, key.length);
@@ -188,13 +190,13 @@ static kn_status get(kn_context *context, const recipe *from, kn_program **progr
 
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
                          kn_error *error) {
-    recipe from = {request->file, request->prelude ? request->prelude : "", false};
+    recipe from = {request->file, request->prelude ? request->prelude : "", request->source};
     return get(context, &from, program, error);
 }
 
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
                                 kn_program **program, kn_error *error) {
-    recipe from = {name, source, true};
+    recipe from = {name, "", source};
     return get(context, &from, program, error);
 }
 

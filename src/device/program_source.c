@@ -215,9 +215,9 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
     return status;
 }
 
-kn_status kn_source_text(const kn_context *context, const char *name, const char *text, kn_source *source,
-                         kn_error *error) {
-    kn_status status = source_begin(context, name, "", text, source, error);
+kn_status kn_source_text(const kn_context *context, const char *name, const char *prelude, const char *text,
+                         kn_source *source, kn_error *error) {
+    kn_status status = source_begin(context, name, prelude, text, source, error);
     if (status) return status;
     char plain[128];
     size_t count = 0;

@@ -373,6 +373,10 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
         return NULL;
     }
     graph->nodes = nodes;
+    if (!kn_own_hold(graph, recipe->row)) {
+        fail_memory(graph);
+        return NULL;
+    }
     *node = (kn_node){.operator= recipe->row,
                       .derivative = recipe->derivative,
                       .input_count = recipe->count,

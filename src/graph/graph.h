@@ -184,6 +184,7 @@ struct kn_graph {
     kn_value failed;    /* what failed builder calls answer */
     kn_map names;       /* of values */
     kn_map counters;    /* of generated names */
+    kn_map held;        /* callers' own operators that nodes are of (own.c) */
     char scope[512];
     int scope_depth;
     uint16_t scope_lengths[64]; /* of `scope` before each scope began */

@@ -113,6 +113,12 @@ typedef struct kn_node_recipe {
 /* NULL where it failed, with the graph's error set. */
 kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe);
 
+/* ---- own.c --------------------------------------------------------------------------------------- */
+
+/* Keeps a caller's own operator as long as the graph; false for want of memory. */
+bool kn_own_hold(kn_graph *graph, const kn_operator *row);
+void kn_own_let_go(kn_graph *graph);
+
 /* ---- expression.c ------------------------------------------------------------------------------------ */
 
 typedef enum kn_term_kind {

@@ -167,6 +167,7 @@ struct kn_operator {
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance formula; 0 means 1 */
+    struct kn_own *own; /* of a caller's: what graphs keep alive (own.c); NULL: the row is the library's */
 };
 
 /* The table: filled in by ops/table.c. */

@@ -25,6 +25,7 @@ kn_graph *kn_graph_create(const kn_graph_params *params) {
     kn_arena_init(&graph->arena, &graph->host);
     kn_map_init(&graph->names, &graph->host);
     kn_map_init(&graph->counters, &graph->host);
+    kn_map_init(&graph->held, &graph->host);
     graph->failed = (kn_value){.graph = graph, .id = -1, .kind = KN_VALUE_RESULT, .name = "", .failed = true};
     if (!kn_dim_table_init(graph)) kn_graph_destroy(&graph);
     return graph;
@@ -36,6 +37,7 @@ void kn_graph_destroy(kn_graph **graph) {
     kn_dim_table_finish(*graph);
     kn_map_finish(&(*graph)->names);
     kn_map_finish(&(*graph)->counters);
+    kn_own_let_go(*graph);
     kn_release(&host, (*graph)->values);
     kn_release(&host, (*graph)->nodes);
     kn_release(&host, (*graph)->outputs);

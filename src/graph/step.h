@@ -40,7 +40,8 @@ typedef struct kn_step {
     kn_step_kind kind;
     const char *label;   /* operator and node: "conv2d conv1" */
     kn_library_product product; /* of KN_STEP_PRODUCT */
-    const char *file;    /* of cl/ */
+    const char *file;    /* of cl/, or what `source` is called */
+    const char *source;  /* NULL: that of the file */
     const char *kernel;
     const char *prelude; /* complete after kn_step_end */
     kn_argument *arguments;

@@ -186,7 +186,7 @@ static kn_status sum_up(plan_making *making) {
 /* ---- programs and kernels ------------------------------------------------------------------------------ */
 
 typedef struct compiling {
-    kn_map known; /* from file, newline, prelude to position + 1 in requests */
+    kn_map known; /* from file, newline, prelude, source to position + 1 in requests */
     kn_program_request *requests;
     kn_program **programs;
     size_t count;
@@ -205,11 +205,12 @@ static kn_status gather_programs(plan_making *making, compiling *work) {
         kn_text_add(&key, step->file);
         kn_text_add(&key, "\n");
         kn_text_add(&key, step->prelude);
+        if (step->source) kn_text_add(&key, step->source);
         full = kn_text_failed(&key);
         if (full) break;
         uintptr_t known = (uintptr_t)kn_map_get(&work->known, key.data, key.length);
         if (!known) {
-            work->requests[work->count++] = (kn_program_request){step->file, step->prelude};
+            work->requests[work->count++] = (kn_program_request){step->file, step->prelude, step->source};
             known = work->count;
             full = !kn_map_put(&work->known, key.data, key.length, (void *)known); // NOLINT
         }
@@ -239,6 +240,17 @@ static kn_status settle_launch(const kn_plan *plan, kn_ready_step *ready, kn_err
                    "%s: the kernel \"%s\" of \"%s\" runs in work-groups of %zu, and %s allows it %zu",
                    step->label, step->kernel, step->file, items, kn_context_device(plan->context)->name,
                    allowed);
+}
+
+/* Drivers tell of a wrong number of arguments late, or never. */
+static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
+    if (count < 0 || count == step->argument_count) return KN_OK;
+    return kn_fail(error, KN_ERROR_ARGUMENT,
+                   "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
+                   "patterns and the attributes",
+                   step->label, step->kernel, count, step->argument_count);
 }
 
 /* Copies have what they read and what they write as arguments, fills only the latter. */
@@ -303,6 +315,7 @@ static kn_status make_steps(plan_making *making, const compiling *work) {
         if (ready->step->kind == KN_STEP_KERNEL) {
             status = kn_kernel_create(plan->context, work->programs[work->program_of[i]], ready->step->kernel,
                                       &ready->kernel, making->error);
+            if (status == KN_OK) status = check_parameters(ready, making->error);
             if (status == KN_OK) status = settle_launch(plan, ready, making->error);
         } else if (ready->step->kind != KN_STEP_PRODUCT) {
             status = settle_transfer(plan, ready, making->error);

@@ -161,6 +161,66 @@ kn_status kn_verify_one(kn_context *context, int position, const kn_verify_param
     return end(&verifying, NULL, NULL);
 }
 
+/* ---- callers' own operators -------------------------------------------------------------------------- */
+
+/* "3,7; int32 7" in pieces, which lie in `room`; false where they do not fit. */
+static bool split(const char *text, char room[KN_TRIAL_INPUTS][64], const char *pieces[KN_TRIAL_INPUTS]) {
+    for (int i = 0; text; i++) {
+        text += strspn(text, " ");
+        size_t length = strcspn(text, ";");
+        const char *next = text[length] ? text + length + 1 : NULL;
+        while (length > 0 && text[length - 1] == ' ')
+            length--;
+        if (i == KN_TRIAL_INPUTS || length >= sizeof room[i]) return false;
+        memcpy(room[i], text, length);
+        room[i][length] = 0;
+        pieces[i] = room[i];
+        text = next;
+    }
+    return true;
+}
+
+static void verify_own(verify_run *verifying, const kn_operator *own, const kn_verify_case *given, size_t number) {
+    kn_error error = {.status = KN_OK};
+    kn_verify_result result = {.message = ""};
+    char name[96], inputs[KN_TRIAL_INPUTS][64], ranges[KN_TRIAL_INPUTS][64];
+    kn_case sample = {.attributes = given->attributes, .no_gradient = given->no_gradient};
+    double start = kn_clock();
+    snprintf(name, sizeof name, "%s#%zu", own->name, number);
+    result.name = name;
+    if (!given->inputs || !split(given->inputs, inputs, sample.inputs) || !split(given->ranges, ranges, sample.ranges))
+        result.status = kn_fail(&error, KN_ERROR_ARGUMENT,
+                                "a case has the shapes of at most %d inputs, separated by ';', and no more ranges",
+                                KN_TRIAL_INPUTS);
+    else if (own->class == KN_CLASS_KERNEL && !own->reference)
+        result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "it has no reference to be compared with");
+    else
+        result.status = kn_trial_run(verifying->context, own, &sample, NULL, false, verifying->seed, &result.error,
+                                     &error);
+    result.seconds = kn_clock() - start;
+    result.message = result.status == KN_OK ? "" : error.text;
+    if (result.status == KN_OK)
+        verifying->passed++;
+    else if (verifying->failed++ == 0)
+        verifying->error.status = result.status;
+    if (verifying->params->report) verifying->params->report(verifying->params->user, &result);
+}
+
+kn_status kn_verify_operator(kn_context *context, const kn_operator *own, const kn_verify_case *cases, size_t count,
+                             const kn_verify_params *params, int *passed, int *failed) {
+    verify_run verifying = {.passed = 0};
+    kn_status status = begin(&verifying, context, params);
+    if (status == KN_OK) status = kn_operator_status(own);
+    if (status == KN_OK && !cases) status = KN_ERROR_ARGUMENT;
+    if (status != KN_OK) return status;
+    for (size_t i = 0; i < count; i++)
+        verify_own(&verifying, own, &cases[i], i);
+    end(&verifying, passed, failed);
+    return verifying.error.status;
+}
+
+/* ---- which variants are believed ----------------------------------------------------------------------- */
+
 /* The smallest case of the table that it takes; failing that, any. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
                            kn_error *error) {

@@ -1,4 +1,4 @@
-"""The README's C program against an installed copy, found by pkg-config: as C and as C++.
+"""The README's C program, as C and as C++, and the examples against an installed copy, found by pkg-config.
 
 usage: installed.py SOURCE BUILD VERSION MESON C_COMPILER [CPP_COMPILER]
 
@@ -72,13 +72,21 @@ def readme_is_short():
     return complaints
 
 
-def readme_learns(copy, compiler, language):
-    target, complaints = copy.compile(compiler, language, program(), f"example-{language}")
+def own_operator_is_told():
+    """The README's lines on operators of one's own stand in the example, which is compiled and run."""
+    blocks = re.findall(r"^```c\n(.*?)^```$", (SOURCE / "README.md").read_text(), flags=re.S | re.M)
+    lines = {line.strip() for line in (SOURCE / "examples" / "own_operator.c").read_text().splitlines()}
+    missing = [line for line in "".join(blocks[1:2]).splitlines() if line.strip() and line.strip() not in lines]
+    return [f"not in examples/own_operator.c: {line}" for line in missing] if len(blocks) > 1 else ["it has none"]
+
+
+def learns(copy, compiler, language, text):
+    target, complaints = copy.compile(compiler, language, text, f"example-{language}")
     if complaints:
         return complaints
     result = copy.run(target)
-    match = re.fullmatch(r"accuracy (\d\.\d+)\n", result.stdout)
-    if result.returncode or not match:
+    match = re.search(r"^accuracy (\d\.\d+)\n\Z", result.stdout, flags=re.M)
+    if result.returncode or not match or "WRONG" in result.stdout:
         return [f"status {result.returncode}, output {result.stdout!r}", *result.stderr.splitlines()[:10]]
     if float(match.group(1)) <= LEAST_ACCURACY:
         return [f"{result.stdout.strip()}; expected more than {LEAST_ACCURACY}"]
@@ -128,13 +136,16 @@ def main():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
         copy = Copy(pathlib.Path(folder))
         cases = [("the README's program is short", readme_is_short),
+                 ("the README's own operator is the example's", own_operator_is_told),
                  ("pkg-config tells the version", functools.partial(version_is_told, copy)),
                  ("programs are linked by the soname", functools.partial(linked_by_soname, copy)),
                  ("koine/opencl.h compiles", functools.partial(opencl_header_compiles, copy)),
                  ("the command runs", functools.partial(command_runs, copy))]
         for language, compiler in zip(("c", "c++"), COMPILERS):
             cases.append((f"the README's program learns, as {language}",
-                          functools.partial(readme_learns, copy, compiler, language)))
+                          functools.partial(learns, copy, compiler, language, program())))
+        cases.append(("examples/own_operator.c learns", functools.partial(
+            learns, copy, COMPILERS[0], "c", (SOURCE / "examples" / "own_operator.c").read_text())))
         run(cases)
 
 

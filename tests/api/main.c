@@ -2,7 +2,7 @@
 #include "api_tests.h"
 
 int main(void) {
-    int failures = test_null() + test_wrong_graphs();
-    if (device_is_there()) failures += test_wrong_runs();
+    int failures = test_null() + test_wrong_graphs() + test_own(false);
+    if (device_is_there()) failures += test_own(true) + test_wrong_runs();
     return failures != 0;
 }

@@ -617,6 +617,38 @@ static void safetensors_files(void **state) {
     assert_true(kn_safetensors_file_save("unwritten", NULL, 1, NULL, 0) != KN_OK);
 }
 
+static void own_operators(void **state) {
+    (void)state;
+    kn_operator *own = NULL;
+    kn_operator_destroy(NULL);
+    kn_operator_destroy(&own);
+    assert_true(kn_operator_status(NULL) != KN_OK);
+    assert_true(strlen(kn_operator_error(NULL)) > 0);
+    kn_pointwise_params_init(NULL);
+    kn_kernel_params_init(NULL);
+    assert_null(kn_apply_operator(NULL, NULL, 2, NULL));
+    for (int i = 0; i < 2; i++) {
+        own = i ? kn_operator_create_kernel(NULL) : kn_operator_create_pointwise(NULL);
+        assert_true(kn_operator_status(own) != KN_OK && strlen(kn_operator_error(own)) > 0);
+        assert_true(kn_verify_operator(NULL, own, NULL, 0, NULL, NULL, NULL) != KN_OK);
+        assert_true(kn_value_failed(kn_apply_operator(own, NULL, 0, NULL)));
+        kn_operator_destroy(&own);
+        assert_null(own);
+    }
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *inputs[2] = {NULL, kn_input(graph, "x", KN_FLOAT32, "2")};
+    kn_pointwise_params params = KN_POINTWISE_DEFAULTS;
+    params.name = "product";
+    params.value = "x * y";
+    own = kn_operator_create_pointwise(&params);
+    assert_true(kn_value_failed(kn_apply_operator(own, inputs, 2, NULL)));
+    assert_non_null(strstr(kn_graph_error(graph), "product 'product1': input 1 is NULL"));
+    assert_true(kn_value_failed(kn_apply_operator(NULL, inputs, 2, NULL)));
+    assert_true(kn_value_failed(kn_apply_operator(own, inputs + 1, 1, NULL)));
+    kn_graph_destroy(&graph);
+    kn_operator_destroy(&own);
+}
+
 static void verifying(void **state) {
     (void)state;
     int passed = 0, failed = 0;
@@ -624,6 +656,7 @@ static void verifying(void **state) {
     assert_true(kn_verify(NULL, NULL, &passed, &failed) != KN_OK);
     assert_true(kn_verify(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_verify_one(NULL, 0, NULL) != KN_OK);
+    assert_true(kn_verify_operator(NULL, NULL, NULL, 1, NULL, &passed, &failed) != KN_OK);
     assert_null(kn_verify_name(-1));
     assert_null(kn_verify_name(kn_verify_count()));
 }
@@ -692,7 +725,7 @@ int test_null(void) {
         cmocka_unit_test(models),
         cmocka_unit_test(npy_files),
         cmocka_unit_test(safetensors_files),
-        cmocka_unit_test(verifying),
+        cmocka_unit_test(own_operators), cmocka_unit_test(verifying),
         cmocka_unit_test(failed_contexts),
     };
     return cmocka_run_group_tests_name("nothing given", tests, NULL, NULL);

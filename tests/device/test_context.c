@@ -40,7 +40,7 @@ static void refuse(const kn_context_params *params, kn_status status, const char
     kn_error error = {0};
     kn_buffer *buffer = NULL;
     kn_program *program = NULL;
-    kn_program_request request = {"probe/matmul.cl", ""};
+    kn_program_request request = {.file = "probe/matmul.cl"};
     assert_int_equal(kn_buffer_create(context, 64, &buffer, &error), status);
     assert_null(buffer);
     assert_int_equal(kn_program_get(context, &request, &program, &error), status);

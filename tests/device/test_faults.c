@@ -16,7 +16,8 @@ static kn_status live(const kn_context_params *params, bool *made) {
     kn_error error = {0};
     kn_event none = {NULL};
     float values[4] = {1, 2, 3, 4};
-    kn_program_request requests[2] = {{"probe/matmul.cl", ""}, {"probe/matmul.cl", "#define X"}};
+    kn_program_request requests[2] = {{.file = "probe/matmul.cl"},
+                                      {.file = "probe/matmul.cl", .prelude = "#define X"}};
     kn_status status = kn_context_status(context);
     if (!status) status = kn_program_get_all(context, requests, 2, NULL, programs, &error);
     if (!status) status = kn_program_get_source(context, "twice.cl", twice_source, &programs[0], &error);

@@ -31,7 +31,7 @@ static void finish_folder(kn_context *context, char *folder) {
 
 static kn_status get(kn_context *context, const char *file, const char *prelude, kn_program **program,
                      kn_error *error) {
-    kn_program_request request = {file, prelude};
+    kn_program_request request = {.file = file, .prelude = prelude};
     return kn_program_get(context, &request, program, error);
 }
 
@@ -296,7 +296,7 @@ static void many_are_compiled_at_once(void **state) {
     char preludes[MANY][32];
     for (int i = 0; i < MANY; i++) {
         snprintf(preludes[i], sizeof preludes[i], "#define NUMBER %d\n", i % 4); /* one is asked for twice */
-        requests[i] = (kn_program_request){"probe/matmul.cl", preludes[i]};
+        requests[i] = (kn_program_request){.file = "probe/matmul.cl", .prelude = preludes[i]};
     }
     wrapped_reset();
     if (kn_program_get_all(context, requests, MANY, NULL, programs, &error)) fail_msg("%s", error.text);

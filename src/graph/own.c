@@ -1,0 +1,223 @@
+/* A caller's own operators: how they are made, kept and used; pointwise ones. Kernels: own_kernel.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/own_private.h"
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+void kn_own_fail(struct kn_own *own, kn_status status, const char *format, ...) {
+    char text[sizeof own->error.text];
+    va_list arguments;
+    if (own->error.status != KN_OK) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    kn_fail(&own->error, status, "operator '%s': %s", own->row.name, text);
+}
+
+void kn_own_drop(struct kn_own *own) {
+    if (!own || atomic_fetch_sub(&own->holders, 1) > 1) return;
+    kn_host host = own->host;
+    if (own->release) own->release(own->user);
+    kn_own_drop(own->gradient_operator);
+    kn_arena_finish(&own->arena);
+    kn_release(&host, own);
+}
+
+bool kn_own_hold(kn_graph *graph, const kn_operator *row) {
+    struct kn_own *own = row->own;
+    if (!own || kn_map_has(&graph->held, &own, sizeof own)) return true;
+    if (!kn_map_put(&graph->held, &own, sizeof own, own)) return false;
+    atomic_fetch_add(&own->holders, 1);
+    return true;
+}
+
+void kn_own_let_go(kn_graph *graph) {
+    size_t position = 0;
+    for (const kn_map_entry *entry; (entry = kn_map_next(&graph->held, &position)) != NULL;)
+        kn_own_drop(entry->value);
+    kn_map_finish(&graph->held);
+}
+
+static bool is_word(const char *name, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        bool letter =
+            (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') || name[i] == '_';
+        if (!letter && !(i > 0 && name[i] >= '0' && name[i] <= '9')) return false;
+    }
+    return length > 0;
+}
+
+int kn_own_attribute(const struct kn_own *own, const char *name) {
+    for (int i = 0; i < own->row.attribute_count; i++)
+        if (strcmp(own->attributes[i].name, name) == 0) return i;
+    return -1;
+}
+
+/* "slope=0.01 steps=3" */
+static void read_attributes(struct kn_own *own, const char *text) {
+    for (int count = 0;; own->row.attribute_count = ++count) {
+        text += strspn(text, " \t\r\n");
+        size_t length = strcspn(text, " \t\r\n"), name = strcspn(text, "= \t\r\n");
+        if (length == 0) return;
+        const char *end = text;
+        double number = 0;
+        if (count == KN_MAX_ATTRIBUTES) {
+            kn_own_fail(own, KN_ERROR_ARGUMENT, "more than %d attributes", KN_MAX_ATTRIBUTES);
+            return;
+        }
+        bool reads = name < length && is_word(text, name) && kn_parse_double(text + name + 1, &end, &number);
+        if (!reads || end != text + length) {
+            kn_own_fail(own, KN_ERROR_FORMAT,
+                        "attribute '%.*s': expected a name and its default, as in slope=0.01",
+                        (int)(length < 80 ? length : 80), text);
+            return;
+        }
+        char *word = kn_arena_take(&own->arena, name + 1, 1);
+        if (!word) {
+            kn_own_fail(own, KN_ERROR_MEMORY, "out of host memory");
+            return;
+        }
+        memcpy(word, text, name);
+        bool letter = name == 1 && strchr("xyzrg", word[0]);
+        if (letter || !strcmp(word, "uniform") || kn_own_attribute(own, word) >= 0) {
+            kn_own_fail(own, KN_ERROR_ARGUMENT, "attribute '%s': %s", word,
+                        letter || !strcmp(word, "uniform") ? "expressions call something else so"
+                                                           : "it is there twice");
+            return;
+        }
+        bool whole = strspn(text + name + 1, "+-0123456789") == length - name - 1;
+        own->attributes[count] = (kn_attribute){.name = word,
+                                                .kind = whole ? KN_ATTRIBUTE_INT : KN_ATTRIBUTE_FLOAT,
+                                                .number = number,
+                                                .help = ""};
+        text += length;
+    }
+}
+
+struct kn_own *kn_own_make(const kn_allocator *allocator, const char *name, const char *attributes) {
+    kn_host host = kn_host_defaults();
+    if (allocator->resize) host.allocator = *allocator;
+    struct kn_own *own = kn_allocate(&host, 1, sizeof *own);
+    if (!own) return NULL;
+    own->host = host;
+    atomic_init(&own->holders, 1);
+    kn_arena_init(&own->arena, &own->host);
+    own->row = (kn_operator){.name = kn_arena_text(&own->arena, name ? name : ""),
+                             .help = "a caller's own",
+                             .attributes = own->attributes,
+                             .own = own};
+    if (!own->row.name) {
+        kn_arena_finish(&own->arena);
+        kn_release(&host, own);
+        return NULL;
+    }
+    if (!is_word(own->row.name, strlen(own->row.name)) || strlen(own->row.name) > 64)
+        kn_own_fail(own, KN_ERROR_ARGUMENT, "its name has to be of letters, digits and '_', 64 at most");
+    else if (kn_operator_find(own->row.name))
+        kn_own_fail(own, KN_ERROR_ARGUMENT, "the library has an operator of that name; take another");
+    if (attributes) read_attributes(own, attributes);
+    return own;
+}
+
+/* ---- pointwise -------------------------------------------------------------------------------------- */
+
+static const char *const letters[] = {"x", "y", "z"};
+
+/* Reads an expression that may have these inputs, and, of a gradient, r and g. */
+static void check_expression(struct kn_own *own, const char *what, const char *text, int inputs,
+                             bool gradient) {
+    kn_error error = {0};
+    kn_expression *expression = NULL;
+    if (own->error.status != KN_OK) return;
+    if (kn_expression_parse(&own->arena, text, &expression, &error) != KN_OK) {
+        kn_own_fail(own, error.status, "%s: %s", what, error.text);
+        return;
+    }
+    for (int i = 0; i < kn_expression_name_count(expression); i++) {
+        const char *name = kn_expression_name(expression, i);
+        bool known =
+            kn_own_attribute(own, name) >= 0 || (gradient && (!strcmp(name, "r") || !strcmp(name, "g")));
+        for (int j = 0; j < inputs; j++)
+            known = known || !strcmp(name, letters[j]);
+        if (known) continue;
+        const char *place = strstr(text, name);
+        kn_own_fail(own, KN_ERROR_NOT_FOUND, "%s: expression '%.300s', column %zu: '%s' is no %s", what, text,
+                    place ? (size_t)(place - text) + 1 : 1, name,
+                    gradient ? "input that the value reads, no attribute, and neither r nor g"
+                             : "attribute; inputs are x, y and z");
+        return;
+    }
+}
+
+void kn_pointwise_params_init(kn_pointwise_params *params) {
+    if (params) *params = (kn_pointwise_params)KN_POINTWISE_DEFAULTS;
+}
+
+kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
+    static const char *const by[] = {"gradient by x", "gradient by y", "gradient by z"};
+    kn_pointwise_params given = KN_POINTWISE_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    struct kn_own *own = kn_own_make(&given.allocator, given.name, given.attributes);
+    if (!own) return NULL;
+    kn_operator *row = &own->row;
+    row->class = KN_CLASS_POINTWISE;
+    row->value = kn_arena_text(&own->arena, given.value ? given.value : "");
+    bool memory = row->value != NULL;
+    for (int i = 0; i < 3 && memory; i++)
+        if (given.gradients[i])
+            memory = (row->by[i] = kn_arena_text(&own->arena, given.gradients[i])) != NULL;
+    if (!memory) {
+        kn_own_fail(own, KN_ERROR_MEMORY, "out of host memory");
+        return row;
+    }
+    int least = 0, inputs = 0;
+    check_expression(own, "value", row->value, 3, false);
+    kn_operator_arity(row, &least, &inputs);
+    if (inputs == 0)
+        kn_own_fail(own, KN_ERROR_ARGUMENT, "value: expression '%.300s' reads no input; call one x",
+                    row->value);
+    for (int i = 0; i < 3; i++) {
+        if (row->by[i] && i >= inputs)
+            kn_own_fail(own, KN_ERROR_ARGUMENT, "%s: the value does not read that", by[i]);
+        if (row->by[i]) check_expression(own, by[i], row->by[i], inputs, true);
+    }
+    return row;
+}
+
+/* ---- use --------------------------------------------------------------------------------------------------
+ */
+
+kn_status kn_operator_status(const kn_operator *own) {
+    return own ? own->own->error.status : KN_ERROR_ARGUMENT;
+}
+
+const char *kn_operator_error(const kn_operator *own) {
+    return own ? own->own->error.text : "the operator is NULL";
+}
+
+void kn_operator_destroy(kn_operator **own) {
+    if (!own || !*own) return;
+    kn_own_drop((*own)->own);
+    *own = NULL;
+}
+
+kn_value *kn_apply_operator(const kn_operator *own, kn_value *const *inputs, size_t count,
+                            const char *attributes) {
+    kn_graph *graph = NULL;
+    for (size_t i = 0; inputs && i < count && !graph; i++)
+        if (inputs[i]) graph = inputs[i]->graph;
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    if (!own) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply_operator: the operator is NULL");
+    if (own->own->error.status != KN_OK) return kn_graph_fail_with(graph, &own->own->error);
+    if (count > KN_MAX_INPUTS)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: takes at most %d inputs, found %zu", own->name,
+                             KN_MAX_INPUTS, count);
+    kn_error error = {0};
+    kn_attribute_value read[KN_MAX_ATTRIBUTES];
+    if (kn_attributes_parse(graph, own, attributes ? attributes : "", read, &error) != KN_OK)
+        return kn_graph_fail_with(graph, &error);
+    return kn_node_add(graph, own, NULL, inputs, (int)count, read);
+}
