@@ -118,6 +118,21 @@ KN_API void kn_local_norm_params_init(kn_local_norm_params *params);
  * that do not exist count as zeros. */
 KN_API kn_value *kn_local_response_norm(kn_value *x, int64_t channels, const kn_local_norm_params *params);
 
+typedef struct kn_spectrogram_params {
+    size_t size;
+    int64_t bands;    /* triangles at equal distances on the mel scale; 0: each frequency by itself */
+    double rate;      /* samples a second: 16000 */
+    double low, high; /* Hz, where bands begin and end: 0, and half the rate (0) */
+    double floor;     /* added to powers in front of the logarithm: 1e-7 */
+    bool no_log;      /* powers as they are */
+} kn_spectrogram_params;
+KN_API void kn_spectrogram_params_init(kn_spectrogram_params *params);
+/* x is (N,...,samples), sounds; the result (N,...,T,B), how loud they are by time and pitch: for each of the
+ * T = (samples - window) / hop + 1 windows, `hop` samples apart, the logarithm of the power in each of the B bands or
+ * window/2 + 1 frequencies, rate/window Hz apart. Windows are Hann's; a tone of amplitude a has the power a*a at its
+ * frequency. Made of constants: nothing is learnt, and gradients reach x. */
+KN_API kn_value *kn_spectrogram(kn_value *x, int64_t window, int64_t hop, const kn_spectrogram_params *params);
+
 typedef struct kn_embedding_params {
     size_t size;
     const char *name;

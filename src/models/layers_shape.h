@@ -1,4 +1,4 @@
-/* The kinds of layers of layers_shape.c: their rows in the table of layers. */
+/* The kinds of layers of layers_shape.c and layers_sound.c: their rows in the table of layers. */
 #ifndef KN_LAYERS_SHAPE_H
 #define KN_LAYERS_SHAPE_H
 
@@ -15,6 +15,7 @@ extern const kn_option kn_image_size_arguments[4];
 extern const kn_option kn_own_padding_arguments[2];
 extern const kn_option kn_place_arguments[2];
 extern const kn_option kn_one_hot_arguments[2];
+extern const kn_option kn_spectrogram_arguments[8];
 
 kn_value *kn_build_squeeze(kn_layer_call *call);
 kn_value *kn_build_unsqueeze(kn_layer_call *call);
@@ -30,6 +31,7 @@ kn_value *kn_build_argmax(kn_layer_call *call);
 kn_value *kn_build_argmin(kn_layer_call *call);
 kn_value *kn_build_one_hot(kn_layer_call *call);
 kn_value *kn_build_einsum(kn_layer_call *call);
+kn_value *kn_build_spectrogram(kn_layer_call *call);
 
 /* clang-format off */
 #define KN_SHAPE_LAYER(word, about, others, list, function)                                                  \
@@ -66,7 +68,10 @@ kn_value *kn_build_einsum(kn_layer_call *call);
     KN_SHAPE_LAYER("argmin", "where the smallest element along an axis stands, as int32", NULL,              \
                    kn_place_arguments, kn_build_argmin),                                                     \
     KN_SHAPE_LAYER("one_hot", "1 at the number, 0 elsewhere, along a new axis", "onehot",                    \
-                   kn_one_hot_arguments, kn_build_one_hot)
+                   kn_one_hot_arguments, kn_build_one_hot),                                                  \
+    KN_SHAPE_LAYER("spectrogram", "how loud a sound is by time and pitch: (N,1,samples) to (N,1,windows,bands)",\
+                   "mel melspectrogram mel_spectrogram stft fft logmel",                                     \
+                   kn_spectrogram_arguments, kn_build_spectrogram)
 /* clang-format on */
 
 #endif

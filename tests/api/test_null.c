@@ -307,6 +307,8 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_conv_transpose2d(NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv_transpose2d(x, NULL, NULL, NULL)));
     kn_local_norm_params_init(NULL);
+    kn_spectrogram_params_init(NULL);
+    assert_true(kn_value_failed(kn_spectrogram(NULL, 4, 2, NULL)));
     assert_true(kn_value_failed(kn_local_response_norm(NULL, 5, NULL)));
     assert_true(kn_value_failed(kn_group_norm(NULL, 2, NULL)));
     assert_true(kn_value_failed(kn_instance_norm(NULL, NULL)));

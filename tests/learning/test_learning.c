@@ -75,6 +75,11 @@ static void wind_is_explained(void **state) {
     assert_true(trained_number(NULL, "wind --data wind --epochs 15 --lr 0.003", "r2") >= 0.9 * 0.821);
 }
 
+static void keyword_learns_tones(void **state) {
+    (void)state;
+    assert_true(trained_accuracy("keyword --data tones --epochs 2") >= 0.97);
+}
+
 /* A trigram needs more than 0.91 nats a character (data-hardness). */
 static void lstm_beats_a_trigram(void **state) {
     (void)state;
@@ -107,6 +112,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(lenet_learns_digits_from_seed_3),
         cmocka_unit_test(linear_does_not_learn_digits),
         cmocka_unit_test(wind_is_explained),
+        cmocka_unit_test(keyword_learns_tones),
         cmocka_unit_test(lstm_beats_a_trigram),
         cmocka_unit_test(lenet_learns_mnist),
     };

@@ -342,7 +342,12 @@ static void shapes(void **state) {
                             "t = top_k @x k=3 axis=-2 smallest\n"
                             "u = flip @x axes=1,2\n"
                             "v = and @p @q\n"
-                            "w = einsum @x @x equation=bchw,bchv->bcwv\n");
+                            "w = einsum @x @x equation=bchw,bchv->bcwv\n"
+                            "y = reshape @x 192\n"
+                            "z = spectrogram @y 16 8 3 rate=1000 low=50 high=400 floor=1e-5\n"
+                            "sp = spectrogram @y 16 8 log=no\n");
+    has_shape(model, "z", "batch,23,3");
+    has_shape(model, "sp", "batch,23,9");
     has_shape(model, "w", "batch,4,8,8");
     has_shape(model, "a", "batch,1,4,6,8,1");
     has_shape(model, "b", "batch,1,4,6,8");

@@ -105,7 +105,7 @@ static void networks_of_images(void **state) {
         {"alexnet", "batch,3,224,224", "batch,1000", 61100840},
         {"alexnet2012", "batch,3,227,227", "batch,1000", 60965224},
         {"cifar-cnn", "batch,3,32,32", "batch,10", 2168362},
-        {"keyword", "batch,1,98,40", "batch,8", 130920},
+        {"keyword", "batch,1,8000", "batch,8", 130920},
         {"mobilenetv2", "batch,3,224,224", "batch,1000", 3504872},
         {"resnet18", "batch,3,224,224", "batch,1000", 11689512},
         {"resnet18c", "batch,3,32,32", "batch,10", 11173962},

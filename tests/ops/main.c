@@ -6,6 +6,6 @@ int main(int count, char **arguments) {
         print_error("usage: test-ops tests/golden/operators.json\n");
         return 2;
     }
-    return test_pointwise_values() + test_shapes() + test_builders() + test_made_shapes() + test_layers() + test_rows() +
-           test_lowering() + test_golden(arguments[1]);
+    return test_pointwise_values() + test_shapes() + test_builders() + test_made_shapes() + test_layers() +
+           test_spectrogram() + test_rows() + test_lowering() + test_golden(arguments[1]);
 }

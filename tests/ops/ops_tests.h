@@ -13,6 +13,7 @@ int test_shapes(void);
 int test_builders(void);
 int test_made_shapes(void);
 int test_layers(void);
+int test_spectrogram(void);
 int test_rows(void);
 int test_lowering(void);
 int test_golden(const char *file);
