@@ -3,7 +3,8 @@
  *
  * The structures say what the file says: nothing is resolved, inferred or checked against
  * operators here. Texts are UTF-8 without zero characters and never NULL: what a file leaves out
- * is "". Lists that are empty may be NULL. */
+ * is "". Lists that are empty may be NULL. A writer fills in the same structures; zeros mean "not there",
+ * and a text may then be NULL too. */
 #ifndef KN_FORMATS_ONNX_H
 #define KN_FORMATS_ONNX_H
 
@@ -280,6 +281,23 @@ const kn_onnx_attribute *kn_onnx_find_attribute(const kn_onnx_node *node, const 
 /* The version that the list gives a domain; 0 if none. */
 int64_t kn_onnx_find_opset(const kn_onnx_opset *opsets, size_t count, const char *domain);
 
+/* ---- writing (onnx_writer.c) --------------------------------------------------------------- */
+
+typedef struct kn_onnx_write_options {
+    /* Tensors of so many bytes and more go to a second file "NAME.data" beside the first, each at a
+     * multiple of 4096. 0: only where the model would be of 2 GiB or more without, and then
+     * tensors of 1024 bytes and more. */
+    uint64_t external_from;
+} kn_onnx_write_options;
+
+/* Whole or not at all (the second file first). NULL for options means zeros. Only the part of `model`
+ * that is not private is looked at; elements are written as raw data. */
+kn_status kn_onnx_write(const kn_host *host, const char *path, const kn_onnx_model *model,
+                        const kn_onnx_write_options *options, kn_error *error);
+/* The same into memory, all in one; *bytes is released with kn_release. */
+kn_status kn_onnx_encode(const kn_host *host, const char *name, const kn_onnx_model *model, uint8_t **bytes,
+                         uint64_t *count, kn_error *error);
+
 /* ---- values alone (onnx_value.c) -------------------------------------------------------------- */
 
 typedef struct kn_onnx_value kn_onnx_value;
@@ -308,5 +326,8 @@ kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_
 kn_status kn_onnx_value_open(const kn_host *host, const char *path, kn_onnx_kind kind,
                              kn_onnx_value_file *file, kn_error *error);
 void kn_onnx_value_close(const kn_host *host, kn_onnx_value_file *file);
+/* Whole or not at all. */
+kn_status kn_onnx_value_write(const kn_host *host, const char *path, const kn_onnx_value *value,
+                              kn_error *error);
 
 #endif

@@ -121,7 +121,7 @@ static kn_status read_type(kn_onnx_reader *in, kn_wire bytes, void *object) {
 }
 
 const kn_onnx_message kn_onnx_type_message = {
-    .name = "type", .bytes = sizeof(kn_onnx_value_type), .read = read_type};
+    .name = "type", .bytes = sizeof(kn_onnx_value_type), .read = read_type, .write = kn_onnx_write_type};
 
 /* ---- sparse tensors ------------------------------------------------------------------- */
 
@@ -152,8 +152,10 @@ static kn_status read_sparse(kn_onnx_reader *in, kn_wire bytes, void *object) {
     return rank > 0 ? kn_onnx_read_ints(in, bytes, 3, rank, &sparse->shape) : KN_OK;
 }
 
-const kn_onnx_message kn_onnx_sparse_message = {
-    .name = "sparse tensor", .bytes = sizeof(kn_onnx_sparse), .read = read_sparse};
+const kn_onnx_message kn_onnx_sparse_message = {.name = "sparse tensor",
+                                                .bytes = sizeof(kn_onnx_sparse),
+                                                .read = read_sparse,
+                                                .write = kn_onnx_write_sparse};
 
 /* ---- attributes ------------------------------------------------------------------------- */
 
@@ -162,6 +164,10 @@ enum { NAME = 1, DOC = 13, KIND = 20, REFERENCE = 21, FIELDS = 24 };
 
 /* The field in which the value of a kind stands. */
 static const uint8_t field_of_kind[] = {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 22, 23, 14, 15};
+
+uint32_t kn_onnx_attribute_field(kn_onnx_attribute_kind kind) {
+    return (size_t)kind < KN_COUNT_OF(field_of_kind) ? field_of_kind[kind] : 0;
+}
 
 static kn_onnx_attribute_kind kind_in_field(uint32_t number) {
     for (size_t i = 1; i < KN_COUNT_OF(field_of_kind); i++)
@@ -341,5 +347,7 @@ static kn_status read_attribute(kn_onnx_reader *in, kn_wire bytes, void *object)
     return count > 0 ? read_value(in, bytes, attribute) : KN_OK;
 }
 
-const kn_onnx_message kn_onnx_attribute_message = {
-    .name = "attribute", .bytes = sizeof(kn_onnx_attribute), .read = read_attribute};
+const kn_onnx_message kn_onnx_attribute_message = {.name = "attribute",
+                                                   .bytes = sizeof(kn_onnx_attribute),
+                                                   .read = read_attribute,
+                                                   .write = kn_onnx_write_attribute};

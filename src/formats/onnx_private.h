@@ -1,5 +1,5 @@
-/* How the files of the ONNX reader work together: each message of the format is a table
- * of fields, from which it is read; the few that do not map to a structure one to one
+/* How the files of the ONNX reader and writer work together: each message of the format is a table
+ * of fields, from which it is read and written; the few that do not map to a structure one to one
  * (tensors, attributes, types) have functions instead. Inside of the formats room only. */
 #ifndef KN_FORMATS_ONNX_PRIVATE_H
 #define KN_FORMATS_ONNX_PRIVATE_H
@@ -24,6 +24,8 @@ typedef struct kn_onnx_reader {
     int depth;
 } kn_onnx_reader;
 
+typedef struct kn_onnx_sink kn_onnx_sink; /* where a message is written to */
+
 typedef struct kn_onnx_message kn_onnx_message;
 typedef enum kn_onnx_form {
     KN_ONNX_TEXT,     /* const char * */
@@ -47,6 +49,7 @@ struct kn_onnx_message {
     size_t field_count;
     /* Instead of the fields. */
     kn_status (*read)(kn_onnx_reader *in, kn_wire bytes, void *object);
+    void (*write)(kn_onnx_sink *out, const void *object);
     /* After the fields, NULL for nothing: `bytes` is the whole message. */
     kn_status (*check)(kn_onnx_reader *in, kn_wire bytes, const void *object);
 };
@@ -79,5 +82,52 @@ kn_status kn_onnx_check_graph(kn_onnx_reader *in, kn_wire bytes, const void *gra
 kn_status kn_onnx_check_node(kn_onnx_reader *in, kn_wire bytes, const void *node);
 kn_status kn_onnx_check_function(kn_onnx_reader *in, kn_wire bytes, const void *function);
 kn_status kn_onnx_check_model(kn_onnx_reader *in, kn_wire bytes, const void *model);
+
+/* ---- writing (onnx_writer.c; messages without a table: onnx_parts.c) --------------------------- */
+
+/* A message is walked twice by the same functions: first the lengths of all messages in it are measured,
+ * in the order in which they begin, then its bytes are written. Failures are kept in `status`. */
+struct kn_onnx_sink {
+    const kn_host *host;
+    const char *name; /* for messages */
+    kn_error *error;
+    kn_status status;
+    bool measuring;
+    uint64_t count; /* bytes so far */
+    uint64_t *lengths;
+    size_t length_count, length_capacity, next_length;
+    uint8_t *memory;        /* written to, or */
+    kn_file_writer *file;   /* this is */
+    kn_file_writer *data;   /* external data, once it is written */
+    const char *data_name;  /* as the model calls it; NULL: no external data */
+    uint64_t external_from; /* bytes of the smallest tensor there */
+    uint64_t data_count;    /* bytes in it so far */
+};
+
+/* Fields. A text that is NULL or "" is left out. */
+void kn_onnx_put_text(kn_onnx_sink *out, uint32_t field, const char *text);
+void kn_onnx_put_bytes(kn_onnx_sink *out, uint32_t field, const void *bytes, uint64_t count);
+void kn_onnx_put_number(kn_onnx_sink *out, uint32_t field, int64_t number);
+void kn_onnx_put_float(kn_onnx_sink *out, uint32_t field, float number);
+void kn_onnx_put_message(kn_onnx_sink *out, uint32_t field, const kn_onnx_message *message,
+                         const void *object);
+/* A message of which the fields between the two calls are part. */
+size_t kn_onnx_begin(kn_onnx_sink *out, uint32_t field);
+void kn_onnx_end(kn_onnx_sink *out, size_t begun);
+/* Bytes outside of any message: external data. */
+void kn_onnx_put_data(kn_onnx_sink *out, const void *bytes, uint64_t count);
+
+void kn_onnx_write_tensor(kn_onnx_sink *out, const void *tensor);
+void kn_onnx_write_sparse(kn_onnx_sink *out, const void *sparse);
+void kn_onnx_write_type(kn_onnx_sink *out, const void *type);
+void kn_onnx_write_attribute(kn_onnx_sink *out, const void *attribute);
+/* A sequence or an optional. */
+void kn_onnx_write_value(kn_onnx_sink *out, const void *value);
+extern const kn_onnx_message kn_onnx_value_message;
+
+/* The field of an attribute in which the value of a kind stands. */
+uint32_t kn_onnx_attribute_field(kn_onnx_attribute_kind kind);
+/* The field of a sequence or an optional in which items of a kind stand; 0 for none. */
+uint32_t kn_onnx_item_field(kn_onnx_kind kind);
 
 #endif

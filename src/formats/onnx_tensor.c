@@ -354,4 +354,4 @@ static kn_status read_tensor(kn_onnx_reader *in, kn_wire bytes, void *object) {
 }
 
 const kn_onnx_message kn_onnx_tensor_message = {
-    .name = "tensor", .bytes = sizeof(kn_onnx_tensor), .read = read_tensor};
+    .name = "tensor", .bytes = sizeof(kn_onnx_tensor), .read = read_tensor, .write = kn_onnx_write_tensor};

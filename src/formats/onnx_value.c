@@ -11,7 +11,7 @@ static kn_onnx_kind kind_of(uint64_t number) {
 }
 
 /* The field in which items of a kind stand; that of maps is 6 in both. */
-static uint32_t field_of(kn_onnx_kind kind) {
+uint32_t kn_onnx_item_field(kn_onnx_kind kind) {
     switch (kind) {
     case KN_ONNX_TENSOR:
         return 3;
@@ -47,7 +47,7 @@ static kn_status read_holder(kn_onnx_reader *in, kn_wire bytes, kn_onnx_value *v
         }
     }
     if (status != KN_OK) return status;
-    uint32_t number = field_of(value->item_kind);
+    uint32_t number = kn_onnx_item_field(value->item_kind);
     if (value->item_kind == KN_ONNX_MAP)
         return kn_fail(in->place.error, KN_ERROR_UNSUPPORTED, "%s: maps are not read", in->place.name);
     for (uint32_t other = 3; other < 8; other++)
@@ -97,7 +97,7 @@ static kn_status read_item(kn_onnx_reader *in, kn_onnx_kind kind, kn_wire bytes,
 kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                              kn_onnx_kind kind, kn_onnx_value_file *file, kn_error *error) {
     *file = (kn_onnx_value_file){.value = {.kind = KN_ONNX_NO_KIND}};
-    if (field_of(kind) == 0 || kind == KN_ONNX_MAP)
+    if (kn_onnx_item_field(kind) == 0 || kind == KN_ONNX_MAP)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %s is not read", name, kn_onnx_kind_name(kind));
     kn_arena_init(&file->arena, host);
     kn_onnx_reader in = {

@@ -14,6 +14,7 @@ int test_gzip(void);
 int test_json(void);
 int test_onnx(void);
 int test_onnx_tensor(void);
+int test_onnx_writer(void);
 int test_safetensors(void);
 int test_mutations(void);
 

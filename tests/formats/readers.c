@@ -254,6 +254,28 @@ static void look_at_functions(const kn_onnx_function *functions, size_t count) {
     }
 }
 
+/* Written and read again it is written as the same bytes. */
+static void look_at_written(const kn_host *host, const kn_onnx_model *model) {
+    uint8_t *bytes[2];
+    uint64_t counts[2];
+    kn_onnx_model again;
+    kn_error error = {0};
+    if (kn_onnx_encode(host, "again", model, &bytes[0], &counts[0], &error) != KN_OK) {
+        reader_inconsistent = true;
+        return;
+    }
+    kn_status status = kn_onnx_read(host, "again", bytes[0], counts[0], NULL, &again, &error);
+    if (status == KN_OK) {
+        status = kn_onnx_encode(host, "again", &again, &bytes[1], &counts[1], &error);
+        if (status == KN_OK && (counts[0] != counts[1] || memcmp(bytes[0], bytes[1], counts[0]) != 0))
+            reader_inconsistent = true;
+        if (status == KN_OK) kn_release(host, bytes[1]);
+        kn_onnx_close(host, &again);
+    }
+    if (status != KN_OK) reader_inconsistent = true;
+    kn_release(host, bytes[0]);
+}
+
 kn_status read_onnx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
     kn_onnx_model model;
     kn_status status = kn_onnx_read(host, "some.onnx", bytes, count, NULL, &model, error);
@@ -266,6 +288,7 @@ kn_status read_onnx(const kn_host *host, const uint8_t *bytes, uint64_t count, k
     look_at_graph(&model.graph);
     look_at_functions(model.functions, model.function_count);
     look_at_pairs(model.metadata, model.metadata_count);
+    look_at_written(host, &model);
     kn_onnx_close(host, &model);
     return status;
 }
