@@ -74,6 +74,13 @@ typedef struct kn_fit_params {
     bool (*on_step)(void *user, const kn_fit_step *step); /* false stops after this step; may be NULL */
     bool (*on_epoch)(void *user, const kn_fit_epoch *epoch);
     bool averages; /* judge the trainer's moving averages in the place of its weights, which are back in the end */
+    /* What the loop knows (the best epoch, how long it is past, the loss of the epoch begun) is kept in a state
+     * "koine.fit", from where the next call takes it: states that are saved in on_step or on_epoch, and loaded in
+     * another process, go on as if nothing had stopped. */
+    bool remember;
+    /* With remember and patience, where the best epoch was before this call: sets the states and steps of that epoch, as
+     * saved when on_epoch was told `best`; false: they are not to be had, and the call fails. NULL: stays at the end. */
+    bool (*to_best)(void *user);
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 

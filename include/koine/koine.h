@@ -7,12 +7,14 @@
  *   own.h                       operators of your own
  *   session.h                   running it
  *   train.h data.h fit.h model.h   training, data sets, models with names and files
+ *   checkpoint.h                trainings that go on whatever ended them
  *   npy.h safetensors.h         arrays in files
  *   verify.h                    is this device computing rightly?
  * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
 #ifndef KOINE_KOINE_H
 #define KOINE_KOINE_H
 
+#include <koine/checkpoint.h>
 #include <koine/context.h>
 #include <koine/data.h>
 #include <koine/device.h>

@@ -224,6 +224,13 @@ kn_status kn_file_write(const kn_host *host, const char *path, const void *bytes
                         kn_error *error);
 bool kn_path_exists(const char *path);
 bool kn_path_is_folder(const char *path);
+/* Writes over bytes that were added before. */
+kn_status kn_file_writer_change(kn_file_writer *writer, uint64_t offset, const void *bytes, size_t count,
+                                kn_error *error);
+/* Removes temporary files that killed programs left in a folder. Nobody else may be writing there. */
+void kn_folder_sweep(const char *path);
+kn_status kn_file_remove(const char *path, kn_error *error);
+kn_status kn_file_rename(const char *path, const char *to, kn_error *error);
 /* Makes a folder and those above it (mode 0700 for new ones); fine if it exists. */
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error);
 /* The names in a folder in the order of their bytes, without those that begin with a dot. In the arena. */

@@ -1,6 +1,7 @@
 /* Files: seen in memory, read whole, and written whole or not at all. */
 #include "base/base.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -208,6 +209,8 @@ void kn_file_close_view(const kn_host *host, kn_file_view *view) {
 
 /* ---- writing ---------------------------------------------------------------- */
 
+#define TEMPORARY_BEGIN ".koine-"
+#define TEMPORARY_END ".tmp"
 enum { BUFFER_BYTES = 1 << 16, TEMPORARY_NAME = 48 };
 
 struct kn_file_writer {
@@ -279,7 +282,7 @@ static kn_status create_temporary(kn_file_writer *writer, kn_error *error) {
         parts[0] += (uint64_t)attempt << 32;
         uint64_t number = kn_hash_bytes(KN_HASH_START, parts, sizeof parts);
         char name[TEMPORARY_NAME];
-        snprintf(name, sizeof name, ".koine-%016llx.tmp", (unsigned long long)number);
+        snprintf(name, sizeof name, TEMPORARY_BEGIN "%016llx" TEMPORARY_END, (unsigned long long)number);
         do
             writer->file = openat(writer->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         while (writer->file < 0 && errno == EINTR);
@@ -352,6 +355,25 @@ kn_status kn_file_writer_add(kn_file_writer *writer, const void *bytes, size_t c
     return KN_OK;
 }
 
+kn_status kn_file_writer_change(kn_file_writer *writer, uint64_t offset, const void *bytes, size_t count,
+                                kn_error *error) {
+    kn_status status = flush(writer, error);
+    const uint8_t *next = bytes;
+    while (status == KN_OK && count > 0) {
+        ssize_t wrote = pwrite(writer->file, next, count, (off_t)offset);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote <= 0) {
+            if (wrote == 0) errno = ENOSPC;
+            writer->failed = true;
+            return fail_system(error, "write", writer->path);
+        }
+        next += wrote;
+        offset += (uint64_t)wrote;
+        count -= (size_t)wrote;
+    }
+    return status;
+}
+
 /* Puts the bytes on the disk and closes the file. */
 static kn_status finish_file(kn_file_writer *writer, kn_error *error) {
     if (writer->failed)
@@ -418,6 +440,26 @@ bool kn_path_exists(const char *path) {
 bool kn_path_is_folder(const char *path) {
     struct stat about;
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+kn_status kn_file_remove(const char *path, kn_error *error) {
+    return unlink(path) == 0 ? KN_OK : fail_system(error, "remove", path);
+}
+
+kn_status kn_file_rename(const char *path, const char *to, kn_error *error) {
+    return rename(path, to) == 0 ? KN_OK : fail_system(error, "rename", path);
+}
+
+void kn_folder_sweep(const char *path) {
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        size_t length = strlen(entry->d_name);
+        if (!strncmp(entry->d_name, TEMPORARY_BEGIN, strlen(TEMPORARY_BEGIN)) &&
+            length > 4 && !strcmp(entry->d_name + length - 4, TEMPORARY_END))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder) closedir(folder);
 }
 
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error) {

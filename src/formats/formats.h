@@ -132,7 +132,17 @@ typedef struct kn_safetensors {
     kn_arena arena; /* the rest is private */
     kn_map by_name;
     kn_file_view view;
+    const uint8_t *bytes; /* of the whole file */
+    uint64_t byte_count;
+    uint64_t checksum_at; /* where the digits of the checksum stand; 0: there is none */
 } kn_safetensors;
+
+/* The metadata under this key is a checksum of the whole file, its own digits taken as zeros. A writer that is given
+ * the key with KN_SAFETENSORS_NO_CHECKSUM for its value writes the right one. */
+#define KN_SAFETENSORS_CHECKSUM "koine.checksum"
+#define KN_SAFETENSORS_NO_CHECKSUM "0000000000000000"
+/* KN_ERROR_FORMAT where a file has a checksum and it is wrong. Reads all of the file. */
+kn_status kn_safetensors_check(const kn_safetensors *file, const char *name, kn_error *error);
 
 /* `host` and `bytes` must outlive the structure. On failure nothing is left to finish. */
 kn_status kn_safetensors_read(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,

@@ -2,6 +2,7 @@
  * tensors one after the other without gaps. */
 #include "formats/formats_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ static kn_status read_metadata(reader *in, const kn_json *map) {
         kn_status status = check_text(in, entry, entry->key, entry->key_length);
         if (status == KN_OK) status = check_text(in, entry, entry->text, entry->length);
         if (status != KN_OK) return status;
+        if (strcmp(entry->key, KN_SAFETENSORS_CHECKSUM) == 0) in->file->checksum_at = place(entry) + 1;
         in->file->metadata[in->file->metadata_count++] = (kn_text_pair){entry->key, entry->text};
     }
     return KN_OK;
@@ -203,6 +205,8 @@ kn_status kn_safetensors_read(const kn_host *host, const char *name, const uint8
     if (length < 2 || bytes[LENGTH_BYTES] != '{')
         return kn_fail(error, KN_ERROR_FORMAT,
                        "%s: byte 8: no '{' where the header begins: no safetensors file", name);
+    file->bytes = bytes;
+    file->byte_count = count;
     kn_arena_init(&file->arena, host);
     kn_map_init(&file->by_name, host);
     reader in = {.host = host,
@@ -249,4 +253,25 @@ const char *kn_safetensors_metadata(const kn_safetensors *file, const char *key)
     for (size_t i = 0; i < file->metadata_count; i++)
         if (strcmp(file->metadata[i].key, key) == 0) return file->metadata[i].value;
     return NULL;
+}
+
+kn_status kn_safetensors_check(const kn_safetensors *file, const char *name, kn_error *error) {
+    const size_t digits = strlen(KN_SAFETENSORS_NO_CHECKSUM);
+    const char *said = kn_safetensors_metadata(file, KN_SAFETENSORS_CHECKSUM);
+    uint64_t at = file->checksum_at;
+    char found[24];
+    if (!said) return KN_OK;
+    /* As the writer puts it: without escapes, which have another length. */
+    if (strlen(said) != digits || at > file->byte_count - digits || memcmp(file->bytes + at, said, digits))
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: a checksum (%s) that is not %zu digits", name,
+                       KN_SAFETENSORS_CHECKSUM, digits);
+    uint64_t hash = kn_hash_bytes(KN_HASH_START, file->bytes, (size_t)at);
+    hash = kn_hash_text(hash, KN_SAFETENSORS_NO_CHECKSUM);
+    hash = kn_hash_bytes(hash, file->bytes + at + digits, (size_t)(file->byte_count - at - digits));
+    snprintf(found, sizeof found, "%016llx", (unsigned long long)hash);
+    if (strcmp(found, said) == 0) return KN_OK;
+    return kn_fail(error, KN_ERROR_FORMAT,
+                   "%s: the checksum of its bytes is %s, and it says %s: it was damaged or altered after it was "
+                   "written (whoever alters one on purpose leaves %s out of the metadata)",
+                   name, found, said, KN_SAFETENSORS_CHECKSUM);
 }

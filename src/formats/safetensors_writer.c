@@ -1,6 +1,7 @@
 /* safetensors: written in one pass, whole or not at all. */
 #include "formats/formats_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct kn_safetensors_writer {
@@ -8,10 +9,13 @@ struct kn_safetensors_writer {
     kn_file_writer *file;
     char *path;
     uint64_t expected, written; /* bytes of tensors */
+    uint64_t checksum_at;       /* 0: none */
+    uint64_t hash;              /* of what was written */
 };
 
+/* *checksum_at: where the digits of the checksum stand, if it is asked for. */
 static kn_status add_metadata(kn_text *text, const char *path, const kn_text_pair *metadata, size_t count,
-                              kn_error *error) {
+                              uint64_t *checksum_at, kn_error *error) {
     kn_text_add(text, "\"__metadata__\":{");
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < i; j++)
@@ -21,6 +25,9 @@ static kn_status add_metadata(kn_text *text, const char *path, const kn_text_pai
         if (i > 0) kn_text_add(text, ",");
         kn_text_json(text, metadata[i].key);
         kn_text_add(text, ":");
+        if (strcmp(metadata[i].key, KN_SAFETENSORS_CHECKSUM) == 0 &&
+            strcmp(metadata[i].value, KN_SAFETENSORS_NO_CHECKSUM) == 0)
+            *checksum_at = text->length + 1;
         kn_text_json(text, metadata[i].value);
     }
     kn_text_add(text, "}");
@@ -46,14 +53,14 @@ static kn_status add_tensor(kn_text *text, const char *path, const kn_safetensor
 /* The length, the header, and blanks up to a multiple of eight bytes. */
 static kn_status make_header(const kn_host *host, const char *path, const kn_safetensor *tensors,
                              size_t count, const kn_text_pair *metadata, size_t metadata_count, kn_text *text,
-                             uint64_t *data_bytes, kn_error *error) {
+                             uint64_t *data_bytes, uint64_t *checksum_at, kn_error *error) {
     kn_map names;
     kn_map_init(&names, host);
     kn_status status = KN_OK;
     uint64_t offset = 0;
     kn_text_add_bytes(text, "\0\0\0\0\0\0\0\0", 8);
     kn_text_add(text, "{");
-    if (metadata_count > 0) status = add_metadata(text, path, metadata, metadata_count, error);
+    if (metadata_count > 0) status = add_metadata(text, path, metadata, metadata_count, checksum_at, error);
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         const char *name = tensors[i].name;
         if (kn_map_has(&names, name, strlen(name)) || strcmp(name, "__metadata__") == 0)
@@ -89,9 +96,10 @@ kn_status kn_safetensors_writer_open(const kn_host *host, const char *path, cons
     kn_status status = made->path ? KN_OK : kn_fail_memory(error, strlen(path) + 1);
     if (status == KN_OK)
         status = make_header(&made->host, path, tensors, count, metadata, metadata_count, &text,
-                             &made->expected, error);
+                             &made->expected, &made->checksum_at, error);
     if (status == KN_OK) status = kn_file_writer_open(&made->host, path, &made->file, error);
     if (status == KN_OK) status = kn_file_writer_add(made->file, text.data, text.length, error);
+    if (status == KN_OK) made->hash = kn_hash_bytes(KN_HASH_START, text.data, text.length);
     kn_text_finish(&text);
     if (status == KN_OK)
         *writer = made;
@@ -107,8 +115,17 @@ kn_status kn_safetensors_writer_add(kn_safetensors_writer *writer, const void *b
                        writer->path, (unsigned long long)(count - (writer->expected - writer->written)));
     if (count == 0) return KN_OK;
     kn_status status = kn_file_writer_add(writer->file, bytes, (size_t)count, error);
-    if (status == KN_OK) writer->written += count;
-    return status;
+    if (status != KN_OK) return status;
+    writer->written += count;
+    if (writer->checksum_at) writer->hash = kn_hash_bytes(writer->hash, bytes, (size_t)count);
+    return KN_OK;
+}
+
+static kn_status write_checksum(kn_safetensors_writer *writer, kn_error *error) {
+    char digits[24];
+    if (!writer->checksum_at) return KN_OK;
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)writer->hash);
+    return kn_file_writer_change(writer->file, writer->checksum_at, digits, strlen(digits), error);
 }
 
 kn_status kn_safetensors_writer_commit(kn_safetensors_writer **writer, kn_error *error) {
@@ -119,7 +136,8 @@ kn_status kn_safetensors_writer_commit(kn_safetensors_writer **writer, kn_error 
             kn_fail(error, KN_ERROR_ARGUMENT, "%s: %llu bytes of tensors were given, %llu were announced",
                     made->path, (unsigned long long)made->written, (unsigned long long)made->expected);
     else
-        status = kn_file_writer_commit(&made->file, error);
+        status = write_checksum(made, error);
+    if (status == KN_OK) status = kn_file_writer_commit(&made->file, error);
     kn_safetensors_writer_abandon(writer);
     return status;
 }

@@ -34,6 +34,7 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
 bool kn_saved_open(kn_model *model, const char *path) {
     if (kn_safetensors_open(&model->host, path, &model->weights, &model->error) != KN_OK) return false;
     model->has_weights = true;
+    if (kn_safetensors_check(&model->weights, path, &model->error) != KN_OK) return false;
     const char *version = kn_safetensors_metadata(&model->weights, FORMAT_KEY);
     const char *text = kn_safetensors_metadata(&model->weights, MODEL_KEY);
     if (version && strcmp(version, FORMAT_VERSION)) {
@@ -139,11 +140,12 @@ static kn_status list_tensors(saving *s, bool training) {
 static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn_text_pair **pairs,
                                size_t *count) {
     kn_model *model = s->model;
-    *count = 2 + params->pair_count;
+    *count = 3 + params->pair_count;
     *pairs = kn_arena_take(&s->arena, *count, sizeof **pairs);
     if (!*pairs) return kn_fail_memory(&model->error, *count * sizeof **pairs);
     (*pairs)[0] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
     (*pairs)[1] = (kn_text_pair){MODEL_KEY, model->text};
+    (*pairs)[2] = (kn_text_pair){KN_SAFETENSORS_CHECKSUM, KN_SAFETENSORS_NO_CHECKSUM};
     for (size_t i = 0; i < params->pair_count; i++) {
         const kn_model_pair *pair = &params->pairs[i];
         if (!pair->key || !pair->value || !strncmp(pair->key, "koine.", 6))
@@ -151,7 +153,7 @@ static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn
                            "metadata '%.60s': expected a key that does not begin with "
                            "'koine.', and a value",
                            pair->key ? pair->key : "NULL");
-        (*pairs)[2 + i] = (kn_text_pair){pair->key, pair->value};
+        (*pairs)[3 + i] = (kn_text_pair){pair->key, pair->value};
     }
     return KN_OK;
 }
@@ -325,7 +327,8 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
             return model->error.status;
         l.file = &file;
     }
-    kn_status status = load_weights(&l, false);
+    kn_status status = path ? kn_safetensors_check(&file, path, &model->error) : KN_OK;
+    if (status == KN_OK) status = load_weights(&l, false);
     if (status == KN_OK && l.found == 0 && l.own && kn_graph_parameter_count(model->graph) > 0)
         status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameter of its model", l.path);
     if (status == KN_OK) status = load_weights(&l, true);

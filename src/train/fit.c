@@ -73,10 +73,9 @@ typedef struct fit_run {
     double apart;                  /* seconds spent on validation and in callbacks */
     double recent, recent_samples; /* for the speed of late: decaying sums */
     uint64_t samples;
-    double epoch_loss, epoch_samples;
-    kn_score best;       /* the one with the lowest validation loss */
-    uint64_t since_best; /* epochs */
-    kn_snapshot kept;    /* with patience: the states of that epoch */
+    kn_fit_memory memory;
+    bool recalled;    /* it is that of a training that went before */
+    kn_snapshot kept; /* with patience: the states of the best epoch */
 } fit_run;
 
 static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
@@ -105,6 +104,12 @@ static kn_status explain_not_finite(fit_run *fitting, const kn_batch *batch, dou
     return KN_ERROR_NOT_FINITE;
 }
 
+static kn_status remember(fit_run *fitting) {
+    if (!fitting->params->remember) return KN_OK;
+    kn_status status = kn_fit_remember(fitting->trainer, &fitting->memory);
+    return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
+}
+
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     kn_fit_result *result = fitting->result;
@@ -119,8 +124,10 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     fitting->samples += batch->count;
     fitting->recent = 0.9 * fitting->recent + taken;
     fitting->recent_samples = 0.9 * fitting->recent_samples + (double)batch->count;
-    fitting->epoch_loss += loss * (double)batch->count;
-    fitting->epoch_samples += (double)batch->count;
+    fitting->memory.loss += loss * (double)batch->count;
+    fitting->memory.samples += (double)batch->count;
+    if (isfinite(loss)) status = remember(fitting);
+    if (status != KN_OK) return status;
     kn_fit_step step = {.step = result->step,
                         .epoch = batch->epoch + 1,
                         .batch = batch->index + 1,
@@ -168,16 +175,6 @@ static kn_status judge(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
 }
 
-/* A training that was stopped at the end of an epoch, before that was judged, goes on as if it had been. */
-static kn_status judge_before(fit_run *fitting) {
-    uint64_t steps = kn_trainer_steps(fitting->trainer);
-    if (!steps || steps % kn_loader_batches(fitting->loader) || kn_plateau_is_judged(fitting->trainer))
-        return KN_OK;
-    kn_status status = judge(fitting);
-    fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
-    return status;
-}
-
 static kn_status keep_best(fit_run *fitting) {
     const char *problem = "";
     double before = kn_clock();
@@ -191,44 +188,90 @@ static kn_status return_to_best(fit_run *fitting) {
     kn_fit_result *result = fitting->result;
     const char *problem = "";
     uint64_t steps = kn_trainer_steps(fitting->trainer);
-    if (!fitting->kept.taken || result->end == KN_FIT_STOPPED || fitting->kept.steps == steps) return KN_OK;
-    kn_status status = kn_snapshot_restore(&fitting->kept, &problem);
-    if (status != KN_OK) return fail(fitting, status, problem);
-    result->step = fitting->kept.steps;
-    result->taken_back = steps - fitting->kept.steps;
-    result->validation = fitting->best;
+    const kn_fit_params *params = fitting->params;
+    bool before = !fitting->kept.taken && fitting->recalled && params->patience && params->to_best &&
+                  fitting->memory.best.samples && fitting->memory.best_step != (double)steps;
+    if (result->end == KN_FIT_STOPPED) return KN_OK;
+    if (before) {
+        if (!params->to_best(params->user))
+            return fail(fitting, KN_ERROR_NOT_FOUND, "the best epoch so far could not be brought back");
+    } else {
+        if (!fitting->kept.taken || fitting->kept.steps == steps) return KN_OK;
+        kn_status status = kn_snapshot_restore(&fitting->kept, &problem);
+        if (status != KN_OK) return fail(fitting, status, problem);
+    }
+    result->step = kn_trainer_steps(fitting->trainer);
+    result->taken_back = steps - result->step;
+    result->validation = fitting->memory.best;
     return KN_OK;
+}
+
+/* Whether these states are those of the end of an epoch; a training may also end elsewhere. */
+static bool epoch_is_whole(const fit_run *fitting) {
+    return kn_trainer_steps(fitting->trainer) % kn_loader_batches(fitting->loader) == 0;
+}
+
+/* What a judgement says about the best epoch. Only ends of epochs are remembered, as with the schedule. */
+static kn_status judged(fit_run *fitting, bool *best) {
+    const kn_fit_params *params = fitting->params;
+    const kn_score *score = &fitting->result->validation;
+    kn_fit_memory memory = fitting->memory;
+    double step = (double)kn_trainer_steps(fitting->trainer);
+    *best = score->samples > 0 && score->loss < (memory.best.samples ? memory.best.loss : INFINITY);
+    if (*best) {
+        memory.best = *score;
+        memory.best_step = step;
+    }
+    memory.since_best = *best ? 0 : memory.since_best + 1;
+    memory.judged = step;
+    memory.loss = memory.samples = 0;
+    fitting->memory = memory;
+    kn_status status = epoch_is_whole(fitting) ? remember(fitting) : KN_OK;
+    return status == KN_OK && *best && params->patience ? keep_best(fitting) : status;
+}
+
+static bool out_of_patience(const fit_run *fitting) {
+    return fitting->params->patience && fitting->memory.since_best >= (double)fitting->params->patience;
 }
 
 static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     const kn_fit_params *params = fitting->params;
     kn_fit_result *result = fitting->result;
+    const kn_fit_memory *memory = &fitting->memory;
+    kn_fit_epoch report = {.epoch = epoch + 1, .loss = memory->samples > 0 ? memory->loss / memory->samples : NAN};
     kn_status status = judge(fitting);
+    if (status == KN_OK) status = judged(fitting, &report.best);
     if (status != KN_OK) return status;
-    bool judged = result->validation.samples > 0,
-         best = judged && result->validation.loss < fitting->best.loss;
-    if (best) fitting->best = result->validation;
-    if (best && params->patience) status = keep_best(fitting);
-    if (status != KN_OK) return status;
-    fitting->since_best = best ? 0 : fitting->since_best + 1;
-    kn_fit_epoch report = {.epoch = epoch + 1,
-                           .validation = result->validation,
-                           .best = best,
-                           .loss = fitting->epoch_samples > 0 ? fitting->epoch_loss / fitting->epoch_samples
-                                                              : NAN,
-                           .seconds = kn_clock() - fitting->start};
-    fitting->epoch_loss = fitting->epoch_samples = 0;
+    report.validation = result->validation;
+    report.seconds = kn_clock() - fitting->start;
     double before = kn_clock();
     if (params->on_epoch && !params->on_epoch(params->user, &report)) {
         result->end = KN_FIT_STOPPED;
         *stop = true;
     }
     fitting->apart += kn_clock() - before;
-    if (!*stop && params->patience && judged && fitting->since_best >= params->patience) {
+    if (!*stop && result->validation.samples && out_of_patience(fitting)) {
         result->end = KN_FIT_PATIENCE;
         *stop = true;
     }
     return KN_OK;
+}
+
+/* A training that was stopped at the end of an epoch, before that was judged, goes on as if it had been. */
+static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
+    uint64_t steps = kn_trainer_steps(fitting->trainer);
+    bool whole = steps && epoch_is_whole(fitting);
+    kn_status status = KN_OK;
+    if (whole && fitting->recalled && fitting->memory.judged != (double)steps) {
+        status = end_epoch(fitting, epoch - 1, stop);
+    } else if (whole && !kn_plateau_is_judged(fitting->trainer)) {
+        status = judge(fitting);
+    } else if (fitting->recalled && out_of_patience(fitting)) {
+        fitting->result->end = KN_FIT_PATIENCE;
+        *stop = true;
+    }
+    fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
+    return status;
 }
 
 static kn_status run(fit_run *fitting) {
@@ -236,7 +279,7 @@ static kn_status run(fit_run *fitting) {
     bool stop = false, judged = true;
     kn_batch batch = {.size = sizeof batch};
     uint64_t epoch = kn_trainer_steps(fitting->trainer) / kn_loader_batches(fitting->loader);
-    kn_status status = judge_before(fitting);
+    kn_status status = judge_before(fitting, epoch, &stop);
     while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) && !time_is_up(fitting)) {
         status = kn_loader_next(fitting->loader, &batch);
         if (status != KN_OK) return fail(fitting, status, kn_loader_error(fitting->loader));
@@ -295,7 +338,6 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
                        .params = &own,
                        .result = result,
                        .start = kn_clock(),
-                       .best = {.loss = INFINITY},
                        .kept = {.trainer = trainer}};
     *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .step = kn_trainer_steps(trainer)};
     kn_status status = kn_trainer_status(trainer);
@@ -305,7 +347,10 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
         fail(&fitting, status, kn_dataset_error(dataset));
     else
         status = open_loader(&fitting, dataset);
-    if (status == KN_OK) status = run(&fitting);
+    if (status == KN_OK) {
+        fitting.recalled = own.remember && kn_fit_recall(trainer, &fitting.memory);
+        status = run(&fitting);
+    }
     double training = kn_clock() - fitting.start - fitting.apart;
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
     result->data_seconds = kn_loader_waited(fitting.loader);

@@ -2,6 +2,8 @@
 #ifndef KN_TRAINER_PRIVATE_H
 #define KN_TRAINER_PRIVATE_H
 
+#include <koine/fit.h>
+
 #include "train/train.h"
 
 enum { EVALUATORS = 4, EVALUATED = 16 };
@@ -65,6 +67,21 @@ void kn_average_recall(kn_trainer *trainer);
 bool kn_state_is_there(const kn_states *states, const char *name);
 /* Whether the present step has a judgement already, or the schedule needs none. */
 bool kn_plateau_is_judged(const kn_trainer *trainer);
+
+/* ---- remember.c: what the training loop knows ------------------------------------------------------- */
+
+typedef struct kn_fit_memory {
+    double judged;        /* step of the last judgement at the end of an epoch; 0: none */
+    kn_score best;        /* the one with the lowest validation loss; samples 0: none yet */
+    double best_step;     /* where it was */
+    double since_best;    /* epochs */
+    double loss, samples; /* of this epoch: the sum over its samples so far, and how many */
+} kn_fit_memory;
+#define KN_FIT_MEMORY "koine.fit"
+
+kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory);
+/* False, with nothing written, where the states have none. */
+bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory);
 
 /* ---- snapshot.c: all states of a trainer, on the host ------------------------------------------ */
 

@@ -579,6 +579,27 @@ static void models(void **state) {
     kn_model_destroy(&model);
 }
 
+static void checkpoints(void **state) {
+    (void)state;
+    kn_checkpoints *none = NULL;
+    kn_checkpoints_params_init(NULL);
+    kn_checkpoints_destroy(NULL);
+    kn_checkpoints_destroy(&none);
+    assert_int_equal(kn_checkpoints_status(NULL), KN_ERROR_MEMORY);
+    assert_non_null(kn_checkpoints_error(NULL));
+    assert_int_equal(kn_checkpoints_count(NULL), 0);
+    assert_null(kn_checkpoints_newest(NULL));
+    assert_null(kn_checkpoints_best(NULL));
+    assert_true(kn_checkpoints_save(NULL, NULL, NULL, 1, NULL, 0) != KN_OK);
+    assert_true(kn_checkpoints_save_best(NULL, NULL, NULL, NULL, 1) != KN_OK);
+    kn_checkpoints *failed = kn_checkpoints_open(NULL, NULL);
+    assert_int_equal(kn_checkpoints_status(failed), KN_ERROR_ARGUMENT);
+    assert_null(kn_checkpoints_newest(failed));
+    assert_true(kn_checkpoints_save(failed, NULL, NULL, 1, NULL, 0) != KN_OK);
+    assert_true(kn_checkpoints_save_best(failed, NULL, NULL, NULL, 0) != KN_OK);
+    kn_checkpoints_destroy(&failed);
+}
+
 static void npy_files(void **state) {
     (void)state;
     kn_npy_file *file = NULL;
@@ -725,6 +746,7 @@ int test_null(void) {
         cmocka_unit_test(data),
         cmocka_unit_test(fitting),
         cmocka_unit_test(models),
+        cmocka_unit_test(checkpoints),
         cmocka_unit_test(npy_files),
         cmocka_unit_test(safetensors_files),
         cmocka_unit_test(own_operators), cmocka_unit_test(verifying),

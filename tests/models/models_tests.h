@@ -27,5 +27,6 @@ int test_zoo(void);
 int test_saved(void);
 int test_losses(void);
 int test_hostile(void);
+int test_checkpoints(void);
 
 #endif

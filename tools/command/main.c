@@ -1,4 +1,5 @@
 /* koine: train, judge and run neural networks on any OpenCL device. */
+#include <signal.h>
 #include <string.h>
 
 #include "command.h"
@@ -69,6 +70,8 @@ static int run(int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
+    /* A file that may not grow is told as any other failure. */
+    signal(SIGXFSZ, SIG_IGN);
     int status = run(count, arguments);
     progress_clear();
     /* A full disk shows when the last bytes go out. */

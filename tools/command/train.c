@@ -16,6 +16,8 @@ typedef struct train_run {
     kn_session *judge; /* NULL where there is nothing to judge by */
     FILE *log;
     uint64_t samples, total_steps;
+    train_report report;
+    train_checkpoints checkpoints;
 } train_run;
 
 /* ---- parameters -------------------------------------------------------------------------------- */
@@ -32,11 +34,13 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     return params;
 }
 
+static uint64_t batches_of(const train_options *options, uint64_t samples) {
+    return options->drop_last ? samples / options->batch : (samples + options->batch - 1) / options->batch;
+}
+
 /* Where the training ends if nothing stops it before; 0: not known. */
 static uint64_t steps_of(const train_options *options, uint64_t samples) {
-    uint64_t batches =
-        options->drop_last ? samples / options->batch : (samples + options->batch - 1) / options->batch;
-    uint64_t steps = options->epochs * batches;
+    uint64_t steps = options->epochs * batches_of(options, samples);
     if (options->steps && (!steps || options->steps < steps)) steps = options->steps;
     return steps;
 }
@@ -145,7 +149,24 @@ static bool fit_batch(train_run *run) {
 
 /* ---- the run ----------------------------------------------------------------------------------------- */
 
-static kn_fit_params fit_params_from(const train_run *run, train_report *report) {
+static bool on_step(void *user, const kn_fit_step *step) {
+    train_run *run = user;
+    bool going = report_step(&run->report, step);
+    return (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
+}
+
+static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
+    train_run *run = user;
+    bool going = report_epoch(&run->report, epoch);
+    return checkpoints_after_epoch(&run->checkpoints, epoch) && going;
+}
+
+static bool to_best(void *user) {
+    train_run *run = user;
+    return checkpoints_to_best(&run->checkpoints);
+}
+
+static kn_fit_params fit_params_from(train_run *run) {
     const train_options *options = run->options;
     kn_fit_params params;
     kn_fit_params_init(&params);
@@ -163,18 +184,26 @@ static kn_fit_params fit_params_from(const train_run *run, train_report *report)
     params.accuracy = run->setup.accuracy_name;
     params.find_not_finite = options->find_nan;
     params.averages = options->rule.average > 0;
-    params.user = report;
-    params.on_step = report_step;
-    params.on_epoch = report_epoch;
+    params.user = run;
+    params.on_step = on_step;
+    params.on_epoch = on_epoch;
+    params.remember = run->checkpoints.files != NULL;
+    params.to_best = to_best;
     return params;
 }
 
 static int fit(train_run *run) {
     const train_options *options = run->options;
     training_setup *setup = &run->setup;
-    train_report report = {
+    run->report = (train_report){
         .options = options, .log = run->log, .total_steps = run->total_steps, .setup = setup};
-    kn_fit_params params = fit_params_from(run, &report);
+    train_checkpoints *checkpoints = &run->checkpoints;
+    checkpoints->options = options;
+    checkpoints->setup = setup;
+    checkpoints->trainer = run->trainer;
+    checkpoints->batches = batches_of(options, run->samples);
+    checkpoints->written_step = kn_trainer_steps(run->trainer);
+    kn_fit_params params = fit_params_from(run);
     kn_fit_result result = {.size = sizeof result};
     const char *path = train_save_path(options, setup);
     uint64_t before = kn_trainer_steps(run->trainer);
@@ -185,6 +214,7 @@ static int fit(train_run *run) {
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
     if (status != KN_OK) return command_fail("%s. Nothing was saved", result.message);
+    bool checkpointed = checkpoints_at_end(checkpoints, &result);
     /* Whoever evaluates the file should find what was judged. */
     if (options->rule.average > 0 && kn_trainer_use_averages(run->trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->trainer));
@@ -195,8 +225,9 @@ static int fit(train_run *run) {
         report_end_text(setup, &result, before, path);
     fflush(stdout);
     if (result.end == KN_FIT_STOPPED)
-        command_warn("stopped before the end; to go on, repeat the command with --resume %s", path);
-    return EXIT_DONE;
+        command_warn("stopped before the end; to go on, repeat the command with --resume %s",
+                     options->checkpoints ? "auto" : path);
+    return checkpointed ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* The signs of a text, as far as a line holds them. */
@@ -214,10 +245,16 @@ static void tell_vocabulary(const kn_dataset *dataset) {
     command_tell("%d signs: %s%s", kn_dataset_classes(dataset), shown, *signs ? "…" : "");
 }
 
-static int train(train_options *options, const char *model) {
-    train_run run = {.options = options};
+static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
+    train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
     progress_setup(&options->common);
+    if (!checkpoints_open(options, &run.checkpoints)) goto done;
+    if (!model) model = options->resume;
+    if (!model) {
+        status = command_misuse("train needs a model where there is no checkpoint to go on from");
+        goto done;
+    }
     if (!open_data(&run, model) || !(run.context = context_open(&options->common))) goto done;
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
@@ -232,6 +269,7 @@ static int train(train_options *options, const char *model) {
 done:
     if (run.log && (ferror(run.log) | fclose(run.log)) && status == EXIT_DONE)
         status = command_fail("the log '%s' could not be written", options->log);
+    checkpoints_close(&run.checkpoints);
     kn_session_destroy(&run.judge);
     kn_trainer_destroy(&run.trainer);
     setup_finish(&run.setup);
@@ -252,9 +290,11 @@ static int check_numbers(const train_options *own) {
     return EXIT_DONE;
 }
 
-static int check_words(train_options *own) {
+static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
-    if (own->resume && own->init)
+    int status = checkpoints_check(own, checkpoints);
+    if (status != EXIT_DONE) return status;
+    if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume already brings the weights: leave --init out");
     return train_rule_check(&own->rule, own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
@@ -269,7 +309,8 @@ static void settle(train_options *own) {
 
 static int run(int count, char **arguments) {
     train_options own = {
-        .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1};
+        .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1, .keep = UINT64_MAX};
+    train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
     const option options[] = {
         {"data", OPTION_TEXT, "DATA", "what to train on, such as digits or text:FILE; koine datasets lists all", &own.data},
@@ -291,7 +332,12 @@ static int run(int count, char **arguments) {
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
         {"patience", OPTION_COUNT, "N", "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
         {"init", OPTION_TEXT, "FILE", "begin with what fits of a saved model's weights", &own.init},
-        {"resume", OPTION_TEXT, "FILE", "go on with a saved training, bit by bit", &own.resume},
+        {"resume", OPTION_TEXT, "FILE", "go on with a saved training, bit by bit; auto: with the last of --checkpoints, if any",
+         &own.resume},
+        {"checkpoints", OPTION_TEXT, "DIR", "keep the training in files there on the way, the last and the best",
+         &own.checkpoints},
+        {"checkpoint-every", OPTION_TEXT, "N", "so many steps, or a time such as 30s or 10m (each epoch)", &own.every},
+        {"keep", OPTION_COUNT, "N", "so many of the newest checkpoints stay, beside the best (3)", &own.keep},
         {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors, in the current folder)",
          &own.save},
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
@@ -307,15 +353,15 @@ static int run(int count, char **arguments) {
     int word_count, status;
     if (!options_read(&command_train, options, count, arguments, words, &word_count, 1, &status))
         return status;
-    const char *model = word_count ? words[0] : own.resume;
-    if (!model)
+    const char *model = word_count ? words[0] : train_resumes_by_itself(&own) ? NULL : own.resume;
+    if (!model && !own.resume)
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
-    if ((status = check_numbers(&own)) || (status = check_words(&own)) ||
+    if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
         (status = math_option_check(&own.common)))
         return status;
     settle(&own);
-    return train(&own, model);
+    return train(&own, model, &checkpoints);
 }
 
 const command command_train = {

@@ -98,8 +98,8 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume;
-    uint64_t epochs, steps, batch, seed, patience, memory;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every;
+    uint64_t epochs, steps, batch, seed, patience, memory, keep;
     double seconds, validation;
     bool no_shuffle, drop_last, find_nan;
     kn_trainer_params how; /* what they mean to the trainer */
@@ -127,8 +127,48 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
 
 /* Where the model goes; the text is static. */
 const char *train_save_path(const train_options *options, const training_setup *setup);
+/* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */
+enum { TRAIN_SETTINGS = 22, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 1 };
+typedef struct train_settings {
+    char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES];
+} train_settings;
+/* Fills in pairs[0..TRAIN_PAIRS) at most, which point into `settings`; answers how many. */
+size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
+                   kn_model_pair *pairs);
 bool train_save(training_setup *setup, kn_trainer *trainer, const train_options *options, const char *path);
 /* Weights of --init, --resume or the model's own file. */
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);
+/* Weights, moments and steps of a training that a file holds; says what is wrong and answers false. */
+bool train_load_training(training_setup *setup, kn_trainer *trainer, const char *path, uint64_t *steps);
+
+/* ---- train_checkpoints.c ------------------------------------------------------------------------ */
+
+typedef struct train_checkpoints {
+    const train_options *options;
+    training_setup *setup;
+    kn_trainer *trainer;
+    kn_checkpoints *files; /* NULL: none are asked for */
+    uint64_t batches;      /* of an epoch */
+    uint64_t every_steps;
+    double every_seconds; /* neither: at the end of each epoch */
+    double written_at;
+    uint64_t written_step;
+    bool failed;   /* the last one could not be written */
+    char *resumed; /* the path that --resume auto found */
+} train_checkpoints;
+
+bool train_resumes_by_itself(const train_options *options);
+/* EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
+int checkpoints_check(const train_options *options, train_checkpoints *checkpoints);
+/* Opens the folder; for --resume auto it sets `resume` to the newest that is whole, or to NULL. */
+bool checkpoints_open(train_options *options, train_checkpoints *checkpoints);
+void checkpoints_close(train_checkpoints *checkpoints);
+/* Write what is due. False, and it was said why, where training cannot go on. */
+bool checkpoints_after_step(train_checkpoints *checkpoints);
+bool checkpoints_after_epoch(train_checkpoints *checkpoints, const kn_fit_epoch *epoch);
+/* False where the last one could not be written. */
+bool checkpoints_at_end(train_checkpoints *checkpoints, const kn_fit_result *result);
+/* Gives the trainer the states of the best. */
+bool checkpoints_to_best(train_checkpoints *checkpoints);
 
 #endif

@@ -13,9 +13,8 @@ const char *train_save_path(const train_options *options, const training_setup *
 
 /* ---- how it was trained, kept in the file ----------------------------------------------------------- */
 
-/* What the result depends on beside the model. Whoever goes on with other settings should know. */
-enum { SETTINGS = 22, SETTING_BYTES = 300 };
-static const char *const setting_keys[SETTINGS] = {
+enum { SETTING_BYTES = TRAIN_SETTING_BYTES };
+static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.data",       "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
     "train.drop-last",  "train.loss",       "train.math",       "train.optimizer",    "train.lr",
     "train.momentum",   "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
@@ -112,34 +111,41 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
 }
 
 static void compare_settings(const train_options *options, const char *path) {
-    char values[SETTINGS][SETTING_BYTES];
+    train_settings settings;
     kn_model *saved = kn_model_open(path, NULL);
-    write_settings(options, values);
-    for (int i = 0; i < SETTINGS; i++) {
+    write_settings(options, settings.values);
+    for (int i = 0; i < TRAIN_SETTINGS; i++) {
+        const char *value = settings.values[i];
         const char *before = kn_model_metadata(saved, setting_keys[i]);
-        if (before && strcmp(before, values[i]))
+        if (before && strcmp(before, value))
             command_warn(
                 "warning: '%s' was trained with %s %s, and now it is %s: the result will not be that of "
                 "one go",
-                path, setting_keys[i] + strlen("train."), before, values[i]);
+                path, setting_keys[i] + strlen("train."), before, value);
     }
     kn_model_destroy(&saved);
 }
 
+size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
+                   kn_model_pair *pairs) {
+    size_t count = TRAIN_SETTINGS;
+    write_settings(options, settings->values);
+    for (size_t i = 0; i < count; i++)
+        pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
+    /* What `generate` and a later training read text with. */
+    const char *vocabulary = kn_dataset_vocabulary(setup->all);
+    if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
+    return count;
+}
+
 bool train_save(training_setup *setup, kn_trainer *trainer, const train_options *options, const char *path) {
-    char values[SETTINGS][SETTING_BYTES];
-    kn_model_pair pairs[SETTINGS + 1];
+    train_settings settings;
+    kn_model_pair pairs[TRAIN_PAIRS];
     kn_model_save_params params;
     kn_model_save_params_init(&params);
     params.training = true;
-    write_settings(options, values);
-    for (int i = 0; i < SETTINGS; i++)
-        pairs[i] = (kn_model_pair){setting_keys[i], values[i]};
     params.pairs = pairs;
-    params.pair_count = SETTINGS;
-    /* What `generate` and a later training read text with. */
-    const char *vocabulary = kn_dataset_vocabulary(setup->all);
-    if (vocabulary) pairs[params.pair_count++] = (kn_model_pair){"data.vocabulary", vocabulary};
+    params.pair_count = train_pairs(setup, options, &settings, pairs);
     if (kn_model_save(setup->model, path, kn_trainer_states(trainer), &params) == KN_OK) return true;
     command_fail("%s", kn_model_error(setup->model));
     return false;
@@ -147,28 +153,15 @@ bool train_save(training_setup *setup, kn_trainer *trainer, const train_options 
 
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
-bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
-    const char *path = options->resume ? options->resume : options->init;
-    if (!path && !kn_model_has_weights(setup->model)) return true;
+bool train_load_training(training_setup *setup, kn_trainer *trainer, const char *path, uint64_t *done) {
     kn_model_load_params params;
     kn_model_load_params_init(&params);
-    params.training = options->resume != NULL;
-    params.incomplete = options->init != NULL && !options->resume;
-    int loaded = 0;
-    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, &loaded) != KN_OK) {
+    params.training = true;
+    uint32_t steps = 0;
+    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, NULL) != KN_OK) {
         command_fail("%s", kn_model_error(setup->model));
         return false;
     }
-    if (params.incomplete) {
-        if (!loaded) {
-            command_fail("nothing in '%s' has the name and the shape of a parameter of '%s'", path,
-                         kn_model_name(setup->model));
-            return false;
-        }
-        command_tell("%d parameters and statistics taken from %s; the others begin anew", loaded, path);
-    }
-    if (!options->resume) return true;
-    uint32_t steps = 0;
     if (kn_states_get(kn_trainer_states(trainer), "koine.step", &steps, sizeof steps) != KN_OK || !steps) {
         command_fail(
             "'%s' holds weights, but no training that could be continued; --init begins a new one with "
@@ -176,13 +169,39 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
             path);
         return false;
     }
-    kn_trainer_set_steps(trainer, steps);
+    kn_trainer_set_steps(trainer, *done = steps);
     /* With --ema the file has the averages where the weights belong. */
-    if (kn_trainer_use_averages(trainer, false) != KN_OK) {
-        command_fail("%s", kn_trainer_error(trainer));
+    if (kn_trainer_use_averages(trainer, false) == KN_OK) return true;
+    command_fail("%s", kn_trainer_error(trainer));
+    return false;
+}
+
+/* What fits of other weights (--init), or all of the model's own. */
+static bool load_weights(training_setup *setup, kn_trainer *trainer, const char *path) {
+    kn_model_load_params params;
+    kn_model_load_params_init(&params);
+    params.incomplete = path != NULL;
+    int loaded = 0;
+    if (kn_model_load(setup->model, path, kn_trainer_states(trainer), &params, &loaded) != KN_OK) {
+        command_fail("%s", kn_model_error(setup->model));
         return false;
     }
-    compare_settings(options, path);
-    command_tell("going on after step %lu", (unsigned long)steps);
+    if (path && !loaded) {
+        command_fail("nothing in '%s' has the name and the shape of a parameter of '%s'", path,
+                     kn_model_name(setup->model));
+        return false;
+    }
+    if (path) command_tell("%d parameters and statistics taken from %s; the others begin anew", loaded, path);
+    return true;
+}
+
+bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
+    uint64_t steps;
+    if (!options->resume)
+        return (!options->init && !kn_model_has_weights(setup->model)) ||
+               load_weights(setup, trainer, options->init);
+    if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
+    compare_settings(options, options->resume);
+    command_tell("going on after step %llu", (unsigned long long)steps);
     return true;
 }
