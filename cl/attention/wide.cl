@@ -10,13 +10,17 @@
  *
  * Row t of head h of batch b of an operand begins at first + (b * length + t) * row + h * KN_HEAD, so that q, k and v
  * may lie side by side in one array. log_sum is (batch,head,query): the logarithm of the sum of exp(score).
- * With `causal` query i sees the keys up to i.
+ * `group` heads of q share one of k and v. Query i stands at key i, or with `last` at
+ * i + max(0, keys - queries); with `causal` it sees the keys up to there. A query that sees none gives 0.
+ * Defined, KN_LENGTHS adds parameters behind the others: lengths, which tells of each batch how many keys count,
+ * and lengths_row, 1, or 0 where all have the same. KN_MASK adds what is added to the scores, (batch,head,query,key),
+ * and from how far a batch and a head are to the next, 0 where they share it.
  *
- * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, scale)
+ * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, last, group, scale)
  *   global size (ceil(queries / KN_BLOCK), heads, batches)
  * kn_attention_gradient(dy, y, log_sum, q, k, v, dq, dk, dv, queries, keys, q_first, k_first, v_first, q_row, k_row,
- *                       y_row, causal, scale)
- *   global size (heads, batches); dq, dk, dv lie as q, k, v. */
+ *                       y_row, causal, last, group, scale)
+ *   global size (heads of k and v, batches); dq, dk, dv lie as q, k, v. */
 #include "common/vector.cl"
 #include "common/weave.cl"
 #include "common/exp.cl"
@@ -29,6 +33,18 @@
 #endif
 #ifndef KN_BLOCK
 #define KN_BLOCK 64
+#endif
+#ifdef KN_LENGTHS
+#define KN_LENGTHS_PARAMETERS , global const int *restrict lengths, int lengths_row
+#define KN_LIMIT clamp(lengths[batch * lengths_row], 0, keys)
+#else
+#define KN_LENGTHS_PARAMETERS
+#define KN_LIMIT keys
+#endif
+#ifdef KN_MASK
+#define KN_MASK_PARAMETERS , global const float *restrict mask, KN_INDEX mask_batch, KN_INDEX mask_head
+#else
+#define KN_MASK_PARAMETERS
 #endif
 /* A head's numbers, filled up to whole tiles. */
 #define KN_PADDED ((KN_HEAD + KN_COLUMNS - 1) / KN_COLUMNS * KN_COLUMNS)
@@ -181,6 +197,17 @@ typedef KN_JOIN(int, KN_WIDTH) whole;
 /* The first `count` lanes of x, `other` in the rest. */
 #define KN_FIRST_LANES(x, other, count) select((vector)(other), x, KN_LANE_NUMBERS < (whole)(count))
 
+#ifdef KN_MASK
+/* scores = scores * scale + mask, as far as there is a mask. */
+KN_INLINE void add_mask(local float *scores, int count, float scale, global const float *mask) {
+    int j = 0;
+    for (; j + KN_WIDTH <= count; j += KN_WIDTH)
+        store(load(0, scores + j) * scale + load(0, mask + j), 0, scores + j);
+    for (; j < count; j++)
+        scores[j] = scores[j] * scale + mask[j];
+}
+#endif
+
 /* ---- forward ----------------------------------------------------------------------------------------------- */
 
 /* Scores of one query, `seen` of them, become weights exp(score - most), and zeros up to `reach`; the sum and the
@@ -194,9 +221,14 @@ KN_INLINE void weigh(local float *scores, int seen, int reach, float scale, int 
         store(score, 0, scores + j);
     }
     const float now = begun ? fmax(*most, KN_MAX_LANES(largest)) : KN_MAX_LANES(largest);
+#ifdef KN_MASK
+    const float base = now == -INFINITY ? 0.0f : now;
+#else
+    const float base = now;
+#endif
     vector sums = 0.0f;
     for (int j = 0; j < reach; j += KN_WIDTH) {
-        const vector weight = exp_of(load(0, scores + j) - now);
+        const vector weight = exp_of(load(0, scores + j) - base);
         sums += weight;
         store(weight, 0, scores + j);
     }
@@ -215,47 +247,74 @@ KN_INLINE void weigh(local float *scores, int seen, int reach, float scale, int 
 KN_WIDE kn_attention(global const float *restrict q, global const float *restrict k,
                      global const float *restrict v, global float *restrict y, global float *restrict log_sum,
                      int queries, int keys, KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first,
-                     KN_INDEX q_row, KN_INDEX k_row, KN_INDEX y_row, int causal, float scale) {
+                     KN_INDEX q_row, KN_INDEX k_row, KN_INDEX y_row, int causal, int last, int group,
+                     float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS) {
     local float key_columns[KN_HEAD * KN_KEYS], values[KN_KEYS * KN_PADDED];
     local float scores[KN_BLOCK * KN_KEYS], result[KN_BLOCK * KN_PADDED], most[KN_BLOCK], sum[KN_BLOCK];
     const int first = get_global_id(0) * KN_BLOCK, rows = min(KN_BLOCK, queries - first);
     const KN_INDEX head = get_global_id(1), batch = get_global_id(2);
+    const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
     q += q_first + (batch * queries + first) * q_row + head * KN_HEAD;
-    k += k_first + batch * keys * k_row + head * KN_HEAD;
-    v += v_first + batch * keys * k_row + head * KN_HEAD;
+    k += k_first + batch * keys * k_row + head / group * KN_HEAD;
+    v += v_first + batch * keys * k_row + head / group * KN_HEAD;
     y += (batch * queries + first) * y_row + head * KN_HEAD;
     log_sum += (batch * get_global_size(1) + head) * queries + first;
-    const int keys_seen = causal ? min(keys, first + rows) : keys;
+#ifdef KN_MASK
+    mask += batch * mask_batch + head * mask_head;
+#endif
+    const int keys_seen = causal ? min(limit, first + offset + rows) : limit;
     for (int key = 0; key < keys_seen; key += KN_KEYS) {
-        const int count = min(KN_KEYS, keys_seen - key), start = causal ? max(0, key - first) : 0;
-        const int shift = causal ? first + start - key : KN_KEYS;
+        const int count = min(KN_KEYS, keys_seen - key), start = causal ? max(0, key - first - offset) : 0;
+        const int shift = causal ? first + offset + start - key : KN_KEYS;
         pack_transposed(k + key * k_row, k_row, count, key_columns);
         pack_rows(v + key * k_row, k_row, count, values);
         multiply_global(q + start * q_row, q_row, 1, key_columns, KN_KEYS, rows - start, KN_HEAD, KN_KEYS,
                         scores + start * KN_KEYS, KN_KEYS, 0, KN_SCORES, shift);
+#ifdef KN_MASK
+        for (int i = 0; i < rows - start; i++)
+            add_mask(scores + (start + i) * KN_KEYS, min(count, i + 1 + shift), scale,
+                     mask + (KN_INDEX)(first + start + i) * keys + key);
+        const float score_scale = 1.0f;
+#else
+        const float score_scale = scale;
+#endif
         for (int i = 0; i < rows - start; i++)
             weigh(scores + (start + i) * KN_KEYS, min(count, i + 1 + shift), min(count, i + KN_REACH + shift),
-                  scale, key > 0, most + start + i, sum + start + i, result + (start + i) * KN_PADDED);
+                  score_scale, key > 0, most + start + i, sum + start + i, result + (start + i) * KN_PADDED);
         multiply_local(scores + start * KN_KEYS, KN_KEYS, 1, values, KN_PADDED, rows - start, count, KN_PADDED,
                        result + start * KN_PADDED, KN_PADDED, key > 0, KN_SUMS_OF_KEYS, shift);
     }
+#ifdef KN_LENGTHS
+    for (int i = 0; i < rows && keys_seen == 0; i++) {
+        most[i] = 0.0f;
+        sum[i] = 1.0f;
+        for (int d = 0; d < KN_PADDED; d += KN_WIDTH)
+            store((vector)(0.0f), 0, result + i * KN_PADDED + d);
+    }
+#endif
     for (int i = 0; i < rows; i++) {
-        const float share = 1.0f / sum[i];
+#ifdef KN_MASK
+        const int none = sum[i] == 0.0f;
+#else
+        const int none = 0;
+#endif
+        const float share = none ? 0.0f : 1.0f / sum[i];
         for (int d = 0; d < KN_PADDED; d += KN_WIDTH)
             store(load(0, result + i * KN_PADDED + d) * share, 0, result + i * KN_PADDED + d);
-        log_sum[i] = most[i] + log(sum[i]);
+        log_sum[i] = none ? 0.0f : most[i] + log(sum[i]);
     }
     unpack_rows(result, rows, y, y_row, 0);
 }
 
 /* ---- gradient ------------------------------------------------------------------------------------------------ */
 
-/* Of one query: scores become weights P = exp(score - log_sum), and dP becomes dS = P (dP - delta) scale, with zeros
+/* Of one query: scores become weights P = exp(score - log_sum), score_scale being 1 where they are
+ * scaled already, and dP becomes dS = P (dP - delta) scale, with zeros
  * from `seen` up to `reach`. */
-KN_INLINE void slopes(local float *scores, local float *weight_slopes, int seen, int reach, float scale,
-                      float log_sum, float delta) {
+KN_INLINE void slopes(local float *scores, local float *weight_slopes, int seen, int reach, float score_scale,
+                      float scale, float log_sum, float delta) {
     for (int j = 0; j < reach; j += KN_WIDTH) {
-        const vector score = load(0, scores + j) * scale - log_sum;
+        const vector score = load(0, scores + j) * score_scale - log_sum;
         const vector weight = exp_of(KN_FIRST_LANES(score, -INFINITY, seen - j));
         const vector slope = weight * (load(0, weight_slopes + j) - delta) * scale;
         store(weight, 0, scores + j);
@@ -278,25 +337,31 @@ KN_INLINE float dot_rows(global const float *left, global const float *right) {
     return sum;
 }
 
+#ifdef KN_LENGTHS
+KN_INLINE void zero_rows(global float *to, KN_INDEX row, int count) {
+    for (int i = 0; i < count; i++, to += row)
+        for (int d = 0; d < KN_HEAD; d++)
+            to[d] = 0.0f;
+}
+#endif
+
 KN_WIDE kn_attention_gradient(global const float *restrict dy, global const float *restrict y,
                               global const float *restrict log_sum, global const float *restrict q,
                               global const float *restrict k, global const float *restrict v,
                               global float *dq, global float *dk, global float *dv, int queries, int keys,
                               KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first, KN_INDEX q_row,
-                              KN_INDEX k_row, KN_INDEX y_row, int causal, float scale) {
+                              KN_INDEX k_row, KN_INDEX y_row, int causal, int last, int group,
+                              float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS) {
     local float key_columns[KN_HEAD * KN_KEYS], value_columns[KN_HEAD * KN_KEYS], key_rows[KN_KEYS * KN_PADDED];
     local float query_rows[KN_BLOCK * KN_PADDED], slope_rows[KN_BLOCK * KN_PADDED];
     local float weights[KN_BLOCK * KN_KEYS], weight_slopes[KN_BLOCK * KN_KEYS], query_slopes[KN_BLOCK * KN_PADDED];
     local float key_slopes[KN_KEYS * KN_PADDED], value_slopes[KN_KEYS * KN_PADDED];
-    const KN_INDEX head = get_global_id(0), batch = get_global_id(1);
-    const KN_INDEX q_at = q_first + batch * queries * q_row + head * KN_HEAD;
-    const KN_INDEX k_at = k_first + batch * keys * k_row + head * KN_HEAD;
-    const KN_INDEX v_at = v_first + batch * keys * k_row + head * KN_HEAD;
-    dy += batch * queries * y_row + head * KN_HEAD;
-    y += batch * queries * y_row + head * KN_HEAD;
-    log_sum += (batch * get_global_size(0) + head) * queries;
-    for (int key = 0; key < keys; key += KN_KEYS) {
-        const int count = min(KN_KEYS, keys - key);
+    const KN_INDEX key_head = get_global_id(0), batch = get_global_id(1);
+    const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
+    const KN_INDEX k_at = k_first + batch * keys * k_row + key_head * KN_HEAD;
+    const KN_INDEX v_at = v_first + batch * keys * k_row + key_head * KN_HEAD;
+    for (int key = 0; key < limit; key += KN_KEYS) {
+        const int count = min(KN_KEYS, limit - key), begin = causal ? max(0, key - offset) : 0;
         pack_transposed(k + k_at + key * k_row, k_row, count, key_columns);
         pack_transposed(v + v_at + key * k_row, k_row, count, value_columns);
         pack_rows(k + k_at + key * k_row, k_row, count, key_rows);
@@ -304,29 +369,49 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
             store((vector)(0.0f), 0, key_slopes + i);
             store((vector)(0.0f), 0, value_slopes + i);
         }
-        for (int first = causal ? key / KN_BLOCK * KN_BLOCK : 0; first < queries; first += KN_BLOCK) {
-            const int rows = min(KN_BLOCK, queries - first);
-            global const float *own = q + q_at + first * q_row, *slope = dy + first * y_row;
-            pack_rows(own, q_row, rows, query_rows);
-            pack_rows(slope, y_row, rows, slope_rows);
-            const int shift = causal ? first - key : KN_KEYS + KN_BLOCK;
-            multiply_global(own, q_row, 1, key_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weights, KN_KEYS, 0,
-                            KN_SCORES, shift);
-            multiply_global(slope, y_row, 1, value_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weight_slopes,
-                            KN_KEYS, 0, KN_SCORES, shift);
-            for (int i = 0; i < rows; i++)
-                slopes(weights + i * KN_KEYS, weight_slopes + i * KN_KEYS, min(count, i + 1 + shift),
-                       min(count, i + KN_REACH + shift), scale, log_sum[first + i],
-                       dot_rows(slope + i * y_row, y + (first + i) * y_row));
-            multiply_local(weight_slopes, KN_KEYS, 1, key_rows, KN_PADDED, rows, count, KN_PADDED, query_slopes,
-                           KN_PADDED, 0, KN_SUMS_OF_KEYS, shift);
-            unpack_rows(query_slopes, rows, dq + q_at + first * q_row, q_row, key > 0);
-            multiply_local(weights, 1, KN_KEYS, slope_rows, KN_PADDED, count, rows, KN_PADDED, value_slopes,
-                           KN_PADDED, 1, KN_SUMS_OF_ROWS, shift);
-            multiply_local(weight_slopes, 1, KN_KEYS, query_rows, KN_PADDED, count, rows, KN_PADDED, key_slopes,
-                           KN_PADDED, 1, KN_SUMS_OF_ROWS, shift);
+        for (int member = 0; member < group; member++) {
+            const KN_INDEX head = key_head * group + member;
+            const KN_INDEX q_at = q_first + batch * queries * q_row + head * KN_HEAD;
+            const KN_INDEX y_at = batch * queries * y_row + head * KN_HEAD;
+            global const float *sums = log_sum + (batch * get_global_size(0) * group + head) * queries;
+            for (int first = begin / KN_BLOCK * KN_BLOCK; first < queries; first += KN_BLOCK) {
+                const int rows = min(KN_BLOCK, queries - first);
+                global const float *own = q + q_at + first * q_row, *slope = dy + y_at + first * y_row;
+                pack_rows(own, q_row, rows, query_rows);
+                pack_rows(slope, y_row, rows, slope_rows);
+                const int shift = causal ? first + offset - key : KN_KEYS + KN_BLOCK;
+                multiply_global(own, q_row, 1, key_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weights, KN_KEYS, 0,
+                                KN_SCORES, shift);
+                multiply_global(slope, y_row, 1, value_columns, KN_KEYS, rows, KN_HEAD, KN_KEYS, weight_slopes,
+                                KN_KEYS, 0, KN_SCORES, shift);
+#ifdef KN_MASK
+                for (int i = 0; i < rows; i++)
+                    add_mask(weights + i * KN_KEYS, min(count, i + 1 + shift), scale,
+                             mask + batch * mask_batch + head * mask_head + (KN_INDEX)(first + i) * keys + key);
+                const float score_scale = 1.0f;
+#else
+                const float score_scale = scale;
+#endif
+                for (int i = 0; i < rows; i++)
+                    slopes(weights + i * KN_KEYS, weight_slopes + i * KN_KEYS, min(count, i + 1 + shift),
+                           min(count, i + KN_REACH + shift), score_scale, scale, sums[first + i],
+                           dot_rows(slope + i * y_row, y + y_at + (first + i) * y_row));
+                multiply_local(weight_slopes, KN_KEYS, 1, key_rows, KN_PADDED, rows, count, KN_PADDED,
+                               query_slopes, KN_PADDED, 0, KN_SUMS_OF_KEYS, shift);
+                unpack_rows(query_slopes, rows, dq + q_at + first * q_row, q_row, key > 0);
+                multiply_local(weights, 1, KN_KEYS, slope_rows, KN_PADDED, count, rows, KN_PADDED, value_slopes,
+                               KN_PADDED, 1, KN_SUMS_OF_ROWS, shift);
+                multiply_local(weight_slopes, 1, KN_KEYS, query_rows, KN_PADDED, count, rows, KN_PADDED,
+                               key_slopes, KN_PADDED, 1, KN_SUMS_OF_ROWS, shift);
+            }
         }
         unpack_rows(key_slopes, count, dk + k_at + key * k_row, k_row, 0);
         unpack_rows(value_slopes, count, dv + v_at + key * k_row, k_row, 0);
     }
+#ifdef KN_LENGTHS
+    zero_rows(dk + k_at + limit * k_row, k_row, keys - limit);
+    zero_rows(dv + v_at + limit * k_row, k_row, keys - limit);
+    for (int member = 0; member < group && limit == 0; member++)
+        zero_rows(dq + q_first + batch * queries * q_row + (key_head * group + member) * KN_HEAD, q_row, queries);
+#endif
 }

@@ -163,12 +163,19 @@ typedef struct kn_attention_params {
     int64_t heads; /* 0 means 1 */
     bool causal;   /* query i sees the keys up to i */
     double scale;  /* 0: 1 / sqrt(D) */
+    int64_t key_heads; /* heads of k and v, each shared by heads / key_heads of q; 0: as many */
+    bool last; /* the queries stand at the last keys: causal, query i sees those up to i + max(0, S - T), by lengths[b]
+                * instead of S where there are lengths */
+    kn_value *lengths; /* int32 (B) or (1): how many keys of each sample count; those behind are not seen. Or NULL */
+    kn_value *mask; /* (B,heads,T,S), where B and heads may be 1: bool, true where a key is seen, or numbers that are
+                     * added to the scaled scores; no gradient flows to them. Or NULL */
 } kn_attention_params;
-/* softmax(scale q kᵀ) v, head by head: q is (B,T,heads*D), k and v are (B,S,heads*D), the result is (B,T,heads*D). Scores
- * are never stored. (B,heads,T,D) reshaped to (B*heads,T,D) is attention with one head. */
+/* softmax(scale q kᵀ) v, head by head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is (B,T,heads*D).
+ * Scores are never stored. A query that sees no key gives 0. (B,heads,T,D) reshaped to (B*heads,T,D) is attention with
+ * one head. */
 KN_API kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_attention_params *params);
-/* The same, read in place from one array in which q, k and v lie side by side: (B,T,3*heads*D), as one linear layer makes
- * it. */
+/* The same, read in place from one array in which q, k and v lie side by side: (B,T,(heads+2*key_heads)*D), as one linear
+ * layer makes it. */
 KN_API kn_value *kn_attention_packed(kn_value *qkv, const kn_attention_params *params);
 
 typedef struct kn_pool_params {

@@ -7,7 +7,7 @@ static kn_value *part_of(kn_value *const *values, const kn_attention_form *form,
     return values[form->packed ? 0 : part];
 }
 
-static void add_numbers(kn_step *step, const kn_attention_form *form) {
+static void add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form) {
     kn_step_int(step, form->queries);
     kn_step_int(step, form->keys);
     kn_step_index(step, form->q_first);
@@ -17,7 +17,24 @@ static void add_numbers(kn_step *step, const kn_attention_form *form) {
     kn_step_index(step, form->k_row);
     kn_step_index(step, form->y_row);
     kn_step_int(step, form->causal);
+    kn_step_int(step, form->last);
+    kn_step_int(step, form->group);
     kn_step_float(step, form->scale);
+    if (form->lengths_at >= 0) {
+        kn_step_read(step, node->inputs[form->lengths_at]);
+        kn_step_int(step, form->lengths_row);
+    }
+    if (form->mask_at >= 0) {
+        kn_step_read(step, node->inputs[form->mask_at]);
+        kn_step_index(step, form->mask_batch);
+        kn_step_index(step, form->mask_head);
+    }
+}
+
+/* Parameters and work that attention without limits does not have. */
+static void define_limits(kn_step *step, const kn_attention_form *form) {
+    if (form->lengths_at >= 0) kn_step_define(step, "KN_LENGTHS", "1");
+    if (form->mask_at >= 0) kn_step_define(step, "KN_MASK", "1");
 }
 
 static void read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {
@@ -98,6 +115,7 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_HEAD", "%d", (int)form.head);
     kn_step_define(step, "KN_KEYS", "%d", (int)wide.keys);
     kn_step_define(step, "KN_BLOCK", "%d", (int)wide.block);
+    define_limits(step, &form);
     size_t heads = (size_t)form.heads, batches = (size_t)form.batches;
     if (backward)
         for (int i = 0; i < first; i++)
@@ -107,12 +125,12 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
         /* Gradients of queries add up in place, block of keys by block of keys. */
         for (int part = 0; part < 3; part++)
             kn_step_update(step, part_of(node->outputs, &form, part));
-        add_numbers(step, &form);
-        kn_step_size2(step, heads, batches, 1, 1);
+        add_numbers(step, node, &form);
+        kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
     } else {
         kn_step_write(step, lowering->result);
         kn_step_write(step, node->outputs[1]);
-        add_numbers(step, &form);
+        add_numbers(step, node, &form);
         size_t blocks = (size_t)kn_divide_up(form.queries, wide.block);
         kn_step_size3(step, (size_t[3]){blocks, heads, batches}, (size_t[3]){1, 1, 1});
     }
@@ -149,14 +167,15 @@ static kn_step *begin_tiled(kn_lowering *lowering, const kn_attention_form *form
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
     kn_step_define(step, "KN_HEAD", "%d", (int)form->head);
     kn_step_define(step, "KN_ROWS", "%d", (int)rows);
+    define_limits(step, form);
     return step;
 }
 
 static kn_status end_tiled(kn_step *step, kn_lowering *lowering, const kn_attention_form *form, int64_t rows,
-                           int64_t length) {
+                           int64_t length, int64_t heads) {
     size_t items = (size_t)(4 * rows), tiles = (size_t)kn_divide_up(length, rows);
-    add_numbers(step, form);
-    kn_step_size3(step, (size_t[3]){tiles * items, (size_t)form->heads, (size_t)form->batches},
+    add_numbers(step, lowering->node, form);
+    kn_step_size3(step, (size_t[3]){tiles * items, (size_t)heads, (size_t)form->batches},
                   (size_t[3]){items, 1, 1});
     return kn_step_end(step, lowering);
 }
@@ -193,7 +212,8 @@ static kn_status lower_tiled_gradient(kn_lowering *lowering, const kn_attention_
             kn_step_write(step, part_of(node->outputs, form, part));
         /* Of the five products two belong to the queries. */
         kn_step_cost(step, cost.flops * (by_keys ? 0.6 : 0.4), cost.bytes / 2);
-        status = end_tiled(step, lowering, form, rows, by_keys ? form->keys : form->queries);
+        status = by_keys ? end_tiled(step, lowering, form, rows, form->keys, form->key_heads)
+                         : end_tiled(step, lowering, form, rows, form->queries, form->heads);
     }
     return status;
 }
@@ -209,5 +229,5 @@ kn_status kn_attention_tiled_lower(kn_lowering *lowering) {
     read_parts(step, node, &form, 0);
     kn_step_write(step, lowering->result);
     kn_step_write(step, node->outputs[1]);
-    return end_tiled(step, lowering, &form, rows, form.queries);
+    return end_tiled(step, lowering, &form, rows, form.queries, form.heads);
 }

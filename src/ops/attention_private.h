@@ -5,14 +5,17 @@
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
-/* The numbers of one attention, forward or gradient: q, k and v lie in arrays of their own, (B,T,heads*D), or
- * side by side in one, (B,T,3*heads*D). Row t of head h of batch b begins at first + (b * length + t) * row +
- * h * head. */
+/* The numbers of one attention, forward or gradient: q, k and v lie in arrays of their own, (B,T,heads*D) and
+ * twice (B,S,key_heads*D), or side by side in one, (B,T,(heads+2*key_heads)*D). Row t of head h of batch b
+ * begins at first + (b * length + t) * row + h * head; `group` heads of q share one of k and v. */
 typedef struct kn_attention_form {
-    bool packed, causal;
-    int64_t batches, heads, head, queries, keys;
+    bool packed, causal, last;
+    int64_t batches, heads, key_heads, group, head, queries, keys;
     int64_t q_first, k_first, v_first, q_row, k_row, y_row;
     double scale;
+    int lengths_at, mask_at;       /* their positions among the node's inputs; -1: there is none */
+    int64_t lengths_row;           /* from batch to batch; 0: all have the same */
+    int64_t mask_batch, mask_head; /* likewise, in elements */
 } kn_attention_form;
 /* `first` is the position of q, or of the packed array, among the node's inputs. */
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);

@@ -313,6 +313,36 @@ static void dropout_drops(void **state) {
     kn_graph_destroy(&own);
 }
 
+/* A bool mask hides what is not true; lengths stand in front of it. */
+static void attention_takes_limits(void **state) {
+    (void)state;
+    kn_value *q = kn_input(graph, "q", KN_FLOAT32, "batch,2,8"), *k = kn_input(graph, "k", KN_FLOAT32, "batch,3,4");
+    kn_value *mask = kn_input(graph, "mask", KN_BOOL, "1,1,2,3");
+    kn_attention_params params = {.size = sizeof params, .heads = 4, .key_heads = 2, .causal = true, .last = true,
+                                  .lengths = labels, .mask = mask};
+    kn_value *value = kn_attention(q, k, k, &params), *result;
+    is_row(value, "attention");
+    assert_int_equal(integer(value, "key_heads"), 2);
+    assert_int_equal(integer(value, "last"), 1);
+    assert_int_equal(value->producer->input_count, 5);
+    assert_ptr_equal(value->producer->inputs[3], labels);
+    kn_graph *bound;
+    kn_error error = {0};
+    kn_binding binding = {"batch", 1};
+    kn_bind_request request = {.bindings = &binding, .binding_count = 1};
+    if (kn_graph_bind(graph, &value, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
+    double queries[16] = {0}, keys[12], length = 3, shown[6] = {0, 1, 0, 0, 0, 0};
+    for (int i = 0; i < 12; i++)
+        keys[i] = i;
+    host_input inputs[4] = {{"q", queries}, {"k", keys}, {"labels", &length}, {"mask", shown}};
+    host_values values = host_compute(bound, inputs, 4);
+    const double *numbers = values.numbers[result->id];
+    for (int i = 0; i < 16; i++) /* heads share keys by two; the second query sees none */
+        assert_true(numbers[i] == (i < 8 ? 4 + i / 4 * 2 + i % 2 : 0));
+    host_release(&values);
+    kn_graph_destroy(&bound);
+}
+
 /* Each in a graph of its own, since the first failure stays. */
 static void mistakes(void **state) {
     (void)state;
@@ -435,6 +465,7 @@ int test_builders(void) {
         cmocka_unit_test_setup_teardown(recurrences, begin, end),
         cmocka_unit_test(recurrent_mistakes),
         cmocka_unit_test(dropout_drops),
+        cmocka_unit_test_setup_teardown(attention_takes_limits, begin, end),
         cmocka_unit_test(mistakes),
     };
     return cmocka_run_group_tests_name("builders", tests, NULL, NULL);

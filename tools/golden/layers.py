@@ -300,3 +300,52 @@ recurrent("lstm_layer", "lstm", 2, bidirectional=True, lengths=[4, 5, 1])
 recurrent("lstm_start_layer", "lstm", bidirectional=True, lengths=[1, 3, 5], start=True)
 recurrent("gru_layer", "gru", 2, bidirectional=True, lengths=[3, 1, 5])
 recurrent("gru_start_layer", "gru", bidirectional=True, lengths=[5, 2, 4], start=True)
+
+
+# ---- attention ------------------------------------------------------------------------------------
+
+
+def attention(name, words, batches, queries, keys, head, heads, key_heads, causal=False, lengths=None, mask=None):
+  """lengths: of the keys that count, one for each batch. mask: its shape. keys None: q, k and v side by side."""
+  packed = keys is None
+  keys = queries if packed else keys
+
+  def by_head(x, heads):
+    return x.unflatten(2, (heads, head)).transpose(1, 2)
+
+  def function(*given):
+    given = list(given)
+    q, k, v = given.pop(0).split([heads * head, key_heads * head, key_heads * head], 2) if packed else [
+      given.pop(0) for _ in range(3)
+    ]
+    added = torch.zeros(batches, 1, queries, keys, dtype=torch.float64)
+    if lengths:
+      hidden = torch.arange(keys) >= given.pop(0).reshape(-1, 1, 1, 1)
+      added = added.masked_fill(hidden, -torch.inf)
+    if mask:
+      added = added + given.pop(0)
+    if causal:
+      added = added.masked_fill(torch.ones(queries, keys).tril().logical_not(), -torch.inf)
+    q, k, v = by_head(q, heads), by_head(k, key_heads), by_head(v, key_heads)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=added, enable_gqa=True)
+    return y.transpose(1, 2).flatten(2)
+
+  if packed:
+    inputs = [uniform("qkv", (batches, queries, (heads + 2 * key_heads) * head), -2, 2)]
+  else:
+    shape = (batches, keys, key_heads * head)
+    inputs = [uniform("q", (batches, queries, heads * head), -2, 2), uniform("k", shape, -2, 2)]
+    inputs.append(uniform("v", shape, -2, 2))
+  by = tuple(source.name for source in inputs)
+  if lengths:
+    inputs.append(values("lengths", (batches,), lengths, "int32"))
+  if mask:
+    inputs.append(uniform("mask", mask, -2, 2))
+  case(name, "attention", inputs, function, {"words": words}, by=by)
+
+
+attention("attention", "heads=2 causal=1", 2, 4, None, 3, 2, 2, causal=True)
+attention("attention_groups", "heads=4 key_heads=2", 1, 3, 5, 2, 4, 2)
+attention("attention_lengths", "heads=2", 3, 3, 4, 3, 2, 2, lengths=[4, 1, 3])
+attention("attention_mask", "heads=4 key_heads=2 causal=1", 2, 4, None, 2, 4, 2, causal=True, mask=(1, 4, 4, 4))
+attention("attention_all", "heads=2 key_heads=1", 2, 3, 4, 3, 2, 1, lengths=[2, 4], mask=(2, 1, 3, 4))
