@@ -178,6 +178,21 @@ KN_API kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_at
  * layer makes it. */
 KN_API kn_value *kn_attention_packed(kn_value *qkv, const kn_attention_params *params);
 
+typedef struct kn_rotary_params {
+    size_t size;
+    int64_t heads;    /* 0 means 1 */
+    double base;      /* 0 means 10000 */
+    bool interleaved; /* pairs are neighbours; otherwise number i of a head goes with number i + D / 2 */
+} kn_rotary_params;
+/* Rotary embedding of q or k, (B,T,heads*D): pair i of a head's D numbers is turned by position / base^(2 i / D). Row t
+ * stands at position t, or at start[b] + t, where start is int32 (B) or (1), or NULL. */
+KN_API kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params *params);
+/* Rows from a place on that is told at run time: start is int32 (B) or (1). x is (B,M,C). kn_put_rows: x with rows
+ * (B,T,C) in place of its own; those that do not fit are left out. Assigned to the state that it was made from, the state
+ * is written in place. kn_take_rows: `count` rows of x; 0 where x has none. */
+KN_API kn_value *kn_put_rows(kn_value *x, kn_value *rows, kn_value *start);
+KN_API kn_value *kn_take_rows(kn_value *x, kn_value *start, int64_t count);
+
 typedef struct kn_pool_params {
     size_t size;
     int64_t window[2];  /* a 0 in the second repeats the first */

@@ -22,6 +22,8 @@ kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis
 kn_status kn_shape_float_input(kn_shape_call *call, int input);
 /* Output 0 is like input 0. */
 kn_status kn_shape_like_first(kn_shape_call *call);
+/* Fails unless an input, where it is there, is int32 (B) or (1), B being the first dimension of the first. */
+kn_status kn_shape_starts(kn_shape_call *call, int input);
 
 /* ---- bound graphs (common.c) ------------------------------------------------------------------ */
 

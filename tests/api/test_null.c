@@ -353,6 +353,15 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_attention(NULL, x, x, NULL)));
     assert_true(kn_value_failed(kn_attention(x, NULL, x, NULL)));
     assert_true(kn_value_failed(kn_attention(x, x, NULL, NULL)));
+    assert_true(kn_value_failed(kn_rotary(NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_rotary(NULL, x, NULL)));
+    assert_true(kn_value_failed(kn_put_rows(NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_put_rows(NULL, x, x)));
+    assert_true(kn_value_failed(kn_put_rows(x, NULL, x)));
+    assert_true(kn_value_failed(kn_put_rows(x, x, NULL)));
+    assert_true(kn_value_failed(kn_take_rows(NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_take_rows(NULL, x, 1)));
+    assert_true(kn_value_failed(kn_take_rows(x, NULL, 1)));
     assert_true(kn_value_failed(kn_huber(NULL, NULL, 1)));
     assert_true(kn_value_failed(kn_ctc(NULL, NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_ctc(x, NULL, NULL, NULL, NULL)));

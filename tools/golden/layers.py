@@ -349,3 +349,26 @@ attention("attention_groups", "heads=4 key_heads=2", 1, 3, 5, 2, 4, 2)
 attention("attention_lengths", "heads=2", 3, 3, 4, 3, 2, 2, lengths=[4, 1, 3])
 attention("attention_mask", "heads=4 key_heads=2 causal=1", 2, 4, None, 2, 4, 2, causal=True, mask=(1, 4, 4, 4))
 attention("attention_all", "heads=2 key_heads=1", 2, 3, 4, 3, 2, 1, lengths=[2, 4], mask=(2, 1, 3, 4))
+
+
+def rotary(name, words, batches, length, heads, head, base=10000.0, interleaved=False, start=None):
+  """start: the position of each batch's first row."""
+
+  def function(x, start=None):
+    position = torch.arange(length, dtype=torch.float64)
+    position = position + start.double().reshape(-1, 1) if start is not None else position.reshape(1, -1)
+    angle = position.unsqueeze(-1) * base ** (-torch.arange(0, head, 2, dtype=torch.float64) / head)
+    turn = torch.polar(torch.ones_like(angle), angle).unsqueeze(2)
+    x = x.unflatten(2, (heads, head // 2, 2) if interleaved else (heads, 2, head // 2))
+    x = x if interleaved else x.transpose(-1, -2)
+    y = torch.view_as_real(torch.view_as_complex(x.contiguous()) * turn)
+    return (y if interleaved else y.transpose(-1, -2)).flatten(2)
+
+  inputs = [uniform("x", (batches, length, heads * head), -2, 2)]
+  if start:
+    inputs.append(values("start", (len(start),), start, "int32"))
+  case(name, "rotary", inputs, function, {"words": words}, by=("x",))
+
+
+rotary("rotary", "heads=2", 2, 4, 2, 6)
+rotary("rotary_start", "heads=2 interleaved=1 base=100", 2, 3, 2, 4, 100.0, True, [5, 117])
