@@ -192,6 +192,11 @@ KN_API kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params 
  * is written in place. kn_take_rows: `count` rows of x; 0 where x has none. */
 KN_API kn_value *kn_put_rows(kn_value *x, kn_value *rows, kn_value *start);
 KN_API kn_value *kn_take_rows(kn_value *x, kn_value *start, int64_t count);
+/* What a generating model keeps of the keys or values of earlier runs: a state (B,most,C) of this name, zeros at first,
+ * in which each run, outside training too, puts rows (B,T,C) from start on, int32 (1) or (B). B and C are numbers, T may
+ * be a symbol. The result is the state with them; attention reads as much of it as its lengths say, start + T. So one
+ * plan does for all tokens that come one by one, and one more for the prompt. */
+KN_API kn_value *kn_cache(kn_value *rows, kn_value *start, int64_t most, const char *name);
 
 typedef struct kn_pool_params {
     size_t size;

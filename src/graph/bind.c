@@ -29,6 +29,11 @@ static void need_inputs(graph_copying *copying) {
     }
 }
 
+/* Outside training only caches are written, where they are read. */
+static bool is_left_out(const graph_copying *copying, const kn_node *assign) {
+    return !copying->training && assign->inputs[0]->role != KN_STATE_CACHE;
+}
+
 /* An assign belongs to what is needed when that reads its state, or makes a result that its value, over
  * any number of nodes, is made of. `states` and `made` are by id of the values. */
 static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
@@ -46,13 +51,13 @@ static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
         }
         for (int j = 0; j < node->output_count; j++)
             made[node->outputs[j]->id] = from_needed;
-        if (!is_assign || copying->needed[i]) continue;
-        if (from_needed || states[node->inputs[0]->id]) copying->needed[i] = changed = true;
+        if (!is_assign || copying->needed[i] || is_left_out(copying, node)) continue;
+        if ((from_needed && copying->training) || states[node->inputs[0]->id]) copying->needed[i] = changed = true;
     }
     /* A state may be read by nodes that stand behind its assign. */
     for (size_t i = 0; i < from->node_count; i++)
         if (from->nodes[i]->operator->class == KN_CLASS_ASSIGN && !copying->needed[i] &&
-            states[from->nodes[i]->inputs[0]->id])
+            !is_left_out(copying, from->nodes[i]) && states[from->nodes[i]->inputs[0]->id])
             copying->needed[i] = changed = true;
     return changed;
 }
@@ -62,7 +67,10 @@ static kn_status find_needed(graph_copying *copying, kn_value *const *outputs, s
     for (size_t i = 0; i < count; i++)
         need_value(copying, outputs[i]);
     need_inputs(copying);
-    if (!copying->training) return KN_OK;
+    bool assigns = copying->training;
+    for (size_t i = 0; i < from->node_count && !assigns; i++)
+        assigns = from->nodes[i]->operator->class == KN_CLASS_ASSIGN && !is_left_out(copying, from->nodes[i]);
+    if (!assigns) return KN_OK;
     bool *states = kn_allocate(&from->host, from->value_count + 1, sizeof *states);
     bool *made = kn_allocate(&from->host, from->value_count + 1, sizeof *made);
     bool memory = states && made;

@@ -124,6 +124,7 @@ typedef enum kn_state_role {
     KN_STATE_STATISTIC, /* running mean and variance */
     KN_STATE_OPTIMIZER, /* moments */
     KN_STATE_CONTROL,   /* step counter, learning rate, where a recurrence goes on */
+    KN_STATE_CACHE,     /* kept from run to run, outside training as well */
 } kn_state_role;
 
 /* How a value lies in memory. Rank-4 values (N,C,H,W) may be blocked: [N][C/width][H][W][width], with

@@ -359,6 +359,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_put_rows(NULL, x, x)));
     assert_true(kn_value_failed(kn_put_rows(x, NULL, x)));
     assert_true(kn_value_failed(kn_put_rows(x, x, NULL)));
+    assert_true(kn_value_failed(kn_cache(NULL, NULL, 1, NULL)));
     assert_true(kn_value_failed(kn_take_rows(NULL, NULL, 1)));
     assert_true(kn_value_failed(kn_take_rows(NULL, x, 1)));
     assert_true(kn_value_failed(kn_take_rows(x, NULL, 1)));

@@ -256,6 +256,50 @@ static void states_share_blocks_within_the_limit(void **state) {
     }
 }
 
+enum { CACHED = 8, CACHE_COLUMNS = 6 };
+
+/* A prompt of three rows at once, then row by row: the same as all rows together, with two plans in all. */
+static void caches_are_kept_between_runs(void **state) {
+    kn_context *context = *state;
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,length,6");
+    kn_value *start = kn_input(graph, "start", KN_INT32, "1"), *lengths = kn_input(graph, "lengths", KN_INT32, "1");
+    kn_value *q = kn_scale(x, 1.5), *v = kn_neg(x);
+    kn_attention_params params = {.size = sizeof params, .heads = 2, .causal = true};
+    kn_value *all = kn_name(kn_attention(q, x, v, &params), "all");
+    params.last = true;
+    params.lengths = lengths;
+    kn_value *keys = kn_cache(x, start, CACHED, "keys"), *values = kn_cache(v, start, CACHED, "values");
+    kn_value *step = kn_name(kn_attention(q, keys, values, &params), "step");
+    kn_session *whole = session_over(context, graph, &all, 1, NULL, 0);
+    kn_session *single = session_over(context, graph, &step, 1, NULL, 0);
+    kn_graph_destroy(&graph);
+    float numbers[CACHED * CACHE_COLUMNS], expected[CACHED * CACHE_COLUMNS], got[3 * CACHE_COLUMNS];
+    fill_numbers(numbers, CACHED * CACHE_COLUMNS, 5);
+    kn_feed feed = {"x", numbers, sizeof numbers};
+    kn_fetch fetch = {"all", expected, sizeof expected};
+    session_good(whole, kn_session_run(whole, &feed, 1, &fetch, 1));
+    int kernels = 0;
+    for (int round = 0; round < 2; round++) /* what the first left is written over */
+        for (int32_t first = 0, taken = 3; first < CACHED; first += taken, taken = 1) {
+            int32_t length = first + taken;
+            size_t bytes = (size_t)taken * CACHE_COLUMNS * sizeof(float);
+            kn_feed feeds[3] = {{"x", numbers + first * CACHE_COLUMNS, bytes},
+                                {"start", &first, sizeof first},
+                                {"lengths", &length, sizeof length}};
+            kn_fetch one = {"step", got, bytes};
+            session_good(single, kn_session_run(single, feeds, 3, &one, 1));
+            for (int i = 0; i < taken * CACHE_COLUMNS; i++)
+                if (!(fabsf(got[i] - expected[first * CACHE_COLUMNS + i]) <= 1e-5f))
+                    fail_msg("row %d, number %d: %g; expected %g", first, i, (double)got[i],
+                             (double)expected[first * CACHE_COLUMNS + i]);
+            if (round == 0 && first <= 3) kernels = wrapped_calls.kernels;
+        }
+    assert_int_equal(wrapped_calls.kernels, kernels);
+    kn_session_destroy(&single);
+    kn_session_destroy(&whole);
+}
+
 int test_states(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_contents_follow_seed_and_name),
@@ -265,6 +309,7 @@ int test_states(void) {
         cmocka_unit_test(two_sessions_share_states),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(states_share_blocks_within_the_limit),
+        cmocka_unit_test(caches_are_kept_between_runs),
     };
     return cmocka_run_group_tests(tests, open_shared, close_shared);
 }
