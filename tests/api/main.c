@@ -3,6 +3,6 @@
 
 int main(void) {
     int failures = test_null() + test_wrong_graphs() + test_own(false);
-    if (device_is_there()) failures += test_own(true) + test_wrong_runs();
+    if (device_is_there()) failures += test_own(true) + test_wrong_runs() + test_steps();
     return failures != 0;
 }

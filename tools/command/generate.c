@@ -24,6 +24,9 @@ typedef struct generate_run {
     int64_t window, answers; /* signs that the model reads, and that it tells apart */
     int32_t *text;           /* the numbers of all signs so far */
     uint64_t used;
+    /* Sessions that keep what they read, for the whole window and for one sign, or NULL; and how many signs that are. */
+    kn_session *whole, *single;
+    uint64_t kept;
     int32_t *x;    /* (1,window) */
     float *logits; /* (1,window,answers) */
 } generate_run;
@@ -88,6 +91,17 @@ static bool read_prompt(generate_run *run) {
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
+/* A session on the model as it writes `rows` signs at once; NULL where it cannot. */
+static kn_session *open_step(const generate_run *run, int64_t rows, const kn_session_params *params) {
+    kn_value *output;
+    kn_graph *graph = kn_model_step(run->model, rows, &output);
+    if (!graph) return NULL;
+    kn_session *session = kn_session_create(run->context, &output, 1, params);
+    kn_graph_destroy(&graph);
+    if (kn_session_status(session) != KN_OK) kn_session_destroy(&session);
+    return session;
+}
+
 static bool open_session(generate_run *run) {
     kn_session_params params;
     kn_session_params_init(&params);
@@ -95,10 +109,14 @@ static bool open_session(generate_run *run) {
     if (!run->context) return false;
     params.states = run->states = kn_states_create(run->context, 1);
     params.fast_math = !run->common.exact;
-    run->session = kn_session_create(run->context, &run->output, 1, &params);
-    if (kn_session_status(run->session) != KN_OK)
-        return command_fail("%s", run->session ? kn_session_error(run->session) : "out of memory") ==
-               EXIT_DONE;
+    run->whole = open_step(run, run->window, &params);
+    run->single = run->whole ? open_step(run, 1, &params) : NULL;
+    if (!run->single) {
+        run->session = kn_session_create(run->context, &run->output, 1, &params);
+        if (kn_session_status(run->session) != KN_OK)
+            return command_fail("%s", run->session ? kn_session_error(run->session) : "out of memory") ==
+                   EXIT_DONE;
+    }
     if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK) return true;
     return command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
@@ -153,18 +171,30 @@ static int32_t draw(const generate_run *run, const float *logits) {
     return best;
 }
 
-/* The sign that follows. What stands behind the text in the window has no influence on what stands before. */
+/* Reads `count` signs of x, the first at place `start`; the logits are theirs. */
+static bool read_signs(generate_run *run, kn_session *session, const int32_t *x, int64_t count, int32_t start) {
+    kn_feed feeds[2] = {{kn_value_name(run->input), x, (size_t)count * sizeof *x}, {"step.start", &start, sizeof start}};
+    kn_fetch fetch = {kn_value_name(run->output), run->logits,
+                      (size_t)(count * run->answers) * sizeof *run->logits};
+    kn_status status = kn_session_run(session, feeds, session == run->session ? 1 : 2, &fetch, 1);
+    if (status == KN_OK) return true;
+    const char *text = kn_session_error(session);
+    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+}
+
+/* The sign that follows. What stands behind the text in the window has no influence on what stands before. While the
+ * window has room, a model that keeps what it read reads one sign more. */
 static bool next_sign(generate_run *run, int32_t *number) {
     uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
-    memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
-    kn_feed feed = {kn_value_name(run->input), run->x, (size_t)window * sizeof *run->x};
-    kn_fetch fetch = {kn_value_name(run->output), run->logits,
-                      (size_t)(run->window * run->answers) * sizeof *run->logits};
-    kn_status status = kn_session_run(run->session, &feed, 1, &fetch, 1);
-    if (status != KN_OK) {
-        const char *text = kn_session_error(run->session);
-        return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+    if (run->single && run->used <= window && run->kept + 1 == run->used && run->kept > 0) {
+        if (!read_signs(run, run->single, run->text + run->kept, 1, (int32_t)run->kept)) return false;
+        run->kept = run->used;
+        *number = draw(run, run->logits);
+        return true;
     }
+    memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
+    if (!read_signs(run, run->single ? run->whole : run->session, run->x, run->window, 0)) return false;
+    run->kept = run->used;
     *number = draw(run, run->logits + (seen - 1) * (uint64_t)run->answers);
     return true;
 }
@@ -217,6 +247,8 @@ static int generate(generate_run *run, const char *file) {
 
 static void finish(generate_run *run) {
     kn_session_destroy(&run->session);
+    kn_session_destroy(&run->whole);
+    kn_session_destroy(&run->single);
     kn_states_destroy(&run->states);
     kn_model_destroy(&run->model);
     kn_context_destroy(&run->context);

@@ -1,0 +1,207 @@
+/* A model that generates, place by place: its graph anew for a few rows, with caches where attention looks
+ * back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/models_private.h"
+
+typedef struct carrying {
+    const kn_graph *from;
+    kn_graph *to;
+    kn_value **values; /* by id of those in `from`: what stands for them; NULL: none yet */
+    bool *needed;      /* likewise */
+    bool *along;       /* likewise: it is (1,window,…), made of the input */
+    kn_value *start, *lengths;
+    int64_t window, rows;
+} carrying;
+
+static bool is_along(const carrying *c, const kn_value *value) {
+    return value && c->along[value->id];
+}
+
+static void mark_needed(carrying *c, const kn_value *output) {
+    c->needed[output->id] = true;
+    for (size_t i = c->from->node_count; i-- > 0;) {
+        const kn_node *node = c->from->nodes[i];
+        bool needed = false;
+        for (int k = 0; k < node->output_count; k++)
+            needed = needed || c->needed[node->outputs[k]->id];
+        for (int k = 0; k < node->input_count && needed; k++)
+            if (node->inputs[k]) c->needed[node->inputs[k]->id] = true;
+    }
+}
+
+/* States, constants and what was made already; NULL for an input that is not the model's. */
+static kn_value *carried(carrying *c, const kn_value *value) {
+    kn_value **place = &c->values[value->id];
+    if (*place) return *place;
+    if (value->kind == KN_VALUE_STATE)
+        *place = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
+    else if (value->kind == KN_VALUE_CONSTANT && kn_shape_elements(&value->shape) >= 0)
+        *place = kn_constant_add(c->to, &value->shape, value->data, value->data_bytes);
+    return *place;
+}
+
+/* A node as it is, on what stands for its inputs. */
+static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs) {
+    const kn_attribute_value *attributes = node->given ? node->given : node->attributes;
+    for (int i = 0; i < node->operator->attribute_count; i++)
+        for (int j = 0; j < attributes[i].count && node->operator->attributes[i].kind == KN_ATTRIBUTE_DIMS;
+             j++)
+            if (!kn_dim_known(attributes[i].list[j]) && attributes[i].list[j] != -1) return false;
+    kn_value *first = kn_node_add(c->to, node->operator, NULL, inputs, node->input_count, attributes);
+    if (kn_value_failed(first)) return false;
+    for (int k = 0; k < node->output_count; k++)
+        c->values[node->outputs[k]->id] = first->producer->outputs[k];
+    return true;
+}
+
+/* Of a table of the window's places, (window,C) or (1,window,C), those of this run: (1,rows,C). */
+static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
+    char shape[64];
+    snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
+             (long long)table->shape.dims[table->shape.rank - 1]);
+    return kn_take_rows(kn_reshape(own, shape), c->start, c->rows);
+}
+
+/* Each place by itself: inputs of the result's rank are along the window, others repeat, or have a row for
+ * each place. */
+static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs) {
+    int rank = node->outputs[0]->shape.rank;
+    if (node->operator->random || node->derivative || rank<2) return false;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_value *input = node->inputs[i];
+        if (!input) continue;
+        const kn_shape *shape = &input->shape;
+        int axis = shape->rank - rank + 1;
+        if (is_along(c, input)) {
+            if (axis != 1) return false;
+        } else if (axis >= 0 && shape->dims[axis] != 1) {
+            bool table = rank == 3 && (shape->rank == 2 || (shape->rank == 3 && shape->dims[0] == 1));
+            if (!table || shape->dims[axis] != c->window) return false;
+            inputs[i] = places_of(c, input, inputs[i]);
+        }
+    }
+    return copy_node(c, node, inputs);
+}
+
+/* q, k and v in one value or three; keys and values of earlier runs are in the caches. */
+static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs) {
+    kn_value *k = inputs[0], *v = inputs[0], *q = inputs[0];
+    for (int i = 0; i < node->input_count; i++)
+        if (!is_along(c, node->inputs[i]) || node->inputs[i]->shape.rank != 3) return false;
+    if (!kn_attribute_of(node, "causal")->integer || kn_attribute_of(node, "last")->integer) return false;
+    kn_attention_params params = {.size = sizeof params, .causal = true, .last = true, .lengths = c->lengths};
+    params.heads = kn_attribute_of(node, "heads")->integer;
+    params.key_heads = kn_attribute_of(node, "key_heads")->integer;
+    params.scale = kn_attribute_of(node, "scale")->number;
+    if (node->input_count == 1) {
+        int64_t columns = node->outputs[0]->shape.dims[2], all = node->inputs[0]->shape.dims[2];
+        int64_t between = columns + (all - columns) / 2;
+        q = kn_slice(inputs[0], 2, 0, columns);
+        k = kn_slice(inputs[0], 2, columns, between);
+        v = kn_slice(inputs[0], 2, between, all);
+    } else {
+        k = inputs[1];
+        v = inputs[2];
+    }
+    char keys[600], values[600];
+    snprintf(keys, sizeof keys, "%s.keys", node->name);
+    snprintf(values, sizeof values, "%s.values", node->name);
+    kn_value *y = kn_attention(q, kn_cache(k, c->start, c->window, keys),
+                               kn_cache(v, c->start, c->window, values), &params);
+    c->values[node->outputs[0]->id] = y;
+    return !kn_value_failed(y);
+}
+
+/* Rows that treat each place by itself, where only their first input is along the window. */
+static bool is_by_place(const kn_node *node) {
+    const char *name = node->operator->name;
+    if (node->inputs[0]->shape.rank != 3) return false;
+    if (!strcmp(name, "matmul"))
+        return !kn_attribute_of(node, "transpose_a")->integer && node->inputs[1]->shape.rank == 2;
+    if (!strcmp(name, "softmax") || !strcmp(name, "log_softmax")) {
+        int64_t axis = kn_attribute_of(node, "axis")->integer;
+        return axis == -1 || axis == 2;
+    }
+    return !strcmp(name, "layer_norm") || !strcmp(name, "rms_norm");
+}
+
+static bool carry_node(carrying *c, const kn_node *node) {
+    kn_value *inputs[KN_MAX_INPUTS];
+    int along = 0;
+    for (int i = 0; i < node->input_count; i++) {
+        inputs[i] = NULL;
+        if (!node->inputs[i]) continue;
+        inputs[i] = carried(c, node->inputs[i]);
+        if (kn_value_failed(inputs[i])) return false;
+        along += is_along(c, node->inputs[i]);
+    }
+    if (node->operator->training_only) {
+        c->values[node->outputs[0]->id] = inputs[0];
+        c->along[node->outputs[0]->id] = is_along(c, node->inputs[0]);
+        return true;
+    }
+    if (along == 0) return copy_node(c, node, inputs);
+    const kn_shape *shape = &node->outputs[0]->shape;
+    if (shape->rank < 2 || shape->dims[1] != c->window) return false;
+    c->along[node->outputs[0]->id] = true;
+    if (!strcmp(node->operator->name, "attention")) return carry_attention(c, node, inputs);
+    if (node->operator->class == KN_CLASS_POINTWISE) return carry_pointwise(c, node, inputs);
+    if (along != 1) return false;
+    if (!strcmp(node->operator->name, "embedding") && is_along(c, node->inputs[1]))
+        return copy_node(c, node, inputs);
+    if (!is_along(c, node->inputs[0])) return false;
+    if (!strcmp(node->operator->name, "rotary") && node->input_count == 1) {
+        kn_value *pair[2] = {inputs[0], c->start};
+        kn_value *y = kn_node_add(c->to, node->operator, NULL, pair, 2, node->attributes);
+        c->values[node->outputs[0]->id] = y;
+        return !kn_value_failed(y);
+    }
+    return is_by_place(node) && copy_node(c, node, inputs);
+}
+
+static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
+    char shape[32];
+    const int32_t rows = (int32_t)c->rows;
+    snprintf(shape, sizeof shape, "1,%lld", (long long)c->rows);
+    c->values[input->id] = kn_input(c->to, input->name, input->shape.dtype, shape);
+    c->along[input->id] = true;
+    kn_scope_begin(c->to, "step");
+    c->start = kn_input(c->to, "start", KN_INT32, "1");
+    c->lengths = kn_add(c->start, kn_constant(c->to, KN_INT32, "1", &rows, sizeof rows));
+    mark_needed(c, output);
+    for (size_t i = 0; i < c->from->node_count; i++) {
+        const kn_node *node = c->from->nodes[i];
+        bool needed = false;
+        for (int k = 0; k < node->output_count; k++)
+            needed = needed || c->needed[node->outputs[k]->id];
+        if (needed && !carry_node(c, node)) return false;
+    }
+    kn_scope_end(c->to);
+    return is_along(c, output) && kn_graph_status(c->to) == KN_OK;
+}
+
+kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) {
+    const kn_value *input = kn_model_input(model, 0), *made = kn_model_output(model, 0);
+    if (output) *output = NULL;
+    if (!output || !input || !made || kn_model_input_count(model) != 1 || input->shape.rank != 2) return NULL;
+    int64_t window = input->shape.dims[1];
+    if (!kn_dim_known(window) || rows < 1 || rows > window || window > INT32_MAX) return NULL;
+    const kn_graph *from = model->graph;
+    kn_graph_params params = {.size = sizeof params, .allocator = model->host.allocator};
+    carrying c = {.from = from, .window = window, .rows = rows, .to = kn_graph_create(&params)};
+    c.values = kn_allocate(&model->host, from->value_count + 1, sizeof *c.values);
+    c.needed = kn_allocate(&model->host, from->value_count + 1, sizeof *c.needed);
+    c.along = kn_allocate(&model->host, from->value_count + 1, sizeof *c.along);
+    if (c.to && c.values && c.needed && c.along && carry(&c, input, made))
+        *output = kn_name(c.values[made->id], made->name);
+    if (!*output || kn_value_failed(*output)) {
+        *output = NULL;
+        kn_graph_destroy(&c.to);
+    }
+    kn_release(&model->host, c.values);
+    kn_release(&model->host, c.needed);
+    kn_release(&model->host, c.along);
+    return c.to;
+}

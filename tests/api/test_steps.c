@@ -1,0 +1,113 @@
+/* A model that writes place by place gives what it gives for its whole window. */
+#include "api_tests.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { WINDOW = 9, ANSWERS = 7, PROMPT = 4 };
+
+static const char text[] = "koine 1\n"
+                           "model small\n"
+                           "input x 9 int32\n"
+                           "place = parameter 9x12 init=normal:1\n"
+                           "sign = embedding @x 7 12\n"
+                           "begin = add @sign @place\n"
+                           "layernorm\n"
+                           "linear 36\n"
+                           "attention heads=2 causal=1\n"
+                           "seen = add @ @begin\n"
+                           "dropout 0.5\n"
+                           "q = linear @seen 12\n"
+                           "k = linear @seen 6\n"
+                           "turned = rotary @q heads=2\n"
+                           "attention @turned @k @k heads=2 key_heads=1 causal=1\n"
+                           "gelu_tanh\n"
+                           "logits = linear 7 bias=no\n";
+
+static void good(const kn_session *session, kn_status status) {
+    if (status != KN_OK) fail_msg("%s", session ? kn_session_error(session) : "no memory");
+}
+
+static kn_session *open_step(const kn_model *model, kn_context *context, kn_states *states, int64_t rows) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    kn_value *output = kn_model_output(model, 0);
+    kn_graph *graph = NULL;
+    if (rows) {
+        graph = kn_model_step(model, rows, &output);
+        assert_non_null(graph);
+    }
+    kn_session *session = kn_session_create(context, &output, 1, &params);
+    good(session, kn_session_status(session));
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+static void run(kn_session *session, const int32_t *x, int32_t start, int32_t rows, float *logits) {
+    kn_feed feeds[2] = {{"x", x, (size_t)rows * sizeof *x}, {"step.start", &start, sizeof start}};
+    kn_fetch fetch = {"logits", logits, (size_t)rows * ANSWERS * sizeof *logits};
+    good(session, kn_session_run(session, feeds, start < 0 ? 1 : 2, &fetch, 1));
+}
+
+static void compare(const float *got, const float *expected, int place, int rows) {
+    for (int i = 0; i < rows * ANSWERS; i++)
+        if (!(fabsf(got[i] - expected[place * ANSWERS + i]) <= 1e-5f))
+            fail_msg("place %d, number %d: %g; expected %g", place, i, (double)got[i],
+                     (double)expected[place * ANSWERS + i]);
+}
+
+static void steps_are_the_whole(void **state) {
+    (void)state;
+    kn_context *context = kn_context_create(NULL);
+    kn_model *model = kn_model_parse(text, NULL);
+    if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
+    kn_states *states = kn_states_create(context, 3);
+    kn_session *whole = open_step(model, context, states, 0),
+               *prompt = open_step(model, context, states, PROMPT),
+               *single = open_step(model, context, states, 1);
+    const int32_t x[WINDOW] = {3, 1, 4, 1, 5, 0, 2, 6, 5}, unlike[PROMPT] = {3, 1, 0, 0};
+    float expected[WINDOW * ANSWERS], got[WINDOW * ANSWERS];
+    run(whole, x, -1, WINDOW, expected);
+    run(prompt, unlike, 0, PROMPT, got); /* two signs, and places that are written over */
+    compare(got, expected, 0, 2);
+    for (int32_t place = 2; place < WINDOW; place++) {
+        run(single, x + place, place, 1, got);
+        compare(got, expected, place, 1);
+    }
+    run(prompt, x, 0, PROMPT, got);
+    compare(got, expected, 0, PROMPT);
+    run(prompt, x + PROMPT, PROMPT, PROMPT, got);
+    compare(got, expected, PROMPT, PROMPT);
+    kn_session_destroy(&whole);
+    kn_session_destroy(&prompt);
+    kn_session_destroy(&single);
+    kn_states_destroy(&states);
+    kn_model_destroy(&model);
+    kn_context_destroy(&context);
+}
+
+/* What looks at other places otherwise has no steps. */
+static void others_are_refused(void **state) {
+    (void)state;
+    static const char *const lines[] = {"attention heads=2",         "lstm 36",
+                                        "transpose permutation=0,2,1",     "softmax axis=1",
+                                        "cumsum axis=1", "flip axes=1"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char words[200];
+        snprintf(words, sizeof words, "koine 1\ninput x 9 int32\nembedding @x 7 36\n%s\n", lines[i]);
+        kn_model *model = kn_model_parse(words, NULL);
+        if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
+        kn_value *output;
+        assert_null(kn_model_step(model, 1, &output));
+        assert_null(output);
+        assert_null(kn_model_step(model, 0, &output));
+        kn_model_destroy(&model);
+    }
+}
+
+int test_steps(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(others_are_refused),
+                                       cmocka_unit_test(steps_are_the_whole)};
+    return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
+}
