@@ -5,8 +5,8 @@
  *
  * x is (batches,most,columns), rows (batches,count,columns); the place in a batch is starts[batch * starts_row].
  *   kn_put_rows(x, rows, starts, y, elements, most, count, columns, starts_row, clear, blank)
- *     y = x with the rows in place of its own; the others become 0 with `clear`, and those put are 0 with `blank`. y may
- *     be x: what stays is not written then.
+ *     y = x with the rows in place of its own; the others become 0 with `clear`, and those put are 0 with `blank`. y
+ *     may be x: what stays is not written then.
  *   kn_take_rows(x, starts, y, elements, most, count, columns, starts_row)
  *     y (batches,count,columns); 0 where x has no such row
  * One item per element of y. */

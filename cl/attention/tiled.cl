@@ -12,13 +12,14 @@
  * Row t of head h of batch b of an operand begins at first + (b * length + t) * row + h * KN_HEAD, so that q, k and v
  * may lie side by side in one array. log_sum and delta are (batch,head,query).
  * `group` heads of q share one of k and v. Query i stands at key i, or with `last` at
- * i + max(0, keys - queries); with `causal` it sees the keys up to there. A query that sees none gives 0.
+ * i + max(0, keys that count - queries); with `causal` it sees the keys up to there. A query that sees none gives 0.
  * Defined, KN_LENGTHS adds parameters behind the others: lengths, which tells of each batch how many keys count,
  * and lengths_row, 1, or 0 where all have the same. KN_MASK adds what is added to the scores, (batch,head,query,key),
  * and from how far a batch and a head are to the next, 0 where they share it.
  * Groups of 4 * KN_ROWS; their second and third numbers are head and batch.
  *
- * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, last, group, scale)
+ * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, last, group,
+ *              scale)
  *   y and log_sum, the logarithm of the sum of exp(score)
  * kn_attention_delta(dy, y, delta, queries, y_row)
  *   delta = sum(dy y) over a head's numbers; one item per query
@@ -210,7 +211,8 @@ KN_WORK_GROUP kernel void kn_attention_queries(global const KN_T *restrict dy,
             const bool seen = j < count && (!causal || key0 + j <= query + offset);
             const KN_A score = dot_rows(query_tile + row * KN_STRIDE, key_tile + j * KN_STRIDE) * scale;
             const KN_A slope = dot_rows(slope_tile + row * KN_STRIDE, value_tile + j * KN_STRIDE);
-            own_slopes[j] = seen ? exp(KN_MASKED(score, query, key0 + j) - own_sum) * (slope - own_delta) * scale : (KN_A)0;
+            own_slopes[j] =
+                seen ? exp(KN_MASKED(score, query, key0 + j) - own_sum) * (slope - own_delta) * scale : (KN_A)0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int j = 0; j < count; j++)

@@ -11,12 +11,13 @@
  * Row t of head h of batch b of an operand begins at first + (b * length + t) * row + h * KN_HEAD, so that q, k and v
  * may lie side by side in one array. log_sum is (batch,head,query): the logarithm of the sum of exp(score).
  * `group` heads of q share one of k and v. Query i stands at key i, or with `last` at
- * i + max(0, keys - queries); with `causal` it sees the keys up to there. A query that sees none gives 0.
+ * i + max(0, keys that count - queries); with `causal` it sees the keys up to there. A query that sees none gives 0.
  * Defined, KN_LENGTHS adds parameters behind the others: lengths, which tells of each batch how many keys count,
  * and lengths_row, 1, or 0 where all have the same. KN_MASK adds what is added to the scores, (batch,head,query,key),
  * and from how far a batch and a head are to the next, 0 where they share it.
  *
- * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, last, group, scale)
+ * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, last, group,
+ *              scale)
  *   global size (ceil(queries / KN_BLOCK), heads, batches)
  * kn_attention_gradient(dy, y, log_sum, q, k, v, dq, dk, dv, queries, keys, q_first, k_first, v_first, q_row, k_row,
  *                       y_row, causal, last, group, scale)

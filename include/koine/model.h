@@ -70,10 +70,11 @@ KN_API kn_value *kn_model_input(const kn_model *model, int position);
 KN_API int kn_model_output_count(const kn_model *model);
 KN_API kn_value *kn_model_output(const kn_model *model, int position);
 /* The model as it writes, a few places of its window in each run: a new graph, which the caller destroys. It reads an
- * input of the model's name, (1,rows), at the places from the input "step.start" on, int32 (1), and *output is what the
- * model's first output is there, (1,rows,…), under its name. Keys and values of earlier places stay in states of their own, which
- * sessions with the same states share: one with `rows` of a prompt, then one with a single row for what follows. NULL
- * where the model holds more than causal attention and what treats each place by itself, or without memory. */
+ * input of the model's name, (1,rows), at the places from the input "step.start" on, int32 (1), which has to leave room
+ * for all rows in the window; *output is what the model's first output is there, (1,rows,…), under its name. Keys and
+ * values of earlier places stay in states of their own, which sessions with the same states share: one with `rows` of a
+ * prompt, then one with a single row for what follows. NULL where the model holds more than causal attention and what
+ * treats each place by itself, or without memory. */
 KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
 /* Numbers in all its parameters, frozen ones included. */
 KN_API uint64_t kn_model_parameter_elements(const kn_model *model);

@@ -68,7 +68,7 @@ static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
  * each place. */
 static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs) {
     int rank = node->outputs[0]->shape.rank;
-    if (node->operator->random || node->derivative || rank<2) return false;
+    if (rank < 2 || node->operator->random) return false;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *input = node->inputs[i];
         if (!input) continue;
@@ -130,6 +130,7 @@ static bool is_by_place(const kn_node *node) {
 static bool carry_node(carrying *c, const kn_node *node) {
     kn_value *inputs[KN_MAX_INPUTS];
     int along = 0;
+    if (node->derivative) return false;
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = NULL;
         if (!node->inputs[i]) continue;

@@ -66,6 +66,32 @@ def bytes_are_written(folder):
     koine("eval", "bytes.safetensors", "--data", "text:raw", folder=folder).needs(0, out="nats a byte")
 
 
+# Looks back, has places of its own, and a window that the text outgrows.
+ATTEND = """koine 1
+input x 6 int32
+place = parameter 6x8 init=normal:1
+sign = embedding @x 8 8
+seen = add @sign @place
+linear 24
+attention heads=2 causal=1
+add @ @seen
+logits = linear 8
+"""
+
+
+@case
+def a_sign_at_a_time_or_all_at_once(folder):
+    write(folder, "attend.koine", ATTEND)
+    write(folder, "walk.txt", LINE * 30)
+    koine("train", "attend.koine", "--data", "text:walk.txt", "--steps", "9", folder=folder).needs(0)
+    text = koine("generate", "attend.safetensors", "--prompt", "c", "--length", "9", "--temperature", "0",
+                 folder=folder).needs(0).out
+    for known in range(2, 9):  # what it wrote as the prompt of the rest
+        found = koine("generate", "attend.safetensors", "--prompt", text[:known], "--length", str(10 - known),
+                      "--temperature", "0", folder=folder).needs(0)
+        expect(found.out == text, f"from {known} signs on it wrote {found.out!r}, and {text!r} from one")
+
+
 @case
 def what_cannot_write(folder):
     koine("generate").needs(2, err="generate needs a saved model")

@@ -24,7 +24,7 @@ typedef struct generate_run {
     int64_t window, answers; /* signs that the model reads, and that it tells apart */
     int32_t *text;           /* the numbers of all signs so far */
     uint64_t used;
-    /* Sessions that keep what they read, for the whole window and for one sign, or NULL; and how many signs that are. */
+    /* Sessions that keep what they read, for the whole window and for one sign, or NULL; how many signs that are. */
     kn_session *whole, *single;
     uint64_t kept;
     int32_t *x;    /* (1,window) */
