@@ -412,6 +412,7 @@ int main(int argc, char **argv) {
         {"lstm, SGD", "lstm_sgd", false, true},
         {"char-gru, SGD", "char-gru_sgd", false, false},
         {"elman, SGD", "elman_sgd", false, true},
+        {"states that go on, SGD", "stateful_sgd", false, false},
         {"gpt, AdamW", "gpt_adamw", false, true},
         {"unet, SGD", "unet_sgd", false, true},
         {"squeezenet, SGD", "squeezenet_sgd", false, false},

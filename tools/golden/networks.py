@@ -136,11 +136,11 @@ TABLE = 4
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 
 
-def recurrent(kind, name, inputs, units):
+def recurrent(kind, name, inputs, units, suffix=""):
   """weight_ih is (gates*units, inputs), weight_hh is (gates*units, units), both biases (gates*units)"""
   rows = GATES[kind] * units
   shapes = [("weight_ih", (rows, inputs)), ("weight_hh", (rows, units)), ("bias_ih", (rows,)), ("bias_hh", (rows,))]
-  return [(f"{name}.{part}", shape, units) for part, shape in shapes]
+  return [(f"{name}.{part}{suffix}", shape, units) for part, shape in shapes]
 
 
 def recurrent_forward(kind, names):
@@ -191,6 +191,40 @@ ELMAN = Network(
   ["input x 9 int32", "embedding 11 8 init=uniform:0.5", "rnn 20", "logits = linear 11"],
   [("embedding1.weight", (11, 8), TABLE)] + recurrent("rnn", "rnn1", 8, 20) + linear("logits", 20, 11),
   recurrent_forward("rnn", ("rnn1",)),
+  tokens=11,
+)
+
+
+def stateful_forward(values, x, training):
+  """In training each step begins with the states that the one before left; no gradient goes back there."""
+  x = F.embedding(x, values["embedding1.weight"])
+  for name, suffixes in (("lstm1", [""]), ("gru1", ["", "_l1"])):
+    kept = ["state", "cells"] if name == "lstm1" else ["state"]
+    for suffix in suffixes:
+      weights = [values[f"{name}.{part}{suffix}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+      states = [values[f"{name}.{part}{suffix}"] for part in kept]
+      first = [state.detach().clone()[None] if training else torch.zeros_like(state)[None] for state in states]
+      function, first = (torch.lstm, first) if name == "lstm1" else (torch.gru, first[0])
+      x, *last = function(x, first, weights, True, 1, 0.0, training, False, True)
+      for state, value in zip(states, last):
+        if training:
+          state.copy_(value[0].detach())
+  return apply_linear(values, "logits", x)
+
+
+STATEFUL = Network(
+  "stateful",
+  (9,),
+  11,
+  ["input x 9 int32", "embedding 11 8 init=uniform:0.5", "lstm 20 stateful", "gru 20 layers=2 stateful"]
+  + ["logits = linear 11"],
+  [("embedding1.weight", (11, 8), TABLE)]
+  + recurrent("lstm", "lstm1", 8, 20)
+  + recurrent("gru", "gru1", 20, 20)
+  + recurrent("gru", "gru1", 20, 20, "_l1")
+  + linear("logits", 20, 11),
+  stateful_forward,
+  [(name, (7, 20), "zero") for name in ("lstm1.state", "lstm1.cells", "gru1.state", "gru1.state_l1")],
   tokens=11,
 )
 

@@ -152,6 +152,7 @@ CASES = [
   Case("lstm_sgd", networks.LSTM, "sgd", 0.5, batch=7, momentum=0.9),
   Case("char-gru_sgd", networks.GRU, "sgd", 0.5, batch=7, momentum=0.9),
   Case("elman_sgd", networks.ELMAN, "sgd", 0.1, batch=7, momentum=0.9),
+  Case("stateful_sgd", networks.STATEFUL, "sgd", 0.5, batch=7, momentum=0.9),
   Case("gpt_adamw", networks.GPT, "adamw", 3e-3, batch=5, weight_decay=0.01),
   Case("small_dampened", networks.SMALL, "sgd", 0.1, seed=2, momentum=0.9, dampening=0.3, weight_decay=0.01),
   Case("small_amsgrad", networks.SMALL, "adam", 3e-3, seed=2, weight_decay=0.01, amsgrad=True),
