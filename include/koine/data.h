@@ -167,8 +167,11 @@ typedef struct kn_loader_params {
     uint64_t seed;   /* of the order */
     bool no_shuffle; /* take the samples in their own order */
     bool drop_last;  /* leave out the last batch of an epoch if it is not full */
+    /* No shuffle: what follows a sample in the dataset stands in its place in the next batch, so that each place goes
+     * through a part of the dataset, for layers whose state goes on. What fills no batch is left out. */
+    bool in_sequence;
 } kn_loader_params;
-#define KN_LOADER_DEFAULTS {sizeof(kn_loader_params), 64, 0, false, false}
+#define KN_LOADER_DEFAULTS {sizeof(kn_loader_params), 64, 0, false, false, false}
 KN_API void kn_loader_params_init(kn_loader_params *params);
 
 /* Starts at batch 0 of epoch 0. Uses the dataset's allocator and log. */

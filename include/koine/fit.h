@@ -81,6 +81,7 @@ typedef struct kn_fit_params {
     /* With remember and patience, where the best epoch was before this call: sets the states and steps of that epoch, as
      * saved when on_epoch was told `best`; false: they are not to be had, and the call fails. NULL: stays at the end. */
     bool (*to_best)(void *user);
+    bool in_sequence; /* of the loader: for layers whose state goes on from batch to batch */
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 

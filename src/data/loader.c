@@ -25,7 +25,7 @@ struct kn_loader {
     kn_error error;
     kn_dataset *dataset; /* its own handle */
     uint64_t batch, seed, batches;
-    bool shuffle;
+    bool shuffle, in_sequence;
     uint32_t *order; /* of the epoch being filled; touched by the thread only */
     uint64_t order_epoch;
     bool ordered;
@@ -48,7 +48,10 @@ static void arrange(kn_loader *loader, uint64_t epoch) {
     size_t count = (size_t)loader->dataset->count;
     for (size_t i = 0; i < count; i++)
         loader->order[i] = (uint32_t)i;
-    if (loader->shuffle) {
+    if (loader->in_sequence) {
+        for (uint64_t i = 0; i < loader->batch * loader->batches; i++)
+            loader->order[i] = (uint32_t)(i % loader->batch * loader->batches + i / loader->batch);
+    } else if (loader->shuffle) {
         uint8_t number[8];
         for (int i = 0; i < 8; i++)
             number[i] = (uint8_t)(epoch >> (8 * i));
@@ -129,11 +132,13 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
     kn_error *error = &loader->error;
     loader->batch = params->batch;
     loader->seed = params->seed;
-    loader->shuffle = !params->no_shuffle;
+    loader->in_sequence = params->in_sequence;
+    loader->shuffle = !params->no_shuffle && !params->in_sequence;
+    const bool drop_last = params->drop_last || params->in_sequence;
     uint64_t count = dataset->count;
     if (loader->batch == 0)
         return kn_fail(error, KN_ERROR_ARGUMENT, "a loader's batch of 0 samples; more than 0 were expected");
-    loader->batches = count / loader->batch + (!params->drop_last && count % loader->batch > 0);
+    loader->batches = count / loader->batch + (!drop_last && count % loader->batch > 0);
     if (loader->batches == 0)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,

@@ -310,7 +310,8 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
                             .batch = params->batch,
                             .seed = params->seed,
                             .no_shuffle = params->no_shuffle,
-                            .drop_last = params->drop_last};
+                            .drop_last = params->drop_last,
+                            .in_sequence = params->in_sequence};
     fitting->loader = kn_loader_create(dataset, &how);
     kn_status status = kn_loader_status(fitting->loader);
     if (status != KN_OK)

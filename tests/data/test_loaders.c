@@ -121,6 +121,23 @@ static void order_is_kept_without_shuffle(void **state) {
     kn_loader_destroy(&loader);
 }
 
+/* Each place of the batches walks through its own part of the dataset. */
+static void samples_follow_their_neighbours(void **state) {
+    const setting *made = *state;
+    kn_loader_params params = KN_LOADER_DEFAULTS;
+    params.batch = 20;
+    params.in_sequence = true;
+    kn_loader *loader = kn_loader_create(made->dataset, &params);
+    uint64_t order[103];
+    assert_int_equal(kn_loader_batches(loader), 5);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        assert_int_equal(walk(loader, epoch, order), 100); /* the last three are dropped */
+        for (uint64_t i = 0; i < 100; i++)
+            assert_int_equal(order[i], i < 20 ? i * 5 : order[i - 20] + 1);
+    }
+    kn_loader_destroy(&loader);
+}
+
 static void seeking_gives_the_same_batches(void **state) {
     kn_loader *straight = open_loader(*state, 10, 9, false, false);
     uint64_t orders[3][103], order[103];
@@ -237,6 +254,7 @@ int test_loaders(void) {
         cmocka_unit_test_setup_teardown(every_sample_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(seed_decides_the_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(order_is_kept_without_shuffle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(samples_follow_their_neighbours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(seeking_gives_the_same_batches, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_allocated_on_the_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(batches_fit_the_dataset, set_up, tear_down),

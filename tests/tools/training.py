@@ -100,8 +100,9 @@ def a_log_without_validation(folder):
 def the_last_batch_is_trained_unless_dropped(folder):
     train(folder, "--epochs", "1", "--batch", "32", "--log", "all")
     train(folder, "--epochs", "1", "--batch", "32", "--log", "dropped", "--drop-last")
-    counts = [len(log_of(folder, name)[0]) for name in ("all", "dropped")]
-    expect(counts == [BATCHES, BATCHES - 1], f"found {counts} steps")
+    train(folder, "--epochs", "1", "--batch", "32", "--log", "sequence", "--in-sequence")
+    counts = [len(log_of(folder, name)[0]) for name in ("all", "dropped", "sequence")]
+    expect(counts == [BATCHES, BATCHES - 1, BATCHES - 1], f"found {counts} steps")
 
 
 @case

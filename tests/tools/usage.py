@@ -11,7 +11,7 @@ from koine import write_npy
 COMMANDS = ("devices", "train", "eval", "infer", "generate", "plan", "bench", "verify", "models",
             "datasets")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
-                 "loss no-shuffle drop-last patience ema accumulate groups amsgrad clip-value milestones init "
+                 "loss no-shuffle drop-last in-sequence patience ema accumulate groups amsgrad clip-value milestones init "
                  "log save resume find-nan memory json quiet help").split()
 
 # ---- help
@@ -66,6 +66,7 @@ MISTAKES = [
     ("train lenet --data digits --steps 0", "--steps is 0; expected at least 1"),
     ("train lenet --data digits --seconds 0", "--seconds is 0; expected a number above 0"),
     ("train lenet --data digits --batch 0", "--batch is 0; expected 1 to"),
+    ("train lenet --data digits --in-sequence --validation 0.1", "leaves no neighbours for --in-sequence"),
     ("train lenet --data digits --batch 4294967296", "--batch is 4294967296; expected 1 to"),
     ("train lenet --data digits --lr fast", "--lr is 'fast'; expected a number"),
     ("train lenet --data digits --lr nan", "--lr is 'nan'; expected a number"),
@@ -164,6 +165,7 @@ FAILURES = [
     ("train tiny.koine --data npy:x.npy,y.npy --resume nothing", "'nothing' cannot be read: No such file"),
     ("train tiny.koine --data npy:x.npy,y.npy --patience 2", "set some aside with --validation 0.1"),
     ("train tiny.koine --data npy:x.npy,y.npy --drop-last --batch 101", "leaves nothing to train on"),
+    ("train tiny.koine --data npy:x.npy,y.npy --in-sequence --batch 101", "--in-sequence leaves nothing to train on"),
     ("train tiny.koine --data npy:x.npy,y.npy --memory 1kB", "too large for the device, even with a batch of 1"),
     ("eval tiny.koine --data npy:x.npy,y.npy", "has no weights to judge"),
     ("eval nothing.safetensors --data digits", "found 'nothing.safetensors', expected a file"),

@@ -70,8 +70,8 @@ static bool open_data(train_run *run, const char *model) {
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
         command_fail(
-            "--drop-last leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
-            options->data, (unsigned long long)run->samples, (unsigned long long)options->batch);
+            "%s leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
+            options->in_sequence ? "--in-sequence" : "--drop-last", options->data, (unsigned long long)run->samples, (unsigned long long)options->batch);
         return false;
     }
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
@@ -176,6 +176,7 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.batch = options->batch;
     params.drop_last = options->drop_last;
     params.no_shuffle = options->no_shuffle;
+    params.in_sequence = options->in_sequence;
     params.seed = options->seed;
     params.patience = options->patience;
     params.validation = run->setup.validation;
@@ -296,6 +297,9 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume already brings the weights: leave --init out");
+    if (own->in_sequence && own->validation > 0)
+        return command_misuse("--validation draws samples from everywhere, which leaves no neighbours for "
+                              "--in-sequence: give one of both");
     return train_rule_check(&own->rule, own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
@@ -305,6 +309,7 @@ static void settle(train_options *own) {
     if (own->epochs == UINT64_MAX) own->epochs = endless ? 10 : 0;
     if (own->steps == UINT64_MAX) own->steps = 0;
     if (isnan(own->seconds)) own->seconds = 0;
+    own->drop_last = own->drop_last || own->in_sequence;
 }
 
 static int run(int count, char **arguments) {
@@ -330,6 +335,9 @@ static int run(int count, char **arguments) {
          &own.loss},
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
+        {"in-sequence", OPTION_FLAG, NULL,
+         "samples follow their neighbours from batch to batch, for stateful layers; no shuffle, full batches",
+         &own.in_sequence},
         {"patience", OPTION_COUNT, "N", "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
         {"init", OPTION_TEXT, "FILE", "begin with what fits of a saved model's weights", &own.init},
         {"resume", OPTION_TEXT, "FILE", "go on with a saved training, bit by bit; auto: with the last of --checkpoints, if any",

@@ -101,7 +101,7 @@ typedef struct train_options {
     const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every;
     uint64_t epochs, steps, batch, seed, patience, memory, keep;
     double seconds, validation;
-    bool no_shuffle, drop_last, find_nan;
+    bool no_shuffle, drop_last, in_sequence, find_nan;
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
 

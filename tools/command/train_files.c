@@ -103,7 +103,9 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
     snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
     snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
     snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
-    snprintf(values[4], SETTING_BYTES, "%s", options->no_shuffle ? "no" : "yes");
+    snprintf(values[4], SETTING_BYTES, "%s", options->in_sequence  ? "no, in sequence"
+                                           : options->no_shuffle ? "no"
+                                                                 : "yes");
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
     snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
     snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
