@@ -25,8 +25,13 @@ static int fail(const char *what, const char *path) {
     return 0;
 }
 
+/* In the order of the names up to their first dot, so that NAME comes before NAME-MORE. */
 static int compare_names(const void *left, const void *right) {
-    return strcmp(((const entry *)left)->name, ((const entry *)right)->name);
+    const char *a = ((const entry *)left)->name, *b = ((const entry *)right)->name;
+    size_t own = strcspn(a, "."), other = strcspn(b, ".");
+    int order = memcmp(a, b, own < other ? own : other);
+    if (order == 0 && own != other) order = own < other ? -1 : 1;
+    return order ? order : strcmp(a, b);
 }
 
 /* Writes the array of the file `item->name` and fills in its size and hash. */

@@ -62,8 +62,11 @@ typedef struct kn_dataset_params {
     const kn_tensor_info *wanted;
     const char *vocabulary; /* of text:FILE: the signs to read it with, as kn_dataset_vocabulary says; NULL: its own */
     kn_image_reader images; /* for images:FOLDER; without one these cannot be opened */
+    const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
+    bool inputs_only;       /* of csv:FILE: no "y", and so also rows that have no target */
 } kn_dataset_params;
-#define KN_DATASET_DEFAULTS {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}}
+#define KN_DATASET_DEFAULTS                                                                                            \
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):
@@ -76,6 +79,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *   npy:X.npy,Y.npy   arrays whose first dimension counts the samples
  *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
  *                     folder for each class; images:FOLDER?size=32&grey
+ *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class
+ *                     number or a standardised number (1). Rows without a target are left out
  *   text:FILE         sequences of characters and, at each place, the next one;
  *                     the last tenth is the test part. text:FILE?bytes&length=64
  * Bytes become float32 from 0 to 1; other "x" become float32 as they are. "y" is
@@ -121,6 +126,22 @@ KN_API double kn_dataset_explainable(const kn_dataset *dataset);
 /* Of text: the signs by number, in UTF-8 one after the other; "" for bytes; NULL for other data. Valid as long as
  * the dataset. */
 KN_API const char *kn_dataset_vocabulary(const kn_dataset *dataset);
+
+/* Of a table: what its columns hold and how they become numbers, as JSON, for `columns` of the parameters that other
+ * tables are opened with; NULL for other data. Valid as long as the dataset. */
+KN_API const char *kn_dataset_columns(const kn_dataset *dataset);
+/* A line for each column of a table, for people; "" for other data. Valid as long as the dataset. */
+KN_API const char *kn_dataset_about(const kn_dataset *dataset);
+
+/* What is to be learnt of a table. */
+typedef struct kn_table_target {
+    size_t size;
+    const char *name; /* valid as long as the dataset */
+    /* "y" was standardised: in its own unit it is y * deviation + mean. deviation 0: classes, which have names */
+    double mean, deviation;
+} kn_table_target;
+/* False, and nothing is written, for other data. */
+KN_API bool kn_dataset_target(const kn_dataset *dataset, kn_table_target *target);
 
 typedef struct kn_field {
     const char *name;    /* valid as long as the dataset */

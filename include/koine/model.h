@@ -25,13 +25,21 @@ extern "C" {
 
 typedef struct kn_model kn_model;
 
+/* A whole number in place of that of a line `set NAME NUMBER`. */
+typedef struct kn_model_setting {
+    const char *name;
+    int64_t value;
+} kn_model_setting;
+
 typedef struct kn_model_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
     kn_logger log;
     const char *source; /* what messages call the text, such as a path; NULL: "text", or the path */
+    const kn_model_setting *settings; /* needed during the call only; the model's text will have them */
+    size_t setting_count;
 } kn_model_params;
-#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0}
+#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0}
 KN_API void kn_model_params_init(kn_model_params *params);
 
 /* A model of the zoo (see kn_zoo_count). params NULL means defaults. */
@@ -76,6 +84,8 @@ KN_API kn_value *kn_model_output(const kn_model *model, int position);
  * prompt, then one with a single row for what follows. NULL where the model holds more than causal attention and what
  * treats each place by itself, or without memory. */
 KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
+/* What a line `set NAME NUMBER` of its text says; false, and nothing is written, when there is none of that name. */
+KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
 /* Numbers in all its parameters, frozen ones included. */
 KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
 

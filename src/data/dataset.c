@@ -95,6 +95,22 @@ const char *kn_dataset_vocabulary(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->vocabulary : NULL;
 }
 
+const char *kn_dataset_columns(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->store->columns : NULL;
+}
+
+const char *kn_dataset_about(const kn_dataset *dataset) {
+    return usable(dataset) && dataset->store->about ? dataset->store->about : "";
+}
+
+bool kn_dataset_target(const kn_dataset *dataset, kn_table_target *target) {
+    if (!usable(dataset) || !dataset->store->target || !target) return false;
+    const kn_store *store = dataset->store;
+    kn_table_target found = {target->size, store->target, store->unit_mean, store->unit_deviation};
+    memcpy(target, &found, target->size < sizeof found ? target->size : sizeof found);
+    return true;
+}
+
 size_t kn_dataset_field_count(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->field_count : 0;
 }
@@ -193,6 +209,8 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->wanted = known.wanted;
     options->vocabulary = known.vocabulary;
     options->images = known.images;
+    options->columns = known.columns;
+    options->inputs_only = known.inputs_only;
 }
 
 kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {

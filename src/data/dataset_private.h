@@ -36,6 +36,9 @@ struct kn_store {
     int classes;
     double explainable; /* share of the variance of "y" that can be explained; 0: not known */
     char *vocabulary;   /* of text: the signs by number, in UTF-8, "" for bytes; NULL: no text */
+    char *columns;      /* of a table: what its columns hold, as JSON; NULL: no table */
+    char *about, *target; /* of a table: for people; the name of what is to be learnt */
+    double unit_mean, unit_deviation; /* of a target that was standardised; deviation 0: it was not */
     char **class_names; /* one block with the texts behind the pointers; NULL: none */
     size_t field_count;
     kn_store_field fields[KN_FIELDS_MAX];
@@ -56,6 +59,8 @@ void kn_store_leave(kn_store *store);
 /* Adds a field of `stored` samples: fills in everything but bytes. */
 kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
                        double scale, kn_store_field **field, kn_error *error);
+/* Copies the names of the classes, and sets how many there are. */
+kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error);
 /* Whether what is read as int32 fits, and class indices are below the number of classes. */
 kn_status kn_store_check(const kn_store *store, kn_error *error);
 /* The bytes of one sample, made first if they are not there yet. */
@@ -92,6 +97,8 @@ typedef struct kn_source_options {
     bool tokens;           /* integers are read as int32 */
     const kn_tensor_info *wanted; /* what the caller would like as "x", or NULL */
     const char *vocabulary;       /* that text is to be read with, or NULL */
+    const char *columns;          /* that tables are to be read with, or NULL */
+    bool inputs_only;             /* no target, even where there is one */
     kn_image_reader images;
 } kn_source_options;
 
@@ -104,6 +111,8 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
 kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options);
 
+/* rest: ":FILE?target=COLUMN" */
+kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 /* rest: ":FOLDER?size=32&grey" */
 kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 
@@ -115,11 +124,12 @@ kn_status kn_image_fit(const kn_host *host, const kn_image *image, int64_t width
 
 /* ---- what stands behind a source's word (spec.c): ":PATH?KEY=VALUE&KEY" --------------- */
 
-typedef enum kn_spec_kind { KN_SPEC_FLAG, KN_SPEC_COUNT, KN_SPEC_SIZE } kn_spec_kind;
+typedef enum kn_spec_kind { KN_SPEC_FLAG, KN_SPEC_COUNT, KN_SPEC_SIZE, KN_SPEC_TEXT } kn_spec_kind;
 typedef struct kn_spec_option {
     const char *key;
     kn_spec_kind kind;
-    void *target; /* bool; uint64_t, which is then above 0; uint64_t[2], width and height, from "32" or "64x48" */
+    void *target; /* bool; uint64_t, which is then above 0; uint64_t[2], width and height, from "32" or "64x48"; char *, for the
+                     caller to release also when reading fails */
 } kn_spec_option;
 /* Reads it: *path is NULL where there is none, otherwise released by the caller. A path that exists as it stands is
  * taken so, whatever question marks it has. */

@@ -176,19 +176,6 @@ static kn_status read_all(const kn_host *host, const share *how, kn_error *error
 
 /* ---- stores --------------------------------------------------------------------------------- */
 
-static char **copy_names(const kn_host *host, char **names, size_t count) {
-    size_t bytes = count * sizeof *names;
-    for (size_t i = 0; i < count; i++)
-        bytes += strlen(names[i]) + 1;
-    char **copy = kn_allocate(host, 1, bytes);
-    char *text = copy ? (char *)(copy + count) : NULL;
-    for (size_t i = 0; copy && i < count; i++) {
-        copy[i] = strcpy(text, names[i]);
-        text += strlen(text) + 1;
-    }
-    return copy;
-}
-
 static kn_store *make_store(const kn_host *host, const part *from, const kn_tensor_info *sample,
                             char **classes, size_t count, const kn_source_options *options, kn_error *error) {
     kn_store *store = kn_store_create(host, error);
@@ -196,15 +183,15 @@ static kn_store *make_store(const kn_host *host, const part *from, const kn_tens
     const kn_tensor_info label = {KN_INT32, 0, {0}};
     kn_store_field *x = NULL, *y = NULL;
     store->count = from->count < options->most_samples ? from->count : options->most_samples;
-    store->classes = (int)count;
     kn_status status = kn_store_add(store, "x", sample, KN_FLOAT32, 1.0 / 255, &x, error);
     if (status == KN_OK) status = kn_store_add(store, "y", &label, KN_INT32, 1, &y, error);
     if (status == KN_OK) {
         store->blocks[0] = kn_allocate(host, (size_t)store->count, x->stored_bytes);
         store->blocks[1] = kn_allocate(host, (size_t)store->count, sizeof(int32_t));
-        store->class_names = copy_names(host, classes, count);
-        if (!store->blocks[0] || !store->blocks[1] || !store->class_names)
+        if (!store->blocks[0] || !store->blocks[1])
             status = kn_fail_memory(error, (size_t)store->count * x->stored_bytes);
+        else
+            status = kn_store_name_classes(store, (const char *const *)classes, count, error);
     }
     if (status == KN_OK) {
         const part few = {from->pictures, store->count};

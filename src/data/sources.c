@@ -53,6 +53,11 @@ static const source_row sources[] = {
      .text = "a text in UTF-8, character by character, or any file byte by byte; its last tenth is held out "
              "to judge by",
      .open = kn_source_sequences},
+    {.name = "csv",
+     .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",
+     .text = "a table whose first line names the columns: numbers and dates are standardised, categories and what is missing\n"
+             "get places of their own; the target is a number, or classes where it is text or counts from 0 or 1",
+     .open = kn_source_csv},
     {.name = "images",
      .usage = "images:FOLDER[?size=WIDTHxHEIGHT&grey]",
      .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each class;\nthe middle "

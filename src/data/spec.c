@@ -18,6 +18,7 @@ static kn_status fail_option(kn_error *error, const char *word, const char *foun
                                   : ", ",
                  keys[i],
                  options[i].kind == KN_SPEC_FLAG   ? ""
+                 : options[i].kind == KN_SPEC_TEXT ? "=NAME"
                  : options[i].kind == KN_SPEC_SIZE ? "=WIDTH[xHEIGHT]"
                                                    : "=NUMBER");
     }
@@ -41,8 +42,8 @@ static bool read_height(const char **end, uint64_t numbers[2]) {
 }
 
 /* One option, "KEY" or "KEY=VALUE". */
-static kn_status read_option(const char *word, const char *text, size_t length, const kn_spec_option *options,
-                             size_t count, kn_error *error) {
+static kn_status read_option(const kn_host *host, const char *word, const char *text, size_t length,
+                             const kn_spec_option *options, size_t count, kn_error *error) {
     const char *equals = memchr(text, '=', length);
     size_t key = equals ? (size_t)(equals - text) : length;
     for (size_t i = 0; i < count; i++) {
@@ -53,6 +54,17 @@ static kn_status read_option(const char *word, const char *text, size_t length, 
                 return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": the option %s takes no value", word,
                                row->key);
             *(bool *)row->target = true;
+            return KN_OK;
+        }
+        if (row->kind == KN_SPEC_TEXT) {
+            if (!equals || key + 1 == length)
+                return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": \"%.*s\", expected %s=NAME", word,
+                               (int)(length < 60 ? length : 60), text, row->key);
+            char **target = row->target;
+            kn_release(host, *target);
+            *target = kn_allocate(host, length - key, 1);
+            if (!*target) return kn_fail_memory(error, length - key);
+            memcpy(*target, equals + 1, length - key - 1);
             return KN_OK;
         }
         uint64_t *numbers = row->target;
@@ -86,7 +98,7 @@ kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, 
     kn_status status = KN_OK;
     while (mark && status == KN_OK) {
         const char *text = mark + 1, *next = strchr(text, '&');
-        status = read_option(word, text, next ? (size_t)(next - text) : strlen(text), options, count, error);
+        status = read_option(host, word, text, next ? (size_t)(next - text) : strlen(text), options, count, error);
         mark = next;
     }
     if (status != KN_OK) {

@@ -41,9 +41,27 @@ void kn_store_leave(kn_store *store) {
     }
     kn_release(&host, store->states);
     kn_release(&host, store->vocabulary);
+    kn_release(&host, store->columns);
+    kn_release(&host, store->about);
+    kn_release(&host, store->target);
     kn_release(&host, store->class_names);
     kn_mutex_destroy(&host, &store->mutex);
     kn_release(&host, store);
+}
+
+kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error) {
+    size_t bytes = count * sizeof *names;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(names[i]) + 1;
+    char **copy = store->class_names = kn_allocate(&store->host, 1, bytes + 1);
+    if (!copy) return kn_fail_memory(error, bytes);
+    char *text = (char *)(copy + count);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = strcpy(text, names[i]);
+        text += strlen(text) + 1;
+    }
+    store->classes = (int)count;
+    return KN_OK;
 }
 
 kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,

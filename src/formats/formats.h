@@ -58,6 +58,23 @@ kn_status kn_idx_read(const kn_host *host, const char *name, const uint8_t *byte
                       kn_array *array, kn_error *error);
 kn_status kn_idx_open(const kn_host *host, const char *path, kn_array_file *file, kn_error *error);
 
+/* ---- CSV (csv.c): RFC 4180 with a line of names first; commas, semicolons or tabs ------- */
+
+/* Without quotes and without blanks around it; not terminated. */
+typedef struct kn_csv_cell {
+    const char *text;
+    size_t length;
+} kn_csv_cell;
+typedef struct kn_csv {
+    size_t columns, rows;
+    char separator;
+    const kn_csv_cell *names, *cells; /* (columns), (rows,columns) */
+} kn_csv;
+/* Empty lines are passed over; a line with more or fewer values than there are names is an error. Cells point into
+ * `bytes`, or into the arena where a quote was written twice. */
+kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
+                      kn_error *error);
+
 /* ---- gzip (gzip.c) ---------------------------------------------------------------- */
 
 bool kn_gzip_is(const uint8_t *bytes, uint64_t count);

@@ -19,6 +19,7 @@ typedef struct builder {
     kn_graph *graph;
     kn_map names;    /* from path to entry */
     kn_map counters; /* from path and kind to how many have no name of their own */
+    kn_variables settings; /* of the whole text */
     kn_value *last;  /* what the line before made; NULL at the beginning */
     int layers;
 } builder;
@@ -342,7 +343,7 @@ static bool set_variables(builder *b, const kn_line *line, kn_option_value *valu
     const kn_line *declaration = &b->model->lines[block->first - 1];
     kn_variable *items = kn_arena_take(&b->model->arena, (size_t)block->parameter_count, sizeof *items);
     if (!items) return kn_model_no_memory(b->model);
-    scope->variables = (kn_variables){.items = items};
+    scope->variables = (kn_variables){.outer = &b->settings, .items = items};
     for (int i = 0; i < block->parameter_count; i++) {
         kn_option_value *value = &values[i];
         if (!value->given &&
@@ -491,7 +492,7 @@ static bool build_input(builder *b, const kn_line *line) {
     kn_text_add(&text, batch ? "batch" : "");
     size_t length = text.length;
     if (batch) kn_text_add(&text, ",");
-    bool good = kn_fill_shape(b->model, line, &line->given[1].value, NULL, &text, NULL);
+    bool good = kn_fill_shape(b->model, line, &line->given[1].value, &b->settings, &text, NULL);
     if (good && batch && text.length == length + 1) text.data[--text.length] = '\0';
     if (good && kn_text_failed(&text)) good = kn_model_no_memory(b->model);
     kn_value *value = good ? kn_input(b->graph, line->given[0].value.text, dtype, text.data) : NULL;
@@ -562,8 +563,9 @@ static bool take_lists(kn_model *model) {
 bool kn_model_build(kn_model *model) {
     kn_graph_params params = {
         .size = sizeof params, .allocator = model->host.allocator, .log = model->host.log};
-    kn_scope whole = {.path = ""};
-    builder b = {.model = model, .graph = kn_graph_create(&params)};
+    const kn_variables settings = {.items = model->settings, .count = model->setting_count};
+    kn_scope whole = {.path = "", .variables = settings};
+    builder b = {.model = model, .settings = settings, .graph = kn_graph_create(&params)};
     model->graph = b.graph;
     if (!b.graph || !take_lists(model)) return kn_model_no_memory(model);
     kn_map_init(&b.names, &model->host);

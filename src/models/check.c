@@ -11,8 +11,9 @@ typedef struct keyword {
 } keyword;
 static const keyword keywords[] = {
     {"koine", KN_LINE_VERSION}, {"model", KN_LINE_MODEL},   {"task", KN_LINE_TASK},
-    {"loss", KN_LINE_LOSS},     {"input", KN_LINE_INPUT},   {"output", KN_LINE_OUTPUT},
-    {"block", KN_LINE_BLOCK},   {"repeat", KN_LINE_REPEAT}, {"end", KN_LINE_END},
+    {"loss", KN_LINE_LOSS},     {"set", KN_LINE_SET},       {"input", KN_LINE_INPUT},
+    {"output", KN_LINE_OUTPUT}, {"block", KN_LINE_BLOCK},   {"repeat", KN_LINE_REPEAT},
+    {"end", KN_LINE_END},
 };
 
 typedef struct checker {
@@ -157,6 +158,60 @@ static bool check_loss(checker *c, const kn_line *line) {
         !check_words(c, line, 1, 1, true, "loss NAME") || !kn_loss_check(c->model, line))
         return false;
     c->model->loss_line = line;
+    return true;
+}
+
+/* The value that the caller wants for a setting takes its place in the line, and so in the model's text. */
+static bool take_wanted(kn_model *model, const char *name, kn_word *value) {
+    for (size_t i = 0; i < model->wanted_count; i++)
+        if (!strcmp(model->wanted[i].name, name)) {
+            value->text = kn_arena_format(&model->arena, "%lld", (long long)model->wanted[i].value);
+            if (!value->text) return kn_model_no_memory(model);
+        }
+    return true;
+}
+
+static bool check_set(checker *c, const kn_line *line) {
+    kn_model *model = c->model;
+    char found[KN_FOUND_BYTES];
+    if (!outside(c, line) || !check_words(c, line, 2, 2, false, "set NAME NUMBER")) return false;
+    const kn_word *name = &line->given[0].value;
+    kn_word *value = &line->given[1].value;
+    if (!check_name(c, line, name, "the setting")) return false;
+    for (int i = 0; i < model->setting_count; i++)
+        if (!strcmp(model->settings[i].name, name->text))
+            return kn_mistake(model, line, name->column, "found a second setting %s, expected a new name",
+                              kn_found(name->text, found));
+    if (model->setting_count == KN_MODEL_PARAMETERS)
+        return kn_mistake(model, line, name->column, "found more than %d settings", KN_MODEL_PARAMETERS);
+    if (!model->settings)
+        model->settings = kn_arena_take(&model->arena, KN_MODEL_PARAMETERS, sizeof *model->settings);
+    if (!model->settings) return kn_model_no_memory(model);
+    kn_variable *setting = &model->settings[model->setting_count];
+    if (!take_wanted(model, name->text, value) ||
+        !kn_arithmetic(model, line, value, 0, strlen(value->text), NULL, &setting->number))
+        return false;
+    *setting = (kn_variable){name->text, true, setting->number, value->text};
+    model->setting_count++;
+    return true;
+}
+
+/* What the caller wants to set must be in the text. */
+static bool check_wanted(kn_model *model) {
+    for (size_t i = 0; i < model->wanted_count; i++) {
+        const char *names[KN_MODEL_PARAMETERS], *wanted = model->wanted[i].name;
+        char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], list[400] = "";
+        bool known = false;
+        for (int k = 0; k < model->setting_count; k++) {
+            names[k] = model->settings[k].name;
+            known = known || !strcmp(names[k], wanted);
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", k ? ", " : "", names[k]);
+        }
+        if (!known)
+            return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s", model->source,
+                           kn_found(wanted, found), list[0] ? list : "it has none",
+                           kn_guess(wanted, names, (size_t)model->setting_count, guess)) == KN_OK;
+    }
     return true;
 }
 
@@ -384,6 +439,8 @@ static bool check_line(checker *c, kn_line *line, int position) {
         return check_task(c, line);
     case KN_LINE_LOSS:
         return check_loss(c, line);
+    case KN_LINE_SET:
+        return check_set(c, line);
     case KN_LINE_INPUT:
         return check_input(c, line);
     case KN_LINE_OUTPUT:
@@ -413,6 +470,7 @@ static bool check_whole(checker *c) {
     if (!c->has_input)
         return kn_mistake(model, &last, 1,
                           "found the end of the text, expected an 'input NAME SHAPE' before");
+    if (!check_wanted(model)) return false;
     for (size_t i = 0; i < model->line_count; i++)
         if (model->lines[i].kind.block) model->lines[i].kind.block = &model->blocks[model->lines[i].partner];
     return true;

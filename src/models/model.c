@@ -22,13 +22,18 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
     model->host = host;
     kn_arena_init(&model->arena, &model->host);
     model->source = kn_arena_text(&model->arena, given.source ? given.source : source);
+    model->wanted = given.settings;
+    model->wanted_count = given.settings ? given.setting_count : 0;
     if (!model->source) kn_model_destroy(&model);
     return model;
 }
 
 /* The end of every creator: what failed stays in the handle. */
 static kn_model *finish(kn_model *model) {
-    if (model) model->status = model->error.status;
+    if (!model) return NULL;
+    model->status = model->error.status;
+    model->wanted = NULL; /* the caller's */
+    model->wanted_count = 0;
     return model;
 }
 
@@ -167,6 +172,15 @@ int kn_model_output_count(const kn_model *model) {
 
 kn_value *kn_model_output(const kn_model *model, int position) {
     return position >= 0 && position < kn_model_output_count(model) ? model->outputs[position] : NULL;
+}
+
+bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value) {
+    for (int i = 0; usable(model) && name && i < model->setting_count; i++)
+        if (!strcmp(model->settings[i].name, name)) {
+            if (value) *value = model->settings[i].number;
+            return true;
+        }
+    return false;
 }
 
 uint64_t kn_model_parameter_elements(const kn_model *model) {

@@ -45,6 +45,7 @@ typedef enum kn_line_sort {
     KN_LINE_MODEL,
     KN_LINE_TASK,
     KN_LINE_LOSS,
+    KN_LINE_SET,
     KN_LINE_INPUT,
     KN_LINE_OUTPUT,
     KN_LINE_BLOCK,
@@ -96,6 +97,8 @@ struct kn_block {
 
 typedef struct kn_scope kn_scope;
 
+typedef struct kn_variable kn_variable;
+
 struct kn_model {
     kn_host host;
     kn_arena arena;
@@ -110,6 +113,10 @@ struct kn_model {
     kn_block *blocks; /* in the order of the text */
     size_t block_count, block_capacity;
     const kn_line *loss_line; /* or NULL */
+    kn_variable *settings;    /* in the order of the text */
+    int setting_count;
+    const kn_model_setting *wanted; /* values that the caller wants in their place; while it is being made */
+    size_t wanted_count;
     kn_graph *graph;
     kn_value **inputs, **outputs;
     int input_count, output_count;
@@ -149,13 +156,13 @@ bool kn_is_name(const char *word);
 
 /* ---- whole-number arithmetic (arithmetic.c) ------------------------------------------------------- */
 
-/* Parameters of blocks and counters of repeats. What is no whole number is kept as a word. */
-typedef struct kn_variable {
+/* Settings of the text, parameters of blocks and counters of repeats. What is no whole number is kept as a word. */
+struct kn_variable {
     const char *name;
     bool whole;
     int64_t number;
     const char *word; /* as it was written */
-} kn_variable;
+};
 
 /* Variables from `variables` on are those of the innermost; `outer` NULL ends the search. */
 typedef struct kn_variables {

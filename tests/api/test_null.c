@@ -492,6 +492,9 @@ static void data(void **state) {
     assert_int_equal(kn_dataset_classes(NULL), 0);
     assert_true(isnan(kn_dataset_explainable(NULL)));
     assert_null(kn_dataset_vocabulary(NULL));
+    assert_null(kn_dataset_columns(NULL));
+    assert_string_equal(kn_dataset_about(NULL), "");
+    assert_false(kn_dataset_target(NULL, NULL));
     assert_null(kn_dataset_class_name(NULL, 0));
     assert_true(kn_images_reader().read(NULL, NULL, NULL, 0, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_dataset_variance(NULL, 0, &number) != KN_OK);
@@ -575,6 +578,7 @@ static void models(void **state) {
     assert_true(kn_model_load(NULL, NULL, NULL, NULL, &loaded) != KN_OK);
     assert_false(kn_model_has_weights(NULL));
     assert_null(kn_model_metadata(NULL, "key"));
+    assert_false(kn_model_setting_value(NULL, "inputs", NULL));
     assert_null(kn_zoo_name(-1));
     assert_null(kn_zoo_name(kn_zoo_count()));
     assert_null(kn_zoo_text(-1));

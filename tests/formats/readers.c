@@ -41,6 +41,20 @@ kn_status read_idx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
     return status;
 }
 
+kn_status read_csv(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    kn_arena arena;
+    kn_csv table;
+    kn_arena_init(&arena, host);
+    kn_status status = kn_csv_read(&arena, "some.csv", bytes, count, &table, error);
+    if (status != KN_OK && (table.cells || table.rows)) reader_inconsistent = true;
+    for (size_t i = 0; i < table.columns; i++)
+        look_at(table.names[i].text, table.names[i].length);
+    for (size_t i = 0; i < table.rows * table.columns; i++)
+        look_at(table.cells[i].text, table.cells[i].length);
+    kn_arena_finish(&arena);
+    return status;
+}
+
 kn_status read_gzip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
     uint8_t *inflated;
     uint64_t inflated_count;

@@ -121,6 +121,7 @@ static void readers_withstand(void **state) {
         "\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[16,20]}"
         ",\"c\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[20,20]}}    "
         "aaaabbbbccccdddd1234";
+    static const char csv[] = "name,\"a \"\"b\"\"\",c\n1,\"2\n3\",4\r\n\n5,,6\n7,8,9";
     npy[8] = (char)(sizeof npy - 1 - 10 - 12);
     npy3[8] = (char)(sizeof npy3 - 1 - 12 - 16);
     char whole[sizeof tensors + 7];
@@ -139,6 +140,7 @@ static void readers_withstand(void **state) {
         {"npy3", read_npy, npy3, sizeof npy3 - 1},
         {"idx", read_idx, idx, sizeof idx - 1},
         {"gzip", read_gzip, packed, packed_count},
+        {"csv", read_csv, csv, sizeof csv - 1},
         {"json", read_json, json, sizeof json - 1},
         {"safetensors", read_safetensors, whole, sizeof whole},
         {"onnx", read_onnx, model.bytes, model.count},

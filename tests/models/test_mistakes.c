@@ -38,6 +38,11 @@ static void head(void **state) {
                                          "regression; did you mean 'classification'?"},
                 {"task\n",
                  "text:3:5: found the end of the line, expected 'task classification' or 'task regression'"},
+                {"set n\n", "text:3:6: found the end of the line, expected 'set NAME NUMBER'"},
+                {"set n 1\nset n 2\n", "text:4:5: found a second setting 'n', expected a new name"},
+                {"set n m\n", "text:3:7: found 'm', expected a whole number"},
+                {"set 2n 1\n", "text:3:5: found '2n', expected a name for the setting: a letter, then letters, digits and "
+                               "'_', at most 64"},
                 {"loss\n", "text:3:5: found the end of the line, expected 'loss NAME'"},
                 {"loss crossentropy\n", "text:3:6: found 'crossentropy', expected cross-entropy, nll, "
                                         "mse, l1, huber, smooth-l1, binary-cross-entropy, "

@@ -188,12 +188,45 @@ static void files(void **state) {
     test_folder_remove(folder);
 }
 
+/* A line `set` gives a number to all lines, blocks included; the caller may want another. */
+static void settings(void **state) {
+    (void)state;
+    static const char text[] = "koine 1\nset n 3\nset depth 2\nblock twice\n    linear 2*n\nend\ninput x 2*n\n"
+                               "repeat depth\n    twice\nend\nlinear n+1\n";
+    const kn_model_setting wanted[] = {{"n", 5}, {"depth", 1}}, unknown = {"deph", 1};
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    int64_t number = 0;
+    prints(text, text);
+    kn_model *model = parse(text);
+    assert_int_equal(kn_value_dimension(kn_model_input(model, 0), 1), 6);
+    assert_int_equal(kn_value_dimension(kn_model_output(model, 0), 1), 4);
+    assert_true(kn_model_setting_value(model, "depth", &number));
+    assert_int_equal(number, 2);
+    assert_false(kn_model_setting_value(model, "n2", &number));
+    uint64_t elements = kn_model_parameter_elements(model);
+    assert_int_equal(elements, 2 * (6 * 6 + 6) + 6 * 4 + 4);
+    kn_model_destroy(&model);
+    params.settings = wanted;
+    params.setting_count = 2;
+    model = kn_model_parse(text, &params);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_int_equal(kn_model_parameter_elements(model), 10 * 10 + 10 + 10 * 6 + 6);
+    assert_non_null(strstr(kn_model_text(model), "set n 5\nset depth 1\n"));
+    kn_model_destroy(&model);
+    params.settings = &unknown;
+    params.setting_count = 1;
+    model = kn_model_parse(text, &params);
+    assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(model), "'deph' is not among its settings: n, depth; did you mean 'depth'?"));
+    kn_model_destroy(&model);
+}
+
 int test_texts(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blanks),      cmocka_unit_test(equals_signs), cmocka_unit_test(comments),
         cmocka_unit_test(indentation), cmocka_unit_test(inputs_first), cmocka_unit_test(head),
         cmocka_unit_test(inputs),      cmocka_unit_test(outputs),      cmocka_unit_test(source_names),
-        cmocka_unit_test(nothing),     cmocka_unit_test(files),
+        cmocka_unit_test(nothing),     cmocka_unit_test(files),        cmocka_unit_test(settings),
     };
     return cmocka_run_group_tests_name("texts", tests, NULL, NULL);
 }

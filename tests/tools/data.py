@@ -33,6 +33,57 @@ def wind_tells_how_much_it_explains(folder):
     expect(0 < found["r2"] < 0.83 and found["accuracy"] is None and found["samples"] == 5000, f"found {found}")
 
 
+def table(folder, name="days.csv"):
+    """Speed falls with the height, differs by the place, and is now and then not known."""
+    rows = ["place,height,day,speed"]
+    for i in range(240):
+        height, place = i * 37 % 100, "ab"[i % 2]
+        known = "" if i % 20 == 19 else f"{20 - 0.1 * height + 3 * (i % 2):.2f}"
+        rows.append(f"{place},{'' if i % 11 == 10 else height},2024-{1 + i % 12:02}-15,{known}")
+    write(folder, name, "\n".join(rows) + "\n")
+
+
+@case
+def tables_are_learnt(folder):
+    table(folder)
+    found = koine("train", "table", "--data", "csv:days.csv?target=speed", "--validation", "0.2", "--epochs", "40",
+                  "--batch", "32", "--lr", "0.01", "--set", "width=16", folder=folder)
+    found.needs(0, err=("3 columns become 7 inputs", "height: number, mean", "place: category of 2: a, b",
+                        "speed: number", "12 rows without it are left out"), out=("R2 0.9", "saved in table.safetensors"))
+    write(folder, "new.csv", "day,place,height\n2024-05-15,a,0\n2024-05-15,b,100\n2024-05-15,a,\n")
+    found = koine("infer", "table.safetensors", "--input", "new.csv", "--output", "-", folder=folder).needs(0)
+    lines = found.out.split("\n")
+    expect(lines[0] == "speed" and len(lines) == 5, f"it wrote {found.out!r}")
+    expect(abs(float(lines[1]) - 20) < 2 and abs(float(lines[2]) - 13) < 2, f"it wrote {found.out!r}")
+    koine("infer", "table.safetensors", "--input", "new.csv", "--output", "out.csv", folder=folder).needs(0)
+    with open(os.path.join(folder, "out.csv")) as file:
+        expect(file.read() == found.out, "the file holds something else")
+    row = koine("eval", "table.safetensors", "--data", "csv:days.csv", "--json", folder=folder).objects()[0]
+    expect(row["r2"] > 0.9 and row["samples"] == 228, f"found {row}")
+    write(folder, "few.csv", "day,place\n2024-05-15,a\n")
+    koine("infer", "table.safetensors", "--input", "few.csv", "--output", "-", folder=folder).needs(
+        1, err='few.csv has no column "height", which the model was trained on')
+    koine("train", "table", "--data", "csv:days.csv", folder=folder).needs(1, err="which column is to be learnt?")
+    koine("train", "table", "--data", "csv:days.csv?target=place", folder=folder).needs(
+        1, err="which the model table-classes is for")
+    koine("train", "table", "--data", "csv:days.csv?target=speed", "--set", "widht=4", folder=folder).needs(
+        1, err="did you mean 'width'?")
+    koine("train", "table", "--data", "csv:days.csv?target=speed", "--set", "width=x", folder=folder).needs(
+        2, err="expected NAME=NUMBER")
+
+
+@case
+def classes_of_tables_have_names(folder):
+    table(folder)
+    koine("train", "table-classes", "--data", "csv:days.csv?target=place", "--epochs", "30", "--batch", "16", "--lr", "0.01",
+          "--set", "width=16", folder=folder).needs(0, err="place: 2 classes: a, b (to be learnt)")
+    found = koine("infer", "table-classes.safetensors", "--input", "days.csv", "--output", "-", folder=folder).needs(0)
+    lines = found.out.split("\n")
+    expect(lines[0] == "place,probability" and len(lines) == 242, f"it wrote {found.out[:100]!r}")
+    right = sum(line[0] == "ab"[i % 2] for i, line in enumerate(lines[1:-1]))
+    expect(right > 200 and all(0.5 <= float(line[2:]) <= 1 for line in lines[1:-1]), f"{right} of 240 right")
+
+
 @case
 def text_is_learnt_and_written(folder):
     walk(folder, err="7 signs: \\nabcdfé", out=("validation loss 0.", " nats a character, accuracy "))

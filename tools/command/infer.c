@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "batch.h"
+#include "infer_table.h"
 
 enum { MOST_FILES = 8 };
 
@@ -29,7 +30,8 @@ typedef struct infer_run {
     kn_context *context;
     kn_session *session;
     kn_states *states;
-    kn_npy_file *inputs[MOST_FILES];
+    kn_npy_file *inputs[MOST_FILES]; /* NULL for a table */
+    kn_dataset *table;               /* the first one, or NULL */
     kn_tensor_info infos[MOST_FILES];
     kn_value *values[MOST_FILES];
     char *data[MOST_FILES];    /* all samples of an input, as the model reads them */
@@ -56,14 +58,19 @@ static bool open_input(infer_run *run, const char *word) {
                      file.name, kn_value_name(kn_model_input(run->model, 0)));
         return false;
     }
-    kn_npy_file *array = run->inputs[run->input_count] = kn_npy_file_open(file.path, NULL);
-    if (kn_npy_file_status(array) != KN_OK) {
-        command_fail("%s", array ? kn_npy_file_error(array) : "out of memory");
-        run->input_count++;
-        return false;
-    }
     kn_tensor_info *info = &run->infos[run->input_count];
-    kn_npy_file_info(array, info);
+    if (table_is(file.path) && !run->table) {
+        run->table = table_open(file.path, run->model, info, &run->data[run->input_count]);
+        if (!run->table) return false;
+    } else {
+        kn_npy_file *array = run->inputs[run->input_count] = kn_npy_file_open(file.path, NULL);
+        if (kn_npy_file_status(array) != KN_OK) {
+            command_fail("%s", array ? kn_npy_file_error(array) : "out of memory");
+            run->input_count++;
+            return false;
+        }
+        kn_npy_file_info(array, info);
+    }
     run->values[run->input_count++] = value;
     bool fits = info->rank == kn_value_rank(value);
     for (int d = 0; fits && d < info->rank; d++)
@@ -96,6 +103,8 @@ static bool convert_inputs(infer_run *run) {
         kn_dtype dtype = kn_value_dtype(run->values[i]);
         bool fine = kn_tensor_elements(&run->infos[i], &elements);
         size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
+        run->feeds[i] = (kn_feed){kn_value_name(run->values[i]), NULL, bytes / (size_t)run->samples};
+        if (!run->inputs[i]) continue; /* rows of a table are as the model reads them */
         run->data[i] = fine ? malloc(bytes + 1) : NULL;
         if (!run->data[i] || kn_npy_file_copy(run->inputs[i], dtype, run->data[i], bytes) != KN_OK)
             return command_fail("the input '%s' could not be converted to %s, which the model reads",
@@ -104,7 +113,6 @@ static bool convert_inputs(infer_run *run) {
         if (run->infos[i].dtype == KN_UINT8 && dtype == KN_FLOAT32)
             for (uint64_t j = 0; j < elements; j++)
                 ((float *)(void *)run->data[i])[j] *= 1.0f / 255.0f;
-        run->feeds[i] = (kn_feed){kn_value_name(run->values[i]), NULL, bytes / (size_t)run->samples};
     }
     return true;
 }
@@ -193,7 +201,7 @@ static int infer(infer_run *run, const char *output) {
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
                             kn_model_name(run->model), file.name, run->file);
-    if (!path_writable(file.path) || !convert_inputs(run)) return EXIT_FAILED;
+    if ((strcmp(file.path, "-") && !path_writable(file.path)) || !convert_inputs(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
     if (!run->context || !open_session(run)) return EXIT_FAILED;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
@@ -205,7 +213,11 @@ static int infer(infer_run *run, const char *output) {
     char *result = malloc(row_bytes * (size_t)run->samples + 1);
     if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
     bool fine = compute(run, batch, result, row_bytes);
-    if (fine && kn_npy_file_save(file.path, &whole, result, message, sizeof message) != KN_OK)
+    bool table = fine && table_is(file.path) && whole.dtype == KN_FLOAT32;
+    if (table)
+        fine = table_write(file.path, run->table, (const float *)(const void *)result, run->samples,
+                           (int64_t)(row_bytes / sizeof(float)));
+    else if (fine && kn_npy_file_save(file.path, &whole, result, message, sizeof message) != KN_OK)
         fine = command_fail("%s", message) == EXIT_DONE;
     free(result);
     if (!fine) return EXIT_FAILED;
@@ -216,7 +228,7 @@ static int infer(infer_run *run, const char *output) {
         printf(", \"file\": ");
         json_text(stdout, file.path);
         printf("}\n");
-    } else {
+    } else if (strcmp(file.path, "-")) {
         command_tell("'%s' of %lld samples written to %s", kn_value_name(run->output),
                      (long long)run->samples, file.path);
     }
@@ -244,6 +256,7 @@ static void finish(infer_run *run) {
         kn_npy_file_destroy(&run->inputs[i]);
         free(run->data[i]);
     }
+    kn_dataset_destroy(&run->table);
     kn_model_destroy(&run->model);
     kn_context_destroy(&run->context);
 }
@@ -268,6 +281,8 @@ static int run(int count, char **arguments) {
         return status;
     if (!word_count) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (!input || !output) return command_misuse("infer needs --input X.npy and --output Y.npy");
+    if (run.common.json && !strcmp(output, "-"))
+        return command_misuse("--output - writes the results to the standard output, where --json writes too");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
@@ -284,8 +299,12 @@ static int run(int count, char **arguments) {
 }
 
 const command command_infer = {
-    "infer", "run a saved model on arrays in files", "FILE --input X.npy --output Y.npy [--OPTION …]",
-    "Reads npy files, as numpy.save writes them, and writes one, with a row for each sample.\n"
+    "infer", "run a saved model on arrays or tables in files", "FILE --input X.npy --output Y.npy [--OPTION …]",
+    "Reads npy files, as numpy.save writes them, and writes one, with a row for each sample. A model that was\n"
+    "trained on a table, csv:FILE, reads rows of another, FILE.csv, as they are; the target may be missing. Results\n"
+    "go into a table as well, where the output is FILE.csv or - (the standard output): in the target's own unit, or\n"
+    "the likeliest class with its probability.\n"
     "\n"
+    "  koine infer table.safetensors --input new.csv --output -\n"
     "  koine infer lenet.safetensors --input images.npy --output logits.npy",
     run};

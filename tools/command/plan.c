@@ -133,10 +133,11 @@ static int show(plan_run *run, const char *name) {
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     plan_run run = {.batch = 64};
-    const char *mode = "train", *optimizer = "adam";
+    const char *mode = "train", *optimizer = "adam", *set = NULL;
     const option options[] = {
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
+        {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &set},
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
@@ -151,7 +152,7 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
     if ((status = kernel_options_check(&run.common)) != EXIT_DONE ||
-        (status = math_option_check(&run.common)) != EXIT_DONE)
+        (status = math_option_check(&run.common)) != EXIT_DONE || (status = settings_check(set)) != EXIT_DONE)
         return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
@@ -164,7 +165,7 @@ static int run(int count, char **arguments) {
     run.training = chosen == 0;
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    if (setup_model(&run.setup, words[0], NULL) && (run.context = context_open(&run.common)))
+    if (setup_settings(&run.setup, set) && setup_model(&run.setup, words[0], NULL) && (run.context = context_open(&run.common)))
         status = show(&run, words[0]);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);

@@ -57,13 +57,13 @@ static bool file_there(const char *path) {
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
-    if (!setup_model(setup, model, options->loss)) return false;
+    if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss)) return false;
     if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
         !file_there(options->init) || !file_there(options->resume))
         return false;
     if (options->init || options->resume) {
         kn_model *saved = kn_model_open(options->resume ? options->resume : options->init, NULL);
-        setup_vocabulary(setup, saved);
+        setup_reading(setup, saved);
         kn_model_destroy(&saved);
     }
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
@@ -246,6 +246,12 @@ static void tell_vocabulary(const kn_dataset *dataset) {
     command_tell("%d signs: %s%s", kn_dataset_classes(dataset), shown, *signs ? "…" : "");
 }
 
+/* What was found in a table, before it is trained on. */
+static void tell_columns(const kn_dataset *dataset) {
+    const char *about = kn_dataset_about(dataset);
+    if (about[0]) command_tell("%s", about);
+}
+
 static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
     train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
@@ -262,6 +268,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
                  (unsigned long long)run.samples, options->data, kn_context_device(run.context)->name);
     tell_vocabulary(run.setup.all);
+    tell_columns(run.setup.all);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
     if (!open_log(&run)) goto done;
@@ -300,6 +307,8 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->in_sequence && own->validation > 0)
         return command_misuse("--validation draws samples from everywhere, which leaves no neighbours for "
                               "--in-sequence: give one of both");
+    status = settings_check(own->set);
+    if (status != EXIT_DONE) return status;
     return train_rule_check(&own->rule, own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
@@ -333,6 +342,7 @@ static int run(int count, char **arguments) {
          &own.seed},
         {"loss", OPTION_TEXT, "NAME", "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
          &own.loss},
+        {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
         {"in-sequence", OPTION_FLAG, NULL,
@@ -400,6 +410,6 @@ const command command_train = {
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
     "  koine models mlp --text > my.koine\n"
     "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
-    "  koine train wind --data wind\n"
+    "  koine train table --data 'csv:FILE?target=COLUMN' --validation 0.1\n"
     "  koine train char-rnn --data text:FILE --steps 2500 --batch 32",
     run};

@@ -134,9 +134,10 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     write_settings(options, settings->values);
     for (size_t i = 0; i < count; i++)
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
-    /* What `generate` and a later training read text with. */
-    const char *vocabulary = kn_dataset_vocabulary(setup->all);
+    /* What `generate`, `infer` and a later training read text and tables with. */
+    const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
+    if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
     return count;
 }
 

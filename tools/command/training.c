@@ -16,22 +16,77 @@ const char *const optimizer_words[] = {"sgd",     "adam",     "adamw", "rmsprop"
                                        "adagrad", "adadelta", "lamb",  "lion"};
 const int optimizer_word_count = sizeof optimizer_words / sizeof *optimizer_words;
 
-bool setup_model(training_setup *setup, const char *model, const char *loss) {
-    setup->model = model_open(model);
-    if (!setup->model) return false;
+static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
+    kn_model_params params;
+    kn_model_params_init(&params);
+    params.settings = settings;
+    params.setting_count = count;
+    kn_model_destroy(&setup->model);
+    setup->model = kn_model_open(setup->source, &params);
+    if (kn_model_status(setup->model) != KN_OK)
+        return command_fail("%s", setup->model ? kn_model_error(setup->model) : "out of memory") == EXIT_DONE;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
-    setup->loss_kind = loss ? loss : kn_model_loss_name(setup->model);
-    setup->unit = "";
-    setup->variance = NAN;
-    setup_vocabulary(setup, setup->model);
-    if (kn_model_add_loss(setup->model, loss, &setup->loss) != KN_OK) {
-        command_fail("%s", kn_model_error(setup->model));
-        return false;
-    }
+    setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
+    if (kn_model_add_loss(setup->model, setup->loss_asked, &setup->loss) != KN_OK)
+        return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
     setup->loss_name = kn_value_name(setup->loss.value);
     setup->accuracy = setup->loss.accuracy;
     setup->accuracy_name = setup->accuracy ? kn_value_name(setup->accuracy) : NULL;
     return true;
+}
+
+bool setup_settings(training_setup *setup, const char *text) {
+    if (!text) return true;
+    free(setup->set_text);
+    setup->set_text = malloc(strlen(text) + 1);
+    if (!setup->set_text) return command_fail("out of memory") == EXIT_DONE;
+    strcpy(setup->set_text, text);
+    for (char *at = setup->set_text, *comma; at; at = comma ? comma + 1 : NULL) {
+        comma = strchr(at, ',');
+        if (comma) *comma = '\0';
+        char *equals = strchr(at, '='), *end = NULL;
+        long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
+        if (!equals || equals == at || end == equals + 1 || *end || setup->setting_count == 32)
+            return command_misuse("--set has '%s'; expected NAME=NUMBER, several with commas between", at) == EXIT_DONE;
+        *equals = '\0';
+        setup->settings[setup->setting_count++] = (kn_model_setting){at, value};
+    }
+    return true;
+}
+
+int settings_check(const char *text) {
+    training_setup setup = {.set_text = NULL};
+    bool fine = setup_settings(&setup, text);
+    free(setup.set_text);
+    return fine ? EXIT_DONE : EXIT_USAGE;
+}
+
+bool setup_model(training_setup *setup, const char *model, const char *loss) {
+    setup->source = model;
+    setup->loss_asked = loss;
+    setup->unit = "";
+    setup->variance = NAN;
+    if (!open_model(setup, setup->settings, setup->setting_count)) return false;
+    setup_reading(setup, setup->model);
+    return true;
+}
+
+/* A model that has no weights yet, with the settings `inputs` and `classes`, takes the sizes of a table. */
+static bool fit_to_table(training_setup *setup) {
+    kn_model_setting settings[sizeof setup->settings / sizeof *setup->settings + 2];
+    kn_field field;
+    size_t index, count = 0;
+    int64_t inputs, classes = kn_dataset_classes(setup->all), own;
+    if (!kn_dataset_columns(setup->all) || kn_model_has_weights(setup->model) ||
+        !kn_model_setting_value(setup->model, "inputs", &inputs) ||
+        !kn_dataset_find_field(setup->all, "x", &index) || !kn_dataset_field(setup->all, index, &field))
+        return true;
+    for (; count < setup->setting_count; count++)
+        settings[count] = setup->settings[count];
+    settings[count++] = (kn_model_setting){"inputs", field.info.shape[0]};
+    if (classes > 0 && kn_model_setting_value(setup->model, "classes", &own))
+        settings[count++] = (kn_model_setting){"classes", classes};
+    return open_model(setup, settings, count);
 }
 
 /* ---- does the data fit? ------------------------------------------------------------------------ */
@@ -43,6 +98,11 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) > 2)
         return ". The data has one label for each sample, and the model one answer for each place of its "
                "output: a line `flatten` before the last `linear` makes it one for each sample";
+    if (kn_dataset_columns(setup->all) && labels != (kn_value_dtype(setup->loss.target) == KN_INT32))
+        return labels ? ". The column is taken for classes, which the model table-classes is for; as a number it is read "
+                        "with &number behind the target"
+                      : ". The column is taken for a number, which the model table is for; as classes it is read with "
+                        "&classes behind the target";
     if (labels && kn_value_dtype(setup->loss.target) == KN_FLOAT32)
         return ". The data has labels of classes, which the loss cross-entropy is for; this one compares "
                "numbers";
@@ -127,10 +187,12 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     kn_dataset_params_init(&params);
     params.wanted = wanted_sample(setup->model, &sample) ? &sample : NULL;
     params.vocabulary = setup->vocabulary;
+    params.columns = setup->columns;
     params.images = kn_images_reader();
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
     setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
+    if (!fit_to_table(setup)) return false;
     for (int i = 0; i < kn_model_input_count(setup->model); i++)
         if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;
     if (!check_field(setup, data, setup->loss.target) || !check_classes(setup, data)) return false;
@@ -144,12 +206,16 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     return explain_loss(setup, data);
 }
 
-void setup_vocabulary(training_setup *setup, const kn_model *saved) {
-    const char *vocabulary = kn_model_metadata(saved, "data.vocabulary");
-    if (!vocabulary) return;
-    free(setup->vocabulary);
-    setup->vocabulary = malloc(strlen(vocabulary) + 1);
-    if (setup->vocabulary) strcpy(setup->vocabulary, vocabulary);
+static void keep_text(char **kept, const char *text) {
+    if (!text) return;
+    free(*kept);
+    *kept = malloc(strlen(text) + 1);
+    if (*kept) strcpy(*kept, text);
+}
+
+void setup_reading(training_setup *setup, const kn_model *saved) {
+    keep_text(&setup->vocabulary, kn_model_metadata(saved, "data.vocabulary"));
+    keep_text(&setup->columns, kn_model_metadata(saved, "data.columns"));
 }
 
 /* ---- judging ------------------------------------------------------------------------------------ */
@@ -191,6 +257,8 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
 
 void setup_finish(training_setup *setup) {
     free(setup->vocabulary);
+    free(setup->columns);
+    free(setup->set_text);
     kn_dataset_destroy(&setup->train);
     kn_dataset_destroy(&setup->validation);
     kn_dataset_destroy(&setup->all);

@@ -12,6 +12,11 @@ typedef struct training_setup {
     const char *loss_name, *accuracy_name; /* of their values */
     const char *loss_kind;                 /* "mse" */
     char *vocabulary;  /* of the model's file: the signs that it reads text with; NULL: none */
+    char *columns;     /* of the model's file: how it reads tables; NULL: none */
+    const char *source, *loss_asked; /* as they stand on the command line */
+    kn_model_setting settings[32]; /* of --set; the names are in set_text */
+    size_t setting_count;
+    char *set_text;
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
     double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
 } training_setup;
@@ -20,10 +25,15 @@ typedef struct training_setup {
 extern const char *const loss_words[], *const optimizer_words[];
 extern const int loss_word_count, optimizer_word_count;
 
+/* Reads "NAME=NUMBER,NAME=NUMBER" (NULL: nothing), before the model is opened. Says what is wrong and answers false. */
+bool setup_settings(training_setup *setup, const char *text);
+/* The same for the check of a command line: answers a status. */
+int settings_check(const char *text);
 /* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
-/* A later --data text:FILE is read with the signs of that file with weights, if it has any. */
-void setup_vocabulary(training_setup *setup, const kn_model *saved);
+/* Later data is read as the data was that this file's weights were trained on: text with the same signs, tables with the
+ * same columns. */
+void setup_reading(training_setup *setup, const kn_model *saved);
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);

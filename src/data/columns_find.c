@@ -1,0 +1,285 @@
+/* Finds out what the columns of a table hold: numbers, dates or categories, and their statistics. */
+#include "data/columns_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In more rows than so few a text that is never there twice is a key. Values of a category that get a place of their own; classes that a target may have; whole numbers from 0 or 1 on, every
+ * one of them there, are classes up to so many. */
+enum { FEW_ROWS = 16, MOST_VALUES = 64, MOST_CLASSES = 4096, MOST_NUMBERED = 32 };
+
+/* One value of a column, and how often it is there. */
+typedef struct counted {
+    const char *text;
+    size_t count;
+    double number;
+} counted;
+
+typedef struct survey {
+    kn_arena *arena;
+    const kn_csv *table;
+    const char *name;
+    kn_error *error;
+} survey;
+
+static const kn_csv_cell *cell_at(const survey *look, size_t column, size_t row) {
+    return &look->table->cells[row * look->table->columns + column];
+}
+
+/* What all the cells that are there can be read as. */
+static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) {
+    const kn_csv *table = look->table;
+    bool numbers = true, dates = true;
+    size_t there = 0;
+    for (size_t row = 0; row < table->rows && (numbers || dates); row++) {
+        const kn_csv_cell *cell = cell_at(look, at, row);
+        double value;
+        bool time = false;
+        if (kn_cell_missing(cell)) continue;
+        there++;
+        numbers = numbers && kn_cell_number(cell, table->separator != ',', &value);
+        dates = dates && kn_cell_date(cell, &value, &time);
+        column->time = column->time || time;
+    }
+    if (!there) return KN_COLUMN_LEFT_OUT;
+    return dates ? KN_COLUMN_DATE : numbers ? KN_COLUMN_NUMBER : KN_COLUMN_CATEGORY;
+}
+
+/* A cell of a column of numbers or dates; false where it is missing. */
+static bool value_at(const survey *look, size_t at, size_t row, const kn_column *column, double *value) {
+    const kn_csv_cell *cell = cell_at(look, at, row);
+    bool time;
+    if (kn_cell_missing(cell)) return false;
+    if (column->kind == KN_COLUMN_DATE) return kn_cell_date(cell, value, &time);
+    return kn_cell_number(cell, look->table->separator != ',', value);
+}
+
+static void measure(const survey *look, size_t at, kn_column *column) {
+    double sum = 0, squares = 0, value = 0;
+    size_t there = 0;
+    for (size_t row = 0; row < look->table->rows; row++)
+        if (value_at(look, at, row, column, &value)) {
+            there++;
+            sum += value;
+        }
+    column->mean = there ? sum / (double)there : 0;
+    if (!isfinite(column->mean)) column->mean = 0;
+    for (size_t row = 0; row < look->table->rows; row++)
+        if (value_at(look, at, row, column, &value)) squares += (value - column->mean) * (value - column->mean);
+    column->deviation = there ? sqrt(squares / (double)there) : 0;
+    if (!(column->deviation > 0) || !isfinite(column->deviation)) column->deviation = 1;
+}
+
+static int by_number(const void *left, const void *right) {
+    const counted *a = left, *b = right;
+    if (a->number != b->number) return a->number < b->number ? -1 : 1;
+    return strcmp(a->text, b->text);
+}
+
+static int by_text(const void *left, const void *right) {
+    const counted *a = left, *b = right;
+    return strcmp(a->text, b->text);
+}
+
+static int by_count(const void *left, const void *right) {
+    const counted *a = left, *b = right;
+    if (a->count != b->count) return a->count > b->count ? -1 : 1;
+    return strcmp(a->text, b->text);
+}
+
+/* The different values of a column; *all_numbers tells whether each is a number. */
+static kn_status count_values(const survey *look, size_t at, counted **values, size_t *count, bool *all_numbers) {
+    const kn_csv *table = look->table;
+    kn_map places;
+    kn_status status = KN_OK;
+    size_t used = 0;
+    kn_map_init(&places, look->arena->host);
+    counted *list = kn_arena_take(look->arena, table->rows + 1, sizeof *list);
+    if (!list) status = kn_fail_memory(look->error, (table->rows + 1) * sizeof *list);
+    *all_numbers = true;
+    for (size_t row = 0; row < table->rows && status == KN_OK; row++) {
+        const kn_csv_cell *cell = cell_at(look, at, row);
+        if (kn_cell_missing(cell)) continue;
+        counted *entry = kn_map_get(&places, cell->text, cell->length);
+        if (!entry) {
+            entry = &list[used++];
+            char *text = kn_arena_take(look->arena, cell->length + 1, 1);
+            if (!text || !kn_map_put(&places, cell->text, cell->length, entry)) {
+                status = kn_fail_memory(look->error, cell->length);
+                break;
+            }
+            memcpy(text, cell->text, cell->length);
+            entry->text = text;
+            if (strlen(text) != cell->length) /* a zero byte would end the text early */
+                status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: row %zu has a zero byte; expected text", look->name,
+                                 row + 1);
+            *all_numbers = kn_cell_number(cell, table->separator != ',', &entry->number) && *all_numbers;
+        }
+        entry->count++;
+    }
+    kn_map_finish(&places);
+    *values = list;
+    *count = used;
+    return status;
+}
+
+static kn_status keep_values(const survey *look, kn_column *column, const counted *values, size_t count) {
+    column->values = kn_arena_take(look->arena, count + 1, sizeof *column->values);
+    if (!column->values) return kn_fail_memory(look->error, (count + 1) * sizeof *column->values);
+    column->value_count = count;
+    for (size_t i = 0; i < count; i++)
+        column->values[i] = values[i].text;
+    return KN_OK;
+}
+
+/* The values of a category: all, or the most frequent and a place for the others. A column with a text of its own in
+ * most rows is a name or a key, and teaches nothing. */
+static kn_status find_category(const survey *look, size_t at, kn_column *column) {
+    counted *values;
+    size_t count;
+    bool numbers;
+    kn_status status = count_values(look, at, &values, &count, &numbers);
+    if (status != KN_OK) return status;
+    size_t there = look->table->rows - column->absent;
+    if ((count > MOST_VALUES && 2 * count > there) || (count == there && count > FEW_ROWS)) {
+        column->kind = KN_COLUMN_LEFT_OUT;
+        return KN_OK;
+    }
+    qsort(values, count, sizeof *values, by_count);
+    column->others = count > MOST_VALUES;
+    if (column->others) count = MOST_VALUES - 1;
+    qsort(values, count, sizeof *values, by_text);
+    return keep_values(look, column, values, count);
+}
+
+/* Whole numbers from 0 or 1 on, none left out. `values` in the order of the numbers. */
+static bool are_numbered(const counted *values, size_t count) {
+    if (count < 2 || count > MOST_NUMBERED || (values[0].number != 0 && values[0].number != 1)) return false;
+    for (size_t i = 1; i < count; i++)
+        if (values[i].number != values[0].number + (double)i) return false;
+    return true;
+}
+
+static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target) {
+    counted *values;
+    size_t count;
+    bool numbers;
+    kn_status status = count_values(look, at, &values, &count, &numbers);
+    if (status != KN_OK) return status;
+    if (count == 0)
+        return kn_fail(look->error, KN_ERROR_SHAPE, "%s: the target \"%s\" has no value in any row", look->name,
+                       target->name);
+    qsort(values, count, sizeof *values, numbers ? by_number : by_text);
+    bool classes = !numbers || wish->classes || (!wish->number && are_numbered(values, count));
+    if (classes && wish->number)
+        return kn_fail(look->error, KN_ERROR_FORMAT, "%s: the target \"%s\" has the value \"%.60s\", expected numbers",
+                       look->name, target->name, values[0].text);
+    target->kind = classes ? KN_COLUMN_CATEGORY : KN_COLUMN_NUMBER;
+    target->missing = false;
+    if (!classes) {
+        measure(look, at, target);
+        return KN_OK;
+    }
+    if (count > MOST_CLASSES)
+        return kn_fail(look->error, KN_ERROR_UNSUPPORTED,
+                       "%s: the target \"%s\" has %zu different texts; at most %d classes are possible", look->name,
+                       target->name, count, MOST_CLASSES);
+    return keep_values(look, target, values, count);
+}
+
+/* Whether a name stands in a list with commas. */
+static bool is_listed(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
+    return false;
+}
+
+static kn_status find_column(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *column) {
+    const kn_csv *table = look->table;
+    for (size_t row = 0; row < table->rows; row++)
+        column->absent += kn_cell_missing(cell_at(look, at, row));
+    column->missing = column->absent > 0;
+    if (is_listed(wish->without, column->name)) return KN_OK;
+    column->kind = kind_of(look, at, column);
+    if (column->kind == KN_COLUMN_CATEGORY) return find_category(look, at, column);
+    if (column->kind != KN_COLUMN_LEFT_OUT) measure(look, at, column);
+    return KN_OK;
+}
+
+static kn_status fail_target(const survey *look, const kn_columns *columns, const char *wished) {
+    char list[300] = "";
+    const char *names[64];
+    size_t count = 0;
+    for (size_t i = 0; i < columns->count; i++) {
+        size_t used = strlen(list);
+        if (used + strlen(columns->inputs[i].name) + 8 < sizeof list) {
+            strcat(list, i ? ", " : "");
+            strcat(list, columns->inputs[i].name);
+        }
+        if (count < KN_COUNT_OF(names)) names[count++] = columns->inputs[i].name;
+    }
+    const char *near = wished ? kn_nearest_word(wished, names, count) : NULL;
+    if (!wished)
+        return kn_fail(look->error, KN_ERROR_ARGUMENT,
+                       "data \"csv:%s\": which column is to be learnt? Write csv:%s?target=COLUMN; there are: %s",
+                       look->name, look->name, list);
+    return kn_fail(look->error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\"; it has %s%s%s%s", look->name, wished, list,
+                   near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+/* The names of the columns, each another one. */
+static kn_status name_columns(const survey *look, kn_columns *columns) {
+    const kn_csv *table = look->table;
+    columns->inputs = kn_arena_take(look->arena, table->columns, sizeof *columns->inputs);
+    if (!columns->inputs) return kn_fail_memory(look->error, table->columns * sizeof *columns->inputs);
+    kn_map seen;
+    kn_status status = KN_OK;
+    kn_map_init(&seen, look->arena->host);
+    for (size_t i = 0; i < table->columns && status == KN_OK; i++) {
+        const kn_csv_cell *cell = &table->names[i];
+        char *name = kn_arena_take(look->arena, cell->length + 1, 1);
+        if (!name) {
+            status = kn_fail_memory(look->error, cell->length);
+            break;
+        }
+        memcpy(name, cell->text, cell->length);
+        columns->inputs[i] = (kn_column){.name = name, .deviation = 1, .cell = i};
+        if (!name[0] || strlen(name) != cell->length)
+            status = kn_fail(look->error, KN_ERROR_FORMAT,
+                             "%s: column %zu has no name in the first line, which must name all columns", look->name,
+                             i + 1);
+        else if (kn_map_get_text(&seen, name))
+            status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: two columns are called \"%s\"", look->name, name);
+        else if (!kn_map_put_text(&seen, name, name))
+            status = kn_fail_memory(look->error, cell->length);
+    }
+    kn_map_finish(&seen);
+    columns->count = table->columns;
+    return status;
+}
+
+kn_status kn_columns_find(kn_arena *arena, const char *name, const kn_csv *table, const kn_columns_wish *wish,
+                          kn_columns *columns, kn_error *error) {
+    const survey look = {arena, table, name, error};
+    *columns = (kn_columns){0};
+    kn_status status = name_columns(&look, columns);
+    if (status != KN_OK) return status;
+    size_t target = 0;
+    while (wish->target && target < columns->count && strcmp(columns->inputs[target].name, wish->target) != 0)
+        target++;
+    if (!wish->target || target == columns->count) return fail_target(&look, columns, wish->target);
+    for (size_t i = 0; i < columns->count && status == KN_OK; i++)
+        if (i != target) status = find_column(&look, i, wish, &columns->inputs[i]);
+    columns->target = columns->inputs[target];
+    if (status == KN_OK) status = find_target(&look, target, wish, &columns->target);
+    /* The target is no input. */
+    for (size_t i = target; i + 1 < columns->count; i++)
+        columns->inputs[i] = columns->inputs[i + 1];
+    columns->count--;
+    if (status == KN_OK && kn_columns_width(columns) == 0)
+        status = kn_fail(error, KN_ERROR_SHAPE, "%s has nothing beside the target \"%s\" to learn from", name,
+                         wish->target);
+    return status;
+}

@@ -1,0 +1,116 @@
+/* Tables in CSV files as samples: what the columns hold is found out, or given by what a model was trained on. */
+#include "data/columns_private.h"
+
+#include <string.h>
+
+typedef struct csv_run {
+    kn_dataset *dataset;
+    kn_arena arena;
+    const char *path;
+    const kn_source_options *options;
+    kn_csv table;
+    kn_columns columns;
+} csv_run;
+
+/* The numbers of all rows that have a target: x (rows,width) and y (rows), of floats or of class numbers. */
+static kn_status fill(csv_run *run, kn_store *store, kn_error *error) {
+    const kn_columns *columns = &run->columns;
+    size_t width = kn_columns_width(columns), rows = run->table.rows;
+    bool has_target = columns->target.cell != SIZE_MAX && !run->options->inputs_only, classes = columns->target.kind == KN_COLUMN_CATEGORY;
+    if (rows > UINT32_MAX)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows, at most 4294967295 are possible", run->path, rows);
+    if (rows > run->options->most_samples) rows = (size_t)run->options->most_samples;
+    float *x = store->blocks[0] = kn_allocate(&store->host, rows * width + 1, sizeof *x);
+    void *y = store->blocks[1] = kn_allocate(&store->host, rows + 1, sizeof(float));
+    if (!x || !y) return kn_fail_memory(error, (rows * width + 1) * sizeof *x);
+    for (size_t row = 0; row < rows; row++) {
+        bool there = true;
+        float number = 0;
+        int32_t class_number = 0;
+        kn_status status =
+            has_target ? kn_columns_target(run->path, &run->table, columns, row, &number, &class_number, &there, error)
+                       : KN_OK;
+        if (status == KN_OK && there)
+            status = kn_columns_row(run->path, &run->table, columns, row, x + store->count * width, error);
+        if (status != KN_OK) return status;
+        if (!there) continue;
+        if (classes)
+            ((int32_t *)y)[store->count] = class_number;
+        else
+            ((float *)y)[store->count] = number;
+        store->count++;
+    }
+    if (store->count == 0)
+        return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path, rows ? " that have a target" : "");
+    const kn_tensor_info x_info = {KN_FLOAT32, 1, {(int64_t)width}};
+    const kn_tensor_info y_info = {classes ? KN_INT32 : KN_FLOAT32, classes ? 0 : 1, {1}};
+    kn_store_field *field;
+    kn_status status = kn_store_add(store, "x", &x_info, KN_FLOAT32, 1, &field, error);
+    if (status == KN_OK) field->bytes = (const uint8_t *)x;
+    if (status == KN_OK && classes)
+        status = kn_store_name_classes(store, columns->target.values, columns->target.value_count, error);
+    if (status != KN_OK || !has_target) return status;
+    status = kn_store_add(store, "y", &y_info, y_info.dtype, 1, &field, error);
+    if (status != KN_OK) return status;
+    field->bytes = y;
+    field->is_label = classes;
+    return KN_OK;
+}
+
+static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_store *store, kn_error *error) {
+    kn_file_view view;
+    kn_status status = kn_file_open_view(&store->host, run->path, &view, error);
+    if (status != KN_OK) return status;
+    const char *given = run->options->columns;
+    status = kn_csv_read(&run->arena, run->path, view.bytes, view.count, &run->table, error);
+    if (status == KN_OK && given) {
+        status = kn_columns_read(&run->arena, given, &run->columns, error);
+        if (status == KN_OK) status = kn_columns_match(run->path, &run->table, &run->columns, error);
+    } else if (status == KN_OK) {
+        status = kn_columns_find(&run->arena, run->path, &run->table, wish, &run->columns, error);
+    }
+    if (status == KN_OK) status = fill(run, store, error);
+    if (status == KN_OK) {
+        const kn_column *target = &run->columns.target;
+        store->columns = kn_columns_text(&store->host, &run->columns);
+        store->unit_mean = target->mean;
+        store->unit_deviation = target->kind == KN_COLUMN_NUMBER ? target->deviation : 0;
+        store->target = kn_copy_text(&store->host, target->name);
+        store->about = kn_columns_about(&store->host, &run->columns, run->table.rows, (size_t)store->count);
+        if (!store->columns || !store->target || !store->about) status = kn_fail_memory(error, run->columns.count * sizeof(kn_column));
+    }
+    kn_file_close_view(&store->host, &view);
+    return status;
+}
+
+kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    char *path = NULL, *target = NULL, *without = NULL;
+    kn_columns_wish wish = {0};
+    kn_error *error = &dataset->error;
+    const kn_spec_option known[] = {{"target", KN_SPEC_TEXT, &target},
+                                    {"without", KN_SPEC_TEXT, &without},
+                                    {"classes", KN_SPEC_FLAG, &wish.classes},
+                                    {"number", KN_SPEC_FLAG, &wish.number}};
+    kn_status status = kn_spec_read(&dataset->host, "csv", rest, &path, known, KN_COUNT_OF(known), error);
+    wish.target = target;
+    wish.without = without;
+    if (status == KN_OK && wish.classes && wish.number)
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": either classes or number was expected", rest);
+    if (status == KN_OK && !path)
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE?target=COLUMN", rest);
+    kn_store *store = status == KN_OK ? kn_store_create(&dataset->host, error) : NULL;
+    if (store) {
+        csv_run run = {.dataset = dataset, .path = path, .options = options};
+        kn_arena_init(&run.arena, &dataset->host);
+        status = read_table(&run, &wish, store, error);
+        kn_arena_finish(&run.arena);
+        if (status != KN_OK)
+            kn_store_leave(store);
+        else
+            dataset->store = store;
+    }
+    kn_release(&dataset->host, path);
+    kn_release(&dataset->host, target);
+    kn_release(&dataset->host, without);
+    return error->status;
+}
