@@ -9,6 +9,7 @@
  *   train.h data.h fit.h model.h   training, data sets, models with names and files
  *   checkpoint.h                trainings that go on whatever ended them
  *   npy.h safetensors.h         arrays in files
+ *   events.h                    what TensorBoard shows
  *   verify.h                    is this device computing rightly?
  * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
 #ifndef KOINE_KOINE_H
@@ -18,6 +19,7 @@
 #include <koine/context.h>
 #include <koine/data.h>
 #include <koine/device.h>
+#include <koine/events.h>
 #include <koine/export.h>
 #include <koine/fit.h>
 #include <koine/graph.h>

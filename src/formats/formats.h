@@ -130,6 +130,12 @@ bool kn_json_int64(const kn_json *value, int64_t *number);
 /* "a string", for messages. */
 const char *kn_json_kind_name(kn_json_kind kind);
 
+/* ---- PNG (png_writer.c) --------------------------------------------------------------- */
+
+enum { KN_PNG_SIDE = 16384 };
+/* Adds a whole PNG file to the text. pixels is (height,width,channels), channels 1 or 3. */
+kn_status kn_png_write(kn_text *text, int width, int height, int channels, const uint8_t *pixels, kn_error *error);
+
 /* ---- safetensors (safetensors.c, safetensors_writer.c) -------------------------------- */
 
 typedef struct kn_safetensor {

@@ -615,6 +615,25 @@ static void checkpoints(void **state) {
     kn_checkpoints_destroy(&failed);
 }
 
+static void event_files(void **state) {
+    (void)state;
+    kn_events *none = NULL;
+    kn_events_close(NULL);
+    kn_events_close(&none);
+    assert_int_equal(kn_events_status(NULL), KN_ERROR_MEMORY);
+    assert_non_null(kn_events_error(NULL));
+    assert_string_equal(kn_events_path(NULL), "");
+    kn_events *failed = kn_events_open(NULL, NULL);
+    assert_int_equal(kn_events_status(failed), KN_ERROR_ARGUMENT);
+    for (int i = 0; i < 2; i++) {
+        kn_events *events = i ? failed : NULL;
+        assert_true(kn_events_scalar(events, NULL, 0, 1) != KN_OK);
+        assert_true(kn_events_histogram(events, NULL, 0, NULL, 3) != KN_OK);
+        assert_true(kn_events_image(events, "x", 0, 1, 1, 1, NULL) != KN_OK);
+    }
+    kn_events_close(&failed);
+}
+
 static void npy_files(void **state) {
     (void)state;
     kn_npy_file *file = NULL;
@@ -762,6 +781,7 @@ int test_null(void) {
         cmocka_unit_test(fitting),
         cmocka_unit_test(models),
         cmocka_unit_test(checkpoints),
+        cmocka_unit_test(event_files),
         cmocka_unit_test(npy_files),
         cmocka_unit_test(safetensors_files),
         cmocka_unit_test(own_operators), cmocka_unit_test(verifying),

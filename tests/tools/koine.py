@@ -146,7 +146,7 @@ def read_npy(path):
 
 # ---- safetensors files
 
-KINDS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q"}
+KINDS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "U32": "I"}
 
 
 def write_safetensors(path, tensors):

@@ -10,8 +10,8 @@ import signal
 import subprocess
 import time
 
-from koine import ENVIRONMENT, KOINE, SAMPLES, TIME_LIMIT, TINY
-from koine import add, bytes_of, case, expect, koine, lines_of, problem, run_cases, train, write, write_npy
+from koine import ENVIRONMENT, KOINE, SAMPLES, Skipped, TIME_LIMIT, TINY
+from koine import add, bytes_of, case, expect, koine, lines_of, problem, read_safetensors, run_cases, train, write, write_npy
 
 STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
 END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
@@ -168,6 +168,41 @@ def options_change_the_outcome(folder):
         expect(weights(*options) != base, f"{options} changed nothing")
 
 
+# ---- TensorBoard
+
+
+def event_files(folder):
+    train(folder, "--epochs", "2", "--batch", "50", "--validation", "0.2", "--tensorboard", "runs/one", "--quiet")
+    runs = os.path.join(folder, "runs", "one")
+    return [os.path.join(runs, name) for name in os.listdir(runs)]
+
+
+@case
+def events_for_tensorboard(folder):
+    files = event_files(folder)
+    expect(len(files) == 1 and ".tfevents." in files[0], f"found {files}")
+    data = bytes_of(files[0])
+    for tag in ("brain.Event:2", "train/loss", "epoch/validation loss", "epoch/accuracy", "weights/linear1.weight"):
+        expect(tag.encode() in data, f"no {tag} in the file")
+    write(folder, "file", "")
+    train(folder, "--tensorboard", "file", status=1, out="", err="koine: --tensorboard: cannot ")
+
+
+@case
+def events_as_tensorboard_reads_them(folder):
+    try:
+        from tensorboard.backend.event_processing import event_accumulator
+    except ImportError:
+        raise Skipped("Python's tensorboard is not installed")
+    event_files(folder)
+    events = event_accumulator.EventAccumulator(os.path.join(folder, "runs", "one"))
+    events.Reload()
+    losses = [scalar.value for scalar in events.Scalars("train/loss")]
+    expect(len(losses) == 4 and all(0 < loss < 3 for loss in losses), f"found {losses}")
+    histogram = events.Histograms("weights/linear1.weight")[-1].histogram_value
+    expect(histogram.num == 96 and sum(histogram.bucket) == 96 and histogram.min < 0 < histogram.max, f"{histogram}")
+
+
 # ---- going on
 
 
@@ -214,6 +249,19 @@ def a_plateau_needs_data_to_judge_by(folder):
 @case
 def groups_have_to_fit(folder):
     train(folder, "--groups", "nothing*:frozen", status=1, out="", err="the group 'nothing*' fits none")
+
+
+@case
+def frozen_layers_stay(folder):
+    """Another head on layers that are as they were: what fine-tuning is."""
+    train(folder, "--steps", "3", "--batch", "32", "--save", "base")
+    write(folder, "head.koine", TINY.replace("logits = linear 3", "head = linear 3"))
+    koine("train", "head.koine", "--data", "npy:x.npy,y.npy", "--init", "base", "--freeze", "linear1.*", "--lr", "0.1",
+          "--steps", "3", "--save", "tuned", folder=folder).needs(0, err="2 parameters and statistics taken from base")
+    base, tuned = (read_safetensors(os.path.join(folder, name)) for name in ("base", "tuned"))
+    for name in ("linear1.weight", "linear1.bias"):
+        expect(base[name] == tuned[name], f"{name} was frozen and changed")
+    train(folder, "--steps", "1", "--freeze", "nothing*", status=1, out="", err="the group 'nothing*' fits none")
 
 
 @case

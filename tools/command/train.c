@@ -18,6 +18,7 @@ typedef struct train_run {
     uint64_t samples, total_steps;
     train_report report;
     train_checkpoints checkpoints;
+    train_events events;
 } train_run;
 
 /* ---- parameters -------------------------------------------------------------------------------- */
@@ -152,12 +153,14 @@ static bool fit_batch(train_run *run) {
 static bool on_step(void *user, const kn_fit_step *step) {
     train_run *run = user;
     bool going = report_step(&run->report, step);
+    events_step(&run->events, step);
     return (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
 }
 
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     train_run *run = user;
     bool going = report_epoch(&run->report, epoch);
+    events_epoch(&run->events, &run->setup, run->trainer, epoch);
     return checkpoints_after_epoch(&run->checkpoints, epoch) && going;
 }
 
@@ -271,12 +274,13 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_columns(run.setup.all);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
-    if (!open_log(&run)) goto done;
+    if (!open_log(&run) || !events_open(options, &run.events)) goto done;
     interrupts_watch();
     status = fit(&run);
 done:
     if (run.log && (ferror(run.log) | fclose(run.log)) && status == EXIT_DONE)
         status = command_fail("the log '%s' could not be written", options->log);
+    if (!events_close(&run.events)) status = EXIT_FAILED;
     checkpoints_close(&run.checkpoints);
     kn_session_destroy(&run.judge);
     kn_trainer_destroy(&run.trainer);
@@ -360,6 +364,8 @@ static int run(int count, char **arguments) {
          &own.save},
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
          &own.log},
+        {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
+         &own.tensorboard},
         {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
          &own.find_nan},
         MATH_OPTION(own.common),

@@ -10,7 +10,7 @@ enum { RULE_MILESTONES = 32, RULE_GROUPS = 16, RULE_GROUP_BYTES = 1024 };
 
 /* As given; what was not is NULL, UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
 typedef struct train_rule {
-    const char *optimizer, *schedule, *milestones, *groups;
+    const char *optimizer, *schedule, *milestones, *groups, *freeze;
     double rate, momentum, dampening, beta1, beta2, epsilon, rate_decay, accumulator;
     double decay, clip, clip_value, average;
     double final_share, step_factor, restart_factor, cycle_rise, cycle_divisor, power, threshold;
@@ -20,7 +20,7 @@ typedef struct train_rule {
     uint64_t milestone_list[RULE_MILESTONES];
     kn_parameter_group group_list[RULE_GROUPS];
     size_t milestone_count, group_count;
-    char group_text[RULE_GROUP_BYTES];
+    char group_text[RULE_GROUP_BYTES], freeze_text[RULE_GROUP_BYTES];
 } train_rule;
 
 /* With nothing given. */
@@ -61,6 +61,9 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"groups", OPTION_TEXT, "GROUPS",                                                                    \
          "other rules for some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen', lr being a factor",      \
          &(rule).groups},                                                                                    \
+        {"freeze", OPTION_TEXT, "PATTERNS",                                                                  \
+         "leave these parameters as they are: names with * and ?, and commas between them",                  \
+         &(rule).freeze},                                                                                    \
         {"clip", OPTION_NUMBER, "NORM",                                                                      \
          "scale gradients down to this common norm where it is larger (0: off)", &(rule).clip},              \
         {"clip-value", OPTION_NUMBER, "V", "cut each number of a gradient off at V and -V (0: off)",         \
@@ -98,7 +101,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *set;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set;
     uint64_t epochs, steps, batch, seed, patience, memory, keep;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan;
@@ -140,6 +143,18 @@ bool train_save(training_setup *setup, kn_trainer *trainer, const train_options 
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);
 /* Weights, moments and steps of a training that a file holds; says what is wrong and answers false. */
 bool train_load_training(training_setup *setup, kn_trainer *trainer, const char *path, uint64_t *steps);
+
+/* ---- train_events.c: for TensorBoard --------------------------------------------------------------- */
+
+typedef struct train_events {
+    kn_events *file; /* NULL: none is asked for */
+} train_events;
+
+bool events_open(const train_options *options, train_events *events);
+/* False, and it was said why, where not all could be written. */
+bool events_close(train_events *events);
+void events_step(train_events *events, const kn_fit_step *step);
+void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer, const kn_fit_epoch *epoch);
 
 /* ---- train_checkpoints.c ------------------------------------------------------------------------ */
 

@@ -93,7 +93,9 @@ static void write_rule(const train_rule *rule, const kn_trainer_params *how, cha
     snprintf(values[16], SETTING_BYTES, "%.9g", how->clip_value);
     snprintf(values[17], SETTING_BYTES, "%llu", (unsigned long long)how->accumulate);
     snprintf(values[18], SETTING_BYTES, "%.9g", how->average);
-    snprintf(values[19], SETTING_BYTES, "%s", rule->groups ? rule->groups : "none");
+    const char *groups = rule->groups ? rule->groups : rule->freeze ? "" : "none";
+    snprintf(values[19], SETTING_BYTES, "%s%s%s", groups, rule->freeze ? " frozen: " : "",
+             rule->freeze ? rule->freeze : "");
     snprintf(values[20], SETTING_BYTES, "%s", how->decay_matrices_only ? "matrices" : "all");
     snprintf(values[21], SETTING_BYTES, "%.9g, from %.9g", how->rate_decay, how->accumulator);
 }

@@ -241,6 +241,26 @@ static int read_groups(train_rule *rule) {
         rule->groups, RULE_GROUPS);
 }
 
+/* Behind the groups, since the last that fits decides. */
+static int read_freeze(train_rule *rule) {
+    if (!rule->freeze) return EXIT_DONE;
+    int length = snprintf(rule->freeze_text, sizeof rule->freeze_text, "%s", rule->freeze);
+    bool good = length >= 0 && (size_t)length < sizeof rule->freeze_text;
+    for (char *at = rule->freeze_text, *next; good && at; at = next) {
+        if ((next = strchr(at, ','))) *next++ = '\0';
+        good = *at && rule->group_count < RULE_GROUPS;
+        if (!good) break;
+        kn_parameter_group *group = &rule->group_list[rule->group_count++];
+        *group = (kn_parameter_group)KN_PARAMETER_GROUP_DEFAULTS;
+        group->pattern = at;
+        group->frozen = true;
+    }
+    if (good) return EXIT_DONE;
+    return command_misuse("--freeze is '%s'; expected names of parameters such as conv1.*, with commas between them, "
+                          "and together with --groups at most %d",
+                          rule->freeze, RULE_GROUPS);
+}
+
 int train_rule_check(train_rule *rule, bool end_known) {
     int chosen = option_choice("optimizer", rule->optimizer, optimizer_words, optimizer_word_count);
     if (chosen < 0) return EXIT_USAGE;
@@ -248,7 +268,8 @@ int train_rule_check(train_rule *rule, bool end_known) {
     if (status == EXIT_DONE) status = check_optimizer(rule, chosen);
     if (status == EXIT_DONE) status = check_schedule(rule, end_known);
     if (status == EXIT_DONE) status = read_milestones(rule);
-    return status == EXIT_DONE ? read_groups(rule) : status;
+    if (status == EXIT_DONE) status = read_groups(rule);
+    return status == EXIT_DONE ? read_freeze(rule) : status;
 }
 
 /* ---- what it means to the trainer ---------------------------------------------------------------------- */
