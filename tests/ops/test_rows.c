@@ -105,7 +105,8 @@ static double weighted(trial *on) {
     return sum;
 }
 
-static void compare(trial *on, int input, const double *gradient, int64_t elements) {
+/* Whether `sign` times the gradient is right; where it is to be (`sign` 1), fails. */
+static bool compare(trial *on, int input, const double *gradient, int64_t elements, double sign) {
     double largest = 1;
     for (int64_t i = 0; i < elements; i++)
         largest = fmax(largest, fabs(gradient[i]));
@@ -117,14 +118,21 @@ static void compare(trial *on, int input, const double *gradient, int64_t elemen
         *place = middle - step;
         double below = weighted(on), slope = (above - below) / (2 * step);
         *place = middle;
-        if (!(fabs(gradient[i] - slope) <= 2e-6 * largest))
-            fail_msg("%s, by input %d, element %d: the rule gives %.12g, central differences %.12g",
-                     on->where, input, (int)i, gradient[i], slope);
+        if (fabs(sign * gradient[i] - slope) <= 2e-6 * largest) continue;
+        if (sign < 0) return false;
+        fail_msg("%s, by input %d, element %d: the rule gives %.12g, central differences %.12g", on->where, input,
+                 (int)i, gradient[i], slope);
     }
+    return true;
 }
 
+/* By input of a row: whether a gradient flows, and whether a case would notice one of the wrong sign. */
+typedef struct signs {
+    bool flows[MOST_INPUTS], held[MOST_INPUTS];
+} signs;
+
 /* Builds the gradient graph in a second binding, since binding again would lose it. */
-static void check_gradients(trial *on) {
+static void check_gradients(trial *on, signs *seen) {
     kn_value *by[MOST_INPUTS], *gradients[MOST_INPUTS];
     int inputs[MOST_INPUTS], count = 0;
     for (int i = 0; i < on->input_count; i++) {
@@ -144,12 +152,14 @@ static void check_gradients(trial *on) {
         int64_t elements = host_elements(by[i]);
         double *gradient = calloc((size_t)elements + 1, sizeof *gradient);
         assert_non_null(gradient);
+        seen->flows[inputs[i]] = seen->flows[inputs[i]] || gradients[i];
         if (gradients[i]) { /* none: nothing flows, so that the slopes must be 0 */
             assert_true(kn_shape_same(&gradients[i]->shape, &by[i]->shape));
             assert_int_equal(gradients[i]->shape.dtype, by[i]->shape.dtype);
             memcpy(gradient, values.numbers[gradients[i]->id], (size_t)elements * sizeof *gradient);
         }
-        compare(on, inputs[i], gradient, elements);
+        compare(on, inputs[i], gradient, elements, 1);
+        if (!seen->held[inputs[i]]) seen->held[inputs[i]] = !compare(on, inputs[i], gradient, elements, -1);
         free(gradient);
     }
     host_release(&values);
@@ -170,18 +180,29 @@ static void cases_compute(void **state) {
         }
 }
 
+/* Every gradient that a row has is held by a case: with its sign turned round, that case would fail. */
 static void gradients_agree(void **state) {
     (void)state;
     int checked = 0;
-    for (int i = 0; i < kn_operator_table_count; i++)
-        for (int j = 0; j < kn_operator_table[i]->case_count; j++) {
-            const kn_operator *row = kn_operator_table[i];
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        signs seen = {.flows = {false}};
+        bool any = false;
+        for (int j = 0; j < row->case_count; j++) {
             if (row->cases[j].no_gradient || (row->backward && !row->gradient) || !has_gradient(row)) continue;
             trial on = make(row, &row->cases[j]);
-            check_gradients(&on);
+            check_gradients(&on, &seen);
             finish(&on);
             checked++;
+            any = true;
         }
+        if (has_gradient(row) && !row->backward && !any) fail_msg("no case checks a gradient of %s", row->name);
+        for (int j = 0; j < MOST_INPUTS; j++) {
+            bool promised = row->class == KN_CLASS_POINTWISE && j < 3 && row->by[j];
+            if ((promised || seen.flows[j]) && !seen.held[j])
+                fail_msg("no case of %s would notice the wrong sign of its gradient by input %d", row->name, j);
+        }
+    }
     assert_true(checked > 100);
 }
 

@@ -1,0 +1,174 @@
+/* One sign of every family of kernels is turned round, in a copy of the library's kernels: the smallest cases
+ * of the table have to notice, or the device has to refuse the kernel. With no sign turned round they have to
+ * pass. A file of cl/ that has no line here fails, so that whoever adds a family adds its sign. (Expressions
+ * and rules of gradients: test_rows.c.) */
+#include "changed_kernels.h"
+#include "device_support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDE = 1, MANY = 2 };
+
+typedef struct turned {
+    const char *file, *from, *to, *operators, *variants;
+    int kind;
+} turned;
+
+static const turned families[] = {
+    {"attention/tiled.cl", "exp(own_scores[j] - now)", "exp(own_scores[j] + now)", "attention", "tiled",
+     MANY},
+    {"attention/wide.cl", "load(0, scores + j) - now", "load(0, scores + j) + now", "attention", "wide",
+     WIDE},
+    {"batch_norm.cl", "(KN_READ(i, x) - center) * scale + shift", "(KN_READ(i, x) + center) * scale + shift",
+     "batch_norm", "parts", WIDE},
+    {"conv/depthwise.cl", "sum += KN_READ(from + s", "sum -= KN_READ(from + s", "conv2d", "depthwise", MANY},
+    {"conv/depthwise_wide.cl", "vector sum = 0.0f;\n", "vector sum = -1.0f;\n", "conv2d", "depthwise_wide",
+     WIDE},
+    {"conv/implicit.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d", "implicit", MANY},
+    {"conv/implicit_data.cl", "= -(tap / filter_width", "= (tap / filter_width", "conv2d_data", "implicit",
+     MANY},
+    {"conv/implicit_tile.cl", "inside ? KN_TO_A(source", "inside ? -KN_TO_A(source", "conv2d", "implicit",
+     MANY},
+    {"conv/implicit_weight.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d_weight", "implicit",
+     MANY},
+    {"conv/wide.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
+    {"conv/wide_single.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
+    {"conv/wide_weights.cl", "off_y = tap / filter_width * dilation_y - pad_y",
+     "off_y = tap / filter_width * dilation_y + pad_y", "conv2d_weight", "wide", WIDE},
+    {"conv/winograd.cl", "f##2 = f##a - f##b", "f##2 = f##a + f##b", "conv2d", "winograd4", WIDE},
+    {"cross_entropy.cl", "sum) - KN_SHARE(j)", "sum) + KN_SHARE(j)", "cross_entropy_gradient", "tree", MANY},
+    {"ctc.cl", "exp(b - most)", "exp(b + most)", "ctc", "steps", WIDE},
+    {"cumulative.cl", "sum += element", "sum -= element", "cumsum", "threads", MANY},
+    {"embedding.cl", "(KN_A)*sum + (KN_A)dy", "(KN_A)*sum - (KN_A)dy", "embedding_gradient", "threads", MANY},
+    {"gather.cl", "place[i] += update[i]", "place[i] -= update[i]", "gather_gradient", "threads", MANY},
+    {"layer_norm.cl", "((KN_A)x[start + i] - middle) * factor * ",
+     "((KN_A)x[start + i] + middle) * factor * ", "layer_norm", "tree", MANY},
+    {"layout.cl", "i < count ? plain[i", "i < count ? -plain[i", "conv2d", "wide", WIDE},
+    {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},
+    {"matmul/wide.cl", "vector finished = value;", "vector finished = -value;", "matmul", "wide", WIDE},
+    {"pad.cl", "inside ? in[from]", "inside ? -in[from]", "pad", "plain", MANY},
+    {"pointwise.cl", "#if KN_RANDOM\n", "#undef exp\n#define exp(x) exp2(-1.442695f * (x))\n#if KN_RANDOM\n",
+     "exp", NULL, MANY},
+    {"pool.cl", "lanes most = -INFINITY", "lanes most = INFINITY", "max_pool", "window", MANY},
+    {"pool.cl", "sum += KN_TO(KN_A, KN_LOAD((plane * height", "sum -= KN_TO(KN_A, KN_LOAD((plane * height",
+     "average_pool", "window", MANY},
+    {"random.cl", "k0 += 0x9E3779B9u", "k0 -= 0x9E3779B9u", "dropout", NULL, MANY},
+    {"recurrent/gru.cl", "dh * (1.0f - z)", "dh * (1.0f + z)", "gru_gradient,gru", "tiled", MANY},
+    {"recurrent/lstm.cl", "o * (1.0f - c * c)", "o * (1.0f + c * c)", "lstm_gradient,lstm", "tiled", MANY},
+    {"recurrent/rnn.cl", "dh * (1.0f - kept[0]", "dh * (1.0f + kept[0]", "rnn_gradient,rnn", "tiled", MANY},
+    {"recurrent/tiled.cl", "dh += carry[carried]", "dh -= carry[carried]", "lstm_gradient,lstm", "tiled",
+     MANY},
+    {"recurrent/wide.cl", "dh += load_part(carry", "dh -= load_part(carry", "lstm_gradient,lstm", "wide",
+     WIDE},
+    {"reduce.cl", "const KN_A element = (KN_A)from", "const KN_A element = -(KN_A)from", "sum", "tree", MANY},
+    {"resize.cl", "weights[0] = 1 - part", "weights[0] = 1 + part", "resize", "threads", MANY},
+    {"softmax.cl", "((y) * ((g) - (sum)))", "((y) * ((g) + (sum)))", "softmax_gradient", "tree", MANY},
+    {"strided.cl", "*out = *in;", "*out = -*in;", "slice", "plain", MANY},
+    {"top_k.cl", "= last = best;", "= last = -best;", "top_k", "threads", MANY},
+    {"transpose.cl", "= tile[x][y];", "= -tile[x][y];", "transpose", "tiled", MANY},
+};
+
+/* ---- each sign --------------------------------------------------------------------------------------------
+ */
+
+static void keep_refusals(void *user, kn_log_level level, const char *message) {
+    verify_outcome *seen = user;
+    size_t used = strlen(seen->failures);
+    if (level == KN_LOG_WARNING)
+        snprintf(seen->failures + used, sizeof seen->failures - used, "\n%s", message);
+}
+
+static kn_status verify(const turned *family, const char *folder, verify_outcome *seen) {
+    kn_context_params params = device_params();
+    params.kind = family->kind;
+    params.trust_claims = true;
+    params.vector_width = family->kind == WIDE ? 4 : 0;
+    if (folder) params.cache_folder = NULL; /* what is learnt of these kernels is not to be remembered */
+    params.kernel_folder = folder;
+    params.log = (kn_logger){.user = seen, .level = KN_LOG_WARNING, .write = keep_refusals};
+    kn_context *context = device_open(&params);
+    kn_verify_params wanted;
+    kn_verify_params_init(&wanted);
+    wanted.operators = family->operators;
+    wanted.variants = family->variants;
+    wanted.thoroughness = 2;
+    wanted.user = seen;
+    wanted.report = take_verify_result;
+    kn_status status = kn_verify(context, &wanted, NULL, NULL);
+    device_close(&context);
+    return status;
+}
+
+static void a_wrong_sign_is_noticed(void **state) {
+    const turned *family = *state;
+    static verify_outcome right, wrong;
+    memset(&right, 0, sizeof right);
+    memset(&wrong, 0, sizeof wrong);
+    kn_status status = verify(family, NULL, &right);
+    if (status != KN_OK || right.failures[0] || !right.right)
+        fail_msg("%s, %d right:%s", kn_status_name(status), right.right, right.failures);
+    char *folder = test_folder_make();
+    link_kernels(KERNEL_FOLDER, folder);
+    change_kernel(folder, family->file, family->from, family->to);
+    verify(family, folder, &wrong);
+    test_folder_remove(folder);
+    if (!strstr(wrong.failures, "the device gives")) /* a kernel that does not compile would not count */
+        fail_msg("%s with \"%s\": nobody noticed; %d right%s", family->file, family->to, wrong.right,
+                 wrong.failures);
+}
+
+/* ---- that none is missing
+ * ---------------------------------------------------------------------------------- */
+
+/* Of tests and of helpers that families include. */
+static bool is_no_family(const char *name) {
+    return !strncmp(name, "probe/", 6) || !strncmp(name, "common/", 7);
+}
+
+static int count_missing(const char *folder, const char *prefix) {
+    int missing = 0;
+    DIR *listing = opendir(folder);
+    assert_non_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        char path[4096], name[300];
+        if (entry->d_name[0] == '.') continue;
+        const char *ending = strrchr(entry->d_name, '.');
+        snprintf(name, sizeof name, "%s%s", prefix, entry->d_name);
+        if (!ending) {
+            strncat(name, "/", sizeof name - strlen(name) - 1);
+            missing += count_missing(test_path(path, sizeof path, folder, entry->d_name), name);
+        }
+        if (!ending || strcmp(ending, ".cl") != 0 || is_no_family(name)) continue;
+        bool known = false;
+        for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+            known = known || !strcmp(families[i].file, name);
+        if (!known) print_error("%s has no sign in tests/ops/test_signs.c\n", name);
+        missing += !known;
+    }
+    closedir(listing);
+    return missing;
+}
+
+static void every_family_has_one(void **state) {
+    (void)state;
+    assert_int_equal(count_missing(KERNEL_FOLDER, ""), 0);
+}
+
+/* With an argument, only tests whose name fits it: "conv*". */
+int main(int argc, char **argv) {
+    enum { COUNT = sizeof families / sizeof *families };
+    static struct CMUnitTest tests[COUNT + 1];
+    static char names[COUNT][100];
+    if (!device_is_there()) return 77;
+    tests[COUNT] = (struct CMUnitTest)cmocka_unit_test(every_family_has_one);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "%s: %s", families[i].file, families[i].operators);
+        tests[i] = (struct CMUnitTest){
+            .name = names[i], .test_func = a_wrong_sign_is_noticed, .initial_state = (void *)&families[i]};
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("signs", tests, NULL, NULL) != 0;
+}
