@@ -38,6 +38,7 @@
  *   the three steps of one direction at once, with KN_ITEMS 1 and lanes: a work-item for each block of channels.
  *   stream: 1 where the result is too large for caches.
  * next_mean and next_variance may lie over the running ones. */
+#include "common/wanted.cl"
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
 #endif
@@ -157,6 +158,7 @@ static inline void keep_share(lanes first, lanes second, int part, int block, in
     KN_KEEP(second, blocks + block, shares);
 }
 
+#if KN_WANTED(kn_batch_norm_statistics)
 KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x,
                                                    global KN_A *restrict shares, int blocks, int inner,
                                                    int total, int part) {
@@ -180,6 +182,7 @@ KN_WORK_GROUP kernel void kn_batch_norm_statistics(global const KN_T *restrict x
 #endif
     if (item == 0) keep_share(all.mean, all.squares, get_group_id(0), block, blocks, shares);
 }
+#endif
 
 /* The statistics of channel c, of its parts in order. The next running ones may take the place of the old. */
 static inline void finish_channel(int c, global const KN_A *shares, global const KN_T *running_mean,
@@ -204,6 +207,7 @@ static inline void finish_channel(int c, global const KN_A *shares, global const
         total > 0 ? old_variance + momentum * (squares / max(total - 1, 1) - old_variance) : old_variance;
 }
 
+#if KN_WANTED(kn_batch_norm_finish)
 kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global const KN_T *running_mean,
                                  global const KN_T *running_variance, global KN_T *restrict mean,
                                  global KN_T *restrict inverse, global KN_T *next_mean,
@@ -214,6 +218,7 @@ kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global cons
     finish_channel(c, shares, running_mean, running_variance, mean, inverse, next_mean, next_variance,
                    channels, total, part, parts, epsilon, momentum);
 }
+#endif
 
 /* One element of y, and one of dx. */
 #define KN_PUT(value, i, to)                                                                                 \
@@ -243,6 +248,7 @@ kernel void kn_batch_norm_finish(global const KN_A *restrict shares, global cons
     const int block = i / inner % blocks;                                                                    \
     run_end = min(stop, (i / size + 1) * size);
 
+#if KN_WANTED(kn_batch_norm_apply)
 kernel void kn_batch_norm_apply(global const KN_T *restrict x, global const KN_T *restrict weight,
                                 global const KN_T *restrict bias, global const KN_T *restrict mean,
                                 global const KN_T *restrict inverse, global KN_T *restrict y, int blocks,
@@ -264,6 +270,7 @@ kernel void kn_batch_norm_apply(global const KN_T *restrict x, global const KN_T
             KN_NORMAL(i)
     }
 }
+#endif
 
 /* Sums of every KN_ITEMS-th element of a block from `element` to `end`: of dy, and of dy times the normalised
  * x. */
@@ -290,6 +297,7 @@ static inline slopes slopes_of(global const KN_T *x, global const KN_T *dy, lane
     return all;
 }
 
+#if KN_WANTED(kn_batch_norm_sums)
 KN_WORK_GROUP kernel void kn_batch_norm_sums(global const KN_T *restrict x, global const KN_T *restrict dy,
                                              global const KN_T *restrict mean,
                                              global const KN_T *restrict inverse,
@@ -314,6 +322,7 @@ KN_WORK_GROUP kernel void kn_batch_norm_sums(global const KN_T *restrict x, glob
 #endif
     if (item == 0) keep_share(all.sum, all.product, get_group_id(0), block, blocks, shares);
 }
+#endif
 
 static inline void gather_channel(int c, global const KN_A *shares, global KN_T *dweight, global KN_T *dbias,
                                   int channels, int parts) {
@@ -326,13 +335,16 @@ static inline void gather_channel(int c, global const KN_A *shares, global KN_T 
     dbias[c] = sum;
 }
 
+#if KN_WANTED(kn_batch_norm_gather)
 kernel void kn_batch_norm_gather(global const KN_A *restrict shares, global KN_T *restrict dweight,
                                  global KN_T *restrict dbias, int channels, int parts) {
     const int c = get_global_id(0);
     if (c >= channels) return;
     gather_channel(c, shares, dweight, dbias, channels, parts);
 }
+#endif
 
+#if KN_WANTED(kn_batch_norm_data)
 kernel void kn_batch_norm_data(global const KN_T *restrict x, global const KN_T *restrict dy,
                                global const KN_T *restrict weight, global const KN_T *restrict mean,
                                global const KN_T *restrict inverse, global const KN_T *restrict dweight,
@@ -349,12 +361,14 @@ kernel void kn_batch_norm_data(global const KN_T *restrict x, global const KN_T 
             KN_SLOPE(i)
     }
 }
+#endif
 
 /* ---- whole blocks of channels --------------------------------------------------------------------------- */
 
 /* One work-item takes a block through all its steps, which finds the second time near what it read the first. The
  * sums are those of the parts: not a bit differs. */
 #if KN_ITEMS == 1 && KN_BLOCK > 1
+#if KN_WANTED(kn_batch_norm_whole)
 KN_WORK_GROUP kernel void kn_batch_norm_whole(
     global const KN_T *restrict x, global const KN_T *restrict weight, global const KN_T *restrict bias,
     global const KN_T *running_mean, global const KN_T *running_variance, global KN_A *restrict shares,
@@ -379,7 +393,9 @@ KN_WORK_GROUP kernel void kn_batch_norm_whole(
             KN_NORMAL(i)
     }
 }
+#endif
 
+#if KN_WANTED(kn_batch_norm_whole_gradient)
 KN_WORK_GROUP kernel void
 kn_batch_norm_whole_gradient(global const KN_T *restrict x, global const KN_T *restrict dy,
                              global const KN_T *restrict weight, global const KN_T *restrict mean,
@@ -404,4 +420,5 @@ kn_batch_norm_whole_gradient(global const KN_T *restrict x, global const KN_T *r
             KN_SLOPE(i)
     }
 }
+#endif
 #endif

@@ -11,6 +11,7 @@
  * table is (rows,columns), numbers (count), y (count,columns). A number that is no row gives NaN, and no gradient.
  * Few: work-item i has `share` rows of the result. Many: a work-item has an element of y, or `share` rows of
  * one column of the table; the groups' second number counts the shares. */
+#include "common/wanted.cl"
 #ifndef KN_T
 #define KN_T float
 #endif
@@ -31,6 +32,7 @@
 #endif
 #define KN_WORK_GROUP __attribute__((reqd_work_group_size(KN_ITEMS, 1, 1)))
 
+#if KN_WANTED(kn_embedding)
 KN_WORK_GROUP kernel void kn_embedding(global const KN_T *restrict table, global const int *restrict numbers,
                                        global KN_T *restrict y, const KN_INDEX count, const KN_INDEX rows,
                                        const KN_INDEX columns, const KN_INDEX share) {
@@ -39,7 +41,9 @@ KN_WORK_GROUP kernel void kn_embedding(global const KN_T *restrict table, global
     const KN_INDEX number = numbers[at / columns];
     y[at] = number >= 0 && number < rows ? table[number * columns + at % columns] : (KN_T)NAN;
 }
+#endif
 
+#if KN_WANTED(kn_embedding_gradient)
 KN_WORK_GROUP kernel void kn_embedding_gradient(global const KN_T *restrict dy,
                                                 global const int *restrict numbers,
                                                 global KN_T *restrict dtable, const KN_INDEX count,
@@ -57,11 +61,13 @@ KN_WORK_GROUP kernel void kn_embedding_gradient(global const KN_T *restrict dy,
         *sum = (KN_T)((KN_A)*sum + (KN_A)dy[i * columns + column]);
     }
 }
+#endif
 
 #else
 
 #include "common/wide_rows.cl"
 
+#if KN_WANTED(kn_embedding)
 KN_ALONE kernel void kn_embedding(global const KN_T *restrict table, global const int *restrict numbers,
                                   global KN_T *restrict y, const KN_INDEX count, const KN_INDEX rows,
                                   const KN_INDEX columns, const KN_INDEX share) {
@@ -81,7 +87,9 @@ KN_ALONE kernel void kn_embedding(global const KN_T *restrict table, global cons
             to[column] = from[column];
     }
 }
+#endif
 
+#if KN_WANTED(kn_embedding_gradient)
 KN_ALONE kernel void kn_embedding_gradient(global const KN_T *restrict dy, global const int *restrict numbers,
                                            global KN_T *restrict dtable, const KN_INDEX count,
                                            const KN_INDEX rows, const KN_INDEX columns,
@@ -101,5 +109,6 @@ KN_ALONE kernel void kn_embedding_gradient(global const KN_T *restrict dy, globa
             to[column] = (KN_T)((KN_A)to[column] + (KN_A)from[column]);
     }
 }
+#endif
 
 #endif

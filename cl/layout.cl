@@ -26,6 +26,7 @@
  *                  parts, packed_part, accumulate)
  *   the way back, for the gradient of a filter, with the same global size: sums `parts` packed filters in
  *   order, each packed_part elements after the one before. accumulate: 1 adds to plain, 0 writes it. */
+#include "common/wanted.cl"
 #include "common/weave.cl"
 
 /* ---- values ---------------------------------------------------------------- */
@@ -40,6 +41,7 @@
         store(KN_EPILOGUE_VECTOR(t##i, image, block *KN_WIDTH + i, pixel), 0,                                \
               plain + i * plain_channel + pixel);
 
+#if KN_WANTED(kn_block)
 KN_WIDE kn_block(global const float *restrict plain, global float *restrict blocked, int channels, int pixels,
                  KN_INDEX plain_image, KN_INDEX plain_channel, KN_INDEX blocked_image, int item_pixels) {
     const KN_INDEX image = get_global_id(2), block = get_global_id(1);
@@ -57,7 +59,9 @@ KN_WIDE kn_block(global const float *restrict plain, global float *restrict bloc
         for (int i = 0; i < KN_WIDTH; i++)
             blocked[(KN_INDEX)pixel * KN_WIDTH + i] = i < count ? plain[i * plain_channel + pixel] : 0.0f;
 }
+#endif
 
+#if KN_WANTED(kn_unblock)
 KN_WIDE kn_unblock(global const float *restrict blocked, global float *restrict plain, int channels,
                    int pixels, KN_INDEX blocked_image, KN_INDEX plain_image, KN_INDEX plain_channel,
                    int item_pixels KN_EPILOGUE_PARAMETERS) {
@@ -77,6 +81,7 @@ KN_WIDE kn_unblock(global const float *restrict blocked, global float *restrict 
             plain[i * plain_channel + pixel] =
                 KN_EPILOGUE(blocked[(KN_INDEX)pixel * KN_WIDTH + i], image, block * KN_WIDTH + i, pixel);
 }
+#endif
 
 /* ---- filters --------------------------------------------------------------- */
 
@@ -136,6 +141,7 @@ KN_INLINE void unpack_run(global const float *from, global float *to, int run, i
     }
 }
 
+#if KN_WANTED(kn_pack_filter)
 KN_WIDE kn_pack_filter(global const float *restrict plain, global float *restrict packed, int targets,
                        int sources, int taps, KN_INDEX plain_group, KN_INDEX plain_target,
                        KN_INDEX plain_source, int lanes) {
@@ -169,7 +175,9 @@ KN_WIDE kn_pack_filter(global const float *restrict plain, global float *restric
         for (int i = 0; i < KN_WIDTH; i++)
             to[(KN_INDEX)taps * lanes * KN_COLUMNS + i] = 0.0f;
 }
+#endif
 
+#if KN_WANTED(kn_unpack_filter)
 KN_WIDE kn_unpack_filter(global const float *restrict packed, global float *restrict plain, int targets,
                          int sources, int taps, KN_INDEX plain_group, KN_INDEX plain_target,
                          KN_INDEX plain_source, int lanes, int parts, KN_INDEX packed_part, int accumulate) {
@@ -199,3 +207,4 @@ KN_WIDE kn_unpack_filter(global const float *restrict packed, global float *rest
             }
         }
 }
+#endif

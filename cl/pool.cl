@@ -26,6 +26,7 @@
  * kn_average_pool(x, y, skip_padding, …)
  *   divides by the window up to the end of the padding, or by what of it lies inside the image.
  * kn_average_pool_data(dy, dx, skip_padding, …) */
+#include "common/wanted.cl"
 #ifndef KN_BLOCK
 #define KN_BLOCK 1
 #endif
@@ -151,6 +152,7 @@ typedef KN_LANES(int) lane_places;
 #define KN_STORE_Y(v, at) KN_STORE(KN_TO(KN_T, KN_RESULT(v, (KN_INDEX)row *out_width + column)), at, y)
 #define KN_STORE_DX(v, at) KN_STORE(KN_TO(KN_T, KN_RESULT(v, (KN_INDEX)row *width + column)), at, dx)
 
+#if KN_WANTED(kn_max_pool)
 kernel void kn_max_pool(global const KN_T *restrict x, global KN_T *restrict y,
                         global KN_PLACE *restrict places, KN_WINDOWS) {
     KN_EACH_ROW(first) {
@@ -172,7 +174,9 @@ kernel void kn_max_pool(global const KN_T *restrict x, global KN_T *restrict y,
         }
     }
 }
+#endif
 
+#if KN_WANTED(kn_max_pool_data)
 kernel void kn_max_pool_data(global const KN_T *restrict dy, global const KN_PLACE *restrict places,
                              global KN_T *restrict dx, KN_WINDOWS) {
     KN_EACH_ROW(first) {
@@ -194,7 +198,9 @@ kernel void kn_max_pool_data(global const KN_T *restrict dy, global const KN_PLA
         }
     }
 }
+#endif
 
+#if KN_WANTED(kn_average_pool)
 kernel void kn_average_pool(global const KN_T *restrict x, global KN_T *restrict y, int skip_padding,
                             KN_WINDOWS) {
     KN_EACH_ROW(first) {
@@ -213,7 +219,9 @@ kernel void kn_average_pool(global const KN_T *restrict x, global KN_T *restrict
         }
     }
 }
+#endif
 
+#if KN_WANTED(kn_average_pool_data)
 kernel void kn_average_pool_data(global const KN_T *restrict dy, global KN_T *restrict dx, int skip_padding,
                                  KN_WINDOWS) {
     KN_EACH_ROW(first) {
@@ -240,3 +248,4 @@ kernel void kn_average_pool_data(global const KN_T *restrict dy, global KN_T *re
         }
     }
 }
+#endif

@@ -25,6 +25,7 @@
  *   delta = sum(dy y) over a head's numbers; one item per query
  * kn_attention_queries(dy, log_sum, delta, q, k, v, dq, queries, …)       with the numbers of kn_attention
  * kn_attention_keys(dy, log_sum, delta, q, k, v, dk, dv, queries, …)      groups by tiles of keys and their heads */
+#include "common/wanted.cl"
 #ifndef KN_T
 #define KN_T float
 #endif
@@ -119,6 +120,7 @@ static void store_own(const KN_A4 *own, const KN_A factor, const int lane, globa
     KN_QUERY_PLACES                                                                                          \
     KN_KEY_PLACES
 
+#if KN_WANTED(kn_attention)
 KN_WORK_GROUP kernel void kn_attention(global const KN_T *restrict q, global const KN_T *restrict k,
                                        global const KN_T *restrict v, global KN_T *restrict y,
                                        global KN_T *restrict log_sum, KN_NUMBERS) {
@@ -168,7 +170,9 @@ KN_WORK_GROUP kernel void kn_attention(global const KN_T *restrict q, global con
     store_own(result, sum == 0 ? (KN_A)0 : 1 / sum, lane, y + y_at + query * y_row);
     if (lane == 0) log_sum[sums_at + query] = sum == 0 ? (KN_T)0 : (KN_T)(most + log(sum));
 }
+#endif
 
+#if KN_WANTED(kn_attention_delta)
 KN_WORK_GROUP kernel void kn_attention_delta(global const KN_T *restrict dy, global const KN_T *restrict y,
                                              global KN_A *restrict delta, const int queries,
                                              const KN_INDEX y_row) {
@@ -181,7 +185,9 @@ KN_WORK_GROUP kernel void kn_attention_delta(global const KN_T *restrict dy, glo
         sum += (KN_A)dy[at + d] * (KN_A)y[at + d];
     delta[(batch * get_global_size(1) + head) * queries + query] = sum;
 }
+#endif
 
+#if KN_WANTED(kn_attention_queries)
 KN_WORK_GROUP kernel void kn_attention_queries(global const KN_T *restrict dy,
                                                global const KN_T *restrict log_sum,
                                                global const KN_A *restrict delta,
@@ -222,7 +228,9 @@ KN_WORK_GROUP kernel void kn_attention_queries(global const KN_T *restrict dy,
     }
     if (query < queries) store_own(result, 1, lane, dq + q_at + query * q_row);
 }
+#endif
 
+#if KN_WANTED(kn_attention_keys)
 KN_WORK_GROUP kernel void kn_attention_keys(global const KN_T *restrict dy,
                                             global const KN_T *restrict log_sum,
                                             global const KN_A *restrict delta, global const KN_T *restrict q,
@@ -271,3 +279,4 @@ KN_WORK_GROUP kernel void kn_attention_keys(global const KN_T *restrict dy,
     store_own(key_result, 1, lane, dk + k_at + key * k_row);
     store_own(value_result, 1, lane, dv + v_at + key * k_row);
 }
+#endif

@@ -22,6 +22,7 @@
  * kn_attention_gradient(dy, y, log_sum, q, k, v, dq, dk, dv, queries, keys, q_first, k_first, v_first, q_row, k_row,
  *                       y_row, causal, last, group, scale)
  *   global size (heads of k and v, batches); dq, dk, dv lie as q, k, v. */
+#include "common/wanted.cl"
 #include "common/vector.cl"
 #include "common/weave.cl"
 #include "common/exp.cl"
@@ -245,6 +246,7 @@ KN_INLINE void weigh(local float *scores, int seen, int reach, float scale, int 
     *sum = before + KN_SUM_LANES(sums);
 }
 
+#if KN_WANTED(kn_attention)
 KN_WIDE kn_attention(global const float *restrict q, global const float *restrict k,
                      global const float *restrict v, global float *restrict y, global float *restrict log_sum,
                      int queries, int keys, KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first,
@@ -306,6 +308,7 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
     }
     unpack_rows(result, rows, y, y_row, 0);
 }
+#endif
 
 /* ---- gradient ------------------------------------------------------------------------------------------------ */
 
@@ -346,6 +349,7 @@ KN_INLINE void zero_rows(global float *to, KN_INDEX row, int count) {
 }
 #endif
 
+#if KN_WANTED(kn_attention_gradient)
 KN_WIDE kn_attention_gradient(global const float *restrict dy, global const float *restrict y,
                               global const float *restrict log_sum, global const float *restrict q,
                               global const float *restrict k, global const float *restrict v,
@@ -416,3 +420,4 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
         zero_rows(dq + q_first + batch * queries * q_row + (key_head * group + member) * KN_HEAD, q_row, queries);
 #endif
 }
+#endif

@@ -21,6 +21,7 @@
  * SIZES, part_rows) global size (parts, blocks): a part has part_rows rows of dy, counted over all images.
  * shares is (parts, blocks, taps, W). kn_depthwise_weights_sum(shares, dw, taps, parts) global size (blocks):
  * dw (C,1,R,S) = the sum of the parts, in order. */
+#include "common/wanted.cl"
 #define KN_WHOLE_VECTORS 1
 #include "common/stream.cl"
 #include "common/vector.cl"
@@ -50,6 +51,7 @@
 #define KN_PIXELS 8
 #define KN_EACH_PIXEL(X) KN_ROWS_8(X)
 
+#if KN_WANTED(kn_depthwise)
 KN_WIDE kn_depthwise(global const float *restrict x, global const float *restrict filter,
                      global float *restrict y, KN_SIZES, int gradient, int item_rows,
                      int item_images, int stream KN_EPILOGUE_PARAMETERS) {
@@ -126,6 +128,7 @@ KN_WIDE kn_depthwise(global const float *restrict x, global const float *restric
             }
     }
 }
+#endif
 
 /* One tap of a row, over those of its pixels that are not in [begin, end): sum of dy * x. `column` is where
  * pixel 0 finds it. */
@@ -139,6 +142,7 @@ KN_INLINE vector add_ends(vector sum, global const float *dy, global const float
     return sum;
 }
 
+#if KN_WANTED(kn_depthwise_weights)
 KN_WIDE kn_depthwise_weights(global const float *restrict dy, global const float *restrict x,
                              global float *restrict shares, KN_SIZES, int part_rows) {
     float sums[KN_TAPS * KN_WIDTH];
@@ -184,7 +188,9 @@ KN_WIDE kn_depthwise_weights(global const float *restrict dy, global const float
     for (int tap = 0; tap < taps; tap++)
         store(load(tap, sums), tap, shares);
 }
+#endif
 
+#if KN_WANTED(kn_depthwise_weights_sum)
 KN_WIDE kn_depthwise_weights_sum(global const float *restrict shares, global float *restrict dw, int taps,
                                  int parts) {
     const int block = get_global_id(0);
@@ -199,3 +205,4 @@ KN_WIDE kn_depthwise_weights_sum(global const float *restrict shares, global flo
             dw[(block * KN_WIDTH + lane) * taps + tap] = lanes[lane];
     }
 }
+#endif

@@ -24,6 +24,7 @@
  *   and pixels, W for each block: parts is (parts, blocks * W).
  * kn_conv_bias_sum(parts, db, channels, count, row, accumulate)
  *   global size (1): db[i] = the sum of parts[p * row + i] over p < count, in order; row is blocks * W. */
+#include "common/wanted.cl"
 #define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
 
@@ -105,6 +106,7 @@ KN_INLINE int list_pixels(int image, int row, int column, int count, KN_INDEX x_
     return listed;
 }
 
+#if KN_WANTED(kn_conv_weights)
 KN_WIDE kn_conv_weights(global const float *restrict x, global const float *restrict dy,
                         global float *restrict dw, int images, KN_INDEX x_image, KN_INDEX y_image,
                         int x_channels, int x_lanes, int y_channels, int x_height, int x_width, int y_height,
@@ -165,9 +167,11 @@ KN_WIDE kn_conv_weights(global const float *restrict x, global const float *rest
         }
     }
 }
+#endif
 
 /* ---- bias ------------------------------------------------------------------ */
 
+#if KN_WANTED(kn_conv_bias)
 KN_WIDE kn_conv_bias(global const float *restrict dy, global float *restrict parts, int images,
                      KN_INDEX y_image, int pixels, int part_images) {
     const int block = get_global_id(0), first = get_global_id(1) * part_images;
@@ -188,7 +192,9 @@ KN_WIDE kn_conv_bias(global const float *restrict dy, global float *restrict par
     }
     store(total, block, parts + (KN_INDEX)get_global_id(1) * get_global_size(0) * KN_WIDTH);
 }
+#endif
 
+#if KN_WANTED(kn_conv_bias_sum)
 KN_WIDE kn_conv_bias_sum(global const float *restrict parts, global float *restrict db, int channels,
                          int count, KN_INDEX row, int accumulate) {
     for (int i = 0; i < channels; i++) {
@@ -198,3 +204,4 @@ KN_WIDE kn_conv_bias_sum(global const float *restrict parts, global float *restr
         db[i] = sum;
     }
 }
+#endif

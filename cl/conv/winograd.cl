@@ -53,6 +53,7 @@
  *   side by side
  * EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
+#include "common/wanted.cl"
 #define KN_WHOLE_VECTORS 1
 #include "common/weave.cl"
 
@@ -151,6 +152,7 @@ KN_INLINE KN_INDEX filter_plane(int panels, int sources) {
 #define KN_LOAD_LINE(j) const vector g##j = load(i * 3 + j, lines);
 #define KN_STORE_FILTER(j) store(f##j, 0, to + (i * KN_REACH + j) * plane);
 
+#if KN_WANTED(kn_winograd_filter)
 KN_WIDE kn_winograd_filter(global const float *restrict plain, global float *restrict packed, int targets,
                            int sources, KN_INDEX plain_target, KN_INDEX plain_source, int turned) {
     float filters[KN_WIDTH * 9 * KN_WIDTH], lines[KN_REACH * 3 * KN_WIDTH];
@@ -189,6 +191,7 @@ KN_WIDE kn_winograd_filter(global const float *restrict plain, global float *res
     }
     if (panel + 1 == panels && begin + count == sources) store((vector)0.0f, 0, packed + KN_POINTS * plane);
 }
+#endif
 
 /* ---- the phases ---------------------------------------------------------------------- */
 
@@ -300,6 +303,7 @@ KN_INLINE void multiply(global const float *sources, global const float *filter,
 
 /* ---- kernels ---------------------------------------------------------------------------- */
 
+#if KN_WANTED(kn_winograd)
 KN_WIDE kn_winograd(global const float *restrict x, global const float *restrict filter,
                     global float *restrict scratch, global float *restrict y, int images, KN_INDEX x_image,
                     KN_INDEX y_image, int x_channels, int y_channels, int x_height, int x_width, int y_height,
@@ -328,11 +332,15 @@ KN_WIDE kn_winograd(global const float *restrict x, global const float *restrict
         KN_TRANSFORM_TARGETS(targets, plane, begin, begin + count)
     }
 }
+#endif
 
+#if KN_WANTED(kn_winograd_zeros)
 KN_WIDE kn_winograd_zeros(global float *restrict zeros) {
     store((vector)0.0f, 0, zeros);
 }
+#endif
 
+#if KN_WANTED(kn_winograd_source)
 KN_WIDE kn_winograd_source(global const float *restrict x, global const float *restrict zeros,
                            global float *restrict sources, KN_INDEX x_image, int x_channels, int x_height,
                            int x_width, int y_height, int y_width, int pad_y, int pad_x, int first_tile,
@@ -344,7 +352,9 @@ KN_WIDE kn_winograd_source(global const float *restrict x, global const float *r
                       first_tile + min(begin + item_tiles, tiles), x_image, x_channels, x_height, x_width,
                       rows, columns, pad_y, pad_x);
 }
+#endif
 
+#if KN_WANTED(kn_winograd_product)
 KN_WIDE kn_winograd_product(global const float *restrict sources, global const float *restrict filter,
                             global float *restrict targets, int tiles, int x_channels, int y_channels,
                             int item_tiles) {
@@ -359,7 +369,9 @@ KN_WIDE kn_winograd_product(global const float *restrict sources, global const f
         multiply(sources + (KN_INDEX)tile * x_channels, filter, targets + tile * row, x_channels, row,
                  min(KN_ROWS, end - tile));
 }
+#endif
 
+#if KN_WANTED(kn_winograd_target)
 KN_WIDE kn_winograd_target(global const float *restrict targets, global float *restrict y, int images,
                            KN_INDEX y_image, int y_channels, int y_height, int y_width,
                            int item_tiles KN_EPILOGUE_PARAMETERS) {
@@ -371,6 +383,7 @@ KN_WIDE kn_winograd_target(global const float *restrict targets, global float *r
     targets += (KN_INDEX)begin * panels * KN_COLUMNS;
     KN_TRANSFORM_TARGETS(targets, plane, begin, end)
 }
+#endif
 
 /* ---- the gradient of the filter --------------------------------------------------------------- */
 
@@ -382,6 +395,7 @@ KN_WIDE kn_winograd_target(global const float *restrict targets, global float *r
 #define KN_LOAD_GRADIENT(j) const vector d##j = load(i * KN_TILE + j, lines);
 #define KN_STORE_GRADIENT(j) store(z##j, 0, to + (i * KN_REACH + j) * plane);
 
+#if KN_WANTED(kn_winograd_gradient)
 KN_WIDE kn_winograd_gradient(global const float *restrict dy, global float *restrict gradients,
                              KN_INDEX y_image, int y_channels, int y_height, int y_width, int first_tile,
                              int tiles, int item_tiles) {
@@ -410,6 +424,7 @@ KN_WIDE kn_winograd_gradient(global const float *restrict dy, global float *rest
         }
     }
 }
+#endif
 
 #define KN_ADD_SUM(row, v) sum##row##_##v += load(v, sums + row * KN_COLUMNS);
 #define KN_ADD_SUMS(row)                                                                                     \
@@ -424,6 +439,7 @@ KN_WIDE kn_winograd_gradient(global const float *restrict dy, global float *rest
         KN_EACH(KN_ADD, row)                                                                                 \
     }
 
+#if KN_WANTED(kn_winograd_weights)
 KN_WIDE kn_winograd_weights(global const float *restrict all_sources,
                             global const float *restrict all_gradients, global float *restrict all_sums,
                             int tiles, int x_channels, int y_channels, int item_channels, int accumulate) {
@@ -446,6 +462,7 @@ KN_WIDE kn_winograd_weights(global const float *restrict all_sources,
         KN_EACH_ROW(KN_STORE_SUMS)
     }
 }
+#endif
 
 #define KN_LOAD_UNFILTER(i) const vector u##i = load(0, from + (i * KN_REACH + j) * plane);
 #define KN_LOAD_UNLINE(j) const vector u##j = load(i * KN_REACH + j, lines);
@@ -453,6 +470,7 @@ KN_WIDE kn_winograd_weights(global const float *restrict all_sources,
 #define KN_LOAD_ROW(i) const vector x##i = load(part * KN_WIDTH + i, filters);
 #define KN_STORE_PLAIN(i) store(t##i, part, to + i * plain_target);
 
+#if KN_WANTED(kn_winograd_unfilter)
 KN_WIDE kn_winograd_unfilter(global const float *restrict sums, global float *restrict plain, int targets,
                              int sources, KN_INDEX plain_target) {
     float lines[3 * KN_REACH * KN_WIDTH], filters[KN_WIDTH * 9 * KN_WIDTH];
@@ -487,3 +505,4 @@ KN_WIDE kn_winograd_unfilter(global const float *restrict sums, global float *re
         }
     }
 }
+#endif

@@ -40,6 +40,7 @@
  *                c_outer, c_inner, item_columns, accumulate, EPILOGUE)
  *   few rows (up to about 8) times weights kept as (N,K), each read once and in place: a_column and b_row are
  *   1. Global size (ceil(n / item_columns), 1, batches); item_columns: a multiple of KN_WIDTH. */
+#include "common/wanted.cl"
 #include "common/vector.cl"
 #include "common/weave.cl"
 
@@ -122,6 +123,7 @@ KN_INLINE vector load_part(global const float *source, int count) {
     }
 KN_DEFINE_PACK(pack_global, global)
 
+#if KN_WANTED(kn_matmul_pack)
 KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict panels, int n, int k,
                        KN_INDEX b_row, KN_INDEX b_column, int batch_inner, KN_INDEX b_outer, KN_INDEX b_inner,
                        KN_INDEX panels_batch, int item_panels) {
@@ -134,6 +136,7 @@ KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict pa
         pack_global(b + (KN_INDEX)p * KN_COLUMNS * b_column, b_row, b_column, n - p * KN_COLUMNS, k,
                     panels + (KN_INDEX)p * k * KN_COLUMNS);
 }
+#endif
 
 /* ---- the product ----------------------------------------------------------- */
 
@@ -194,6 +197,7 @@ KN_TILE(tile_6, KN_ROWS_6)
 KN_TILE(tile_4, KN_ROWS_4)
 KN_TILE(tile_1, KN_ROWS_1)
 
+#if KN_WANTED(kn_matmul)
 KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b, global float *restrict c,
                   int m, int n, int k, KN_INDEX a_row, KN_INDEX a_column, KN_INDEX b_row, KN_INDEX b_column,
                   KN_INDEX c_row, KN_INDEX c_part, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner,
@@ -280,8 +284,10 @@ KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b
         }
     }
 }
+#endif
 
 /* C(M,N) = epilogue of the sum of `parts` matrices, added in order. */
+#if KN_WANTED(kn_matmul_sum)
 KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restrict c, int m, int n, int parts,
                       KN_INDEX source_row, KN_INDEX source_part, KN_INDEX source_batch, KN_INDEX c_row,
                       int batch_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_rows, int item_columns,
@@ -301,6 +307,7 @@ KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restric
             KN_FINISH(sum, column, count, accumulate, 1);
         }
 }
+#endif
 
 /* ---- few rows, weights (N,K) ----------------------------------------------- */
 
@@ -360,6 +367,7 @@ KN_INLINE float sum_16(float16 x) {
 KN_THIN(thin_rows, KN_JOIN(KN_ROWS_, KN_THIN_ROWS))
 KN_THIN(thin_1, KN_ROWS_1)
 
+#if KN_WANTED(kn_matmul_thin)
 KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restrict b,
                        global float *restrict c, int m, int n, int k, KN_INDEX a_row, KN_INDEX b_column,
                        KN_INDEX c_row, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner, KN_INDEX b_outer,
@@ -389,3 +397,4 @@ KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restr
         }
     }
 }
+#endif

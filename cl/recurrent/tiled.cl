@@ -9,6 +9,7 @@
  *   kn_recurrent_step(x, weight, bias, lengths, before, after, cells_before, cells, y, kept, start, final, final_cells, …)
  *   kn_recurrent_back(dy, kept, cells, cells_before, previous, weight, lengths, final, final_cells, slopes, hidden, carry,
  *                     carry_cells, start, start_cells, …) */
+#include "common/wanted.cl"
 #ifndef KN_CELL
 #define KN_CELL 1
 #endif
@@ -44,6 +45,7 @@ KN_INLINE number tanh_of(const number x) {
 #define KN_UNIT_OF(column) (KN_SPAN == 4 ? (column) : (column) / 4)
 #define KN_GATE_OF(column) (KN_SPAN == 4 ? 0 : (column) % 4)
 
+#if KN_WANTED(kn_recurrent_step)
 KN_WORK_GROUP kernel void kn_recurrent_step(
     global const KN_T *restrict x, global const KN_T *restrict weight, global const KN_T *restrict bias,
     global const int *restrict lengths, global const KN_T *before, global KN_T *after, global const KN_T *cells_before,
@@ -106,7 +108,9 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
             }
         }
 }
+#endif
 
+#if KN_WANTED(kn_recurrent_back)
 KN_WORK_GROUP kernel void kn_recurrent_back(
     global const KN_T *restrict dy, global const KN_T *restrict kept, global const KN_T *cells,
     global const KN_T *cells_before, global const KN_T *restrict previous, global const KN_T *restrict weight,
@@ -187,3 +191,4 @@ KN_WORK_GROUP kernel void kn_recurrent_back(
             }
         }
 }
+#endif

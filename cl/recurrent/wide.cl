@@ -33,6 +33,7 @@
  *   gradient by the first state; start_cells (B,H) gets that by its cells. dy, cells_before, final, final_cells, carry,
  *   carry_cells, start and start_cells may be NULL.
  * How panels and rows are dealt changes no bit. */
+#include "common/wanted.cl"
 #ifndef KN_CELL
 #define KN_CELL 1
 #endif
@@ -108,6 +109,7 @@ typedef vector number;
 #define KN_TRANSPOSED_LOAD(i) const vector x##i = load(0, from + (KN_INDEX)min(unit + i, units - 1) * units + k);
 #define KN_TRANSPOSED_STORE(i) store(t##i, 0, to + (k + i) * KN_COLUMNS);
 
+#if KN_WANTED(kn_recurrent_pack)
 /* Columns of a panel: KN_SPAN vectors of the first gate, of the second … */
 KN_WIDE kn_recurrent_pack(global const float *restrict weight, global float *restrict panels, int units) {
     const int panel = get_global_id(0);
@@ -126,7 +128,9 @@ KN_WIDE kn_recurrent_pack(global const float *restrict weight, global float *res
                 to[k * KN_COLUMNS + i] = from[(KN_INDEX)min(unit + i, units - 1) * units + k];
     }
 }
+#endif
 
+#if KN_WANTED(kn_recurrent_pack_back)
 KN_WIDE kn_recurrent_pack_back(global const float *restrict weight, global float *restrict panels, int units) {
     const int panel = get_global_id(0);
     weight += panel * KN_COLUMNS;
@@ -137,6 +141,7 @@ KN_WIDE kn_recurrent_pack_back(global const float *restrict weight, global float
             store(count > 0 ? load_part(weight + v * KN_WIDTH, count) : (vector)(0.0f), v, panels);
         }
 }
+#endif
 
 /* ---- the product: result (rows,KN_COLUMNS) = left (rows,depth) · panel (depth,KN_COLUMNS) ---------------------- */
 
@@ -193,6 +198,7 @@ KN_INLINE void multiply(global const float *left, KN_INDEX left_row, global cons
 
 /* ---- forward ------------------------------------------------------------------------------------------------- */
 
+#if KN_WANTED(kn_recurrent_step)
 KN_WIDE kn_recurrent_step(global const float *restrict x, global const float *restrict panels,
                           global const float *restrict bias, global const int *restrict lengths,
                           global const float *before, global float *after, global const float *cells_before,
@@ -260,9 +266,11 @@ KN_WIDE kn_recurrent_step(global const float *restrict x, global const float *re
         }
     }
 }
+#endif
 
 /* ---- gradient ----------------------------------------------------------------------------------------------- */
 
+#if KN_WANTED(kn_recurrent_back)
 KN_WIDE kn_recurrent_back(global const float *restrict dy, global const float *restrict kept,
                           global const float *cells, global const float *cells_before,
                           global const float *restrict previous, global const float *restrict panels,
@@ -345,3 +353,4 @@ KN_WIDE kn_recurrent_back(global const float *restrict dy, global const float *r
             }
         }
 }
+#endif
