@@ -145,20 +145,21 @@ double kn_context_measure(kn_context *context);
 
 /* ---- programs (program.c, program_source.c, program_cache.c) ----------------------------------- */
 
+/* What is handed to the compiler. */
+typedef struct kn_source {
+    kn_text text;
+    char options[64];
+} kn_source;
+
 typedef enum kn_program_state { KN_PROGRAM_EMPTY, KN_PROGRAM_BUILDING, KN_PROGRAM_READY } kn_program_state;
 
 struct kn_program {
     char *name; /* for messages */
     cl_program program;
     kn_program_state state;
+    kn_source *unsaved; /* compiled from this, and not in the disk cache yet */
     kn_error *failure; /* of the last attempt, for those who waited for it */
 };
-
-/* What is handed to the compiler. */
-typedef struct kn_source {
-    kn_text text;
-    char options[64];
-} kn_source;
 
 void kn_source_finish(kn_source *source);
 /* Reads a file of cl/, resolves its includes and puts the prelude in front. */

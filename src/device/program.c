@@ -1,4 +1,6 @@
-/* Programs: each source is compiled once per context, taken from the disk cache where it is known. */
+/* Programs: each source is compiled once per context, taken from the disk cache where it is known. What was compiled
+ * goes to the disk when the context ends: some drivers take as long to hand over a binary as to compile, and nobody
+ * should wait for that before the first step. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -85,17 +87,14 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
 }
 
 static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
-                               cl_program *program, kn_error *error) {
+                               cl_program *program, bool *built, kn_error *error) {
     *program = kn_program_cache_load(context, source);
-    if (*program) {
-        kn_mutex_lock(context->mutex);
-        context->counts.programs_loaded++;
-        kn_mutex_unlock(context->mutex);
-        return KN_OK;
-    }
-    kn_status status = build_source(context, name, source, program, error);
-    if (!status) kn_program_cache_store(context, source, *program);
-    return status;
+    *built = !*program;
+    if (!*program) return build_source(context, name, source, program, error);
+    kn_mutex_lock(context->mutex);
+    context->counts.programs_loaded++;
+    kn_mutex_unlock(context->mutex);
+    return KN_OK;
 }
 
 /* What a program is made from: a file with its prelude, or a text. */
@@ -105,14 +104,22 @@ typedef struct recipe {
     const char *text; /* NULL: the file's */
 } recipe;
 
-static kn_status make(kn_context *context, const recipe *from, cl_program *program, kn_error *error) {
+/* *unsaved becomes the source of a program that the disk cache does not have. */
+static kn_status make(kn_context *context, const recipe *from, cl_program *program, kn_source **unsaved,
+                      kn_error *error) {
     kn_source source;
+    bool built = false;
     kn_status status =
         from->text ? kn_source_text(context, from->name, from->prelude, from->text, &source, error)
                    : kn_source_file(context, from->name, from->prelude, &source, error);
     if (status) return status;
-    status = load_or_build(context, from->name, &source, program, error);
-    kn_source_finish(&source);
+    status = load_or_build(context, from->name, &source, program, &built, error);
+    if (!status && built && context->cache_folder)
+        *unsaved = kn_allocate(&context->host, 1, sizeof **unsaved);
+    if (*unsaved)
+        **unsaved = source;
+    else
+        kn_source_finish(&source);
     return status;
 }
 
@@ -177,9 +184,11 @@ static kn_status get(kn_context *context, const recipe *from, kn_program **progr
         kn_mutex_unlock(context->mutex);
         kn_error own = {0};
         cl_program made = NULL;
-        status = make(context, from, &made, &own);
+        kn_source *unsaved = NULL;
+        status = make(context, from, &made, &unsaved, &own);
         kn_mutex_lock(context->mutex);
         place->program = made;
+        place->unsaved = unsaved;
         settle(context, place, status, &own);
         if (status) kn_fail(error, own.status, "%s", own.text);
     }
@@ -200,10 +209,19 @@ kn_status kn_program_get_source(kn_context *context, const char *name, const cha
     return get(context, &from, program, error);
 }
 
+static void save(kn_context *context, kn_program *program) {
+    if (!program->unsaved) return;
+    kn_program_cache_store(context, program->unsaved, program->program);
+    kn_source_finish(program->unsaved);
+    kn_release(&context->host, program->unsaved);
+    program->unsaved = NULL;
+}
+
 void kn_programs_release(kn_context *context) {
     size_t position = 0;
     for (const kn_map_entry *entry; (entry = kn_map_next(&context->programs, &position)) != NULL;) {
         kn_program *program = entry->value;
+        save(context, program);
         if (program->program) clReleaseProgram(program->program);
         kn_release(&context->host, program->failure);
         kn_release(&context->host, program->name);

@@ -185,41 +185,6 @@ static kn_status sum_up(plan_making *making) {
 
 /* ---- programs and kernels ------------------------------------------------------------------------------ */
 
-typedef struct compiling {
-    kn_map known; /* from file, newline, prelude, source to position + 1 in requests */
-    kn_program_request *requests;
-    kn_program **programs;
-    size_t count;
-    int *program_of; /* by step */
-} compiling;
-
-static kn_status gather_programs(plan_making *making, compiling *work) {
-    const kn_emitter *emitter = &making->passes.emitter;
-    kn_text key;
-    kn_text_init(&key, &making->plan->host);
-    bool full = false;
-    for (int i = 0; i < emitter->step_count && !full; i++) {
-        const kn_step *step = emitter->steps[i];
-        if (step->kind != KN_STEP_KERNEL) continue;
-        kn_text_clear(&key);
-        kn_text_add(&key, step->file);
-        kn_text_add(&key, "\n");
-        kn_text_add(&key, step->prelude);
-        if (step->source) kn_text_add(&key, step->source);
-        full = kn_text_failed(&key);
-        if (full) break;
-        uintptr_t known = (uintptr_t)kn_map_get(&work->known, key.data, key.length);
-        if (!known) {
-            work->requests[work->count++] = (kn_program_request){step->file, step->prelude, step->source};
-            known = work->count;
-            full = !kn_map_put(&work->known, key.data, key.length, (void *)known); // NOLINT
-        }
-        work->program_of[i] = (int)known - 1;
-    }
-    kn_text_finish(&key);
-    return full ? kn_fail_memory(making->error, 4096) : KN_OK;
-}
-
 /* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
 static kn_status settle_launch(const kn_plan *plan, kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
@@ -302,7 +267,7 @@ static void settle_states(kn_plan *plan, const kn_ready_step *ready) {
     }
 }
 
-static kn_status make_steps(plan_making *making, const compiling *work) {
+static kn_status make_steps(plan_making *making, kn_program *const *program_of) {
     kn_plan *plan = making->plan;
     const kn_emitter *emitter = &making->passes.emitter;
     for (int i = 0; i < emitter->step_count; i++) {
@@ -313,8 +278,8 @@ static kn_status make_steps(plan_making *making, const compiling *work) {
         settle_states(plan, ready);
         kn_status status = KN_OK;
         if (ready->step->kind == KN_STEP_KERNEL) {
-            status = kn_kernel_create(plan->context, work->programs[work->program_of[i]], ready->step->kernel,
-                                      &ready->kernel, making->error);
+            status = kn_kernel_create(plan->context, program_of[i], ready->step->kernel, &ready->kernel,
+                                      making->error);
             if (status == KN_OK) status = check_parameters(ready, making->error);
             if (status == KN_OK) status = settle_launch(plan, ready, making->error);
         } else if (ready->step->kind != KN_STEP_PRODUCT) {
@@ -327,27 +292,17 @@ static kn_status make_steps(plan_making *making, const compiling *work) {
 
 static kn_status compile(plan_making *making) {
     kn_plan *plan = making->plan;
-    size_t steps = (size_t)making->passes.emitter.step_count;
-    compiling work = {.count = 0};
-    kn_map_init(&work.known, &plan->host);
+    const kn_emitter *emitter = &making->passes.emitter;
+    size_t steps = (size_t)emitter->step_count;
+    kn_program **program_of = kn_allocate(&plan->host, steps + 1, sizeof *program_of);
     plan->steps = kn_arena_take(&plan->arena, steps, sizeof *plan->steps);
-    work.requests = kn_allocate(&plan->host, steps + 1, sizeof *work.requests);
-    work.programs = kn_allocate(&plan->host, steps + 1, sizeof(kn_program *));
-    work.program_of = kn_allocate(&plan->host, steps + 1, sizeof *work.program_of);
     kn_status status = KN_OK;
-    if (!plan->steps || !work.requests || !work.programs || !work.program_of)
-        status = kn_fail_memory(making->error, steps * sizeof *plan->steps);
-    if (status == KN_OK) status = gather_programs(making, &work);
+    if (!plan->steps || !program_of) status = kn_fail_memory(making->error, steps * sizeof *plan->steps);
     if (status == KN_OK)
-        status = kn_program_get_all(plan->context, work.requests, work.count,
-                                    &making->request->params->progress, work.programs, making->error);
-    if (status == KN_OK) status = make_steps(making, &work);
+        status = kn_plan_programs(plan, emitter, making->request->params, program_of, making->error);
+    if (status == KN_OK) status = make_steps(making, program_of);
     if (status == KN_OK) settle_costs(plan);
-    plan->info.kernels = (int)work.count;
-    kn_release(&plan->host, work.requests);
-    kn_release(&plan->host, work.programs);
-    kn_release(&plan->host, work.program_of);
-    kn_map_finish(&work.known);
+    kn_release(&plan->host, program_of);
     return status;
 }
 

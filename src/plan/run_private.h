@@ -195,6 +195,9 @@ typedef struct kn_plan_request {
  * into the memory that is allowed, all steps run each time. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
 void kn_plan_destroy(kn_plan **plan);
+/* Compiles what the steps launch: the program of each, NULL for steps without a kernel (programs.c). */
+kn_status kn_plan_programs(kn_plan *plan, const kn_emitter *emitter, const kn_session_params *params,
+                           kn_program **program_of, kn_error *error);
 /* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
 kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error);
 void kn_plan_detach(kn_plan *plan);

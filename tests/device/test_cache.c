@@ -98,6 +98,21 @@ static void a_second_context_compiles_nothing(void **state) {
     test_folder_remove(folder);
 }
 
+/* Nobody waits for a binary before the first launch. */
+static void entries_are_written_at_the_end(void **state) {
+    char *folder = test_folder_make(), paths[2][512];
+    remembered lines;
+    kn_context *context = cached_context(folder, &lines);
+    kn_program *program = NULL;
+    wrapped_reset();
+    assert_int_equal(kn_program_get_source(context, "cached.cl", source, &program, NULL), KN_OK);
+    assert_int_equal(wrapped_calls.sources, 1);
+    assert_int_equal(entries(folder, paths, 2), 0);
+    kn_context_destroy(&context);
+    assert_int_equal(entries(folder, paths, 2), 1);
+    test_folder_remove(folder);
+}
+
 static void corrupt_entries_are_replaced(void **state) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
@@ -221,8 +236,8 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
     wrapped_calls.fail_name = "clGetProgramInfo";
     wrapped_calls.fail_code = CL_INVALID_VALUE;
     assert_int_equal(kn_program_get_source(context, "cached.cl", source, &program, NULL), KN_OK);
+    kn_context_destroy(&context); /* entries are written now */
     wrapped_reset();
-    kn_context_destroy(&context);
     assert_int_equal(entries(folder, paths, 2), 0);
     test_folder_remove(folder);
 }
@@ -230,6 +245,7 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
 int test_cache(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_context_compiles_nothing),
+        cmocka_unit_test(entries_are_written_at_the_end),
         cmocka_unit_test(corrupt_entries_are_replaced),
         cmocka_unit_test(truncated_and_longer_entries_are_replaced),
         cmocka_unit_test(foreign_entries_are_replaced),

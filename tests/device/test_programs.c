@@ -176,6 +176,21 @@ static void each_file_compiles_alone(void **state) {
     kn_context_destroy(&context);
 }
 
+/* KN_ONLY leaves those kernels that are named. */
+static void kernels_are_compiled_as_wanted(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_program *program = NULL;
+    kn_kernel *kernel = NULL;
+    kn_error error = {0};
+    if (get(context, "strided.cl", "#define KN_ONLY\n#define KN_ONLY_kn_strided 1\n", &program, &error))
+        fail_msg("%s", error.text);
+    if (kn_kernel_create(context, program, "kn_strided", &kernel, &error)) fail_msg("%s", error.text);
+    kn_kernel_destroy(&kernel);
+    assert_int_not_equal(kn_kernel_create(context, program, "kn_strided_rows", &kernel, NULL), KN_OK);
+    assert_null(kernel);
+    kn_context_destroy(&context);
+}
+
 static void a_language_can_be_asked_for(void **state) {
     kn_context *context = open_context(NULL);
     kn_program *program = NULL;
@@ -334,6 +349,7 @@ int test_programs(void) {
         cmocka_unit_test(wrong_files_are_named),       cmocka_unit_test(the_compilers_message_is_shown),
         cmocka_unit_test(lines_keep_their_numbers),
         cmocka_unit_test(each_file_compiles_alone),
+        cmocka_unit_test(kernels_are_compiled_as_wanted),
         cmocka_unit_test(a_language_can_be_asked_for), cmocka_unit_test(threads_share_one_compilation),
         cmocka_unit_test(many_are_compiled_at_once),
     };
