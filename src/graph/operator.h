@@ -110,13 +110,16 @@ typedef struct kn_variant {
      * alone, so that this is done once. */
     bool prepares;
     bool measured; /* taken only where the device ran it faster than the next that accepts, at sizes like these */
-    bool doubtful; /* believed on a device only after the row's first accepted case came out right there */
+    /* Believed on a device only after the node's sample came out right there or, without one, the row's first accepted
+     * case. */
+    bool doubtful;
     /* Its error is larger than that of the others. Taken only with fast math, where it pays, and where the largest
      * error of the node's sample, measured on the device, is below KN_FAST_ERROR of the results' RMS. */
     bool fast;
     /* NULL: always. steady: what the steps make of the last input alone need not be made again in each run. */
     bool (*pays)(const kn_target *target, const kn_node *node, bool steady);
-    void (*sample)(const kn_node *node, kn_sample *sample);     /* with errors like the node's */
+    /* With errors like the node's, and compiled as the node is where that can be: equal programs are one. */
+    void (*sample)(const kn_node *node, kn_sample *sample);
 } kn_variant;
 #define KN_FAST_ERROR 1e-4
 

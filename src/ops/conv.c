@@ -224,11 +224,14 @@ static kn_status data_gradient(kn_gradient_call *call) {
         WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
         DEPTHWISE,                                                                                           \
-        WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED},            \
+        WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
+        WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,                                \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
+        WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},   \
              .takes_epilogue = true),                                                                        \
-        WIDE("wide_first", kn_conv_wide_first, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),      \
-        WIDE("wide_last", kn_conv_wide_last, .inputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),         \
-        WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = true), IMPLICIT)
+        WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample, .takes_epilogue = true),     \
+        IMPLICIT)
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
@@ -327,10 +330,13 @@ KN_OPERATOR(
                 WIDE("depthwise_wide", kn_conv_depthwise_wide,
                      .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
                 {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
-                WIDE("wide", kn_conv_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-                WIDE("wide_first", kn_conv_wide_first, .inputs = {KN_LAYOUT_BLOCKED}),
-                WIDE("wide_last", kn_conv_wide_last, .inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-                WIDE("wide_padded", kn_conv_wide_padded, .takes_epilogue = false), IMPLICIT),
+                WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample,
+                     .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+                WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,
+                     .inputs = {KN_LAYOUT_BLOCKED}),
+                WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample,
+                     .inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
+                WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

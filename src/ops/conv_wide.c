@@ -1,6 +1,8 @@
 /* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and layout.cl.
  * Images are blocked by the vector width, but for the first layer's few channels; filters stay plain and are
  * packed on the way. */
+#include <stdio.h>
+
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
@@ -57,6 +59,34 @@ bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
     return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
+}
+
+/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike. */
+static long long channels_like(int64_t channels) {
+    if (channels % 64 == 0) return 64;
+    return channels > 384 ? channels % 192 + 192 : channels;
+}
+
+/* A small image on which the node's own kernels run, compiled as the node has them. */
+void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const long long channels = channels_like(form.channels / form.groups),
+                    outputs = channels_like(form.outputs / form.groups);
+    const int side = form.filter_height * form.filter_width == 1 ? 1 : 3;
+    char *x = sample->inputs[0], *other = sample->inputs[1];
+    const size_t room = sizeof sample->inputs[0];
+    const bool by_data = node->operator== & kn_row_conv2d_data,
+               by_weight = node->operator== & kn_row_conv2d_weight;
+    snprintf(x, room, "2,%lld,7,5", by_data || by_weight ? outputs : channels);
+    if (by_weight)
+        snprintf(other, room, "2,%lld,7,5", channels);
+    else
+        snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=%d", side / 2);
+    if (by_data) snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=7,5", side / 2);
+    if (by_weight)
+        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=%d,%d", side / 2, side, side);
 }
 
 static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {

@@ -113,11 +113,17 @@ void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample) {
 /* ---- the steps -------------------------------------------------------------------------------------------
  */
 
-static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *kernel) {
+/* Of a kernel that knows no panels: it is the same for all numbers of channels. */
+static kn_step *begin_plain(kn_lowering *lowering, const winograd *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "conv/winograd.cl", kernel);
     kn_step_define(step, "KN_WIDTH", "%d", (int)form->width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)form->vectors);
     kn_step_define(step, "KN_TILE", "%d", (int)form->tile);
+    return step;
+}
+
+static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *kernel) {
+    kn_step *step = begin_plain(lowering, form, kernel);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)form->vectors);
     return step;
 }
 
@@ -179,7 +185,7 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
 /* Zeros, read for pixels outside the image. */
 static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *zeros) {
     *zeros = take_floats(lowering, form->width);
-    kn_step *step = begin(lowering, form, "kn_winograd_zeros");
+    kn_step *step = begin_plain(lowering, form, "kn_winograd_zeros");
     kn_step_scratch(step, *zeros);
     size(step, 1, 1);
     return kn_step_end(step, lowering);
@@ -189,7 +195,7 @@ static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *z
 static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_value *x, int zeros,
                               int sources, int64_t first, int64_t tiles) {
     int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
-    kn_step *step = begin(lowering, form, "kn_winograd_source");
+    kn_step *step = begin_plain(lowering, form, "kn_winograd_source");
     kn_step_read(step, x);
     kn_step_read_scratch(step, zeros);
     kn_step_scratch(step, sources);

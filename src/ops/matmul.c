@@ -1,4 +1,6 @@
 /* Matrix products with leading dimensions that broadcast, and the dense layer. */
+#include <stdio.h>
+
 #include "ops/matmul_private.h"
 
 #include <math.h>
@@ -183,6 +185,13 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
+/* Of the widest tile, which most products have, so that they and what they are believed by are one program. */
+static void wide_sample(const kn_node *node, kn_sample *sample) {
+    (void)node;
+    snprintf(sample->inputs[0], sizeof sample->inputs[0], "7,31");
+    snprintf(sample->inputs[1], sizeof sample->inputs[1], "31,64");
+}
+
 KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
             KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
                           KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
@@ -191,6 +200,7 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
             KN_VARIANTS({.name = "packed",
                          .accepts = kn_matmul_wide_accepts,
                          .lower = kn_matmul_packed_lower,
+                         .sample = wide_sample,
                          .takes_epilogue = true,
                          .prepares = true,
                          .doubtful = true},
@@ -202,6 +212,7 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                         {.name = "wide",
                          .accepts = kn_matmul_wide_accepts,
                          .lower = kn_matmul_wide_lower,
+                         .sample = wide_sample,
                          .takes_epilogue = true,
                          .doubtful = true},
                         {.name = "tiled",

@@ -49,7 +49,7 @@ static bool suits(kn_making *making, const kn_node *node, const kn_variant *vari
     if (variant->prepares && !may_prepare(making, node)) return false;
     if (!is_accepted(making, node, variant)) return false;
     if (variant->fast) return is_fast_enough(making, node, variant);
-    return !variant->doubtful || kn_variant_believed(making->context, node->operator, variant, NULL);
+    return !variant->doubtful || kn_variant_believed(making->context, node->operator, variant, node);
 }
 
 /* Whether variant `own` is faster than the one that would be taken without it. */
