@@ -79,6 +79,7 @@ typedef struct kn_program_request {
     const char *file;    /* "matmul/tiled.cl" */
     const char *prelude; /* #define lines put in front of the file; "" for none */
     const char *source;  /* not NULL: this text instead of a file of cl/; `file` is what messages call it */
+    bool passing;        /* not for the disk cache: to hand over a binary takes some drivers as long as to compile */
 } kn_program_request;
 
 /* From memory, from the disk cache, or compiled. Lines `#include "folder/other.cl"` in a file are resolved

@@ -158,6 +158,7 @@ struct kn_program {
     cl_program program;
     kn_program_state state;
     kn_source *unsaved; /* compiled from this, and not in the disk cache yet */
+    bool kept;          /* someone wants it there */
     kn_error *failure; /* of the last attempt, for those who waited for it */
 };
 

@@ -102,6 +102,7 @@ typedef struct recipe {
     const char *name; /* the file, or what a text is called */
     const char *prelude;
     const char *text; /* NULL: the file's */
+    bool passing;
 } recipe;
 
 /* *unsaved becomes the source of a program that the disk cache does not have. */
@@ -171,6 +172,7 @@ static kn_status get(kn_context *context, const recipe *from, kn_program **progr
         kn_mutex_unlock(context->mutex);
         return KN_ERROR_MEMORY;
     }
+    if (!from->passing) place->kept = true;
     kn_status status = KN_OK;
     if (place->state == KN_PROGRAM_BUILDING) {
         /* Someone else is at it: their result is ours. */
@@ -199,19 +201,19 @@ static kn_status get(kn_context *context, const recipe *from, kn_program **progr
 
 kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
                          kn_error *error) {
-    recipe from = {request->file, request->prelude ? request->prelude : "", request->source};
+    recipe from = {request->file, request->prelude ? request->prelude : "", request->source, request->passing};
     return get(context, &from, program, error);
 }
 
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
                                 kn_program **program, kn_error *error) {
-    recipe from = {name, "", source};
+    recipe from = {name, "", source, false};
     return get(context, &from, program, error);
 }
 
 static void save(kn_context *context, kn_program *program) {
     if (!program->unsaved) return;
-    kn_program_cache_store(context, program->unsaved, program->program);
+    if (program->kept) kn_program_cache_store(context, program->unsaved, program->program);
     kn_source_finish(program->unsaved);
     kn_release(&context->host, program->unsaved);
     program->unsaved = NULL;

@@ -11,7 +11,8 @@ typedef struct gathering {
     kn_program_request *requests;
     kn_program **programs;
     size_t count;
-    int *program_of; /* by step; -1 without one */
+    bool whole, passing; /* with all kernels of the file; not for the disk */
+    int *program_of;     /* by step; -1 without one */
 } gathering;
 
 /* The prelude, and what cl/common/wanted.cl reads; sources that are no files of cl/ are whole. */
@@ -33,7 +34,8 @@ static bool find_program(gathering *work, const kn_step *step, const kn_text *pr
     if (!known) {
         const char *kept = kn_arena_text(&work->arena, prelude->data);
         if (!kept) return false;
-        work->requests[work->count++] = (kn_program_request){.file = step->file, .prelude = kept, .source = step->source};
+        work->requests[work->count++] = (kn_program_request){
+            .file = step->file, .prelude = kept, .source = step->source, .passing = work->passing};
         known = work->count;
         if (!kn_map_put(&work->known, key->data, key->length, (void *)known)) return false; // NOLINT
     }
@@ -41,7 +43,7 @@ static bool find_program(gathering *work, const kn_step *step, const kn_text *pr
     return true;
 }
 
-static bool gather(gathering *work, const kn_emitter *emitter, bool whole) {
+static bool gather(gathering *work, const kn_emitter *emitter) {
     kn_text prelude, key;
     kn_text_init(&prelude, work->host);
     kn_text_init(&key, work->host);
@@ -51,7 +53,7 @@ static bool gather(gathering *work, const kn_emitter *emitter, bool whole) {
         if (emitter->steps[i]->kind != KN_STEP_KERNEL) continue;
         kn_text_clear(&prelude);
         kn_text_clear(&key);
-        write_prelude(emitter->steps[i], whole, &prelude);
+        write_prelude(emitter->steps[i], work->whole, &prelude);
         good = find_program(work, emitter->steps[i], &prelude, &key, &work->program_of[i]);
     }
     kn_text_finish(&prelude);
@@ -63,7 +65,8 @@ kn_status kn_plan_programs(kn_plan *plan, const kn_emitter *emitter, const kn_se
                            kn_program **program_of, kn_error *error) {
     const kn_host *host = &plan->host;
     size_t steps = (size_t)emitter->step_count;
-    gathering work = {.host = host};
+    gathering work = {.host = host, .passing = kn_is_forced(params->variants, "kernels", "passing")};
+    work.whole = work.passing || kn_is_forced(params->variants, "kernels", "all");
     kn_arena_init(&work.arena, host);
     kn_map_init(&work.known, host);
     work.requests = kn_allocate(host, steps + 1, sizeof *work.requests);
@@ -71,7 +74,7 @@ kn_status kn_plan_programs(kn_plan *plan, const kn_emitter *emitter, const kn_se
     work.program_of = kn_allocate(host, steps + 1, sizeof *work.program_of);
     kn_status status = KN_OK;
     if (!work.requests || !work.programs || !work.program_of ||
-        !gather(&work, emitter, kn_is_forced(params->variants, "kernels", "all")))
+        !gather(&work, emitter))
         status = kn_fail_memory(error, steps * sizeof *work.requests);
     if (status == KN_OK)
         status = kn_program_get_all(plan->context, work.requests, work.count, &params->progress, work.programs,

@@ -80,8 +80,9 @@ static void verify_variant(verify_run *verifying, const kn_operator *row, int sa
     snprintf(name, sizeof name, "%s#%d%s%s%s", row->name, sample, variant ? " " : "", variant ? variant : "",
              blocked ? " in blocks" : "");
     result.name = name;
-    result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, blocked, true,
-                                 verifying->seed, &result.error, &error);
+    /* What shorter runs use is kept for them. */
+    result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, blocked,
+                                 is_wanted(row, sample, 1) ? "all" : "passing", verifying->seed, &result.error, &error);
     result.seconds = kn_clock() - start;
     if (result.status == KN_OK)
         verifying->passed++;
@@ -195,7 +196,7 @@ static void verify_own(verify_run *verifying, const kn_operator *own, const kn_v
     else if (own->class == KN_CLASS_KERNEL && !own->reference)
         result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "it has no reference to be compared with");
     else
-        result.status = kn_trial_run(verifying->context, own, &sample, NULL, false, true, verifying->seed,
+        result.status = kn_trial_run(verifying->context, own, &sample, NULL, false, NULL, verifying->seed,
                                      &result.error, &error);
     result.seconds = kn_clock() - start;
     result.message = result.status == KN_OK ? "" : error.text;
@@ -231,7 +232,7 @@ static kn_status try_table(kn_context *context, const kn_operator *row, const kn
             kn_case known = row->cases[i];
             known.no_gradient = true;
             if (known.smallest == (pass == 0) && kn_trial_accepts(context, row, &known, variant, false))
-                return kn_trial_run(context, row, &known, variant->name, false, false, 1, &ratio, error);
+                return kn_trial_run(context, row, &known, variant->name, false, NULL, 1, &ratio, error);
         }
     return kn_fail(error, KN_ERROR_NOT_FOUND, "no case of the table suits it on this device");
 }
@@ -242,7 +243,7 @@ static kn_status try_sample(kn_context *context, const kn_operator *row, const k
     const kn_case made = {.inputs = {sample->inputs[0], sample->inputs[1]},
                           .attributes = sample->attributes,
                           .no_gradient = true};
-    return kn_trial_run(context, row, &made, variant->name, false, false, 1, &ratio, error);
+    return kn_trial_run(context, row, &made, variant->name, false, NULL, 1, &ratio, error);
 }
 
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant,

@@ -42,10 +42,10 @@ kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *sl
 
 /* Computes a case on the device, forward and gradients, and compares. `variant` is forced for the row, and
  * preferred for every other; NULL leaves the choice. blocked: variants that take any layout get images in
- * blocks. whole: files are compiled with all their kernels, which other cases then find. *ratio is the largest error
- * over its tolerance. */
+ * blocks. `kernels` is one of the words of programs.c, NULL for none. *ratio is the largest error over its
+ * tolerance. */
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
-                       const char *variant, bool blocked, bool whole, uint64_t seed, double *ratio,
+                       const char *variant, bool blocked, const char *kernels, uint64_t seed, double *ratio,
                        kn_error *error);
 /* Whether the device can take a variant for a case; and, where it takes any layout, for images in blocks. */
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample,

@@ -224,12 +224,15 @@ static kn_status check_results(device_run *run, kn_session *session) {
     return status;
 }
 
-static kn_status run_trial(device_run *run, const char *variant, bool blocked, bool whole) {
+static kn_status run_trial(device_run *run, const char *variant, bool blocked, const char *kernels) {
     kn_trial *trial = run->trial;
     char variants[176] = "";
+    size_t used = 0;
     if (variant)
-        snprintf(variants, sizeof variants, "%s=%s,*=%s%s%s", trial->row->name, variant, variant,
-                 blocked ? ",images=blocked" : "", whole ? ",kernels=all" : "");
+        used = (size_t)snprintf(variants, sizeof variants, "%s=%s,*=%s%s%s", trial->row->name, variant, variant,
+                                blocked ? ",images=blocked" : "", kernels ? "," : "");
+    if (kernels && used < sizeof variants)
+        snprintf(variants + used, sizeof variants - used, "kernels=%s", kernels);
     bool gradients = false;
     for (int i = 0; i < trial->input_count; i++)
         gradients = gradients || kn_trial_differentiates(trial, i);
@@ -256,14 +259,14 @@ static kn_status run_trial(device_run *run, const char *variant, bool blocked, b
 }
 
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
-                       const char *variant, bool blocked, bool whole, uint64_t seed, double *ratio,
+                       const char *variant, bool blocked, const char *kernels, uint64_t seed, double *ratio,
                        kn_error *error) {
     kn_trial trial;
     device_run run = {.trial = &trial, .context = context, .error = error};
     kn_status status = kn_trial_make(&trial, kn_context_host(context), row, sample, seed, error);
     for (int i = 0; i < row->variant_count; i++)
         if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].fast;
-    if (status == KN_OK) status = run_trial(&run, variant, blocked, whole);
+    if (status == KN_OK) status = run_trial(&run, variant, blocked, kernels);
     *ratio = run.ratio;
     if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
     kn_trial_finish(&trial);

@@ -113,6 +113,24 @@ static void entries_are_written_at_the_end(void **state) {
     test_folder_remove(folder);
 }
 
+/* What nobody will ask for again is not written, unless someone else wants the same program kept. */
+static void passing_programs_are_not_written(void **state) {
+    static const char prelude[] = "#define KEPT 1\n";
+    const kn_program_request requests[] = {{.file = "probe/matmul.cl", .prelude = "", .passing = true},
+                                           {.file = "probe/matmul.cl", .prelude = prelude, .passing = true},
+                                           {.file = "probe/matmul.cl", .prelude = prelude}};
+    char *folder = test_folder_make(), paths[3][512];
+    remembered lines;
+    kn_context *context = cached_context(folder, &lines);
+    kn_program *programs[3] = {NULL};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kn_program_get(context, &requests[i], &programs[i], NULL), KN_OK);
+    assert_ptr_equal(programs[1], programs[2]);
+    kn_context_destroy(&context);
+    assert_int_equal(entries(folder, paths, 3), 1);
+    test_folder_remove(folder);
+}
+
 static void corrupt_entries_are_replaced(void **state) {
     host = kn_host_defaults();
     char *folder = test_folder_make(), path[1][512];
@@ -246,6 +264,7 @@ int test_cache(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_context_compiles_nothing),
         cmocka_unit_test(entries_are_written_at_the_end),
+        cmocka_unit_test(passing_programs_are_not_written),
         cmocka_unit_test(corrupt_entries_are_replaced),
         cmocka_unit_test(truncated_and_longer_entries_are_replaced),
         cmocka_unit_test(foreign_entries_are_replaced),
