@@ -29,6 +29,10 @@
 #define KN_ROW
 #define KN_BODY p1[j] = p0[j];
 #endif
+/* Numbers of 16 bits are computed as float. Of bfloat16 those are the upper bits, rounded to nearest even. */
+#define KN_LOAD_BFLOAT(place, from) as_float((uint)(from)[place] << 16)
+#define KN_BFLOAT_BITS(bits) (((bits) & 0x7fffffffu) > 0x7f800000u ? (bits) >> 16 | 64u : ((bits) + 0x7fffu + ((bits) >> 16 & 1u)) >> 16)
+#define KN_STORE_BFLOAT(number, place, to) (to)[place] = (ushort)KN_BFLOAT_BITS(as_uint(number))
 #if KN_RANDOM
 #include "random.cl"
 #endif

@@ -96,6 +96,9 @@ KN_POINTWISE(
              {.inputs = {"3,7"}, .attributes = "dtype=float32"},
              {.inputs = {"float64 3,7"}, .attributes = "dtype=float32", .no_gradient = true},
              {.inputs = {"31,33"}, .attributes = "dtype=float64", .no_gradient = true},
+             {.inputs = {"31,33"}, .attributes = "dtype=float16", .no_gradient = true},
+             {.inputs = {"float16 3,7"}, .attributes = "dtype=bfloat16", .no_gradient = true},
+             {.inputs = {"bfloat16 93"}, .attributes = "dtype=float32", .no_gradient = true},
              {.inputs = {"int32 0,5"}, .attributes = "dtype=float32", .no_gradient = true}));
 
 /* ---- builders -------------------------------------------------------------------------------- */

@@ -37,6 +37,9 @@ const char *kn_pointwise_type(kn_dtype dtype) {
     case KN_UINT8:
     case KN_UINT16:
         return "int";
+    case KN_FLOAT16:
+    case KN_BFLOAT16:
+        return "float"; /* stored as halves only */
     default:
         return kn_opencl_type(dtype);
     }
@@ -182,9 +185,16 @@ static void write_loads(kernel_text *writing, kn_text *body) {
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
         int64_t stride = operand->strides[writing->axes - 1];
+        kn_dtype dtype = operand->value->shape.dtype;
         if (operand->written == operand->value) continue;
+        if (dtype == KN_FLOAT16 || dtype == KN_BFLOAT16) {
+            kn_text_format(body, "const float x%d = %s(", i, dtype == KN_FLOAT16 ? "vload_half" : "KN_LOAD_BFLOAT");
+            write_place(writing, "p", i, stride, body);
+            kn_text_format(body, ", p%d); ", i);
+            continue;
+        }
         if (writing->lanes == 1)
-            kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(operand->value->shape.dtype), i, i);
+            kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(dtype), i, i);
         else if (stride)
             kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", writing->lanes, i, writing->lanes, i);
         else
@@ -300,7 +310,14 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
     kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : "; ");
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
+        kn_dtype dtype = result->shape.dtype;
         if (operand->written != result) continue;
+        if (dtype == KN_FLOAT16 || dtype == KN_BFLOAT16) {
+            kn_text_format(body, "%s(v%d, ", dtype == KN_FLOAT16 ? "vstore_half_rte" : "KN_STORE_BFLOAT", position);
+            write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
+            kn_text_format(body, ", p%d); ", i);
+            continue;
+        }
         if (writing->lanes == 1)
             kn_text_format(body, "p%d[", i);
         else
