@@ -31,6 +31,15 @@ typedef struct kn_model_setting {
     int64_t value;
 } kn_model_setting;
 
+/* An array for an input of an ONNX file, by the file's name for it. Its sizes take the place of the input's. Where its
+ * numbers decide what is computed (a shape, an axis, k) the input becomes a constant and is no input of the model any
+ * more; otherwise they are not used, and data may be NULL. */
+typedef struct kn_model_given {
+    const char *name;
+    kn_tensor_info info;
+    const void *data;
+} kn_model_given;
+
 typedef struct kn_model_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
@@ -38,16 +47,19 @@ typedef struct kn_model_params {
     const char *source; /* what messages call the text, such as a path; NULL: "text", or the path */
     const kn_model_setting *settings; /* needed during the call only; the model's text will have them */
     size_t setting_count;
+    const kn_model_given *given; /* for ONNX files; needed until the model is made */
+    size_t given_count;
 } kn_model_params;
-#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0}
+#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0, 0, 0}
 KN_API void kn_model_params_init(kn_model_params *params);
 
 /* A model of the zoo (see kn_zoo_count). params NULL means defaults. */
 KN_API kn_model *kn_model_create_named(const char *name, const kn_model_params *params);
 /* Reads a text model. A mistake is told with its line and column: kn_model_error. */
 KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params);
-/* A name of the zoo, the path of a text model, or that of a file that kn_model_save wrote (see
- * kn_model_load). A name of the zoo comes first: write ./lenet for a file of that name. */
+/* A name of the zoo, the path of a text model, that of a file that kn_model_save wrote (see kn_model_load), or that of
+ * an ONNX file. A name of the zoo comes first: write ./lenet for a file of that name. An ONNX file that asks for
+ * operators or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the message names them all. */
 KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
@@ -65,7 +77,7 @@ typedef enum kn_task {
 
 /* "lenet": the text's `model` line, otherwise the name of its file; "" for a failed model. */
 KN_API const char *kn_model_name(const kn_model *model);
-/* The text in its canonical form, comments included; "" for a failed model. */
+/* The text in its canonical form, comments included; "" for a failed model, and for one from ONNX. */
 KN_API const char *kn_model_text(const kn_model *model);
 KN_API kn_task kn_model_task(const kn_model *model);
 /* The name of the loss it is trained with, unless told otherwise: "cross-entropy". */
@@ -86,6 +98,9 @@ KN_API kn_value *kn_model_output(const kn_model *model, int position);
 KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
 /* What a line `set NAME NUMBER` of its text says; false, and nothing is written, when there is none of that name. */
 KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
+/* What the file calls them. An ONNX file's names may have signs that those of values have not; "" beyond the last. */
+KN_API const char *kn_model_input_name(const kn_model *model, int position);
+KN_API const char *kn_model_output_name(const kn_model *model, int position);
 /* Numbers in all its parameters, frozen ones included. */
 KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
 
@@ -128,7 +143,7 @@ typedef struct kn_model_load_params {
 } kn_model_load_params;
 #define KN_MODEL_LOAD_DEFAULTS {sizeof(kn_model_load_params), false, false}
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
-/* Sets `states` from a safetensors file. path NULL: the one the model was opened from. All names and shapes
+/* Sets `states` from a safetensors file. path NULL: the file the model was opened from, which may be ONNX. All names and shapes
  * are checked before the first state is set. *loaded, if not NULL, gets the number of tensors taken. */
 KN_API kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                                const kn_model_load_params *params, int *loaded);

@@ -93,16 +93,20 @@ kn_model *kn_model_create_named(const char *name, const kn_model_params *params)
     return finish(model);
 }
 
-static void open_file(kn_model *model, const char *path) {
+static void open_file(kn_model *model, const char *path, const kn_model_params *params) {
     kn_file_view view;
     if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return;
-    bool saved = kn_saved_is(view.bytes, view.count);
-    if (!saved) {
+    bool saved = kn_saved_is(view.bytes, view.count), onnx = !saved && kn_onnx_is(view.bytes, view.count);
+    if (!saved && !onnx) {
         const char *text = view.count ? (const char *)view.bytes : "";
         kn_model_read(model, text, view.count > SIZE_MAX ? SIZE_MAX : (size_t)view.count);
     }
     kn_file_close_view(&model->host, &view);
     if (saved) kn_saved_open(model, path);
+    if (onnx && kn_import_open(model, path, params)) {
+        model->name = name_of_path(model, path);
+        if (!model->name) kn_model_no_memory(model);
+    }
 }
 
 kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params) {
@@ -111,7 +115,7 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
     if (!model) return NULL;
     if (!name_or_path) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_open: the name is NULL");
     if (kn_path_exists(name_or_path))
-        open_file(model, name_or_path);
+        open_file(model, name_or_path, params);
     else
         fail_unknown(model, name_or_path, true);
     return finish(model);
@@ -121,7 +125,11 @@ void kn_model_destroy(kn_model **model) {
     if (!model || !*model) return;
     kn_host host = (*model)->host;
     kn_graph_destroy(&(*model)->graph);
-    if ((*model)->has_weights) kn_safetensors_close(&(*model)->host, &(*model)->weights);
+    if ((*model)->onnx)
+        kn_onnx_close(&(*model)->host, (*model)->onnx);
+    else if ((*model)->has_weights)
+        kn_safetensors_close(&(*model)->host, &(*model)->weights);
+    kn_release(&host, (*model)->onnx);
     kn_release(&host, (*model)->blocks);
     kn_arena_finish(&(*model)->arena);
     kn_release(&host, *model);
@@ -147,7 +155,7 @@ const char *kn_model_name(const kn_model *model) {
 }
 
 const char *kn_model_text(const kn_model *model) {
-    return usable(model) ? model->text : "";
+    return usable(model) && model->text ? model->text : "";
 }
 
 kn_task kn_model_task(const kn_model *model) {
@@ -181,6 +189,16 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
             return true;
         }
     return false;
+}
+
+const char *kn_model_input_name(const kn_model *model, int position) {
+    const kn_value *value = kn_model_input(model, position);
+    return value && model->input_names ? model->input_names[position] : kn_value_name(value);
+}
+
+const char *kn_model_output_name(const kn_model *model, int position) {
+    const kn_value *value = kn_model_output(model, position);
+    return value && model->output_names ? model->output_names[position] : kn_value_name(value);
 }
 
 uint64_t kn_model_parameter_elements(const kn_model *model) {

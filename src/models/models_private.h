@@ -98,6 +98,11 @@ struct kn_block {
 typedef struct kn_scope kn_scope;
 
 typedef struct kn_variable kn_variable;
+/* A parameter of an imported model, and what it begins with. */
+typedef struct kn_import_state {
+    kn_value *value;
+    const kn_onnx_tensor *tensor;
+} kn_import_state;
 
 struct kn_model {
     kn_host host;
@@ -122,7 +127,11 @@ struct kn_model {
     int input_count, output_count;
     bool loss_added;
     bool has_weights;
-    kn_safetensors weights; /* with has_weights: the file it was opened from */
+    kn_safetensors weights; /* with has_weights: the file it was opened from, unless that is ONNX */
+    kn_onnx_model *onnx;    /* the file it was opened from, if that is ONNX; NULL otherwise */
+    const kn_import_state *states; /* its parameters, and the tensors that they begin with */
+    size_t state_count;
+    const char **input_names, **output_names; /* in the ONNX file */
     const kn_scope *scope;  /* where the builder is, for messages */
 };
 
@@ -321,6 +330,15 @@ bool kn_loss_check(kn_model *model, const kn_line *line);
 bool kn_saved_is(const uint8_t *bytes, uint64_t count);
 /* Opens the file as the model's weights and reads the text in it. */
 bool kn_saved_open(kn_model *model, const char *path);
+
+/* ---- ONNX (onnx/) -------------------------------------------------------------------------------------- */
+
+/* Whether bytes look like an ONNX file. */
+bool kn_onnx_is(const uint8_t *bytes, uint64_t count);
+/* Opens the file and makes the graph. */
+bool kn_import_open(kn_model *model, const char *path, const kn_model_params *params);
+/* Sets the parameters to what the file holds; *loaded counts them. */
+kn_status kn_import_load(kn_model *model, kn_states *states, int *loaded);
 
 /* ---- the zoo (zoo.c) --------------------------------------------------------------------------------------
  */

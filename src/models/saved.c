@@ -59,7 +59,7 @@ bool kn_model_has_weights(const kn_model *model) {
 }
 
 const char *kn_model_metadata(const kn_model *model, const char *key) {
-    return kn_model_has_weights(model) && key ? kn_safetensors_metadata(&model->weights, key) : NULL;
+    return kn_model_has_weights(model) && !model->onnx && key ? kn_safetensors_metadata(&model->weights, key) : NULL;
 }
 
 /* ---- states of the model
@@ -201,6 +201,10 @@ kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
     if (!path || !states)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save: %s is NULL",
                        path ? "states" : "path");
+    if (model->onnx)
+        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                       "the model '%s' is from an ONNX file and has no text that could be kept with its weights",
+                       model->name);
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
     saving s = {.model = model, .states = states};
@@ -315,6 +319,7 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,
                        "kn_model_load: the model '%s' is from no file with weights; expected a path",
                        model->name);
+    if (!path && model->onnx) return kn_import_load(model, states, loaded);
     loading l = {.model = model,
                  .states = states,
                  .file = &model->weights,

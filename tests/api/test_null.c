@@ -572,6 +572,8 @@ static void models(void **state) {
     assert_int_equal(kn_model_output_count(NULL), 0);
     assert_null(kn_model_output(NULL, 0));
     assert_null(kn_model_step(NULL, 1, NULL));
+    assert_string_equal(kn_model_input_name(NULL, 0), "");
+    assert_string_equal(kn_model_output_name(NULL, 0), "");
     assert_int_equal(kn_model_parameter_elements(NULL), 0);
     assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
     assert_true(kn_model_save(NULL, NULL, NULL, NULL) != KN_OK);

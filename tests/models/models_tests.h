@@ -25,6 +25,7 @@ int test_blocks(void);
 int test_layers(void);
 int test_zoo(void);
 int test_saved(void);
+int test_onnx(void);
 int test_losses(void);
 int test_hostile(void);
 int test_checkpoints(void);

@@ -3,17 +3,12 @@
 #include <string.h>
 
 #include "batch.h"
+#include "infer.h"
 #include "infer_table.h"
 
 enum { MOST_FILES = 8 };
 
-/* "NAME=FILE", or a FILE for the only (or first) input or output. */
-typedef struct named_file {
-    const char *path;
-    char name[128];
-} named_file;
-
-static void split_name(const char *word, named_file *file) {
+void named_file_split(const char *word, named_file *file) {
     const char *equals = strchr(word, '=');
     file->path = word;
     file->name[0] = 0;
@@ -51,7 +46,7 @@ static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(c
 
 static bool open_input(infer_run *run, const char *word) {
     named_file file;
-    split_name(word, &file);
+    named_file_split(word, &file);
     kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input, run->model);
     if (!value) {
         command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
@@ -196,7 +191,7 @@ static int infer(infer_run *run, const char *output) {
     char message[400];
     kn_tensor_info whole;
     size_t row_bytes = 0;
-    split_name(output, &file);
+    named_file_split(output, &file);
     run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, run->model);
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
@@ -268,7 +263,7 @@ static int run(int count, char **arguments) {
                                "the samples, the first dimension counts them; several: A=a.npy,B=b.npy",
                                &input},
                               {"output", OPTION_TEXT, "[NAME=]Y.npy",
-                               "where the result goes; NAME: another output than the first", &output},
+                               "where the result goes; NAME: another output than the first; of ONNX files several: A=a.npy,B=b.npy", &output},
                               {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
@@ -288,6 +283,7 @@ static int run(int count, char **arguments) {
     if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
+    if (infer_is_onnx(words[0])) return infer_onnx(&run.common, words[0], input, output);
     run.file = words[0];
     run.model = model_open(run.file);
     if (run.model && !kn_model_has_weights(run.model))
@@ -303,8 +299,9 @@ const command command_infer = {
     "Reads npy files, as numpy.save writes them, and writes one, with a row for each sample. A model that was\n"
     "trained on a table, csv:FILE, reads rows of another, FILE.csv, as they are; the target may be missing. Results\n"
     "go into a table as well, where the output is FILE.csv or - (the standard output): in the target's own unit, or\n"
-    "the likeliest class with its probability.\n"
+    "the likeliest class with its probability. An ONNX file runs once, on whole arrays.\n"
     "\n"
+    "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
     "  koine infer table.safetensors --input new.csv --output -\n"
     "  koine infer lenet.safetensors --input images.npy --output logits.npy",
     run};

@@ -4,6 +4,7 @@
 
 #include "batch.h"
 #include "bench.h"
+#include "infer.h"
 #include "training.h"
 
 typedef struct plan_run {
@@ -165,7 +166,12 @@ static int run(int count, char **arguments) {
     run.training = chosen == 0;
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    if (setup_settings(&run.setup, set) && setup_model(&run.setup, words[0], NULL) && (run.context = context_open(&run.common)))
+    bool opened = setup_settings(&run.setup, set);
+    if (!run.training && infer_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
+        opened = (run.setup.model = model_open(words[0])) != NULL;
+    else
+        opened = opened && setup_model(&run.setup, words[0], NULL);
+    if (opened && (run.context = context_open(&run.common)))
         status = show(&run, words[0]);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);

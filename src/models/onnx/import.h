@@ -1,0 +1,206 @@
+/* What the files of the importer share: an ONNX graph, node by node, becomes a graph of Koine.
+ *
+ * Each name of the file stands for an item (item.c): a value of the graph, or what is known before there is
+ * one: an initializer, or small whole numbers (sizes.c), which may be made of the sizes of inputs and hold
+ * symbols. A row of the table (table.c) says how a node of one operator is built; rows stand in a file per
+ * family. */
+#ifndef KN_MODELS_ONNX_IMPORT_H
+#define KN_MODELS_ONNX_IMPORT_H
+
+#include <string.h>
+
+#include "models/models_private.h"
+
+/* Files may be made to do harm: nothing in one may cost more than these. */
+enum {
+    KN_IMPORT_NODES = 1 << 18, /* after functions, branches and loops are unrolled */
+    KN_IMPORT_DEPTH = 24,      /* of functions, branches and loops inside one another */
+    KN_IMPORT_SIZES = 4096,    /* elements of arrays of whole numbers that are known while building */
+    KN_IMPORT_KNOWN = 1 << 16, /* numbers that a node may ask to know */
+    KN_IMPORT_LIST = 2 * KN_MAX_RANK,
+};
+
+typedef struct kn_import kn_import;
+typedef struct kn_item kn_item;
+typedef struct kn_import_scope kn_import_scope;
+typedef struct kn_import_call kn_import_call;
+
+/* What a name stands for. */
+struct kn_item {
+    const char *name;             /* in the file */
+    kn_dtype dtype;               /* in the file; what is made of halves is float32 */
+    kn_value *value;              /* NULL until somebody computes with it */
+    const kn_onnx_tensor *tensor; /* its elements, where they are the file's */
+    bool initializer;             /* a tensor that may be learnt */
+    /* Whole numbers that are known, dimensions of the graph: */
+    const kn_dim *sizes; /* NULL: none */
+    int count;
+    int rank; /* of sizes */
+    int64_t shape[KN_MAX_RANK];
+    const struct kn_model_given *given; /* of an input: what the caller says about it */
+    bool *wanted;                       /* of an input: set where its numbers have to be known */
+    kn_item **parts;                    /* of a sequence, or of an optional */
+    size_t part_count;
+    bool sequence; /* or an optional */
+};
+
+/* Names inside a function, branch or loop body are looked for there, then around it. */
+struct kn_import_scope {
+    kn_map items; /* by name */
+    kn_import_scope *outer;
+    const kn_onnx_function *definition; /* of a function, which sees no names around it; NULL for bodies */
+    const kn_import_call *call;         /* its node, to whose attributes others may refer */
+    const kn_onnx_opset *opsets;
+    size_t opset_count;
+};
+
+struct kn_import {
+    kn_model *model;
+    kn_arena *arena; /* the model's */
+    kn_graph *graph;
+    const kn_onnx_model *file;
+    const kn_model_params *params;
+    kn_import_scope *scope;
+    const char *batch; /* the file's name for the size of the batch, or NULL */
+    int depth;
+    size_t nodes;     /* built so far */
+    bool *wanted;     /* by input of the file: its numbers have to be known */
+    kn_map constants; /* initializers whose numbers have to be known, by address: they are not learnt */
+    bool again;       /* one more is wanted than was known when this began */
+    kn_import_state *states; /* parameters, and what they begin with */
+    size_t state_count, state_capacity;
+};
+
+typedef struct kn_import_row {
+    const char *type; /* "Conv"; of ONNX's own domain unless `domain` */
+    bool (*build)(kn_import_call *call);
+    /* What it makes of whole numbers that are known; false without a failure: build it. */
+    bool (*sizes)(kn_import_call *call);
+    const char *attributes; /* words for rows that share a function */
+    kn_value *(*one)(kn_value *);
+    kn_value *(*two)(kn_value *, kn_value *);
+    kn_value *(*reduce)(kn_value *, const char *, bool);
+    const char *domain;
+} kn_import_row;
+
+/* One node. */
+struct kn_import_call {
+    kn_import *import;
+    kn_graph *graph;
+    const kn_onnx_node *node;
+    const kn_import_row *row;
+    int64_t opset;
+    int input_count, output_count;
+    kn_item **inputs; /* NULL for one that is left out */
+    kn_item *outputs; /* to be filled in; name "" where nobody wants it */
+};
+
+const kn_import_row *kn_import_find(const char *domain, const char *type);
+
+/* Makes the graph of the file that the model has opened. */
+bool kn_import_onnx(kn_model *model, const kn_model_params *params);
+
+/* ---- import.c ------------------------------------------------------------------------------------ */
+
+/* Builds nodes in order, in the scope that is open. */
+bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count);
+/* Records a failure with the node in front; answers false. */
+bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
+bool kn_import_no_memory(const kn_import *import);
+bool kn_import_failed(const kn_import *import);
+bool kn_import_open_scope(kn_import *import, kn_import_scope *scope);
+void kn_import_close_scope(kn_import *import, kn_import_scope *scope);
+/* NULL where the scope, and those around it, have no such name. */
+kn_item *kn_import_item(const kn_import *import, const char *name);
+bool kn_import_define(kn_import *import, const char *name, const kn_item *item);
+/* A name of the file as names and symbols of graphs may be, in the arena; `free`: one that no value has. */
+const char *kn_import_name(kn_import *import, const char *name, bool free);
+const char *kn_import_symbol(kn_import *import, const char *name);
+/* The initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output i. */
+bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
+                        size_t input_count, kn_item *outputs, size_t output_count);
+
+/* ---- items (item.c) ------------------------------------------------------------------------------- */
+
+/* The value of an item, made now if need be; halves as float32. NULL after a failure. */
+kn_value *kn_item_value(kn_import *import, kn_item *item);
+/* Its shape, without making it. False after a failure. */
+bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape);
+/* Input `i` in the graph: NULL where it is left out or has failed. */
+kn_value *kn_import_in(kn_import_call *call, int i);
+static inline bool kn_import_has(const kn_import_call *call, int i) {
+    return i < call->input_count && call->inputs[i];
+}
+/* The type that the file gives input i. */
+kn_dtype kn_import_dtype(const kn_import_call *call, int i);
+/* Sets output `i`; false when the value failed. Its type is that of the value, or the half whose numbers are
+ * computed in float32. */
+bool kn_import_put(kn_import_call *call, int i, kn_value *value);
+bool kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype);
+/* Input i as whole numbers that may hold symbols; *count NULL: exactly `most`. False after a failure, that
+ * says what the numbers are for. */
+bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count);
+/* The same without symbols. */
+bool kn_import_whole(kn_import_call *call, int i, int64_t *numbers, int most, int *count);
+/* Numbers of any type. */
+bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count);
+/* Tries to know the elements of an item: *info and, row-major, *data, in the arena of the graph or the model.
+ * False without a failure when they are not known before the model runs. */
+bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const void **data);
+
+/* ---- attributes (item.c) ---------------------------------------------------------------------------- */
+
+const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const char *name);
+int64_t kn_import_int(const kn_import_call *call, const char *name, int64_t usual);
+double kn_import_float(const kn_import_call *call, const char *name, double usual);
+/* In the arena, cut off at zeros; `usual` when it is not given. */
+const char *kn_import_string(const kn_import_call *call, const char *name, const char *usual);
+/* Answers how many there are, -1 when it is not given; fails above `most`. */
+int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int most);
+
+/* ---- for builders (item.c) ---------------------------------------------------------------------------- */
+
+/* "1,2,3" in the arena, never NULL. */
+const char *kn_import_list(kn_import *import, const int64_t *numbers, int count);
+const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count);
+/* An axis made positive; false after a failure. */
+bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis);
+kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number);
+/* x under other dimensions. */
+kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
+kn_value *kn_import_broadcast(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
+/* x in another type, itself where it has it. */
+kn_value *kn_import_cast(kn_value *x, kn_dtype dtype);
+kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begin, int64_t end, int64_t step);
+/* 0, 1, … of a count that may be open, as int32. */
+kn_value *kn_import_counted(kn_import *import, kn_dim count);
+static inline bool kn_is_half(kn_dtype dtype) {
+    return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
+}
+
+/* ---- whole numbers while building (sizes.c) -------------------------------------------------------------
+ */
+
+/* Whether the numbers of an item are known, made known where it is a constant. */
+bool kn_item_sized(kn_import *import, kn_item *item);
+/* Room for an output's numbers; NULL after a failure, or where there would be too many. */
+kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape);
+kn_dim kn_dim_of(kn_graph *graph, int64_t number);
+bool kn_sizes_shape(kn_import_call *call);
+bool kn_sizes_size(kn_import_call *call);
+bool kn_sizes_same(kn_import_call *call);
+bool kn_sizes_cast(kn_import_call *call);
+bool kn_sizes_binary(kn_import_call *call);
+bool kn_sizes_unary(kn_import_call *call);
+bool kn_sizes_where(kn_import_call *call);
+bool kn_sizes_gather(kn_import_call *call);
+bool kn_sizes_concat(kn_import_call *call);
+bool kn_sizes_slice(kn_import_call *call);
+bool kn_sizes_reshape(kn_import_call *call);
+bool kn_sizes_squeeze(kn_import_call *call);
+bool kn_sizes_unsqueeze(kn_import_call *call);
+bool kn_sizes_fill(kn_import_call *call);
+bool kn_sizes_range(kn_import_call *call);
+bool kn_sizes_reduce(kn_import_call *call);
+
+#endif

@@ -1,0 +1,267 @@
+/* ONNX files as models: their inputs, parameters and sizes, what is decided while they are opened, and
+ * refusals. */
+#include "onnx_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_states.h"
+
+static void layers_and_parameters(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "in:0", ONNX_FLOAT, "batch,3");
+    onnx_input(&graph, "w", ONNX_FLOAT, "2,3"); /* an initializer that is listed as an input, too */
+    onnx_floats(&graph, "w", "2,3", 1);
+    onnx_floats(&graph, "b", "2", 0.5f);
+    onnx_floats(&graph, "factor", "", 2);
+    onnx_node(&graph, "Gemm", "in:0,w,b", "h", "transB=1");
+    onnx_node(&graph, "Relu", "h", "r", NULL);
+    onnx_node(&graph, "Mul", "r,factor", "out/1", NULL);
+    onnx_output(&graph, "out/1");
+    kn_model *model = onnx_right(&graph, NULL);
+    assert_int_equal(kn_model_input_count(model), 1);
+    assert_string_equal(kn_model_input_name(model, 0), "in:0");
+    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "in_0");
+    assert_string_equal(kn_model_input_name(model, 1), "");
+    assert_string_equal(kn_model_output_name(model, 0), "out/1");
+    has_shape(model, "in_0", "batch,3");
+    has_shape(model, "out/1", "batch,2");
+    has_parameters(model, "w b");
+    assert_int_equal(kn_model_parameter_elements(model), 8);
+    assert_true(kn_model_has_weights(model));
+    assert_null(kn_model_metadata(model, "koine.format"));
+
+    kn_states *states = fake_states_make();
+    float numbers[6];
+    int loaded = -1;
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, &loaded), KN_OK);
+    assert_int_equal(loaded, 2);
+    assert_int_equal(kn_states_get(states, "w", numbers, sizeof numbers), KN_OK);
+    assert_true(numbers[0] == 1 && numbers[5] == 6);
+    assert_int_equal(kn_states_get(states, "b", numbers, 2 * sizeof *numbers), KN_OK);
+    assert_true(numbers[1] == 1.5f);
+    assert_int_equal(kn_model_save(model, "/nowhere/x", states, NULL), KN_ERROR_UNSUPPORTED);
+    fake_states_fail_after(states, 1);
+    assert_int_not_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+/* (batch,3,4) to (batch,12) and (batch*3,4), by what the model works out. */
+static void sizes_with_symbols(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
+    onnx_wholes(&graph, "zero", "0");
+    onnx_wholes(&graph, "one", "1");
+    onnx_wholes(&graph, "rest", "-1");
+    onnx_wholes(&graph, "three", "3");
+    onnx_wholes(&graph, "flat", "0,-1");
+    onnx_node(&graph, "Shape", "x", "shape", NULL);
+    onnx_node(&graph, "Gather", "shape,zero", "batch", NULL);
+    onnx_node(&graph, "Concat", "batch,rest", "first", "axis=0");
+    onnx_node(&graph, "Reshape", "x,first", "y", NULL);
+    onnx_node(&graph, "Slice", "shape,one,three,zero", "tail", NULL);
+    onnx_node(&graph, "ReduceProd", "tail,zero", "product", "keepdims=1");
+    onnx_node(&graph, "Mul", "batch,three", "rows", NULL);
+    onnx_node(&graph, "Div", "product,three", "columns", NULL);
+    onnx_node(&graph, "Concat", "rows,columns", "second", "axis=0");
+    onnx_node(&graph, "Reshape", "x,second", "z", NULL);
+    onnx_node(&graph, "Reshape", "x,flat", "f", NULL);
+    /* The size of the batch as a number of the graph. */
+    onnx_node(&graph, "Cast", "batch", "number", "to=1");
+    onnx_node(&graph, "Div", "x,number", "share", NULL);
+    onnx_node(&graph, "Range", "zero,rows,one", "places", NULL);
+    for (size_t i = 0; i < 5; i++)
+        onnx_output(&graph, (const char *[]){"y", "z", "f", "share", "places"}[i]);
+    kn_model *model = onnx_right(&graph, NULL);
+    has_shape(model, "y_2", "batch,12");
+    has_shape(model, "z", "3*batch,4");
+    has_shape(model, "f", "batch,12");
+    has_shape(model, "share", "batch,3,4");
+    has_shape(model, "places", "3*batch");
+    has_parameters(model, "");
+    kn_model_destroy(&model);
+}
+
+static void given_numbers(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "n,6");
+    onnx_input(&graph, "half", ONNX_INT64, "1");
+    onnx_input(&graph, "y", ONNX_FLOAT, "1");
+    onnx_wholes(&graph, "rest", "-1");
+    onnx_node(&graph, "Neg", "half", "minus", NULL);
+    onnx_node(&graph, "Abs", "minus", "size", NULL);
+    onnx_node(&graph, "Concat", "size,rest", "shape", "axis=0");
+    onnx_node(&graph, "Reshape", "x,shape", "r", NULL);
+    onnx_node(&graph, "Add", "r,y", "z", NULL);
+    onnx_output(&graph, "z");
+    onnx_refused(&graph, NULL,
+                 "node 'r' (Reshape): the numbers of 'shape' have to be known when the model is opened, "
+                 "since they decide "
+                 "what is computed: give what they depend on as a constant");
+    const int64_t half = 9;
+    const kn_model_given given[] = {{"x", {KN_FLOAT32, 2, {3, 6}}, NULL},
+                                    {"half", {KN_INT64, 1, {1}}, &half},
+                                    {"y", {KN_FLOAT32, 1, {1}}, NULL}};
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    params.given = given;
+    params.given_count = 3;
+    kn_model *model = onnx_right(&graph, &params);
+    assert_int_equal(kn_model_input_count(model), 2);
+    assert_string_equal(kn_model_input_name(model, 1), "y");
+    has_shape(model, "x", "3,6");
+    has_shape(model, "z", "9,2");
+    kn_model_destroy(&model);
+    const kn_model_given wrong = {"x", {KN_FLOAT32, 2, {3, 5}}, NULL};
+    params.given = &wrong;
+    params.given_count = 1;
+    onnx_refused(&graph, &params, "input 'x': the given array has other sizes");
+}
+
+static void branches_and_loops(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0}, yes = {.bytes.count = 0}, no = {.bytes.count = 0},
+               body = {.bytes.count = 0};
+    onnx_node(&yes, "Add", "one,one", "sum", NULL);
+    onnx_output(&yes, "sum");
+    onnx_node(&no, "Sub", "one,one", "difference", NULL);
+    onnx_output(&no, "difference");
+    /* Each round: the value and its square. */
+    onnx_input(&body, "round", ONNX_INT64, "");
+    onnx_input(&body, "go", ONNX_BOOL, "");
+    onnx_input(&body, "v", ONNX_FLOAT, "2");
+    onnx_node(&body, "Identity", "go", "still", NULL);
+    onnx_node(&body, "Add", "v,taken", "next", NULL);
+    onnx_node(&body, "Mul", "v,v", "square", NULL);
+    onnx_output(&body, "still");
+    onnx_output(&body, "next");
+    onnx_output(&body, "square");
+    onnx_node(&graph, "Constant", "", "one", "value_int=1");
+    onnx_node(&graph, "Constant", "", "three", "value_int=3");
+    onnx_node(&graph, "Less", "one,three", "holds", NULL);
+    onnx_node_with(&graph, "If", "holds", "two", "then_branch", &yes, "else_branch", &no);
+    onnx_node(&graph, "Cast", "two", "taken", "to=1");
+    onnx_node(&graph, "Constant", "", "start", "value_ints=1:10");
+    onnx_node(&graph, "Cast", "start", "begin", "to=1");
+    onnx_node_with(&graph, "Loop", "three,,begin", "end,squares", "body", &body, NULL, NULL);
+    onnx_output(&graph, "two");
+    onnx_output(&graph, "end");
+    onnx_output(&graph, "squares");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "", "2");
+    onnx_gives(model, 1, "2", "7 16");
+    onnx_gives(model, 2, "3,2", "1 100 9 144 25 196");
+    kn_model_destroy(&model);
+}
+
+/* What constants become; `node` reads c = 0, 1, … of (2,3) and lists of whole numbers. */
+static void gives(const char *type, const char *inputs, const char *attributes, const char *shape,
+                  const char *numbers) {
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_node(&graph, "Constant", "", "list", "value_ints=0:1:2:3:4:5");
+    onnx_node(&graph, "Cast", "list", "flat", "to=1");
+    onnx_wholes(&graph, "shape", "2,3");
+    onnx_wholes(&graph, "minus", "-1");
+    onnx_wholes(&graph, "one", "1");
+    onnx_wholes(&graph, "two", "2");
+    onnx_wholes(&graph, "far", "-100");
+    onnx_wholes(&graph, "around", "0,1,1,0");
+    onnx_node(&graph, "Reshape", "flat,shape", "c", NULL);
+    onnx_node(&graph, type, inputs, "y", attributes);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, shape, numbers);
+    kn_model_destroy(&model);
+}
+
+static void operators(void **state) {
+    (void)state;
+    gives("Slice", "c,minus,far,one,minus", NULL, "2,3", "2 1 0 5 4 3");
+    gives("Transpose", "c", NULL, "3,2", "0 3 1 4 2 5");
+    gives("Pad", "c,around", NULL, "3,4", "0 0 1 2 0 3 4 5 0 0 0 0");
+    gives("Pad", "c,around", "mode='edge'", "3,4", "0 0 1 2 3 3 4 5 3 3 4 5");
+    gives("ReduceSum", "c,one", "keepdims=0", "2", "3 12");
+    gives("ReduceMax", "c", NULL, "1,1", "5");
+    gives("ArgMax", "c", "axis=1 keepdims=0", "2", "2 2");
+    gives("CumSum", "c,one", "reverse=1", "2,3", "3 3 2 12 9 5");
+    gives("Gather", "c,minus", "axis=1", "2,1", "2 5");
+    gives("Expand", "minus,shape", NULL, "2,3", "-1 -1 -1 -1 -1 -1");
+    gives("Split", "c", "axis=1 num_outputs=1", "2,3", "0 1 2 3 4 5");
+    gives("Div", "list,two", NULL, "6", "0 0 1 1 2 2");
+    gives("Mod", "minus,two", NULL, "1", "1");
+    gives("Clip", "c,one,two", NULL, "2,3", "1 1 2 2 2 2");
+    gives("Where", "c,c,c", NULL, "2,3", "0 1 2 3 4 5");
+    gives("Flatten", "c", "axis=0", "1,6", "0 1 2 3 4 5");
+    gives("Size", "c", NULL, "", "6");
+    gives("Trilu", "c", "upper=0", "2,3", "0 0 0 3 4 0");
+    gives("MatMul", "flat,flat", NULL, "", "55");
+    gives("NonZero", "c", NULL, "2,5", "0 0 1 1 1 1 2 0 1 2");
+}
+
+static void refusals(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_node(&graph, "Foo", "x", "a", NULL);
+    onnx_node(&graph, "Bar", "a", "b", NULL);
+    onnx_node(&graph, "Foo", "b", "c", NULL);
+    onnx_output(&graph, "c");
+    onnx_refused(&graph, NULL, "has operators that are not known here: Foo (node 'a'), Bar (node 'b')");
+    graph.bytes.count = 0;
+    onnx_input(&graph, "x", 8, "2");
+    onnx_output(&graph, "x");
+    onnx_refused(&graph, NULL, "input 'x' is of type string, which Koine does not compute with");
+    graph.bytes.count = 0;
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_node(&graph, "Relu", "nobody", "y", NULL);
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "node 'y' (Relu): reads 'nobody', which nothing makes");
+    graph.bytes.count = 0;
+    onnx_input(&graph, "x", ONNX_FLOAT, "2,3");
+    onnx_node(&graph, "Transpose", "x", "y", "perm=0:5");
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_int_not_equal(kn_model_status(model), KN_OK);
+    assert_non_null(strstr(kn_model_error(model), "node 'y' (Transpose): "));
+    kn_model_destroy(&model);
+}
+
+/* Cut off anywhere, or with any byte changed, a file is refused or makes a model that can be looked at. */
+static void hostile_bytes(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    onnx_wholes(&graph, "shape", "-1,1");
+    onnx_floats(&graph, "w", "3,2", 1);
+    onnx_node(&graph, "MatMul", "x,w", "h", NULL);
+    onnx_node(&graph, "Reshape", "h,shape", "y", NULL);
+    onnx_output(&graph, "y");
+    const size_t whole = graph.bytes.count;
+    for (size_t cut = 0; cut < whole; cut++) {
+        onnx_graph less = graph, changed = graph;
+        less.bytes.count = cut;
+        changed.bytes.bytes[cut] = (uint8_t)(changed.bytes.bytes[cut] ^ (1u << cut % 8));
+        for (int i = 0; i < 2; i++) {
+            kn_model *model = onnx_open(i ? &changed : &less, NULL);
+            assert_true((kn_model_status(model) == KN_OK) == (kn_model_graph(model) != NULL));
+            assert_true((kn_model_status(model) == KN_OK) == !*kn_model_error(model));
+            kn_model_destroy(&model);
+        }
+    }
+}
+
+int test_onnx(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_and_parameters),
+        cmocka_unit_test(sizes_with_symbols),
+        cmocka_unit_test(given_numbers),
+        cmocka_unit_test(branches_and_loops),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(hostile_bytes),
+    };
+    return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name. */
+#include "infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FILES = 32 };
+
+typedef struct onnx_run {
+    const char *path;
+    kn_model *model;
+    kn_context *context;
+    kn_states *states;
+    kn_session *session;
+    char *words; /* both lists, cut apart */
+    named_file inputs[MOST_FILES], outputs[MOST_FILES];
+    int input_count, output_count;
+    kn_npy_file *arrays[MOST_FILES];
+    kn_model_given given[MOST_FILES];
+    void *data[MOST_FILES], *results[MOST_FILES]; /* of the arrays as they are; of the outputs */
+    void *fed[MOST_FILES];                        /* in the types that the model reads */
+    kn_value *values[MOST_FILES];                 /* of the outputs */
+} onnx_run;
+
+bool infer_is_onnx(const char *path) {
+    size_t length = strlen(path);
+    return length > 5 && !strcmp(path + length - 5, ".onnx");
+}
+
+static bool split_list(char *words, named_file *files, int *count) {
+    for (char *word = words, *comma; word; word = comma ? comma + 1 : NULL) {
+        if (*count == MOST_FILES)
+            return command_fail("more than %d files are named", MOST_FILES) == EXIT_DONE;
+        comma = strchr(word, ',');
+        if (comma) *comma = '\0';
+        named_file_split(word, &files[(*count)++]);
+    }
+    return true;
+}
+
+static bool split_lists(onnx_run *run, const char *inputs, const char *outputs) {
+    size_t first = strlen(inputs) + 1;
+    run->words = malloc(first + strlen(outputs) + 1);
+    if (!run->words) return command_fail("out of memory") == EXIT_DONE;
+    memcpy(run->words, inputs, first);
+    strcpy(run->words + first, outputs);
+    return split_list(run->words, run->inputs, &run->input_count) &&
+           split_list(run->words + first, run->outputs, &run->output_count);
+}
+
+static bool read_arrays(onnx_run *run) {
+    for (int i = 0; i < run->input_count; i++) {
+        kn_npy_file *array = run->arrays[i] = kn_npy_file_open(run->inputs[i].path, NULL);
+        uint64_t bytes = 0;
+        if (kn_npy_file_status(array) != KN_OK)
+            return command_fail("%s", array ? kn_npy_file_error(array) : "out of memory") == EXIT_DONE;
+        kn_tensor_info *info = &run->given[i].info;
+        kn_npy_file_info(array, info);
+        run->data[i] = kn_tensor_bytes(info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
+        if (!run->data[i] || kn_npy_file_copy(array, info->dtype, run->data[i], (size_t)bytes) != KN_OK)
+            return command_fail("'%s' could not be read", run->inputs[i].path) == EXIT_DONE;
+        run->given[i].name = run->inputs[i].name;
+        run->given[i].data = run->data[i];
+    }
+    return true;
+}
+
+/* Where sizes depend on the numbers of inputs, the model is opened with these. */
+static bool open_model(onnx_run *run) {
+    run->model = kn_model_open(run->path, NULL);
+    if (run->model && kn_model_status(run->model) == KN_ERROR_UNSUPPORTED && run->inputs[0].name[0]) {
+        kn_model_params params = KN_MODEL_DEFAULTS;
+        params.given = run->given;
+        params.given_count = (size_t)run->input_count;
+        kn_model_destroy(&run->model);
+        run->model = kn_model_open(run->path, &params);
+    }
+    if (kn_model_status(run->model) == KN_OK) return true;
+    return command_fail("%s", run->model ? kn_model_error(run->model) : "out of memory") == EXIT_DONE;
+}
+
+/* The array for an input: the one of its name, or a nameless one for the first. */
+static int array_of(const onnx_run *run, int position) {
+    const char *name = kn_model_input_name(run->model, position);
+    for (int i = 0; i < run->input_count; i++)
+        if (!strcmp(run->inputs[i].name, name) || (position == 0 && !run->inputs[i].name[0])) return i;
+    return -1;
+}
+
+static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
+    kn_value *value = kn_model_input(run->model, position);
+    int i = array_of(run, position);
+    char wanted[160];
+    kn_value_shape_text(value, wanted, sizeof wanted);
+    if (i < 0)
+        return command_fail("the model reads '%s' (%s) as well: --input %s=FILE.npy",
+                            kn_model_input_name(run->model, position), wanted,
+                            kn_model_input_name(run->model, position)) == EXIT_DONE;
+    kn_tensor_info info = run->given[i].info;
+    bool fits = info.rank == kn_value_rank(value);
+    for (int d = 0; fits && d < info.rank; d++)
+        fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info.shape[d];
+    if (!fits)
+        return command_fail("'%s' has not the shape in which the model reads '%s', (%s)", run->inputs[i].path,
+                            kn_model_input_name(run->model, position), wanted) == EXIT_DONE;
+    uint64_t bytes = 0;
+    info.dtype = kn_value_dtype(value);
+    run->fed[position] = kn_tensor_bytes(&info, &bytes) ? malloc((size_t)bytes + 1) : NULL;
+    if (!run->fed[position] ||
+        kn_npy_file_copy(run->arrays[i], info.dtype, run->fed[position], (size_t)bytes) != KN_OK)
+        return command_fail("'%s' could not be converted to %s, which the model reads", run->inputs[i].path,
+                            kn_dtype_name(info.dtype)) == EXIT_DONE;
+    *feed = (kn_feed){kn_value_name(value), run->fed[position], (size_t)bytes};
+    return true;
+}
+
+static bool find_outputs(onnx_run *run) {
+    for (int i = 0; i < run->output_count; i++) {
+        const char *name = run->outputs[i].name;
+        for (int k = 0; k < kn_model_output_count(run->model) && !run->values[i]; k++)
+            if (!name[0] || !strcmp(kn_model_output_name(run->model, k), name))
+                run->values[i] = kn_model_output(run->model, k);
+        if (!run->values[i])
+            return command_fail("'%s' has no output '%s'; its first is '%s'", run->path, name,
+                                kn_model_output_name(run->model, 0)) == EXIT_DONE;
+        if (!path_writable(run->outputs[i].path)) return false;
+    }
+    return true;
+}
+
+static bool session_fail(const onnx_run *run, kn_status status) {
+    const char *text = run->session ? kn_session_error(run->session) : "out of memory";
+    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+}
+
+static bool open_session(onnx_run *run, const common_options *common) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    run->context = context_open(common);
+    if (!run->context) return false;
+    params.states = run->states = kn_states_create(run->context, 1);
+    params.fast_math = !common->exact;
+    run->session = kn_session_create(run->context, run->values, (size_t)run->output_count, &params);
+    if (kn_session_status(run->session) != KN_OK) return session_fail(run, kn_session_status(run->session));
+    return kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK ||
+           command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
+}
+
+static bool compute(onnx_run *run) {
+    kn_feed feeds[MOST_FILES];
+    kn_fetch fetches[MOST_FILES];
+    kn_tensor_info infos[MOST_FILES];
+    char message[400];
+    int count = kn_model_input_count(run->model);
+    if (count > MOST_FILES) return command_fail("the model has more than %d inputs", MOST_FILES) == EXIT_DONE;
+    for (int i = 0; i < count; i++)
+        if (!fill_feed(run, i, &feeds[i])) return false;
+    kn_status status = kn_session_compile(run->session, feeds, (size_t)count);
+    for (int i = 0; status == KN_OK && i < run->output_count; i++) {
+        uint64_t bytes = 0;
+        const char *name = kn_value_name(run->values[i]);
+        status = kn_session_info(run->session, name, &infos[i]);
+        run->results[i] =
+            status == KN_OK && kn_tensor_bytes(&infos[i], &bytes) ? malloc((size_t)bytes + 1) : NULL;
+        if (status == KN_OK && !run->results[i]) status = KN_ERROR_MEMORY;
+        fetches[i] = (kn_fetch){name, run->results[i], (size_t)bytes};
+    }
+    if (status == KN_OK)
+        status = kn_session_run(run->session, feeds, (size_t)count, fetches, (size_t)run->output_count);
+    if (status != KN_OK) return session_fail(run, status);
+    for (int i = 0; i < run->output_count; i++)
+        if (kn_npy_file_save(run->outputs[i].path, &infos[i], run->results[i], message, sizeof message) !=
+            KN_OK)
+            return command_fail("%s", message) == EXIT_DONE;
+    return true;
+}
+
+static void tell(const onnx_run *run, const common_options *common) {
+    for (int i = 0; i < run->output_count; i++) {
+        if (common->json) {
+            printf("{\"output\": ");
+            json_text(stdout, kn_value_name(run->values[i]));
+            printf(", \"file\": ");
+            json_text(stdout, run->outputs[i].path);
+            printf("}\n");
+        } else {
+            command_tell("'%s' written to %s", kn_value_name(run->values[i]), run->outputs[i].path);
+        }
+    }
+}
+
+int infer_onnx(const common_options *common, const char *path, const char *inputs, const char *outputs) {
+    onnx_run run = {.path = path};
+    bool fine = split_lists(&run, inputs, outputs) && read_arrays(&run) && open_model(&run) &&
+                find_outputs(&run) && open_session(&run, common) && compute(&run);
+    if (fine) tell(&run, common);
+    kn_session_destroy(&run.session);
+    kn_states_destroy(&run.states);
+    for (int i = 0; i < MOST_FILES; i++) {
+        kn_npy_file_destroy(&run.arrays[i]);
+        free(run.data[i]);
+        free(run.fed[i]);
+        free(run.results[i]);
+    }
+    kn_model_destroy(&run.model);
+    kn_context_destroy(&run.context);
+    free(run.words);
+    return fine ? EXIT_DONE : EXIT_FAILED;
+}
