@@ -103,6 +103,9 @@ KN_API const char *kn_model_input_name(const kn_model *model, int position);
 KN_API const char *kn_model_output_name(const kn_model *model, int position);
 /* Numbers in all its parameters, frozen ones included. */
 KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
+/* Operations of its outputs for one sample, outside training and by the direct methods; a multiply-add counts as two. Sizes
+ * that are left open count as 1. 0 for a failed model, and where memory is out. */
+KN_API double kn_model_flops(const kn_model *model);
 
 /* What training needs beside the model. */
 typedef struct kn_model_loss {

@@ -213,3 +213,27 @@ uint64_t kn_model_parameter_elements(const kn_model *model) {
     }
     return sum;
 }
+
+double kn_model_flops(const kn_model *model) {
+    const kn_graph *graph = kn_model_graph(model);
+    kn_graph *bound = NULL;
+    double flops = 0;
+    int count = kn_model_output_count(model), symbols = 0;
+    while (graph && kn_graph_symbol(graph, symbols))
+        symbols++;
+    kn_binding *bindings = graph ? kn_allocate(&model->host, (size_t)symbols + 1, sizeof *bindings) : NULL;
+    kn_value **outputs = bindings ? kn_allocate(&model->host, (size_t)count + 1, sizeof(kn_value *)) : NULL;
+    for (int i = 0; bindings && i < symbols; i++)
+        bindings[i] = (kn_binding){kn_graph_symbol(graph, i), 1};
+    const kn_bind_request request = {.bindings = bindings, .binding_count = (size_t)symbols};
+    if (outputs && kn_graph_bind(graph, model->outputs, (size_t)count, &request, &bound, outputs, NULL) == KN_OK)
+        for (size_t i = 0; i < bound->node_count; i++) {
+            kn_cost cost;
+            kn_node_cost(bound->nodes[i], &cost);
+            flops += cost.flops;
+        }
+    kn_graph_destroy(&bound);
+    kn_release(&model->host, bindings);
+    kn_release(&model->host, outputs);
+    return flops;
+}

@@ -575,6 +575,7 @@ static void models(void **state) {
     assert_string_equal(kn_model_input_name(NULL, 0), "");
     assert_string_equal(kn_model_output_name(NULL, 0), "");
     assert_int_equal(kn_model_parameter_elements(NULL), 0);
+    assert_true(kn_model_flops(NULL) == 0);
     assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
     assert_true(kn_model_save(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_model_load(NULL, NULL, NULL, NULL, &loaded) != KN_OK);

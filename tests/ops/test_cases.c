@@ -64,6 +64,16 @@ static void name_case(one_case *named, int position) {
     snprintf(named->name, sizeof named->name, "%s#%d", kn_verify_name(position), number);
 }
 
+/* How many cases each operator has. */
+static void print_counts(int total) {
+    for (int first = 0, next; first < total; first = next) {
+        for (next = first + 1; next < total && !strcmp(kn_verify_name(next), kn_verify_name(first));)
+            next++;
+        print_message("%s%s %d", first ? ", " : "cases: ", kn_verify_name(first), next - first);
+    }
+    print_message("; %d in all\n", total);
+}
+
 int main(int argc, char **argv) {
     int shard = 0, shards = 1;
     if (argc >= 3) {
@@ -82,6 +92,7 @@ int main(int argc, char **argv) {
     one_case *cases = calloc((size_t)total + 1, sizeof *cases);
     struct CMUnitTest *tests = calloc((size_t)total + 1, sizeof *tests);
     if (!cases || !tests) return 1;
+    if (shard == 0) print_counts(total);
     for (int position = shard; position < total; position += shards, count++) {
         name_case(&cases[count], position);
         tests[count] = (struct CMUnitTest){

@@ -44,14 +44,16 @@ def devices(folder):
 
 @case
 def models(folder):
-    found = koine("models", "--json").needs(0, err="").objects("name", "parameters", "loss")
+    found = koine("models", "--json").needs(0, err="").objects("name", "parameters", "flops", "loss")
     known = {model["name"]: model["parameters"] for model in found}
     expect(known["linear"] == 7850 and known["mlp"] == 669706 and known["lenet"] == 1199882, f"found {known}")
+    flops = {model["name"]: model["flops"] for model in found}
+    expect(flops["linear"] == 2 * 7840 + 10 and all(flops.values()), f"found {flops}")
     text = koine("models").needs(0, err="").out
     expect([line.split()[0] for line in text.splitlines()] == list(known), f"found {text}")
-    koine("models", "lenet").needs(0, err="", out=("1199882 parameters, trained with cross-entropy",
+    koine("models", "lenet").needs(0, err="", out=("1199882 parameters, ", "MFLOP a sample, trained with cross-entropy",
                                                    "x float32 (batch,1,28,28)", "logits float32 (batch,10)"))
-    koine("models", "lenet", "--json").needs(0, err="").objects("name", "parameters", "loss")
+    koine("models", "lenet", "--json").needs(0, err="").objects("name", "parameters", "flops", "loss")
 
 
 @case
@@ -60,6 +62,16 @@ def a_model_as_text(folder):
     path = write(folder, "own.koine", text)
     expect(koine("models", path, "--text").out == text, "printing what was printed gives another text")
     koine("models", "--grammar").needs(0, err="", out=("# ", "repeat", "conv", "linear", "freeze"))
+
+
+@case
+def cases_are_counted(folder):
+    found = koine("verify", "--count", "--json").needs(0, err="").objects("name", "cases")
+    known = {operator["name"]: operator["cases"] for operator in found}
+    expect(len(known) == len(found) > 100 and known["conv2d"] > 3, f"found {known}")
+    expect(all(count for name, count in known.items()), f"found {known}")
+    text = koine("verify", "--count").needs(0, err="").out
+    expect(f"{sum(known.values())} cases of {len(known)} operators" == text.splitlines()[-1], f"found {text}")
 
 
 @case

@@ -24,6 +24,17 @@ static void print_shapes(const char *what, const kn_model *model, int count,
     }
 }
 
+/* 24500000 as "24.5 M" */
+static void print_amount(double amount, const char *unit) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    int prefix = 0;
+    while (amount >= 1000 && prefix < 4) {
+        amount /= 1000;
+        prefix++;
+    }
+    printf("%.*f %s%s", amount < 10 && prefix ? 2 : amount < 100 && prefix ? 1 : 0, amount, prefixes[prefix], unit);
+}
+
 static int print_model(const char *name, bool text, bool json, bool shapes) {
     kn_model *model = model_open(name);
     if (!model) return EXIT_FAILED;
@@ -33,12 +44,13 @@ static int print_model(const char *name, bool text, bool json, bool shapes) {
     } else if (json) {
         fputs("{\"name\": ", stdout);
         json_text(stdout, kn_model_name(model));
-        printf(", \"parameters\": %llu, \"loss\": ", elements);
+        printf(", \"parameters\": %llu, \"flops\": %.0f, \"loss\": ", elements, kn_model_flops(model));
         json_text(stdout, kn_model_loss_name(model));
         fputs("}\n", stdout);
     } else {
-        printf("%-12s %10llu parameters, trained with %s\n", kn_model_name(model), elements,
-               kn_model_loss_name(model));
+        printf("%-12s %10llu parameters, ", kn_model_name(model), elements);
+        print_amount(kn_model_flops(model), "FLOP");
+        printf(" a sample, trained with %s\n", kn_model_loss_name(model));
     }
     if (shapes) {
         print_shapes("input", model, kn_model_input_count(model), kn_model_input);
@@ -70,8 +82,9 @@ static int run(int count, char **arguments) {
 
 const command command_models = {
     "models", "the models that have a name, and their text", "[MODEL] [--text] [--grammar] [--json]",
-    "Lists the models that can be named. For one of them, a text model or a saved one, tells its inputs and\n"
-    "outputs, or prints its text. --grammar explains the language.\n"
+    "Lists the models that can be named, with the operations of their results for one sample (a multiply-add\n"
+    "counts as two). For one of them, a text model or a saved one, tells its inputs and outputs as well, or\n"
+    "prints its text. --grammar explains the language.\n"
     "\n"
     "  koine models lenet\n"
     "  koine models lenet --text > my.koine\n"

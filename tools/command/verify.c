@@ -32,17 +32,34 @@ static void report(void *user, const kn_verify_result *result) {
         progress_line("%d checked, now %s", run->done, result->name);
 }
 
+/* How many cases each operator has; those of one stand together. */
+static int print_counts(bool json) {
+    int total = kn_verify_count(), operators = 0;
+    for (int first = 0, next; first < total; first = next, operators++) {
+        const char *name = kn_verify_name(first);
+        for (next = first + 1; next < total && !strcmp(kn_verify_name(next), name);)
+            next++;
+        if (json)
+            printf("{\"name\": \"%s\", \"cases\": %d}\n", name, next - first);
+        else
+            printf("%-26s %3d\n", name, next - first);
+    }
+    if (!json) printf("%d cases of %d operators\n", total, operators);
+    return EXIT_DONE;
+}
+
 static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
     kn_verify_params params;
     kn_verify_params_init(&params);
     verify_run state = {.common = &common};
-    bool smallest = false, one = false;
+    bool smallest = false, one = false, counts = false;
     const option options[] = {
         {"operators", OPTION_TEXT, "A,B", "only these", &params.operators},
         {"variants", OPTION_TEXT, "A,B", "only kernels of these names", &params.variants},
         {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
         {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
+        {"count", OPTION_FLAG, NULL, "only tell how many cases each operator has", &counts},
         {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
         KERNEL_OPTIONS(common),
         COMMON_OPTIONS(common),
@@ -51,6 +68,7 @@ static int run(int count, char **arguments) {
     int word_count, status, passed = 0, failed = 0;
     if (!options_read(&command_verify, options, count, arguments, words, &word_count, 0, &status))
         return status;
+    if (counts) return print_counts(common.json);
     if ((status = kernel_options_check(&common)) != EXIT_DONE) return status;
     params.thoroughness = smallest ? 2 : one ? 1 : 0;
     params.user = &state;
