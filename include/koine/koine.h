@@ -8,7 +8,7 @@
  *   session.h                   running it
  *   train.h data.h fit.h model.h   training, data sets, models with names and files
  *   checkpoint.h                trainings that go on whatever ended them
- *   npy.h safetensors.h         arrays in files
+ *   npy.h safetensors.h onnx.h  arrays in files
  *   events.h                    what TensorBoard shows
  *   verify.h                    is this device computing rightly?
  * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
@@ -26,6 +26,7 @@
 #include <koine/host.h>
 #include <koine/model.h>
 #include <koine/npy.h>
+#include <koine/onnx.h>
 #include <koine/operators.h>
 #include <koine/own.h>
 #include <koine/safetensors.h>

@@ -656,6 +656,40 @@ static void npy_files(void **state) {
     assert_true(kn_npy_file_save(NULL, NULL, NULL, NULL, 0) != KN_OK);
 }
 
+static void onnx_files(void **state) {
+    (void)state;
+    kn_onnx_file *file = NULL;
+    const char *type;
+    kn_onnx_file_destroy(NULL);
+    kn_onnx_file_destroy(&file);
+    file = kn_onnx_file_open(NULL, NULL);
+    assert_true(kn_onnx_file_status(file) != KN_OK);
+    assert_null(kn_onnx_file_input(file, 0, &type));
+    kn_onnx_file_destroy(&file);
+    assert_true(kn_onnx_file_status(NULL) != KN_OK);
+    assert_non_null(kn_onnx_file_error(NULL));
+    assert_int_equal(kn_onnx_file_input_count(NULL), 0);
+    assert_int_equal(kn_onnx_file_output_count(NULL), 0);
+    assert_null(kn_onnx_file_input(NULL, 0, NULL));
+    assert_null(kn_onnx_file_output(NULL, 0, NULL));
+    kn_onnx_tensor_file *tensor = NULL;
+    kn_tensor_info info;
+    char message[64] = "";
+    kn_onnx_tensor_file_destroy(NULL);
+    kn_onnx_tensor_file_destroy(&tensor);
+    tensor = kn_onnx_tensor_file_open(NULL, NULL);
+    assert_true(kn_onnx_tensor_file_status(tensor) != KN_OK);
+    kn_onnx_tensor_file_destroy(&tensor);
+    assert_true(kn_onnx_tensor_file_status(NULL) != KN_OK);
+    assert_non_null(kn_onnx_tensor_file_error(NULL));
+    assert_string_equal(kn_onnx_tensor_file_name(NULL), "");
+    assert_false(kn_onnx_tensor_file_info(NULL, &info));
+    assert_true(kn_onnx_tensor_file_copy(NULL, KN_FLOAT32, NULL, 0) != KN_OK);
+    assert_true(kn_onnx_tensor_file_save(NULL, NULL, NULL, NULL, message, sizeof message) != KN_OK);
+    assert_true(strlen(message) > 0);
+    assert_true(kn_onnx_tensor_file_save(NULL, NULL, NULL, NULL, NULL, 0) != KN_OK);
+}
+
 static void safetensors_files(void **state) {
     (void)state;
     kn_safetensors_file *file = NULL;
@@ -786,6 +820,7 @@ int test_null(void) {
         cmocka_unit_test(checkpoints),
         cmocka_unit_test(event_files),
         cmocka_unit_test(npy_files),
+        cmocka_unit_test(onnx_files),
         cmocka_unit_test(safetensors_files),
         cmocka_unit_test(own_operators), cmocka_unit_test(verifying),
         cmocka_unit_test(failed_contexts),

@@ -17,6 +17,7 @@ int test_splits(void);
 int test_loaders(void);
 int test_file_sources(void);
 int test_npy_file(void);
+int test_onnx_file(void);
 int test_safetensors_file(void);
 
 /* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for

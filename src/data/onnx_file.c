@@ -1,0 +1,174 @@
+/* ONNX's files for users of the library: koine/onnx.h on top of the formats room. */
+#include <stdio.h>
+#include <string.h>
+
+#include <koine/onnx.h>
+
+#include "data/array_copy.h"
+
+static kn_host host_of(const kn_allocator *allocator) {
+    kn_host host = kn_host_defaults();
+    if (allocator && allocator->resize) host.allocator = *allocator;
+    return host;
+}
+
+/* ---- models ------------------------------------------------------------------------------ */
+
+struct kn_onnx_file {
+    kn_host host;
+    kn_error error;
+    kn_onnx_model model;
+    const kn_onnx_value_info **inputs; /* without those that have a tensor */
+    int input_count;
+};
+
+/* Inputs before IR version 4 had to name all initializers too. */
+static void find_inputs(kn_onnx_file *file) {
+    const kn_onnx_graph *graph = &file->model.graph;
+    file->inputs = kn_arena_take(&file->model.arena, graph->input_count, sizeof(void *));
+    kn_map given;
+    kn_map_init(&given, &file->host);
+    bool fine = file->inputs != NULL;
+    for (size_t i = 0; i < graph->initializer_count && fine; i++)
+        fine = kn_map_put_text(&given, graph->initializers[i].name, file);
+    for (size_t i = 0; i < graph->sparse_initializer_count && fine; i++)
+        fine = kn_map_put_text(&given, graph->sparse_initializers[i].values.name, file);
+    for (size_t i = 0; i < graph->input_count && fine; i++)
+        if (!kn_map_get_text(&given, graph->inputs[i].name))
+            file->inputs[file->input_count++] = &graph->inputs[i];
+    kn_map_finish(&given);
+    if (fine) return;
+    kn_fail_memory(&file->error, graph->input_count * sizeof(void *));
+    kn_onnx_close(&file->host, &file->model);
+    file->input_count = 0;
+}
+
+kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator) {
+    kn_host host = host_of(allocator);
+    kn_onnx_file *file = kn_allocate(&host, 1, sizeof *file);
+    if (!file) return NULL;
+    file->host = host;
+    if (!path)
+        kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of an ONNX file is NULL");
+    else if (kn_onnx_open(&file->host, path, &file->model, &file->error) == KN_OK)
+        find_inputs(file);
+    return file;
+}
+
+void kn_onnx_file_destroy(kn_onnx_file **file) {
+    if (!file || !*file) return;
+    kn_host host = (*file)->host;
+    kn_onnx_close(&(*file)->host, &(*file)->model);
+    kn_release(&host, *file);
+    *file = NULL;
+}
+
+kn_status kn_onnx_file_status(const kn_onnx_file *file) {
+    return file ? file->error.status : KN_ERROR_MEMORY;
+}
+
+const char *kn_onnx_file_error(const kn_onnx_file *file) {
+    return file ? file->error.text : "out of host memory";
+}
+
+static const char *describe(const kn_onnx_value_info *info, const char **type) {
+    bool tensor = info->type.kind == KN_ONNX_TENSOR;
+    if (type) *type = tensor ? kn_onnx_type_name(info->type.type) : kn_onnx_kind_name(info->type.kind);
+    return info->name;
+}
+
+int kn_onnx_file_input_count(const kn_onnx_file *file) {
+    return file ? file->input_count : 0;
+}
+
+const char *kn_onnx_file_input(const kn_onnx_file *file, int position, const char **type) {
+    if (position < 0 || position >= kn_onnx_file_input_count(file)) return NULL;
+    return describe(file->inputs[position], type);
+}
+
+int kn_onnx_file_output_count(const kn_onnx_file *file) {
+    return file ? (int)file->model.graph.output_count : 0;
+}
+
+const char *kn_onnx_file_output(const kn_onnx_file *file, int position, const char **type) {
+    if (position < 0 || position >= kn_onnx_file_output_count(file)) return NULL;
+    return describe(&file->model.graph.outputs[position], type);
+}
+
+/* ---- tensors ------------------------------------------------------------------------------ */
+
+struct kn_onnx_tensor_file {
+    kn_host host;
+    kn_error error;
+    kn_onnx_value_file value;
+    kn_array array;
+};
+
+kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocator *allocator) {
+    kn_host host = host_of(allocator);
+    kn_onnx_tensor_file *file = kn_allocate(&host, 1, sizeof *file);
+    if (!file) return NULL;
+    file->host = host;
+    if (!path)
+        kn_fail(&file->error, KN_ERROR_ARGUMENT, "the path of a tensor's file is NULL");
+    else if (kn_onnx_value_open(&file->host, path, KN_ONNX_TENSOR, &file->value, &file->error) == KN_OK &&
+             kn_onnx_tensor_array(&file->host, file->value.value.tensor, &file->array, &file->error) != KN_OK)
+        kn_fail_in(&file->error, "%s", path);
+    return file;
+}
+
+void kn_onnx_tensor_file_destroy(kn_onnx_tensor_file **file) {
+    if (!file || !*file) return;
+    kn_host host = (*file)->host;
+    kn_array_finish(&(*file)->host, &(*file)->array);
+    kn_onnx_value_close(&(*file)->host, &(*file)->value);
+    kn_release(&host, *file);
+    *file = NULL;
+}
+
+kn_status kn_onnx_tensor_file_status(const kn_onnx_tensor_file *file) {
+    return file ? file->error.status : KN_ERROR_MEMORY;
+}
+
+const char *kn_onnx_tensor_file_error(const kn_onnx_tensor_file *file) {
+    return file ? file->error.text : "out of host memory";
+}
+
+const char *kn_onnx_tensor_file_name(const kn_onnx_tensor_file *file) {
+    return kn_onnx_tensor_file_status(file) == KN_OK ? file->value.value.name : "";
+}
+
+bool kn_onnx_tensor_file_info(const kn_onnx_tensor_file *file, kn_tensor_info *info) {
+    if (kn_onnx_tensor_file_status(file) != KN_OK || !info) return false;
+    *info = (kn_tensor_info){.dtype = file->array.type, .rank = file->array.rank};
+    memcpy(info->shape, file->array.shape, sizeof info->shape);
+    return true;
+}
+
+kn_status kn_onnx_tensor_file_copy(const kn_onnx_tensor_file *file, kn_dtype dtype, void *data,
+                                   size_t bytes) {
+    if (kn_onnx_tensor_file_status(file) != KN_OK) return kn_onnx_tensor_file_status(file);
+    return kn_array_copy(&file->array, dtype, data, bytes);
+}
+
+kn_status kn_onnx_tensor_file_save(const char *path, const char *name, const kn_tensor_info *info,
+                                   const void *data, char *message, size_t room) {
+    kn_host host = kn_host_defaults();
+    kn_error error = {.status = KN_OK};
+    kn_status status;
+    kn_onnx_tensor tensor = {.name = name};
+    if (!path || !info || info->rank < 0 || info->rank > KN_MAX_RANK) {
+        status =
+            kn_fail(&error, KN_ERROR_ARGUMENT,
+                    "kn_onnx_tensor_file_save: the path or the info is NULL, or the rank makes no sense");
+    } else {
+        tensor.type = kn_onnx_type_from(info->dtype);
+        tensor.rank = (size_t)info->rank;
+        tensor.shape = info->shape;
+        tensor.bytes = data;
+        kn_onnx_value value = {.kind = KN_ONNX_TENSOR, .tensor = &tensor};
+        status = kn_onnx_value_write(&host, path, &value, &error);
+    }
+    if (message && room > 0) snprintf(message, room, "%s", error.text);
+    return status;
+}

@@ -1,0 +1,104 @@
+/* ONNX's files through the public interface. */
+#include "data_tests.h"
+
+#include <string.h>
+
+#include <koine/onnx.h>
+
+#include "../formats/onnx_bytes.h"
+
+static void write_made(const char *path, const made *bytes) {
+    kn_host host = kn_host_defaults();
+    assert_int_equal(kn_file_write(&host, path, bytes->bytes, bytes->count, NULL), KN_OK);
+}
+
+static void models_tell_what_they_read(void **state) {
+    made graph = {.count = 0}, model, value = {.count = 0}, type = {.count = 0}, nothing = {.count = 0};
+    /* An input with a tensor of its own is given already. */
+    add_value(add_value(&graph, 11, "w"), 11, "x");
+    add_tensor(&graph, 5, "w", 3);
+    add_message(add_text(&value, 1, "list"), 2, add_message(&type, 4, &nothing));
+    add_message(&graph, 11, &value);
+    add_value(add_node(&graph, 1, "Relu", "x", "y", NULL), 12, "y");
+    make_small_model(&model, &graph);
+    char *folder = test_folder_make(), path[512];
+    test_path(path, sizeof path, folder, "model.onnx");
+    write_made(path, &model);
+    kn_onnx_file *file = kn_onnx_file_open(path, NULL);
+    assert_string_equal(kn_onnx_file_error(file), "");
+    assert_int_equal(kn_onnx_file_input_count(file), 2);
+    const char *word = NULL;
+    assert_string_equal(kn_onnx_file_input(file, 0, &word), "x");
+    assert_string_equal(word, "float32");
+    assert_string_equal(kn_onnx_file_input(file, 1, &word), "list");
+    assert_string_equal(word, "a sequence");
+    assert_null(kn_onnx_file_input(file, 2, &word));
+    assert_null(kn_onnx_file_input(file, -1, &word));
+    assert_int_equal(kn_onnx_file_output_count(file), 1);
+    assert_string_equal(kn_onnx_file_output(file, 0, NULL), "y");
+    assert_null(kn_onnx_file_output(file, 1, NULL));
+    kn_onnx_file_destroy(&file);
+    assert_null(file);
+    model.count--;
+    write_made(path, &model);
+    file = kn_onnx_file_open(path, NULL);
+    assert_int_equal(kn_onnx_file_status(file), KN_ERROR_FORMAT);
+    assert_non_null(strstr(kn_onnx_file_error(file), path));
+    assert_int_equal(kn_onnx_file_output_count(file), 0);
+    kn_onnx_file_destroy(&file);
+    test_folder_remove(folder);
+}
+
+static void tensors_go_and_come_back(void **state) {
+    char *folder = test_folder_make(), path[512], message[128] = "untouched";
+    test_path(path, sizeof path, folder, "x.pb");
+    const int16_t values[6] = {1, -2, 3, 4, 5, 6};
+    const kn_tensor_info info = {KN_INT16, 2, {2, 3}};
+    kn_tensor_info found = {0};
+    assert_int_equal(kn_onnx_tensor_file_save(path, "x", &info, values, message, sizeof message), KN_OK);
+    assert_string_equal(message, "");
+    kn_onnx_tensor_file *file = kn_onnx_tensor_file_open(path, NULL);
+    assert_string_equal(kn_onnx_tensor_file_error(file), "");
+    assert_string_equal(kn_onnx_tensor_file_name(file), "x");
+    assert_true(kn_onnx_tensor_file_info(file, &found));
+    assert_int_equal(found.dtype, KN_INT16);
+    assert_int_equal(found.rank * 100 + found.shape[0] * 10 + found.shape[1], 223);
+    int16_t same[6];
+    float floats[6];
+    assert_int_equal(kn_onnx_tensor_file_copy(file, KN_INT16, same, sizeof same), KN_OK);
+    assert_memory_equal(same, values, sizeof same);
+    assert_int_equal(kn_onnx_tensor_file_copy(file, KN_FLOAT32, floats, sizeof floats), KN_OK);
+    assert_true(floats[1] == -2);
+    assert_int_equal(kn_onnx_tensor_file_copy(file, KN_FLOAT32, floats, 20), KN_ERROR_ARGUMENT);
+    kn_onnx_tensor_file_destroy(&file);
+    /* A scalar of no name; then what cannot be. */
+    const kn_tensor_info scalar = {KN_INT16, 0, {0}}, wrong = {KN_INT16, 1, {-1}};
+    assert_int_equal(kn_onnx_tensor_file_save(path, NULL, &scalar, values, NULL, 0), KN_OK);
+    file = kn_onnx_tensor_file_open(path, NULL);
+    assert_true(kn_onnx_tensor_file_info(file, &found));
+    assert_int_equal(found.rank, 0);
+    kn_onnx_tensor_file_destroy(&file);
+    assert_int_equal(kn_onnx_tensor_file_save(path, NULL, &wrong, values, message, sizeof message),
+                     KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(message, "make no sense"));
+    assert_int_equal(kn_onnx_tensor_file_save(path, NULL, &info, NULL, message, sizeof message),
+                     KN_ERROR_ARGUMENT);
+    made tensor = {.count = 0};
+    add_packet(add_number(add_number(&tensor, 1, 1), 2, 22), 9, "\1", 1);
+    write_made(path, &tensor);
+    file = kn_onnx_tensor_file_open(path, NULL);
+    assert_int_equal(kn_onnx_tensor_file_status(file), KN_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(kn_onnx_tensor_file_error(file), "int4"));
+    assert_false(kn_onnx_tensor_file_info(file, &found));
+    assert_int_equal(kn_onnx_tensor_file_copy(file, KN_INT8, same, 1), KN_ERROR_UNSUPPORTED);
+    kn_onnx_tensor_file_destroy(&file);
+    test_folder_remove(folder);
+}
+
+int test_onnx_file(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_tell_what_they_read),
+        cmocka_unit_test(tensors_go_and_come_back),
+    };
+    return cmocka_run_group_tests_name("onnx files", tests, NULL, NULL);
+}
