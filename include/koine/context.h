@@ -114,6 +114,8 @@ typedef struct kn_timeline_entry {
  * next call of this function or of kn_context_timeline_clear. Waits for the queues. */
 KN_API const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count);
 KN_API void kn_context_timeline_clear(kn_context *context);
+/* Seconds since the context was made, as in the timeline; 0 for a failed one. */
+KN_API double kn_context_clock(const kn_context *context);
 
 /* Writes the folder that suits this user, from values of the environment that the caller
  * passes (each may be NULL): xdg_cache_home + "/koine", or home + "/.cache/koine". The text is

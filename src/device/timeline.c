@@ -129,6 +129,10 @@ const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count)
     return *count > 0 ? timeline->shown : NULL;
 }
 
+double kn_context_clock(const kn_context *context) {
+    return context && !context->failure.status ? kn_clock() - context->made : 0;
+}
+
 void kn_context_timeline_clear(kn_context *context) {
     if (!context || context->failure.status || !context->records) return;
     kn_mutex_lock(context->mutex);

@@ -75,6 +75,7 @@ static void contexts(void **state) {
     assert_int_equal(count, 0);
     kn_context_timeline(NULL, NULL);
     kn_context_timeline_clear(NULL);
+    assert_true(kn_context_clock(NULL) == 0);
     assert_false(kn_default_cache_folder(NULL, NULL, folder, sizeof folder));
     assert_false(kn_default_cache_folder("/somewhere", NULL, NULL, 0));
 }

@@ -37,7 +37,7 @@ static void work_is_recorded_in_order(void **state) {
     assert_int_equal(
         kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, values, sizeof values, true, none, NULL, &error),
         KN_OK);
-    double after = kn_clock() - context->made;
+    double after = kn_context_clock(context);
     size_t count = 0;
     const kn_timeline_entry *entries = kn_context_timeline(context, &count);
     static const char *const labels[] = {"upload", "step 0", "step 1", "step 0", "download"};

@@ -62,7 +62,7 @@ static int files_check(const bench_options *options, const char *const *words, i
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     bench_options bench = {.seconds = 3};
-    const char *mode = "train";
+    const char *mode = "train", *trace = NULL;
     /* What is not given can be told from an explicit 0. */
     uint64_t batch = UINT64_MAX, size = 1024, sizes[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     const option options[] = {
@@ -81,6 +81,7 @@ static int run(int count, char **arguments) {
         {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
         {"profile", OPTION_FLAG, NULL, "where the time goes, and how near to the device's limits",
          &bench.common.timeline},
+        TRACE_OPTION(trace),
         MATH_OPTION(bench.common),
         KERNEL_OPTIONS(bench.common),
         COMMON_OPTIONS(bench.common),
@@ -107,7 +108,13 @@ static int run(int count, char **arguments) {
         if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
-    if (word_count == 1) return run_case(words[0], &bench, sizes);
+    if (trace && (word_count > 1 || !strcmp(words[0], "gemm")))
+        return command_misuse("--trace is of one case at a time, and of models");
+    if (!trace_open(trace, &bench.common)) return EXIT_FAILED;
+    if (word_count == 1) {
+        status = run_case(words[0], &bench, sizes);
+        return trace_close() ? status : EXIT_FAILED;
+    }
     /* What is misspelt is told before the others take their time. */
     for (int i = 0; i < word_count; i++) {
         kn_model *model = strcmp(words[i], "gemm") ? model_open(words[i]) : NULL;
@@ -127,6 +134,7 @@ const command command_bench = {
     "the host; an inference step uploads a batch and reads the output. Steps are timed for at least 3\n"
     "seconds (--seconds) and 5 steps after 4 of warm-up, each case in a process of its own.\n"
     "\n"
+    "--trace writes the steps that --profile looks at, and shows that as well.\n"
     "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are measured\n"
     "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, each\n"
     "byte once, so that Winograd's method and caches can bring a part above 100%.\n"

@@ -79,6 +79,8 @@ static bool step(void *user) {
     return false;
 }
 
+enum { TRACED = 20 }; /* steps: a page that shows more is slow */
+
 /* Where the time of a few more steps goes. */
 static bool profile_steps(model_bench *bench, bench_profile_form form) {
     double begin = clock_now();
@@ -86,11 +88,14 @@ static bool profile_steps(model_bench *bench, bench_profile_form form) {
     if (bench->options->common.json) form = PROFILE_JSON;
     kn_context_timeline_clear(bench->context);
     while (runs < 5 || clock_now() - begin < 2) {
+        double start = kn_context_clock(bench->context);
         if (!step(bench)) return false;
-        runs++;
+        if (runs < TRACED) trace_host("step", start, kn_context_clock(bench->context));
+        if (++runs == TRACED) trace_queues(bench->context);
     }
     double seconds = clock_now() - begin;
     progress_clear();
+    if (runs < TRACED) trace_queues(bench->context);
     return bench_profile_print(bench->context, runs, seconds, form);
 }
 

@@ -146,6 +146,24 @@ const char *progress_bar(double share, char *text, size_t room);
 /* For kn_progress: compiling. */
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total);
 
+/* ---- --trace (trace.c) -------------------------------------------------------------------------- */
+
+/* The row of an option table for it. */
+#define TRACE_OPTION(target)                                                                                 \
+    {                                                                                                        \
+        "trace", OPTION_TEXT, "FILE", "what host and queues did when, for Perfetto and chrome://tracing",    \
+            &(target)                                                                                        \
+    }
+/* Begins the file (path NULL: none, and the calls below do nothing) and asks for the timeline of the context that is
+ * opened next. Says what is wrong and answers false. */
+bool trace_open(const char *path, common_options *common);
+/* A stretch of the host's time, by kn_context_clock. */
+void trace_host(const char *name, double begin, double end);
+/* What the timeline holds; it is not cleared. Waits for the queues. */
+void trace_queues(kn_context *context);
+/* False, and it was said why, where not all could be written. */
+bool trace_close(void);
+
 /* ---- the commands ------------------------------------------------------------------------------- */
 
 extern const command command_devices, command_train, command_eval, command_infer, command_generate,

@@ -161,8 +161,12 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
         kn_feed feeds[MOST_FILES];
         feeds_of(run, at, count, feeds);
         kn_fetch fetch = {name, result + row_bytes * (size_t)at, row_bytes * (size_t)count};
+        double begin = kn_context_clock(run->context);
         kn_status status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
         if (status != KN_OK) return run_fail(run, status);
+        trace_host("batch", begin, kn_context_clock(run->context));
+        trace_queues(run->context);
+        kn_context_timeline_clear(run->context);
         progress_line("%lld of %lld samples", (long long)(at + count), (long long)run->samples);
     }
     return true;
@@ -205,6 +209,7 @@ static int infer(infer_run *run, const char *output) {
         !measure(run, batch, &whole, &row_bytes))
         return EXIT_FAILED;
     tell_compiling(run->context);
+    trace_host("opening and compiling", 0, kn_context_clock(run->context));
     char *result = malloc(row_bytes * (size_t)run->samples + 1);
     if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
     bool fine = compute(run, batch, result, row_bytes);
@@ -258,7 +263,7 @@ static void finish(infer_run *run) {
 
 static int run(int count, char **arguments) {
     infer_run run = {.batch = 256};
-    const char *input = NULL, *output = NULL;
+    const char *input = NULL, *output = NULL, *trace = NULL;
     const option options[] = {{"input", OPTION_TEXT, "[NAME=]X.npy",
                                "the samples, the first dimension counts them; several: A=a.npy,B=b.npy",
                                &input},
@@ -267,6 +272,7 @@ static int run(int count, char **arguments) {
                               {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
+                              TRACE_OPTION(trace),
                               MATH_OPTION(run.common),
                               COMMON_OPTIONS(run.common),
                               {.name = NULL}};
@@ -288,8 +294,9 @@ static int run(int count, char **arguments) {
     run.model = model_open(run.file);
     if (run.model && !kn_model_has_weights(run.model))
         command_fail("'%s' has no weights to compute with: expected a file that koine train saved", words[0]);
-    else if (run.model && open_inputs(&run, input))
+    else if (run.model && open_inputs(&run, input) && trace_open(trace, &run.common))
         status = infer(&run, output);
+    if (!trace_close()) status = EXIT_FAILED;
     finish(&run);
     return status;
 }

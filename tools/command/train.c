@@ -19,6 +19,7 @@ typedef struct train_run {
     train_report report;
     train_checkpoints checkpoints;
     train_events events;
+    double traced; /* by kn_context_clock */
 } train_run;
 
 /* ---- parameters -------------------------------------------------------------------------------- */
@@ -150,18 +151,36 @@ static bool fit_batch(train_run *run) {
 
 /* ---- the run ----------------------------------------------------------------------------------------- */
 
+/* What the host was at since the last call. */
+static void trace_stretch(train_run *run, const char *name) {
+    if (!run->options->trace) return;
+    double now = kn_context_clock(run->context);
+    trace_host(name, run->traced, now);
+    trace_queues(run->context);
+    kn_context_timeline_clear(run->context);
+    run->traced = now;
+}
+
 static bool on_step(void *user, const kn_fit_step *step) {
     train_run *run = user;
+    char name[40];
+    snprintf(name, sizeof name, "step %llu", (unsigned long long)step->step);
+    trace_stretch(run, name);
     bool going = report_step(&run->report, step);
     events_step(&run->events, step);
-    return (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
+    going = (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
+    trace_stretch(run, "report");
+    return going;
 }
 
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     train_run *run = user;
+    trace_stretch(run, "judging");
     bool going = report_epoch(&run->report, epoch);
     events_epoch(&run->events, &run->setup, run->trainer, epoch);
-    return checkpoints_after_epoch(&run->checkpoints, epoch) && going;
+    going = checkpoints_after_epoch(&run->checkpoints, epoch) && going;
+    trace_stretch(run, "report");
+    return going;
 }
 
 static bool to_best(void *user) {
@@ -259,7 +278,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
     progress_setup(&options->common);
-    if (!checkpoints_open(options, &run.checkpoints)) goto done;
+    if (!trace_open(options->trace, &options->common) || !checkpoints_open(options, &run.checkpoints)) goto done;
     if (!model) model = options->resume;
     if (!model) {
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
@@ -276,10 +295,13 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_compiling(run.context);
     if (!open_log(&run) || !events_open(options, &run.events)) goto done;
     interrupts_watch();
+    trace_stretch(&run, "opening and compiling");
     status = fit(&run);
+    trace_stretch(&run, "saving");
 done:
     if (run.log && (ferror(run.log) | fclose(run.log)) && status == EXIT_DONE)
         status = command_fail("the log '%s' could not be written", options->log);
+    if (!trace_close()) status = EXIT_FAILED;
     if (!events_close(&run.events)) status = EXIT_FAILED;
     checkpoints_close(&run.checkpoints);
     kn_session_destroy(&run.judge);
@@ -366,6 +388,7 @@ static int run(int count, char **arguments) {
          &own.log},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
          &own.tensorboard},
+        TRACE_OPTION(own.trace),
         {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
          &own.find_nan},
         MATH_OPTION(own.common),

@@ -1,0 +1,70 @@
+"""--trace: the files that Perfetto and chrome://tracing read, and koine devices --measure.
+
+usage: tracing.py KOINE HOUSE_TESTS
+"""
+import os
+
+from koine import case, expect, koine, problem, run_cases, strict, train, write
+
+HOST, COMPUTE, TRANSFER = "host", "compute queue", "transfer queue"
+
+
+def spans(folder, name="trace.json"):
+    """{thread: its spans in order}, each with microseconds; what holds of every trace is checked."""
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        events = strict(file.read())["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    expect(sorted(names.values()) == sorted([HOST, COMPUTE, TRANSFER]), f"the threads are {names}")
+    found = {name: [] for name in names.values()}
+    for event in events:
+        expect(event["ph"] in "MX" and event["pid"] == 1, f"found {event}")
+        if event["ph"] == "X":
+            expect(event["ts"] >= 0 and event["dur"] >= 0, f"found {event}")
+            found[names[event["tid"]]].append(event)
+    end = max(event["ts"] + event["dur"] for event in found[HOST])
+    for thread in (COMPUTE, TRANSFER):
+        for event in found[thread]:
+            expect(list(event["args"]) == ["kernel", "flops", "bytes"], f"found {event}")
+            # One axis: give or take what tying the clocks costs.
+            expect(event["ts"] + event["dur"] < end + 2e5, f"after the host's end, {end}: {event}")
+    return found
+
+
+@case
+def of_a_training(folder):
+    train(folder, "--steps", "6", "--batch", "32", "--validation", "0.2", "--trace", "trace.json", "--quiet")
+    found = spans(folder)
+    names = [event["name"] for event in found[HOST]]
+    expect([name for name in names if name.startswith("step")] == [f"step {i}" for i in range(1, 7)], f"found {names}")
+    expect(names[0] == "opening and compiling" and names.count("judging") == 2 and "saving" in names, f"found {names}")
+    starts = [event["ts"] for event in found[HOST]]
+    expect(starts == sorted(starts), "the host's stretches are not in order")
+    kernels = [event for event in found[COMPUTE] if event["args"]["kernel"]]
+    expect(len(kernels) >= 6 and any(event["args"]["flops"] for event in kernels), f"found {found[COMPUTE]}")
+    expect(found[TRANSFER], "nothing on the transfer queue")
+
+
+@case
+def of_inference_and_bench(folder):
+    train(folder, "--steps", "1", "--quiet")
+    koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "y2.npy", "--batch", "40", "--trace", "infer.json",
+          folder=folder).needs(0)
+    found = spans(folder, "infer.json")
+    expect([event["name"] for event in found[HOST]] == ["opening and compiling"] + 3 * ["batch"], f"found {found[HOST]}")
+    expect(found[COMPUTE], "nothing on the compute queue")
+    koine("bench", "tiny.koine", "--batch", "8", "--seconds", "0", "--trace", "bench.json", folder=folder).needs(0)
+    found = spans(folder, "bench.json")
+    expect({event["name"] for event in found[HOST]} == {"step"} and found[COMPUTE], f"found {found[HOST][:9]}")
+    expect(5 <= len(found[HOST]) <= 20, f"{len(found[HOST])} steps")
+
+
+@case
+def what_makes_no_sense(folder):
+    problem(folder)
+    koine("bench", "tiny.koine", "gemm", "--trace", "t", folder=folder).needs(2, err="--trace is of one case")
+    train(folder, "--trace", "nowhere/t", status=1, out="", err="'nowhere/t' cannot be written")
+    write(folder, "bad.koine", "nothing")
+    koine("train", "bad.koine", "--data", "digits", "--trace", "t", folder=folder).needs(1)
+
+
+run_cases()
