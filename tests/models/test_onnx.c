@@ -170,6 +170,9 @@ static void gives(const char *type, const char *inputs, const char *attributes, 
     onnx_wholes(&graph, "far", "-100");
     onnx_wholes(&graph, "around", "0,1,1,0");
     onnx_node(&graph, "Reshape", "flat,shape", "c", NULL);
+    onnx_node(&graph, "Cast", "c", "bytes", "to=2");
+    onnx_node(&graph, "Transpose", "bytes", "turned", NULL);
+    onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
     onnx_node(&graph, type, inputs, "y", attributes);
     onnx_output(&graph, "y");
     kn_model *model = onnx_right(&graph, NULL);
@@ -198,7 +201,40 @@ static void operators(void **state) {
     gives("Size", "c", NULL, "", "6");
     gives("Trilu", "c", "upper=0", "2,3", "0 0 0 3 4 0");
     gives("MatMul", "flat,flat", NULL, "", "55");
+    gives("QuantizeLinear", "c,factor", NULL, "2,3", "0 0 1 2 2 2");
+    gives("DynamicQuantizeLinear", "c", NULL, "2,3", "0 51 102 153 204 255");
+    gives("DequantizeLinear", "bytes,factor", NULL, "2,3", "0 2 4 6 8 10");
+    gives("MatMulInteger", "bytes,turned", NULL, "2,2", "5 14 14 50");
     gives("NonZero", "c", NULL, "2,5", "0 0 1 1 1 1 2 0 1 2");
+}
+
+/* Of (steps, batch, 3), in two directions; a GRU whose reset stands in front of the product has fixed steps.
+ */
+static void recurrent_layers(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "steps,batch,3");
+    onnx_input(&graph, "short", ONNX_FLOAT, "2,batch,3");
+    onnx_floats(&graph, "w", "2,8,3", 0);
+    onnx_floats(&graph, "r", "2,8,2", 0);
+    onnx_floats(&graph, "b", "2,16", 0);
+    onnx_floats(&graph, "gw", "1,6,3", 0);
+    onnx_floats(&graph, "gr", "1,6,2", 0);
+    onnx_node(&graph, "LSTM", "x,w,r,b", "all,last,cells", "direction='bidirectional' hidden_size=2");
+    onnx_node(&graph, "GRU", "short,gw,gr", "gru,gru_last", "hidden_size=2");
+    onnx_node(&graph, "GRU", "x,gw,gr", "after,after_last",
+              "hidden_size=2 linear_before_reset=1 direction='reverse'");
+    static const char *const outputs[] = {"all", "last", "cells", "gru", "gru_last", "after", "after_last"};
+    for (size_t i = 0; i < 7; i++)
+        onnx_output(&graph, outputs[i]);
+    kn_model *model = onnx_right(&graph, NULL);
+    static const char *const shapes[] = {"steps,2,batch,2", "2,batch,2",       "2,batch,2", "2,1,batch,2",
+                                         "1,batch,2",       "steps,1,batch,2", "1,batch,2"};
+    for (size_t i = 0; i < 7; i++)
+        has_shape(model, outputs[i], shapes[i]);
+    kn_model_destroy(&model);
+    onnx_node(&graph, "GRU", "x,gw,gr", "open", "hidden_size=2");
+    onnx_refused(&graph, NULL, "node 'open' (GRU): of this kind without a fixed number of steps up to 512");
 }
 
 static void refusals(void **state) {
@@ -262,6 +298,7 @@ int test_onnx(void) {
         cmocka_unit_test(operators),
         cmocka_unit_test(refusals),
         cmocka_unit_test(hostile_bytes),
+        cmocka_unit_test(recurrent_layers),
     };
     return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
 }

@@ -178,6 +178,9 @@ static inline bool kn_is_half(kn_dtype dtype) {
     return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
 }
 
+/* A convolution with the attributes of the node (layers.c); bias may be NULL. */
+kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias);
+
 /* ---- whole numbers while building (sizes.c) -------------------------------------------------------------
  */
 

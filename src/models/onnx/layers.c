@@ -122,12 +122,9 @@ static void copy_window(const window *w, int64_t *stride, int64_t *padding, int6
     memcpy(padding, w->padding, sizeof w->padding);
 }
 
-static bool conv(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias) {
     window w;
-    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
-        !take_window(call, x, weight, &w))
-        return false;
+    if (!take_window(call, x, weight, &w)) return NULL;
     kn_conv_params params = {
         .size = sizeof params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
     if ((w.same || w.same_lower) && known_image(x, &w))
@@ -135,8 +132,13 @@ static bool conv(kn_import_call *call) {
     else
         params.same = w.same, params.same_lower = w.same_lower;
     copy_window(&w, params.stride, params.padding, params.dilation);
-    return kn_import_put(
-        call, 0, w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params));
+    return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
+}
+
+static bool conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2)))) return false;
+    return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
 }
 
 static bool conv_transpose(kn_import_call *call) {

@@ -1,7 +1,10 @@
 /* The table of ONNX operators, made of one list per family. */
 #include "models/onnx/import.h"
 
-#define FAMILIES(X) X(arithmetic) X(shape) X(pick) X(reduce) X(layers) X(loss) X(attention) X(control)
+#define FAMILIES(X)                                                                                          \
+    X(arithmetic)                                                                                            \
+    X(shape) X(pick) X(reduce) X(layers) X(loss) X(attention) X(control) X(recurrent) X(quantized)           \
+        X(optimizers)
 
 #define DECLARE(family)                                                                                      \
     extern const kn_import_row kn_import_##family[];                                                         \
