@@ -219,6 +219,7 @@ KN_WIDE kn_recurrent_step(global const float *restrict x, global const float *re
             for (int r = 0; r < taken; r++)
                 for (int unit = unit0; unit < unit_end; unit += KN_WIDTH) {
                     const KN_INDEX at = ((KN_INDEX)(row + r) * length + step) * units * KN_GATES + unit;
+#pragma unroll
                     for (int gate = 0; gate < KN_GATES; gate++) {
                         KN_PREFETCH(x + at + gate * units)
                     }
@@ -231,10 +232,12 @@ KN_WIDE kn_recurrent_step(global const float *restrict x, global const float *re
             for (int r = 0; r < taken; r++, row++) {
                 const int live = !lengths || step < lengths[row];
                 const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
+#pragma unroll
                 for (int s = 0; s < KN_SPAN; s++) {
                     const int unit = unit0 + s * KN_WIDTH, count = min(KN_WIDTH, units - unit);
                     if (count <= 0) break;
                     vector sum[KN_GATES], given[KN_GATES], gates[KN_KEPT], h, c;
+#pragma unroll
                     for (int gate = 0; gate < KN_GATES; gate++) {
                         sum[gate] = load(r * KN_VECTORS + gate * KN_SPAN + s, result);
                         given[gate] = load_part(x + at * KN_GATES + gate * units + unit, count);
@@ -247,6 +250,7 @@ KN_WIDE kn_recurrent_step(global const float *restrict x, global const float *re
                     if (bias) shift = load_part(bias + unit, count);
                     cell_step(sum, given, shift, held, cell_held, gates, &h, &c);
                     if (kept)
+#pragma unroll
                         for (int gate = 0; gate < KN_KEPT; gate++)
                             store_part(gates[gate], count, kept + at * KN_KEPT + gate * units + unit);
                     vector shown = h;
@@ -291,6 +295,7 @@ KN_WIDE kn_recurrent_back(global const float *restrict dy, global const float *r
             for (int r = 0; r < taken && !start; r++)
                 for (int unit = p * KN_COLUMNS; unit < min((p + 1) * KN_COLUMNS, units); unit += KN_WIDTH) {
                     const KN_INDEX at = ((KN_INDEX)(row + r) * length + step) * units;
+#pragma unroll
                     for (int gate = 0; gate < KN_KEPT; gate++) {
                         KN_PREFETCH(kept + at * KN_KEPT + gate * units + unit)
                     }
@@ -325,6 +330,7 @@ KN_WIDE kn_recurrent_back(global const float *restrict dy, global const float *r
                     if (live) {
                         vector cell = 0.0f, cell_held = 0.0f, held = 0.0f;
                         if (dy) dh += load_part(dy + at + unit, count);
+#pragma unroll
                         for (int gate = 0; gate < KN_KEPT; gate++)
                             gates[gate] = load_part(kept + at * KN_KEPT + gate * units + unit, count);
 #if KN_CELL == 1
@@ -337,12 +343,15 @@ KN_WIDE kn_recurrent_back(global const float *restrict dy, global const float *r
 #endif
                         cell_back(gates, held, cell, cell_held, dh, dc, slope, &last, &direct, &dc_before);
                     } else
+#pragma unroll
                         for (int gate = 0; gate < KN_GATES; gate++)
                             slope[gate] = 0.0f;
+#pragma unroll
                     for (int gate = 0; gate < KN_GATES; gate++)
                         store_part(slope[gate], count, slopes + at * KN_GATES + gate * units + unit);
 #if KN_CELL == 2
                     slope[KN_GATES - 1] = last;
+#pragma unroll
                     for (int gate = 0; gate < KN_GATES; gate++)
                         store_part(slope[gate], count, hidden + at * KN_GATES + gate * units + unit);
 #endif
