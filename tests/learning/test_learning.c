@@ -89,18 +89,49 @@ static void lstm_beats_a_trigram(void **state) {
     assert_true(nats > 0 && nats <= 0.91 - 0.2);
 }
 
-/* KOINE_TEST_DATA: a folder with mnist-10k, MNIST's 10,000 test images. */
-static void lenet_learns_mnist(void **state) {
-    (void)state;
+/* ---- data of the tester's own: KOINE_TEST_DATA is a folder ------------------------------------------- */
+
+/* Trains by `format`, in which %s is the folder; a test without its file or folder in there is skipped. */
+static double trained_on(const char *needed, const char *format, const char *key) {
     const char *data = getenv("KOINE_TEST_DATA");
-    if (!data) {
-        print_message("KOINE_TEST_DATA is not set: MNIST is left out\n");
+    char path[600], arguments[900];
+    if (data) snprintf(path, sizeof path, "%s/%s", data, needed);
+    FILE *file = data ? fopen(path, "r") : NULL; /* folders open as well */
+    if (!file) {
+        print_message("KOINE_TEST_DATA %s: left out\n", data ? path : "is not set");
         skip();
     }
-    char arguments[600];
-    snprintf(arguments, sizeof arguments, "lenet --data 'idx:%s/mnist-10k' --validation 0.1 --epochs 10",
-             data);
-    assert_true(trained_accuracy(arguments) >= 0.975);
+    fclose(file);
+    snprintf(arguments, sizeof arguments, format, data);
+    return trained_number(NULL, arguments, key);
+}
+
+/* MNIST's 10,000 test images. */
+static void lenet_learns_mnist(void **state) {
+    (void)state;
+    assert_true(trained_on("mnist-10k", "lenet --data 'idx:%s/mnist-10k' --validation 0.1 --epochs 10", "accuracy") >=
+                0.975);
+}
+
+/* train/ and test/ with a folder of JPEG files for each of ten classes. */
+static void cifar_cnn_learns_photographs(void **state) {
+    (void)state;
+    assert_true(trained_on("cifar10-jpeg", "cifar-cnn --data 'images:%s/cifar10-jpeg' --epochs 12", "accuracy") >= 0.72);
+}
+
+/* Nats a character on the last tenth of a text of a million characters. */
+static void char_rnn_learns_to_read(void **state) {
+    (void)state;
+    double nats = trained_on("shakespeare.txt", "char-rnn --data 'text:%s/shakespeare.txt' --steps 2500 --batch 32",
+                             "validation_loss");
+    assert_true(nats > 0 && nats < 1.70);
+}
+
+static void gpt_learns_to_read(void **state) {
+    (void)state;
+    double nats = trained_on("shakespeare.txt", "gpt --data 'text:%s/shakespeare.txt' --steps 2500 --batch 8",
+                             "validation_loss");
+    assert_true(nats > 0 && nats < 1.90);
 }
 
 int main(int count, char **arguments) {
@@ -115,6 +146,9 @@ int main(int count, char **arguments) {
         cmocka_unit_test(keyword_learns_tones),
         cmocka_unit_test(lstm_beats_a_trigram),
         cmocka_unit_test(lenet_learns_mnist),
+        cmocka_unit_test(cifar_cnn_learns_photographs),
+        cmocka_unit_test(char_rnn_learns_to_read),
+        cmocka_unit_test(gpt_learns_to_read),
     };
     return cmocka_run_group_tests_name("learning", cases, NULL, NULL) != 0;
 }
