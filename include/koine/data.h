@@ -58,19 +58,21 @@ typedef struct kn_dataset_params {
     uint64_t most_samples; /* take the first so many of each part; 0: all of them */
     bool tokens;           /* of files: integers stay what they are, read as int32 */
     /* One sample of "x" as the caller's model reads it: sources that can fit themselves to it, such as text to a
-     * length, do. Needed during the call only; NULL: they choose. */
+     * length, and drawn pictures to a larger size, do. Needed during the call only; NULL: they choose. */
     const kn_tensor_info *wanted;
     const char *vocabulary; /* of text:FILE: the signs to read it with, as kn_dataset_vocabulary says; NULL: its own */
     kn_image_reader images; /* for images:FOLDER; without one these cannot be opened */
     const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
     bool inputs_only;       /* of csv:FILE: no "y", and so also rows that have no target */
+    bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS                                                                                            \
-    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false}
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):
  *   digits, shapes    pictures that the library draws itself, with a part to judge by
+ *   figures           the shapes again, with the class of each pixel: figure or ground
  *   wind, text, tones numbers, sentences and sounds that it makes
  *   digits:train      one part alone; also digits:test, and so on
  *   idx:FOLDER        the files train-images-idx3-ubyte, train-labels-idx1-ubyte,

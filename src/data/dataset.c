@@ -211,6 +211,19 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->images = known.images;
     options->columns = known.columns;
     options->inputs_only = known.inputs_only;
+    options->same = known.same;
+}
+
+/* "y" becomes another name of "x". */
+static void answer_itself(kn_store *store) {
+    if (!store || store->field_count < 2) return;
+    kn_store_field *y = &store->fields[1];
+    char name[KN_FIELD_NAME];
+    memcpy(name, y->name, sizeof name);
+    *y = store->fields[0];
+    memcpy(y->name, name, sizeof name);
+    store->classes = 0;
+    store->explainable = 0;
 }
 
 kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
@@ -223,7 +236,11 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
         kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "kn_dataset_open: the data was not named (spec is NULL)");
     else
         kn_source_open(dataset, spec, &options);
-    if (dataset->error.status == KN_OK) dataset->count = dataset->store->count;
+    if (dataset->error.status == KN_OK) {
+        dataset->count = dataset->store->count;
+        if (options.same) answer_itself(dataset->store);
+        if (options.same) answer_itself(dataset->test);
+    }
     return dataset;
 }
 

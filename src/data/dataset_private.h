@@ -19,13 +19,15 @@ typedef struct kn_store_field {
     char name[KN_FIELD_NAME];
     kn_tensor_info read; /* one sample as it is read */
     size_t read_bytes;
-    uint64_t elements; /* of one sample */
+    uint64_t elements; /* of one sample as it is stored */
     kn_dtype stored;
     size_t stored_bytes;  /* one sample */
     size_t step_bytes;    /* from one sample to the next: less, where samples overlap */
     const uint8_t *bytes; /* all samples */
     float scale;
     bool is_label;
+    bool enlarged; /* read as a larger picture, or as one with other channels, than was stored */
+    int64_t picture[3]; /* then: channels, height and width as stored */
 } kn_store_field;
 
 struct kn_store {
@@ -100,6 +102,7 @@ typedef struct kn_source_options {
     const char *columns;          /* that tables are to be read with, or NULL */
     bool inputs_only;             /* no target, even where there is one */
     kn_image_reader images;
+    bool same; /* "y" is "x" (dataset.c) */
 } kn_source_options;
 
 /* Opens what the word `spec` names (sources.c). */

@@ -78,6 +78,28 @@ static void to_int(const kn_store_field *field, const uint8_t *source, uint64_t 
     }
 }
 
+/* Pictures of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; each pixel becomes several. Colours
+ * become grey by their mean, grey becomes colours that are alike. */
+static void enlarge(const kn_store_field *field, const uint8_t *source, void *target) {
+    const kn_tensor_info *read = &field->read;
+    int64_t channels = read->rank == 3 ? read->shape[0] : 1;
+    int64_t from = field->picture[0], plane = field->picture[1] * field->picture[2];
+    int64_t height = read->shape[read->rank - 2], width = read->shape[read->rank - 1];
+    bool mixed = channels == 1 && from > 1;
+    for (int64_t i = 0; i < channels * height * width; i++) {
+        int64_t y = i / width % height * field->picture[1] / height, x = i % width * field->picture[2] / width;
+        const uint8_t *pixel = source + y * field->picture[2] + x;
+        int64_t channel = from == channels ? i / (height * width) : 0;
+        int sum = pixel[channel * plane];
+        for (int64_t c = 1; c < from && mixed; c++)
+            sum += pixel[c * plane];
+        if (read->dtype == KN_INT32)
+            ((int32_t *)target)[i] = sum;
+        else
+            ((float *)target)[i] = (float)sum * (mixed ? field->scale / (float)from : field->scale);
+    }
+}
+
 void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
                        void *destination) {
     const kn_store_field *from = &dataset->store->fields[field];
@@ -85,7 +107,9 @@ void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *
     for (uint64_t i = 0; i < count; i++, target += from->read_bytes) {
         uint64_t row = kn_dataset_row(dataset, indices ? indices[i] : i);
         const uint8_t *source = kn_store_sample(dataset->store, from, row);
-        if (from->read.dtype == KN_FLOAT32)
+        if (from->enlarged)
+            enlarge(from, source, target);
+        else if (from->read.dtype == KN_FLOAT32)
             to_float(from, source, from->elements, (float *)(void *)target);
         else
             to_int(from, source, from->elements, (int32_t *)(void *)target);

@@ -76,7 +76,7 @@ typedef struct kn_made_kind {
     void (*answer)(bool test, uint64_t sample, void *y);
 } kn_made_kind;
 
-extern const kn_made_kind kn_made_digits, kn_made_shapes, kn_made_wind, kn_made_tones;
+extern const kn_made_kind kn_made_digits, kn_made_shapes, kn_made_figures, kn_made_wind, kn_made_tones;
 
 /* ---- wind (wind.c) -------------------------------------------------------------------- */
 

@@ -77,8 +77,8 @@ static uint8_t channel_of(int value) {
     return (uint8_t)kn_made_clamp(value, 0, 255);
 }
 
-/* image is (3,32,32). */
-static void draw(kn_choices *random, int class, uint8_t *image) {
+/* image is (3,32,32); figure, if not NULL, is (32,32): 1 where the larger part of a pixel lies in the outline. */
+static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure) {
     colour grey = {{128, 128, 128}};
     colour ground = choose_colour(random, &grey, &grey, 0);
     colour first = choose_colour(random, &ground, &ground, 150);
@@ -95,7 +95,7 @@ static void draw(kn_choices *random, int class, uint8_t *image) {
     int depth = kn_choose(random, 0, 36), slope_x = kn_choose_spread(random, 32),
         slope_y = kn_choose_spread(random, 32), grain = kn_choose(random, 4, 30);
     for (int i = 0; i < PIXELS; i++) {
-        int sums[3] = {0, 0, 0};
+        int sums[3] = {0, 0, 0}, parts_within = 0;
         int column = i % SIDE, row = i / SIDE;
         int change = (slope_x * (column - SIDE / 2) + slope_y * (row - SIDE / 2)) / 16;
         if (marked(&behind, column * PIXEL - x, row * PIXEL - y)) change += depth;
@@ -105,10 +105,12 @@ static void draw(kn_choices *random, int class, uint8_t *image) {
             int u = (dx * cosine + dy * sine) / 16384 * UNIT / radius;
             int v = (dy * cosine - dx * sine) / 16384 * UNIT / radius;
             bool within = inside(outline, u, v);
+            parts_within += within;
             const colour *shown = !within ? &ground : marked(&own, dx, dy) ? &second : &first;
             for (int c = 0; c < 3; c++)
                 sums[c] += kn_made_clamp(shown->parts[c] + (within ? 0 : change), 0, 255);
         }
+        if (figure) figure[i] = parts_within > 2;
         /* Ten bits a channel: a triangular spread. */
         uint32_t bits = kn_choose_word(random);
         for (int c = 0; c < 3; c++, bits >>= 10) {
@@ -122,9 +124,13 @@ static int label_of(bool test, uint64_t sample) {
     return kn_made_label(kn_made_key(test, "shapes.label"), sample, CLASSES);
 }
 
-static void make(bool test, uint64_t sample, void *x) {
+static void draw_sample(bool test, uint64_t sample, uint8_t *image, uint8_t *figure) {
     kn_choices random = kn_choices_of(kn_made_key(test, "shapes.image"), sample);
-    draw(&random, label_of(test, sample), x);
+    draw(&random, label_of(test, sample), image, figure);
+}
+
+static void make(bool test, uint64_t sample, void *x) {
+    draw_sample(test, sample, x, NULL);
 }
 
 static void answer(bool test, uint64_t sample, void *y) {
@@ -141,4 +147,22 @@ const kn_made_kind kn_made_shapes = {
     .x_scale = 1.0 / 255,
     .make = make,
     .answer = answer,
+};
+
+/* The same pictures; what should come out is which pixels are figure. */
+static void answer_figure(bool test, uint64_t sample, void *y) {
+    uint8_t image[3 * PIXELS];
+    draw_sample(test, sample, image, y);
+}
+
+const kn_made_kind kn_made_figures = {
+    .word = "figures",
+    .train = 4000,
+    .test = 1000,
+    .classes = 2,
+    .x = {KN_UINT8, 3, {3, SIDE, SIDE}},
+    .y = {KN_UINT8, 2, {SIDE, SIDE}},
+    .x_scale = 1.0 / 255,
+    .make = make,
+    .answer = answer_figure,
 };

@@ -4,6 +4,33 @@
 
 #include <string.h>
 
+enum { MOST_SIDE = 4096 };
+
+/* Whether a picture of bytes may be read as the larger one that is wanted, of the same or of other channels. */
+static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted) {
+    if (!wanted || own->dtype != KN_UINT8 || own->rank != 3 || wanted->rank != 3 || wanted->dtype != KN_FLOAT32)
+        return false;
+    for (int i = 1; i < 3; i++)
+        if (wanted->shape[i] < own->shape[i] || wanted->shape[i] > MOST_SIDE) return false;
+    return (wanted->shape[0] == 1 || wanted->shape[0] == 3) &&
+           memcmp(own->shape, wanted->shape, 3 * sizeof own->shape[0]) != 0;
+}
+
+/* x is (c,h,w), y a label or (h,w): both become as large as what is wanted, (C,H,W). */
+static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_store_field *x, kn_store_field *y) {
+    const int64_t *own = kind->x.shape, *size = wanted->shape;
+    *x->picture = own[0];
+    memcpy(x->read.shape, size, 3 * sizeof *size);
+    if (kind->y.rank == 2) memcpy(y->read.shape, size + 1, 2 * sizeof *size);
+    y->enlarged = kind->y.rank == 2;
+    x->enlarged = true;
+    y->picture[0] = 1;
+    for (int i = 1; i < 3; i++)
+        x->picture[i] = y->picture[i] = own[i];
+    x->read_bytes = (size_t)(size[0] * size[1] * size[2]) * 4;
+    if (y->enlarged) y->read_bytes = (size_t)(size[1] * size[2]) * 4;
+}
+
 static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool test,
                             const kn_source_options *options, kn_error *error) {
     kn_store *store = kn_store_create(host, error);
@@ -25,6 +52,7 @@ static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool 
         if (!store->blocks[0] || !store->blocks[1] || !store->states)
             status = kn_fail_memory(error, (size_t)store->count * x->stored_bytes);
     }
+    if (status == KN_OK && fits_larger(&kind->x, options->wanted)) enlarge(kind, options->wanted, x, y);
     if (status != KN_OK) {
         kn_store_leave(store);
         return NULL;
@@ -33,7 +61,7 @@ static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool 
         kind->answer(test, i, (uint8_t *)store->blocks[1] + i * y->stored_bytes);
     x->bytes = store->blocks[0];
     y->bytes = store->blocks[1];
-    y->is_label = kind->classes > 0;
+    y->is_label = kind->classes > 0 && kind->y.rank == 0;
     return store;
 }
 

@@ -126,7 +126,7 @@ kn_status kn_store_check(const kn_store *store, kn_error *error) {
 
 const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row) {
     const uint8_t *bytes = field->bytes + row * field->step_bytes;
-    if (!store->made || field != &store->fields[0]) return bytes;
+    if (!store->made || field->bytes != store->fields[0].bytes) return bytes;
     atomic_uchar *state = &store->states[row];
     if (atomic_load_explicit(state, memory_order_acquire) == 0) {
         kn_mutex_lock(store->mutex);

@@ -6,14 +6,18 @@ static double element(const kn_store_field *field, const void *bytes, uint64_t i
                                            : (double)((const int32_t *)bytes)[i];
 }
 
+static uint64_t elements_of(const kn_store_field *field) {
+    return field->read_bytes / 4;
+}
+
 /* sample is (elements), a sample as it is read; sums is (2, elements): sums, then squares of differences. */
 static void add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums) {
     const kn_store_field *field = &dataset->store->fields[index];
-    double *squares = sums + field->elements;
+    double *squares = sums + elements_of(field);
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < dataset->count; i++) {
             kn_dataset_gather(dataset, index, &i, 1, sample);
-            for (uint64_t j = 0; j < field->elements; j++) {
+            for (uint64_t j = 0; j < elements_of(field); j++) {
                 double value = element(field, sample, j);
                 if (pass == 0) {
                     sums[j] += value;
@@ -32,14 +36,14 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     const kn_host *host = &dataset->host;
     const kn_store_field *from = &dataset->store->fields[field];
     *variance = 0;
-    if (from->elements == 0) return KN_OK;
+    if (elements_of(from) == 0) return KN_OK;
     void *sample = kn_allocate(host, 1, from->read_bytes);
-    double *sums = kn_allocate(host, (size_t)from->elements, 2 * sizeof *sums);
+    double *sums = kn_allocate(host, (size_t)elements_of(from), 2 * sizeof *sums);
     if (sample && sums) {
         add_all(dataset, field, sample, sums);
-        for (uint64_t j = 0; j < from->elements; j++)
-            *variance += sums[from->elements + j];
-        *variance /= (double)dataset->count * (double)from->elements;
+        for (uint64_t j = 0; j < elements_of(from); j++)
+            *variance += sums[elements_of(from) + j];
+        *variance /= (double)dataset->count * (double)elements_of(from);
     } else {
         status = KN_ERROR_MEMORY;
     }

@@ -18,19 +18,21 @@ static const struct {
     uint64_t x[2], y[2];
 } bytes_of[] = {
     {&kn_made_shapes, {0xf802d4d02363ade0ull, 0xa8369a3ecb260abaull}, {0xa0faf1bccb7dac21ull, 0x47eefd3e6facd4b7ull}},
+    {&kn_made_figures, {0xf802d4d02363ade0ull, 0xa8369a3ecb260abaull}, {0x0dc5809c010d74d3ull, 0x9cfe601740bb33f5ull}},
     {&kn_made_wind, {0x622932464a7d2a8dull, 0x9037861e4496a351ull}, {0x8db29344c42125f3ull, 0xb765ecc946bf37ecull}},
     {&kn_made_tones, {0x81a81492be7b3374ull, 0xef9e285b5d76c93dull}, {0x3bf87e727a0ef8cfull, 0xe9e983f6770c9789ull}},
 };
 
 static void same_bytes_everywhere(void **state) {
+    uint8_t y[32 * 32];
     for (size_t k = 0; k < KN_COUNT_OF(bytes_of); k++) {
         const kn_made_kind *kind = bytes_of[k].kind;
         uint64_t elements = 1;
         for (int d = 0; d < kind->x.rank; d++)
             elements *= (uint64_t)kind->x.shape[d];
         size_t x_bytes = (size_t)elements * kn_array_type_bytes(kind->x.dtype);
-        size_t y_bytes = kn_array_type_bytes(kind->y.dtype);
-        uint8_t *x = malloc(x_bytes), *again = malloc(x_bytes), y[8];
+        size_t y_bytes = kind->y.rank == 2 ? sizeof y : kn_array_type_bytes(kind->y.dtype);
+        uint8_t *x = malloc(x_bytes), *again = malloc(x_bytes);
         assert_true(x && again);
         for (int test = 0; test < 2; test++) {
             uint64_t all = KN_HASH_START, answers = KN_HASH_START;
@@ -95,6 +97,49 @@ static void parts_open(void **state) {
     assert_failed(kn_dataset_open(NULL, "shapes:both"), KN_ERROR_ARGUMENT, "shapes:train");
     assert_failed(kn_dataset_open(NULL, "tones?length=3"), KN_ERROR_ARGUMENT, "expected digits, ");
     assert_failed(kn_dataset_open(NULL, "shaeps"), KN_ERROR_ARGUMENT, "did you mean \"shapes\"?");
+}
+
+/* Pictures are as large as they are wanted, each pixel several times; what should come out of figures is as large. */
+static void pictures_grow(void **state) {
+    const kn_tensor_info wanted = {KN_FLOAT32, 3, {1, 64, 100}};
+    static float small[3][32][32], large[64][100];
+    static int32_t figure[64][100];
+    static uint8_t drawn[32][32];
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    kn_dataset *own = kn_dataset_open(&params, "figures");
+    params.wanted = &wanted;
+    kn_dataset *grown = kn_dataset_open(&params, "figures");
+    const uint64_t seventh = 7;
+    kn_made_figures.answer(false, seventh, drawn);
+    assert_int_equal(kn_dataset_read(own, &seventh, 1, 0, small, sizeof small), KN_OK);
+    assert_int_equal(kn_dataset_read(grown, &seventh, 1, 0, large, sizeof large), KN_OK);
+    assert_int_equal(kn_dataset_read(grown, &seventh, 1, 1, figure, sizeof figure), KN_OK);
+    for (int y = 0; y < 64; y++)
+        for (int x = 0; x < 100; x++) {
+            int row = y / 2, column = x * 32 / 100;
+            float mean = (small[0][row][column] + small[1][row][column] + small[2][row][column]) / 3;
+            assert_true(fabsf(large[y][x] - mean) < 1e-6f);
+            assert_int_equal(figure[y][x], drawn[row][column]);
+        }
+    kn_dataset_destroy(&own);
+    kn_dataset_destroy(&grown);
+    const kn_tensor_info coloured = {KN_FLOAT32, 3, {3, 28, 28}}, less = {KN_FLOAT32, 3, {1, 20, 28}};
+    static float grey[28][28], colours[3][28][28];
+    params.wanted = &coloured;
+    kn_dataset *digits = kn_dataset_open(&params, "digits");
+    assert_int_equal(kn_dataset_read(digits, NULL, 1, 0, colours, sizeof colours), KN_OK);
+    kn_dataset_destroy(&digits);
+    params.wanted = &less; /* nothing is thrown away: the caller is told that it does not fit */
+    params.same = true;
+    digits = kn_dataset_open(&params, "digits");
+    assert_int_equal(kn_dataset_classes(digits), 0);
+    for (size_t field = 2; field-- > 0;) { /* first what should come out, which is made for it */
+        memset(grey, 0, sizeof grey);
+        assert_int_equal(kn_dataset_read(digits, NULL, 1, field, grey, sizeof grey), KN_OK);
+        for (int c = 0; c < 3; c++)
+            assert_memory_equal(colours[c], grey, sizeof grey);
+    }
+    kn_dataset_destroy(&digits);
 }
 
 /* Sounds are loud enough to be heard, and neither always the same nor cut off. */
@@ -212,6 +257,7 @@ static void variance_of_arrays(void **state) {
 int test_made(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bytes_everywhere), cmocka_unit_test(parts_open),
+        cmocka_unit_test(pictures_grow),
         cmocka_unit_test(tones_are_sounds),      cmocka_unit_test(sines),
         cmocka_unit_test(wind_can_be_explained), cmocka_unit_test(variance_of_arrays),
     };

@@ -85,9 +85,9 @@ class Result:
         return objects
 
 
-def koine(*arguments, folder=None, environment=None, **more):
+def koine(*arguments, folder=None, environment=None, time_limit=TIME_LIMIT, **more):
     done = subprocess.run([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, **(environment or {})},
-                          stdin=subprocess.DEVNULL, timeout=TIME_LIMIT, capture_output=not more, text=True, **more)
+                          stdin=subprocess.DEVNULL, timeout=time_limit, capture_output=not more, text=True, **more)
     # Compiling is told where it took long, which is the machine's business.
     err = re.sub(r"^compiled kernels for .*\n", "", done.stderr or "", flags=re.M)
     return Result(arguments, done.returncode, done.stdout or "", err)

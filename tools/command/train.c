@@ -415,9 +415,9 @@ const command command_train = {
     "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
     "MODEL is a name (koine models lists them), the path of a text model, or a saved model, whose weights "
     "are\n"
-    "trained further. DATA names a\n"
-    "source by one word: digits, shapes, wind, text and tones are made by Koine itself, idx:DIR, npy:X.npy,Y.npy\n"
-    "and text:FILE are read from files. koine datasets tells of each.\n"
+    "trained further. DATA names a source by one word: digits, shapes, figures, wind, text and tones are made by\n"
+    "Koine itself, images:DIR, idx:DIR, npy:X.npy,Y.npy and text:FILE are read from files. koine datasets tells of\n"
+    "each. Drawn pictures are enlarged to what the model reads.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
     "\n"

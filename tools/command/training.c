@@ -95,6 +95,10 @@ static bool fit_to_table(training_setup *setup) {
 static const char *target_hint(const training_setup *setup, const kn_field *field) {
     const kn_value *output = kn_model_output(setup->model, 0);
     bool labels = field->info.rank == 0 && field->info.dtype == KN_INT32;
+    if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) == 4)
+        return ". The data has one label for each sample, and the model one answer for each place of its "
+               "output: a line `flatten` before the last `linear` makes it one for each sample. Labels for each "
+               "pixel are in the data `figures`, or in npy:X.npy,Y.npy with whole numbers (samples,height,width)";
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) > 2)
         return ". The data has one label for each sample, and the model one answer for each place of its "
                "output: a line `flatten` before the last `linear` makes it one for each sample";
@@ -111,11 +115,32 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
     return "";
 }
 
-/* The model's input and the data's field of its name ("x"), compared from the second dimension on. */
+/* Where pictures do not fit what is read; "" if it is something else. */
+static const char *input_hint(const kn_value *value, const kn_field *field) {
+    if (kn_value_dtype(value) == KN_INT32)
+        return ". The model reads whole numbers, such as text and text:FILE have";
+    if (field->info.rank != 3 || kn_value_rank(value) != 4) return "";
+    return ". Drawn pictures are enlarged, never reduced; images:FOLDER is scaled to any size, and the line `input` of "
+           "the model's text (koine models NAME --text) may say another";
+}
+
+/* Whether the field is what the value wants, from the second dimension on; `found` gets its sizes. */
+static bool field_fits(const kn_field *field, const kn_value *value, char *found, size_t room) {
+    bool fits = field->info.dtype == kn_value_dtype(value) && field->info.rank == kn_value_rank(value) - 1;
+    found[0] = 0;
+    for (int d = 0; d < field->info.rank; d++) {
+        int64_t own = fits ? kn_value_dimension(value, d + 1) : -1;
+        fits = fits && (own < 0 || own == field->info.shape[d]);
+        snprintf(found + strlen(found), room - strlen(found), ",%lld", (long long)field->info.shape[d]);
+    }
+    return fits;
+}
+
+/* The model's input and the data's field of its name ("x"). */
 static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
     kn_field field;
     size_t index;
-    char wanted[200], found[200] = "";
+    char wanted[200], found[200];
     const char *name = kn_value_name(value);
     if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field(setup->all, index, &field)) {
         command_fail(
@@ -124,20 +149,13 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
             kn_model_name(setup->model), name, data);
         return false;
     }
-    bool fits = field.info.dtype == kn_value_dtype(value) && field.info.rank == kn_value_rank(value) - 1;
-    for (int d = 0; d < field.info.rank; d++) {
-        int64_t own = fits ? kn_value_dimension(value, d + 1) : -1;
-        fits = fits && (own < 0 || own == field.info.shape[d]);
-        snprintf(found + strlen(found), sizeof found - strlen(found), ",%lld",
-                 (long long)field.info.shape[d]);
-    }
-    if (fits) return true;
+    if (field_fits(&field, value, found, sizeof found)) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
     command_fail("the data '%s' does not fit the model '%s': '%s' is %s (batch%s) in the data, and the model "
                  "expects %s (%s)%s",
                  data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
                  kn_dtype_name(kn_value_dtype(value)), wanted,
-                 value == setup->loss.target ? target_hint(setup, &field) : "");
+                 value == setup->loss.target ? target_hint(setup, &field) : input_hint(value, &field));
     return false;
 }
 
@@ -179,6 +197,17 @@ static bool explain_loss(training_setup *setup, const char *data) {
            command_fail("out of memory for the variance of '%s'", data) == EXIT_DONE;
 }
 
+/* Whether the model is one that gives back what it reads, and the data has an answer of another kind: its "x" is then
+ * the answer as well. */
+static bool answers_itself(const training_setup *setup) {
+    kn_field x, y;
+    char found[200];
+    const kn_value *target = setup->loss.target;
+    return kn_value_dtype(target) == KN_FLOAT32 && kn_dataset_field(setup->all, 0, &x) &&
+           kn_dataset_field(setup->all, 1, &y) && kn_value_rank(target) == kn_value_rank(kn_model_input(setup->model, 0)) &&
+           field_fits(&x, target, found, sizeof found) && !field_fits(&y, target, found, sizeof found);
+}
+
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
     progress_now("opening %s", data);
     /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
@@ -193,6 +222,12 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
     if (!fit_to_table(setup)) return false;
+    if (answers_itself(setup)) {
+        kn_dataset_destroy(&setup->all);
+        params.same = true;
+        setup->all = kn_dataset_open(&params, data);
+        if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
+    }
     for (int i = 0; i < kn_model_input_count(setup->model); i++)
         if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;
     if (!check_field(setup, data, setup->loss.target) || !check_classes(setup, data)) return false;
