@@ -102,6 +102,15 @@ typedef struct kn_limits {
  * than was known, since a busy machine only gives less. */
 KN_API kn_status kn_context_measure_limits(kn_context *context, bool again, kn_limits *limits);
 
+/* What moving bytes and starting kernels costs at best, measured now. */
+typedef struct kn_transfers {
+    size_t size;                           /* of this struct, as the program knows it */
+    double upload_gbytes, download_gbytes; /* 10^9 bytes a second, by the transfer queue; 0: could not be measured */
+    double launch_seconds;                 /* of one of many small launches in a row */
+} kn_transfers;
+/* Takes some tenths of a second, and waits for both queues. */
+KN_API kn_status kn_context_measure_transfers(kn_context *context, kn_transfers *transfers);
+
 /* One stretch of work on a queue; times in seconds since the context was made. */
 typedef struct kn_timeline_entry {
     const char *label;  /* operator and node: "conv2d conv1" */

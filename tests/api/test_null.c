@@ -71,6 +71,8 @@ static void contexts(void **state) {
     kn_limits limits = {.size = sizeof limits};
     assert_true(kn_context_measure_limits(NULL, false, &limits) != KN_OK);
     assert_true(kn_context_measure_limits(NULL, true, NULL) != KN_OK);
+    kn_transfers transfers = {.size = sizeof transfers};
+    assert_true(kn_context_measure_transfers(NULL, &transfers) != KN_OK);
     assert_null(kn_context_timeline(NULL, &count));
     assert_int_equal(count, 0);
     kn_context_timeline(NULL, NULL);

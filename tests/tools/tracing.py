@@ -59,6 +59,17 @@ def of_inference_and_bench(folder):
 
 
 @case
+def devices_measured(folder):
+    names = ["gflops", "gb_s", "upload_gb_s", "download_gb_s", "launch_us"]
+    found = koine("devices", "--measure", "--json").needs(0).objects()
+    chosen, = [device for device in found if device["chosen"]]
+    expect(all(chosen[name] > 0 for name in names), f"found {chosen}")
+    expect(all("gflops" not in device for device in found if not device["chosen"]), f"found {found}")
+    koine("devices", "--measure").needs(0, out=("measured: ", "GFLOP/s, memory ", "a launch "))
+    koine("devices").needs(0)
+
+
+@case
 def what_makes_no_sense(folder):
     problem(folder)
     koine("bench", "tiny.koine", "gemm", "--trace", "t", folder=folder).needs(2, err="--trace is of one case")

@@ -1,11 +1,40 @@
 /* koine devices: what there is, what works, and why not. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "command.h"
 
 static const char *const types[] = {"CPU", "GPU", "accelerator"};
 
-static void print_json(const kn_device_list *list, const kn_context *context) {
+/* What --measure found of the device that is taken. */
+typedef struct measured {
+    kn_limits limits;
+    kn_transfers transfers;
+} measured;
+
+static void measured_json(const measured *found) {
+    const struct {
+        const char *name;
+        double number;
+    } rows[] = {{"gflops", found->limits.gflops},
+                {"gb_s", found->limits.gbytes},
+                {"upload_gb_s", found->transfers.upload_gbytes},
+                {"download_gb_s", found->transfers.download_gbytes},
+                {"launch_us", 1e6 * found->transfers.launch_seconds}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        printf(", \"%s\": ", rows[i].name);
+        json_measure(stdout, rows[i].number > 0 ? rows[i].number : NAN);
+    }
+}
+
+static void measured_text(const measured *found) {
+    printf("      measured: %.0f GFLOP/s, memory %.1f GB/s, to the device %.1f GB/s, from it %.1f GB/s, a launch "
+           "%.1f us\n",
+           found->limits.gflops, found->limits.gbytes, found->transfers.upload_gbytes,
+           found->transfers.download_gbytes, 1e6 * found->transfers.launch_seconds);
+}
+
+static void print_json(const kn_device_list *list, const kn_context *context, const measured *found) {
     const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
     for (int i = 0; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
@@ -23,11 +52,13 @@ static void print_json(const kn_device_list *list, const kn_context *context) {
         printf(", \"usable\": %s, \"problem\": ", info->usable ? "true" : "false");
         json_text(stdout, info->problem);
         printf(", \"compute_units\": %d, \"memory_bytes\": %llu, \"largest_block_bytes\": %llu, "
-               "\"local_bytes\": %llu, \"shares_memory\": %s, \"chosen\": %s}\n",
+               "\"local_bytes\": %llu, \"shares_memory\": %s, \"chosen\": %s",
                info->compute_units, (unsigned long long)info->memory_bytes,
                (unsigned long long)info->largest_block_bytes, (unsigned long long)info->local_bytes,
                info->shares_memory ? "true" : "false",
                chosen && info->index == chosen->index ? "true" : "false");
+        if (found && chosen && info->index == chosen->index) measured_json(found);
+        puts("}");
     }
 }
 
@@ -46,7 +77,7 @@ static void print_chosen(const kn_context *context) {
                                     : "no");
 }
 
-static void print_text(const kn_device_list *list, const kn_context *context, bool asked) {
+static void print_text(const kn_device_list *list, const kn_context *context, bool asked, const measured *found) {
     const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
     for (int i = 0; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
@@ -66,12 +97,19 @@ static void print_text(const kn_device_list *list, const kn_context *context, bo
         printf("      %d:%d %s, %s\n", info->platform_index, info->device_index, info->platform,
                info->version);
         if (taken) print_chosen(context);
+        if (taken && found) measured_text(found);
     }
 }
 
 static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
-    const option options[] = {COMMON_OPTIONS(common), {.name = NULL}};
+    bool measure = false;
+    measured found = {{.size = sizeof found.limits}, {.size = sizeof found.transfers}};
+    const option options[] = {
+        {"measure", OPTION_FLAG, NULL, "what the device taken does at most: arithmetic, memory, transfers, launches",
+         &measure},
+        COMMON_OPTIONS(common),
+        {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_devices, options, count, arguments, words, &word_count, 0, &status))
@@ -83,11 +121,16 @@ static int run(int count, char **arguments) {
     for (int i = 0; i < kn_device_list_count(list); i++)
         usable += kn_device_list_entry(list, i)->usable;
     kn_context *context = usable ? context_open(&common) : NULL;
+    if (measure && context) {
+        progress_now("measuring");
+        kn_context_measure_limits(context, true, &found.limits);
+        kn_context_measure_transfers(context, &found.transfers);
+    }
     progress_clear();
     if (common.json)
-        print_json(list, context);
+        print_json(list, context, measure ? &found : NULL);
     else
-        print_text(list, context, common.device || (wish && *wish));
+        print_text(list, context, common.device || (wish && *wish), measure ? &found : NULL);
     status = context ? EXIT_DONE : EXIT_FAILED;
     if (!usable)
         command_fail(
