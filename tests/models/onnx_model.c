@@ -120,8 +120,11 @@ void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const ch
 
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *body_name, const onnx_graph *body, const char *other_name,
-                    const onnx_graph *other) {
+                    const onnx_graph *other, const char *attributes) {
+    char word[128];
     made node = start_node(type, inputs, outputs);
+    while (attributes && next_word(&attributes, ' ', word, sizeof word))
+        add_attribute(&node, word);
     for (int i = 0; i < 2; i++) {
         made attribute = {.count = 0};
         const onnx_graph *inner = i ? other : body;

@@ -26,7 +26,7 @@ void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const ch
                const char *attributes);
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *body_name, const onnx_graph *body, const char *other_name,
-                    const onnx_graph *other);
+                    const onnx_graph *other, const char *attributes);
 /* The model in a file of a folder of its own, opened. The file may be removed once the model is destroyed. */
 kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params);
 /* The same where it has to be right. */

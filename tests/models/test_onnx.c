@@ -142,15 +142,29 @@ static void branches_and_loops(void **state) {
     onnx_node(&graph, "Constant", "", "one", "value_int=1");
     onnx_node(&graph, "Constant", "", "three", "value_int=3");
     onnx_node(&graph, "Less", "one,three", "holds", NULL);
-    onnx_node_with(&graph, "If", "holds", "two", "then_branch", &yes, "else_branch", &no);
+    onnx_node_with(&graph, "If", "holds", "two", "then_branch", &yes, "else_branch", &no, NULL);
     onnx_node(&graph, "Cast", "two", "taken", "to=1");
     onnx_node(&graph, "Constant", "", "start", "value_ints=1:10");
     onnx_node(&graph, "Cast", "start", "begin", "to=1");
-    onnx_node_with(&graph, "Loop", "three,,begin", "end,squares", "body", &body, NULL, NULL);
+    onnx_node_with(&graph, "Loop", "three,,begin", "end,squares", "body", &body, NULL, NULL, NULL);
     onnx_output(&graph, "two");
     onnx_output(&graph, "end");
     onnx_output(&graph, "squares");
+    /* Sums on the way, the last one first. */
+    onnx_graph sums = {.bytes.count = 0};
+    onnx_input(&sums, "sum", ONNX_FLOAT, "2");
+    onnx_input(&sums, "column", ONNX_FLOAT, "2");
+    onnx_node(&sums, "Add", "sum,column", "more", NULL);
+    onnx_node(&sums, "Identity", "more", "seen", NULL);
+    onnx_output(&sums, "more");
+    onnx_output(&sums, "seen");
+    onnx_node_with(&graph, "Scan", "begin,squares", "total,ways", "body", &sums, NULL, NULL,
+                   "num_scan_inputs=1 scan_output_directions=1:0");
+    onnx_output(&graph, "total");
+    onnx_output(&graph, "ways");
     kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 3, "2", "36 450");
+    onnx_gives(model, 4, "3,2", "36 450 11 254 2 110");
     onnx_gives(model, 0, "", "2");
     onnx_gives(model, 1, "2", "7 16");
     onnx_gives(model, 2, "3,2", "1 100 9 144 25 196");
@@ -205,6 +219,8 @@ static void operators(void **state) {
     gives("DynamicQuantizeLinear", "c", NULL, "2,3", "0 51 102 153 204 255");
     gives("DequantizeLinear", "bytes,factor", NULL, "2,3", "0 2 4 6 8 10");
     gives("MatMulInteger", "bytes,turned", NULL, "2,2", "5 14 14 50");
+    gives("CenterCropPad", "c,one", "axes=1", "2,1", "1 4");
+    gives("HannWindow", "two", NULL, "2", "0 1");
     gives("NonZero", "c", NULL, "2,5", "0 0 1 1 1 1 2 0 1 2");
 }
 

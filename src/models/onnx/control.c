@@ -100,6 +100,79 @@ static bool loop(kn_import_call *call) {
     return true;
 }
 
+/* Axis and direction of scanned input or output i. */
+static bool scan_way(kn_import_call *call, const char *side, int i, int rank, int *axis, bool *backwards) {
+    int64_t axes[KN_MAX_INPUTS], directions[KN_MAX_INPUTS];
+    const char *names[2] = {kn_arena_format(call->import->arena, "scan_%s_axes", side),
+                            kn_arena_format(call->import->arena, "scan_%s_directions", side)};
+    if (!names[0] || !names[1]) return kn_import_no_memory(call->import);
+    int given = kn_import_ints(call, names[0], axes, KN_MAX_INPUTS);
+    int ways = kn_import_ints(call, names[1], directions, KN_MAX_INPUTS);
+    *backwards = i < ways && directions[i] == 1;
+    return kn_import_axis(call, i < given ? axes[i] : 0, rank, axis);
+}
+
+/* Since opset 9: states first, then what is walked along; the body gives the states and what is stacked. */
+static bool scan(kn_import_call *call) {
+    const kn_onnx_graph *body = body_of(call, "body");
+    int walked = (int)kn_import_int(call, "num_scan_inputs", 0), states = call->input_count - walked;
+    int stacks = call->output_count - states;
+    kn_value *sources[KN_MAX_INPUTS], **stacked;
+    int axes[KN_MAX_INPUTS];
+    bool backwards[KN_MAX_INPUTS];
+    int64_t rounds = -1;
+    if (!body) return false;
+    if (call->opset < 9) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of opset 8, which had batches");
+    if (walked < 1 || walked > KN_MAX_INPUTS || states < 0 || stacks < 0 || stacks > KN_MAX_INPUTS ||
+        body->input_count != (size_t)call->input_count || body->output_count != (size_t)call->output_count)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "the body has other inputs or outputs than the node");
+    kn_item *inputs = kn_arena_take(call->import->arena, (size_t)call->input_count + 1, sizeof *inputs);
+    kn_item *made = kn_arena_take(call->import->arena, (size_t)call->output_count + 1, sizeof *made);
+    stacked = kn_arena_take(call->import->arena, (size_t)stacks * KN_MAX_INPUTS + 1, sizeof *stacked);
+    if (!inputs || !made || !stacked) return kn_import_no_memory(call->import);
+    for (int i = 0; i < call->input_count; i++) {
+        if (!call->inputs[i]) return kn_import_fail(call, KN_ERROR_FORMAT, "an input is missing");
+        inputs[i] = *call->inputs[i];
+        if (i < states) continue;
+        int k = i - states;
+        sources[k] = kn_import_in(call, i);
+        if (!sources[k] || !scan_way(call, "input", k, sources[k]->shape.rank, &axes[k], &backwards[k]))
+            return false;
+        kn_dim length = sources[k]->shape.dims[axes[k]];
+        if (!kn_dim_known(length) || length < 1 || length > KN_MAX_INPUTS ||
+            (rounds >= 0 && length != rounds))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "along axes of open or different sizes, or above %d", KN_MAX_INPUTS);
+        rounds = length;
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+        for (int k = 0; k < walked; k++) {
+            int64_t at = backwards[k] ? rounds - 1 - round : round;
+            const char *axis = kn_import_list(call->import, (int64_t[]){axes[k]}, 1);
+            inputs[states + k] = (kn_item){.dtype = kn_import_dtype(call, states + k)};
+            inputs[states + k].value = kn_squeeze(kn_slice(sources[k], axes[k], at, at + 1), axis);
+        }
+        if (!kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count))
+            return false;
+        for (int i = 0; i < states; i++)
+            inputs[i] = made[i];
+        for (int i = 0; i < stacks; i++)
+            if (!(stacked[i * KN_MAX_INPUTS + round] = kn_item_value(call->import, &made[states + i])))
+                return false;
+    }
+    take_outputs(call, 0, inputs, states);
+    for (int i = 0; i < stacks; i++) {
+        kn_value **parts = &stacked[i * KN_MAX_INPUTS];
+        int axis;
+        bool reversed;
+        if (!scan_way(call, "output", i, parts[0]->shape.rank + 1, &axis, &reversed)) return false;
+        kn_value *y = kn_stack(parts, (size_t)rounds, axis);
+        if (reversed) y = kn_flip(y, kn_import_list(call->import, (int64_t[]){axis}, 1));
+        if (!kn_import_put_as(call, states + i, y, made[states + i].dtype)) return false;
+    }
+    return true;
+}
+
 /* ---- sequences ------------------------------------------------------------------------------------------
  */
 
@@ -258,6 +331,7 @@ static bool optional_has(kn_import_call *call) {
 const kn_import_row kn_import_control[] = {
     {.type = "If", .build = if_branch},
     {.type = "Loop", .build = loop},
+    {.type = "Scan", .build = scan},
     {.type = "SequenceConstruct", .build = sequence_construct},
     {.type = "SequenceAt", .build = sequence_at},
     {.type = "SequenceInsert", .build = sequence_insert},

@@ -283,6 +283,32 @@ static bool pad(kn_import_call *call) {
     return kn_import_put(call, 0, kn_pad_own(x, list, own));
 }
 
+/* The middle of x along some axes, or x in the middle of zeros. */
+static bool center(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t axes[KN_MAX_RANK], sizes[KN_MAX_RANK], amounts[KN_IMPORT_LIST] = {0};
+    int count = 0, named = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : -1;
+    bool pads = false;
+    if (!x || !kn_import_whole(call, 1, sizes, KN_MAX_RANK, &count)) return false;
+    if (count != (named < 0 ? x->shape.rank : named))
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes", count);
+    for (int i = 0; i < count && !kn_value_failed(x); i++) {
+        int axis;
+        if (!kn_import_axis(call, named < 0 ? i : axes[i], x->shape.rank, &axis)) return false;
+        int64_t size = x->shape.dims[axis], more = sizes[i] - size;
+        if (!kn_dim_known(size) || sizes[i] < 0 || more > INT32_MAX)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+        if (more < 0) x = kn_import_slice(call->import, x, axis, -more / 2, -more / 2 + sizes[i], 1);
+        if (more <= 0) continue;
+        amounts[axis] = more / 2;
+        amounts[x->shape.rank + axis] = more - more / 2;
+        pads = true;
+    }
+    if (pads && !kn_value_failed(x))
+        x = kn_pad(x, kn_import_list(call->import, amounts, 2 * x->shape.rank), 0);
+    return kn_import_put(call, 0, x);
+}
+
 static bool depth_to_space(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     bool channels = !strcmp(kn_import_string(call, "mode", "DCR"), "CRD");
@@ -396,6 +422,29 @@ static bool trilu(kn_import_call *call) {
     int64_t k = 0;
     if (!x || (kn_import_has(call, 1) && !kn_import_whole(call, 1, &k, 1, NULL))) return false;
     return kn_import_put(call, 0, kn_import_int(call, "upper", 1) ? kn_triu(x, k) : kn_tril(x, k));
+}
+
+/* a - b cos(2 pi i / n) + c cos(4 pi i / n) for i below the size. */
+static bool cosine_window(kn_import_call *call) {
+    static const double factors[3][3] = {{0.5, 0.5, 0}, {25.0 / 46, 21.0 / 46, 0}, {0.42, 0.5, 0.08}};
+    const char *type = call->node->type;
+    const double *f = factors[!strcmp(type, "HannWindow") ? 0 : !strcmp(type, "HammingWindow") ? 1 : 2];
+    int64_t size = 0;
+    kn_dtype dtype = KN_FLOAT32;
+    if (!kn_import_whole(call, 0, &size, 1, NULL)) return false;
+    if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", 1), &dtype) || size < 0 ||
+        size > 1 << 24)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "of so many numbers, or of a type that Koine does not compute with");
+    double n = (double)(kn_import_int(call, "periodic", 1) ? size : size - 1),
+           turn = n > 0 ? 8 * atan(1.0) / n : 0;
+    float *numbers = kn_arena_take(call->import->arena, (size_t)size + 1, sizeof *numbers);
+    if (!numbers) return kn_import_no_memory(call->import);
+    for (int64_t i = 0; i < size; i++)
+        numbers[i] = (float)(f[0] - f[1] * cos(turn * (double)i) + f[2] * cos(2 * turn * (double)i));
+    const char *shape = kn_import_list(call->import, &size, 1);
+    kn_value *y = kn_constant(call->graph, KN_FLOAT32, shape, numbers, (size_t)size * sizeof *numbers);
+    return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 
 /* ---- other sizes
@@ -517,6 +566,7 @@ const kn_import_row kn_import_shape[] = {
     SIZED("Slice", slice, kn_sizes_slice),
     {.type = "Tile", .build = tile},
     {.type = "Pad", .build = pad},
+    {.type = "CenterCropPad", .build = center},
     {.type = "DepthToSpace", .build = depth_to_space},
     {.type = "SpaceToDepth", .build = space_to_depth},
     SIZED("Shape", NULL, kn_sizes_shape),
@@ -524,6 +574,9 @@ const kn_import_row kn_import_shape[] = {
     {.type = "Constant", .build = constant},
     SIZED("ConstantOfShape", constant_of_shape, kn_sizes_fill),
     SIZED("Range", range, kn_sizes_range),
+    {.type = "HannWindow", .build = cosine_window},
+    {.type = "HammingWindow", .build = cosine_window},
+    {.type = "BlackmanWindow", .build = cosine_window},
     {.type = "EyeLike", .build = eye_like},
     {.type = "Trilu", .build = trilu},
     {.type = "Resize", .build = resize},
