@@ -15,6 +15,8 @@
  * Defined, KN_LENGTHS adds parameters behind the others: lengths, which tells of each batch how many keys count,
  * and lengths_row, 1, or 0 where all have the same. KN_MASK adds what is added to the scores, (batch,head,query,key),
  * and from how far a batch and a head are to the next, 0 where they share it.
+ * KN_DROPOUT adds the step counter, the key of the stream in two words, and the rate: weight (batch,head,query,key) is
+ * dropped by the random number of its place in row-major order.
  *
  * kn_attention(q, k, v, y, log_sum, queries, keys, q_first, k_first, v_first, q_row, k_row, y_row, causal, last, group,
  *              scale)
@@ -26,6 +28,9 @@
 #include "common/vector.cl"
 #include "common/weave.cl"
 #include "common/exp.cl"
+#ifdef KN_DROPOUT
+#include "common/keep.cl"
+#endif
 
 #ifndef KN_HEAD
 #define KN_HEAD 64
@@ -47,6 +52,19 @@
 #define KN_MASK_PARAMETERS , global const float *restrict mask, KN_INDEX mask_batch, KN_INDEX mask_head
 #else
 #define KN_MASK_PARAMETERS
+#endif
+#ifdef KN_DROPOUT
+#define KN_DROPOUT_PARAMETERS , global const uint *restrict step, uint key_low, uint key_high, float rate
+#define KN_DROPOUT_KEY const ulong random_key = ((ulong)key_high << 32 | key_low) + *step * KN_PHILOX_STEP;
+#define KN_DROP_PARAMETERS , ulong random_key, float rate, ulong place
+#define KN_DROP_ARGUMENTS(place) , random_key, rate, place
+#define KN_KEPT(j) kept_of(random_key, rate, place + (j))
+#else
+#define KN_DROPOUT_PARAMETERS
+#define KN_DROPOUT_KEY
+#define KN_DROP_PARAMETERS
+#define KN_DROP_ARGUMENTS(place)
+#define KN_KEPT(j) 1.0f
 #endif
 /* A head's numbers, filled up to whole tiles. */
 #define KN_PADDED ((KN_HEAD + KN_COLUMNS - 1) / KN_COLUMNS * KN_COLUMNS)
@@ -192,10 +210,7 @@ KN_INLINE float max_16(float16 x) {
 #define KN_SUM_LANES KN_JOIN(sum_, KN_WIDTH)
 #define KN_MAX_LANES KN_JOIN(max_, KN_WIDTH)
 typedef KN_JOIN(int, KN_WIDTH) whole;
-#define KN_LANES_OF_4 0, 1, 2, 3
-#define KN_LANES_OF_8 KN_LANES_OF_4, 4, 5, 6, 7
-#define KN_LANES_OF_16 KN_LANES_OF_8, 8, 9, 10, 11, 12, 13, 14, 15
-#define KN_LANE_NUMBERS ((whole)(KN_JOIN(KN_LANES_OF_, KN_WIDTH)))
+#define KN_LANE_NUMBERS ((whole)(KN_LANE_LIST))
 /* The first `count` lanes of x, `other` in the rest. */
 #define KN_FIRST_LANES(x, other, count) select((vector)(other), x, KN_LANE_NUMBERS < (whole)(count))
 
@@ -213,9 +228,9 @@ KN_INLINE void add_mask(local float *scores, int count, float scale, global cons
 /* ---- forward ----------------------------------------------------------------------------------------------- */
 
 /* Scores of one query, `seen` of them, become weights exp(score - most), and zeros up to `reach`; the sum and the
- * result so far, if any, are brought to the new maximum. */
+ * result so far, if any, are brought to the new maximum. Dropped weights are in the sum. */
 KN_INLINE void weigh(local float *scores, int seen, int reach, float scale, int begun, local float *most,
-                     local float *sum, local float *result) {
+                     local float *sum, local float *result KN_DROP_PARAMETERS) {
     vector largest = -INFINITY;
     for (int j = 0; j < reach; j += KN_WIDTH) {
         const vector score = KN_FIRST_LANES(load(0, scores + j) * scale, -INFINITY, seen - j);
@@ -232,7 +247,7 @@ KN_INLINE void weigh(local float *scores, int seen, int reach, float scale, int 
     for (int j = 0; j < reach; j += KN_WIDTH) {
         const vector weight = exp_of(load(0, scores + j) - base);
         sums += weight;
-        store(weight, 0, scores + j);
+        store(weight * KN_KEPT(j), 0, scores + j);
     }
     float before = 0.0f;
     if (begun) {
@@ -251,7 +266,7 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
                      global const float *restrict v, global float *restrict y, global float *restrict log_sum,
                      int queries, int keys, KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first,
                      KN_INDEX q_row, KN_INDEX k_row, KN_INDEX y_row, int causal, int last, int group,
-                     float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS) {
+                     float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS) {
     local float key_columns[KN_HEAD * KN_KEYS], values[KN_KEYS * KN_PADDED];
     local float scores[KN_BLOCK * KN_KEYS], result[KN_BLOCK * KN_PADDED], most[KN_BLOCK], sum[KN_BLOCK];
     const int first = get_global_id(0) * KN_BLOCK, rows = min(KN_BLOCK, queries - first);
@@ -264,6 +279,10 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
     log_sum += (batch * get_global_size(1) + head) * queries + first;
 #ifdef KN_MASK
     mask += batch * mask_batch + head * mask_head;
+#endif
+#ifdef KN_DROPOUT
+    KN_DROPOUT_KEY
+    const ulong place = ((ulong)(batch * get_global_size(1) + head) * queries + first) * keys;
 #endif
     const int keys_seen = causal ? min(limit, first + offset + rows) : limit;
     for (int key = 0; key < keys_seen; key += KN_KEYS) {
@@ -283,7 +302,8 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
 #endif
         for (int i = 0; i < rows - start; i++)
             weigh(scores + (start + i) * KN_KEYS, min(count, i + 1 + shift), min(count, i + KN_REACH + shift),
-                  score_scale, key > 0, most + start + i, sum + start + i, result + (start + i) * KN_PADDED);
+                  score_scale, key > 0, most + start + i, sum + start + i, result + (start + i) * KN_PADDED
+                      KN_DROP_ARGUMENTS(place + (ulong)(start + i) * keys + key));
         multiply_local(scores + start * KN_KEYS, KN_KEYS, 1, values, KN_PADDED, rows - start, count, KN_PADDED,
                        result + start * KN_PADDED, KN_PADDED, key > 0, KN_SUMS_OF_KEYS, shift);
     }
@@ -316,12 +336,13 @@ KN_WIDE kn_attention(global const float *restrict q, global const float *restric
  * scaled already, and dP becomes dS = P (dP - delta) scale, with zeros
  * from `seen` up to `reach`. */
 KN_INLINE void slopes(local float *scores, local float *weight_slopes, int seen, int reach, float score_scale,
-                      float scale, float log_sum, float delta) {
+                      float scale, float log_sum, float delta KN_DROP_PARAMETERS) {
     for (int j = 0; j < reach; j += KN_WIDTH) {
         const vector score = load(0, scores + j) * score_scale - log_sum;
         const vector weight = exp_of(KN_FIRST_LANES(score, -INFINITY, seen - j));
-        const vector slope = weight * (load(0, weight_slopes + j) - delta) * scale;
-        store(weight, 0, scores + j);
+        const vector kept = KN_KEPT(j);
+        const vector slope = weight * (load(0, weight_slopes + j) * kept - delta) * scale;
+        store(weight * kept, 0, scores + j);
         store(KN_FIRST_LANES(slope, 0.0f, seen - j), 0, weight_slopes + j);
     }
 }
@@ -356,7 +377,7 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
                               global float *dq, global float *dk, global float *dv, int queries, int keys,
                               KN_INDEX q_first, KN_INDEX k_first, KN_INDEX v_first, KN_INDEX q_row,
                               KN_INDEX k_row, KN_INDEX y_row, int causal, int last, int group,
-                              float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS) {
+                              float scale KN_LENGTHS_PARAMETERS KN_MASK_PARAMETERS KN_DROPOUT_PARAMETERS) {
     local float key_columns[KN_HEAD * KN_KEYS], value_columns[KN_HEAD * KN_KEYS], key_rows[KN_KEYS * KN_PADDED];
     local float query_rows[KN_BLOCK * KN_PADDED], slope_rows[KN_BLOCK * KN_PADDED];
     local float weights[KN_BLOCK * KN_KEYS], weight_slopes[KN_BLOCK * KN_KEYS], query_slopes[KN_BLOCK * KN_PADDED];
@@ -365,6 +386,7 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
     const int limit = KN_LIMIT, offset = last ? max(0, limit - queries) : 0;
     const KN_INDEX k_at = k_first + batch * keys * k_row + key_head * KN_HEAD;
     const KN_INDEX v_at = v_first + batch * keys * k_row + key_head * KN_HEAD;
+    KN_DROPOUT_KEY
     for (int key = 0; key < limit; key += KN_KEYS) {
         const int count = min(KN_KEYS, limit - key), begin = causal ? max(0, key - offset) : 0;
         pack_transposed(k + k_at + key * k_row, k_row, count, key_columns);
@@ -379,6 +401,9 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
             const KN_INDEX q_at = q_first + batch * queries * q_row + head * KN_HEAD;
             const KN_INDEX y_at = batch * queries * y_row + head * KN_HEAD;
             global const float *sums = log_sum + (batch * get_global_size(0) * group + head) * queries;
+#ifdef KN_DROPOUT
+            const ulong place = (ulong)(batch * get_global_size(0) * group + head) * queries * keys;
+#endif
             for (int first = begin / KN_BLOCK * KN_BLOCK; first < queries; first += KN_BLOCK) {
                 const int rows = min(KN_BLOCK, queries - first);
                 global const float *own = q + q_at + first * q_row, *slope = dy + y_at + first * y_row;
@@ -400,7 +425,8 @@ KN_WIDE kn_attention_gradient(global const float *restrict dy, global const floa
                 for (int i = 0; i < rows; i++)
                     slopes(weights + i * KN_KEYS, weight_slopes + i * KN_KEYS, min(count, i + 1 + shift),
                            min(count, i + KN_REACH + shift), score_scale, scale, sums[first + i],
-                           dot_rows(slope + i * y_row, y + y_at + (first + i) * y_row));
+                           dot_rows(slope + i * y_row, y + y_at + (first + i) * y_row)
+                           KN_DROP_ARGUMENTS(place + (ulong)(first + i) * keys + key));
                 multiply_local(weight_slopes, KN_KEYS, 1, key_rows, KN_PADDED, rows, count, KN_PADDED,
                                query_slopes, KN_PADDED, 0, KN_SUMS_OF_KEYS, shift);
                 unpack_rows(query_slopes, rows, dq + q_at + first * q_row, q_row, key > 0);

@@ -1,6 +1,6 @@
 /* KN_WIDTH vectors transposed in registers: log2 KN_WIDTH rounds, each weaving vector i with vector
  * i + KN_WIDTH / 2. KN_TRANSPOSE(x) makes t0, t1 … of x0, x1 …, and KN_EACH_LANE(X) is X(0) X(1) … for each.
- */
+ * KN_LANE_LIST is 0, 1, … */
 #ifndef KN_WEAVE_CL
 #define KN_WEAVE_CL
 #include "common/vector.cl"
@@ -23,6 +23,10 @@ KN_INLINE vector weave_high(vector a, vector b) {
 #define KN_LANES_8(X) KN_LANES_4(X) X(4) X(5) X(6) X(7)
 #define KN_LANES_16(X) KN_LANES_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define KN_EACH_LANE(X) KN_JOIN(KN_LANES_, KN_WIDTH)(X)
+#define KN_LANE_LIST_4 0, 1, 2, 3
+#define KN_LANE_LIST_8 KN_LANE_LIST_4, 4, 5, 6, 7
+#define KN_LANE_LIST_16 KN_LANE_LIST_8, 8, 9, 10, 11, 12, 13, 14, 15
+#define KN_LANE_LIST KN_JOIN(KN_LANE_LIST_, KN_WIDTH)
 #if KN_WIDTH == 16
 #define KN_ROUND(from, to)                                                                                   \
     KN_WEAVE(from, to, 0, 8, 0, 1)                                                                           \

@@ -169,6 +169,7 @@ typedef struct kn_attention_params {
     kn_value *lengths; /* int32 (B) or (1): how many keys of each sample count; those behind are not seen. Or NULL */
     kn_value *mask; /* (B,heads,T,S), where B and heads may be 1: bool, true where a key is seen, or numbers that are
                      * added to the scaled scores; no gradient flows to them. Or NULL */
+    double dropout;  /* share of the weights that training drops; the others are scaled by 1 / (1 - dropout) */
 } kn_attention_params;
 /* softmax(scale q kᵀ) v, head by head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is (B,T,heads*D).
  * Scores are never stored. A query that sees no key gives 0. (B,heads,T,D) reshaped to (B*heads,T,D) is attention with

@@ -370,6 +370,44 @@ static kn_value *build_dropout(kn_layer_call *call) {
     return kn_dropout(call->inputs[0], call->values[0].given ? call->values[0].number : 0.5);
 }
 
+enum { ATTEND_HEADS, ATTEND_KEY_HEADS, ATTEND_CAUSAL, ATTEND_LAST, ATTEND_SCALE, ATTEND_RATE };
+static const kn_option attention_arguments[] = {
+    WHOLE("heads", "parts into which the columns are split", .usual = "1"),
+    WHOLE("key_heads", "those of k and v, each for some heads of q", .usual = "as many"),
+    FLAG("causal", "each query sees the keys up to its own position", .usual = "no"),
+    FLAG("last", "the queries stand at the last keys, not at the first", .usual = "no"),
+    NUMBER("scale", "factor of the scores", .usual = "1 / sqrt(columns of a head)"),
+    NUMBER("rate", "probability of a weight to become 0", .usual = "0.1"),
+};
+
+/* Inputs as those of the operator attention: (B,T,columns) three times or once, lengths (B), a mask (B,heads,T,S). */
+static kn_value *build_attention_dropout(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_attention_params params = {.size = sizeof params,
+                                  .causal = values[ATTEND_CAUSAL].flag,
+                                  .last = values[ATTEND_LAST].flag,
+                                  .dropout = values[ATTEND_RATE].given ? values[ATTEND_RATE].number : 0.1};
+    if (values[ATTEND_HEADS].given) params.heads = values[ATTEND_HEADS].whole;
+    if (values[ATTEND_KEY_HEADS].given) params.key_heads = values[ATTEND_KEY_HEADS].whole;
+    if (values[ATTEND_SCALE].given) params.scale = values[ATTEND_SCALE].number;
+    kn_value *data[3] = {NULL};
+    int count = 0;
+    for (int i = 0; i < call->input_count; i++) {
+        kn_value *input = call->inputs[i];
+        int rank = kn_value_rank(input);
+        if (rank == 3 && count < 3) data[count++] = input;
+        if (rank == 1) params.lengths = input;
+        if (rank == 4) params.mask = input;
+    }
+    if (count + (params.lengths != NULL) + (params.mask != NULL) == call->input_count && count % 2)
+        return count == 1 ? kn_attention_packed(data[0], &params)
+                          : kn_attention(data[0], data[1], data[2], &params);
+    kn_mistake(call->model, call->line, call->line->word.column,
+               "the inputs are not those of attention; expected (batch,length,columns) once or three times, then perhaps "
+               "lengths (batch) and a mask (batch,heads,length,length)");
+    return NULL;
+}
+
 enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_LAST };
 #define POOL_ARGUMENTS                                                                                       \
     PAIR("window", "height and width of the window: 2 or 2x3", REQUIRED),                                    \
@@ -567,6 +605,12 @@ const kn_layer_row kn_layer_table[] = {
      ONE_INPUT,
      ARGUMENTS(dropout_arguments),
      .build = build_dropout},
+    {.name = "attention_dropout",
+     .help = "attention, by the same inputs, whose weights become 0 at random in training",
+     .least_inputs = 1,
+     .most_inputs = 5,
+     ARGUMENTS(attention_arguments),
+     .build = build_attention_dropout},
     {.name = "maxpool",
      .help = "the largest element of each window",
      .also = "max_pool maxpool2d max_pool2d",

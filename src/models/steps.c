@@ -85,17 +85,18 @@ static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs)
     return copy_node(c, node, inputs);
 }
 
-/* q, k and v in one value or three; keys and values of earlier runs are in the caches. */
+/* q, k and v in one value or three; nothing is dropped, keys and values of earlier runs are in the caches. */
 static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs) {
     kn_value *k = inputs[0], *v = inputs[0], *q = inputs[0];
-    for (int i = 0; i < node->input_count; i++)
+    int count = node->input_count - (node->operator->random ? 1 : 0); /* without the step counter */
+    for (int i = 0; i < count; i++)
         if (!is_along(c, node->inputs[i]) || node->inputs[i]->shape.rank != 3) return false;
     if (!kn_attribute_of(node, "causal")->integer || kn_attribute_of(node, "last")->integer) return false;
     kn_attention_params params = {.size = sizeof params, .causal = true, .last = true, .lengths = c->lengths};
     params.heads = kn_attribute_of(node, "heads")->integer;
     params.key_heads = kn_attribute_of(node, "key_heads")->integer;
     params.scale = kn_attribute_of(node, "scale")->number;
-    if (node->input_count == 1) {
+    if (count == 1) {
         int64_t columns = node->outputs[0]->shape.dims[2], all = node->inputs[0]->shape.dims[2];
         int64_t between = columns + (all - columns) / 2;
         q = kn_slice(inputs[0], 2, 0, columns);
@@ -147,13 +148,14 @@ static bool carry_node(carrying *c, const kn_node *node) {
     const kn_shape *shape = &node->outputs[0]->shape;
     if (shape->rank < 2 || shape->dims[1] != c->window) return false;
     c->along[node->outputs[0]->id] = true;
-    if (!strcmp(node->operator->name, "attention")) return carry_attention(c, node, inputs);
+    const char *name = node->operator->name;
+    if (!strcmp(name, "attention") || !strcmp(name, "attention_dropout")) return carry_attention(c, node, inputs);
     if (node->operator->class == KN_CLASS_POINTWISE) return carry_pointwise(c, node, inputs);
     if (along != 1) return false;
-    if (!strcmp(node->operator->name, "embedding") && is_along(c, node->inputs[1]))
+    if (!strcmp(name, "embedding") && is_along(c, node->inputs[1]))
         return copy_node(c, node, inputs);
     if (!is_along(c, node->inputs[0])) return false;
-    if (!strcmp(node->operator->name, "rotary") && node->input_count == 1) {
+    if (!strcmp(name, "rotary") && node->input_count == 1) {
         kn_value *pair[2] = {inputs[0], c->start};
         kn_value *y = kn_node_add(c->to, node->operator, NULL, pair, 2, node->attributes);
         c->values[node->outputs[0]->id] = y;

@@ -20,7 +20,7 @@ static int count_data(kn_value *const *inputs, int first, int count) {
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form) {
     const kn_shape *q = &node->inputs[first]->shape;
     int data = count_data(node->inputs, first, node->input_count);
-    *form = (kn_attention_form){.packed = data == 1, .lengths_at = -1, .mask_at = -1};
+    *form = (kn_attention_form){.packed = data == 1, .lengths_at = -1, .mask_at = -1, .step_at = -1};
     form->heads = kn_attribute_of(node, "heads")->integer;
     form->key_heads = kn_attribute_of(node, "key_heads")->integer;
     if (form->key_heads == 0) form->key_heads = form->heads;
@@ -45,6 +45,9 @@ void kn_attention_describe(const kn_node *node, int first, kn_attention_form *fo
         if (shape->rank == RANK_OF_LENGTHS) {
             form->lengths_at = i;
             form->lengths_row = shape->dims[0] == 1 ? 0 : 1;
+        } else if (shape->rank == 0) {
+            form->step_at = i;
+            form->rate = kn_attribute_of(node, "rate")->number;
         } else {
             form->mask_at = i;
             int64_t pairs = form->queries * form->keys;
@@ -94,7 +97,19 @@ static kn_status check_limits(kn_shape_call *call, int first) {
     int data = count_data(call->inputs, first, call->input_count), last_rank = 0;
     int64_t heads = kn_shape_attribute(call, "heads")->integer;
     int64_t keys = call->inputs[first + (data == 3)]->shape.dims[1];
-    for (int i = first + data; i < call->input_count; i++) {
+    int count = call->input_count;
+    if (call->row->random) {
+        const kn_value *step = call->inputs[--count];
+        double rate = kn_shape_attribute(call, "rate")->number;
+        if (!(rate >= 0 && rate < 1))
+            return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                                 "the rate is the share of weights to drop; expected 0 <= rate < 1");
+        if (!step || step->shape.rank != 0 || step->shape.dtype != KN_UINT32)
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "the last input is %s; expected the step counter, a uint32 scalar",
+                                 step ? kn_shape_words_of(call, count) : "missing");
+    }
+    for (int i = first + data; i < count; i++) {
         if (!call->inputs[i])
             return kn_shape_fail(
                 call, KN_ERROR_ARGUMENT,
@@ -152,6 +167,8 @@ typedef struct head_rows {
     int64_t y_at, sums_at;
     int64_t length, offset; /* keys that count; of query i the position is i + offset */
     const double *mask;     /* (T,S), or NULL */
+    bool drops;
+    uint64_t key; /* of the step's random numbers */
 } head_rows;
 
 static head_rows rows_of(const kn_attention_form *form, const kn_reference_call *call, double *const *arrays,
@@ -171,7 +188,17 @@ static head_rows rows_of(const kn_attention_form *form, const kn_reference_call 
     if (form->last && rows.length > form->queries) rows.offset = rows.length - form->queries;
     if (form->mask_at >= 0)
         rows.mask = call->inputs[form->mask_at].data + batch * form->mask_batch + head * form->mask_head;
+    rows.drops = form->step_at >= 0;
+    if (rows.drops)
+        rows.key = kn_random_step(call->node->random_key, (uint64_t)call->inputs[form->step_at].data[0]);
     return rows;
+}
+
+/* What dropout makes of a weight: 0, or more than 1. */
+static double kept(const kn_attention_form *form, const head_rows *rows, int64_t query, int64_t key) {
+    if (!rows->drops) return 1;
+    uint64_t place = (uint64_t)((rows->sums_at + query) * form->keys + key);
+    return kn_random_uniform(rows->key, place) >= form->rate ? 1 / (1 - form->rate) : 0;
 }
 
 static double dot(const double *left, const double *right, int64_t count) {
@@ -201,6 +228,7 @@ static void attend(const kn_attention_form *form, const head_rows *rows, double 
         for (int64_t j = 0; j < seen; j++) {
             double weight = exp(score_of(form, rows, i, j) - most);
             sum += weight;
+            weight *= kept(form, rows, i, j);
             for (int64_t d = 0; d < form->head; d++)
                 result[d] += weight * rows->v[j * form->k_row + d];
         }
@@ -232,11 +260,12 @@ static void attend_back(const kn_attention_form *form, const head_rows *rows, co
         for (int64_t j = 0; j < keys_seen(form, rows, i); j++) {
             const double *key = rows->k + j * form->k_row, *value = rows->v + j * form->k_row;
             double weight = exp(score_of(form, rows, i, j) - log_sum[rows->sums_at + i]);
-            double score_slope = weight * (dot(slope, value, form->head) - delta) * form->scale;
+            double share = kept(form, rows, i, j);
+            double score_slope = weight * (share * dot(slope, value, form->head) - delta) * form->scale;
             for (int64_t d = 0; d < form->head; d++) {
                 slopes->q[i * form->q_row + d] += score_slope * key[d];
                 slopes->k[j * form->k_row + d] += score_slope * query[d];
-                slopes->v[j * form->k_row + d] += weight * slope[d];
+                slopes->v[j * form->k_row + d] += weight * share * slope[d];
             }
         }
     }
@@ -273,22 +302,30 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
 /* ---- gradient and rows -----------------------------------------------------------------------------------
  */
 
-/* Lengths and masks get none. */
+static void copy_settings(kn_settings *settings, const kn_node *node) {
+    static const char *const whole[] = {"heads", "key_heads", "causal", "last"};
+    for (size_t i = 0; i < KN_COUNT_OF(whole); i++)
+        kn_settings_int(settings, whole[i], kn_attribute_of(node, whole[i])->integer);
+    kn_settings_float(settings, "scale", kn_attribute_of(node, "scale")->number);
+}
+
+/* Lengths and masks get none. What was dropped is drawn again: by the key of the node whose gradient it is. */
 static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[RESULT]) return KN_OK;
-    kn_value *inputs[8] = {call->output_gradients[RESULT], node->outputs[RESULT], node->outputs[LOG_SUM]};
+    kn_value *inputs[9] = {call->output_gradients[RESULT], node->outputs[RESULT], node->outputs[LOG_SUM]};
     for (int i = 0; i < node->input_count; i++)
         inputs[KN_ATTENTION_Q + i] = node->inputs[i];
     int data = count_data(node->inputs, 0, node->input_count);
-    const kn_operator *row = data == 1 ? &kn_row_attention_packed_gradient : &kn_row_attention_gradient;
+    bool random = node->operator->random;
+    const kn_operator *apart = random ? &kn_row_attention_dropout_gradient : &kn_row_attention_gradient;
+    const kn_operator *packed =
+        random ? &kn_row_attention_dropout_packed_gradient : &kn_row_attention_packed_gradient;
+    const kn_operator *row = data == 1 ? packed : apart;
     kn_settings settings;
     kn_settings_init(&settings, call->graph, row);
-    kn_settings_int(&settings, "heads", kn_attribute_of(node, "heads")->integer);
-    kn_settings_int(&settings, "key_heads", kn_attribute_of(node, "key_heads")->integer);
-    kn_settings_int(&settings, "causal", kn_attribute_of(node, "causal")->integer);
-    kn_settings_int(&settings, "last", kn_attribute_of(node, "last")->integer);
-    kn_settings_float(&settings, "scale", kn_attribute_of(node, "scale")->number);
+    copy_settings(&settings, node);
+    if (random) kn_settings_float(&settings, "rate", kn_attribute_of(node, "rate")->number);
     kn_value *slopes = kn_gradient_build(call, row, inputs, KN_ATTENTION_Q + node->input_count, &settings);
     if (kn_value_failed(slopes)) return kn_gradient_status(call);
     for (int i = 0; i < data; i++)
@@ -296,12 +333,24 @@ static kn_status attention_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
-#define ATTRIBUTES                                                                                           \
-    KN_ATTRIBUTES(KN_INT("heads", 1, "parts into which the columns are split"),                              \
-                  KN_INT("key_heads", 0, "those of k and v, each for some heads of q; 0: as many"),          \
-                  KN_BOOLEAN("causal", 0, "each query sees the keys up to its own position"),                \
-                  KN_BOOLEAN("last", 0, "the queries stand at the last keys, not at the first"),             \
-                  KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns of a head)"))
+/* Attention that drops nothing. */
+static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                  kn_value **results) {
+    kn_settings settings;
+    kn_settings_init(&settings, bound, &kn_row_attention);
+    copy_settings(&settings, node);
+    results[RESULT] = kn_build(&kn_row_attention, inputs, node->input_count - 1, &settings);
+    return bound->error.status;
+}
+
+#define LIST                                                                                                 \
+    KN_INT("heads", 1, "parts into which the columns are split"),                                            \
+        KN_INT("key_heads", 0, "those of k and v, each for some heads of q; 0: as many"),                    \
+        KN_BOOLEAN("causal", 0, "each query sees the keys up to its own position"),                          \
+        KN_BOOLEAN("last", 0, "the queries stand at the last keys, not at the first"),                       \
+        KN_FLOAT("scale", 0, "factor of the scores; 0: 1 / sqrt(columns of a head)")
+#define ATTRIBUTES KN_ATTRIBUTES(LIST)
+#define RATE_TOO KN_ATTRIBUTES(LIST, KN_FLOAT("rate", 0.1, "share of weights dropped"))
 #define VARIANTS                                                                                             \
     KN_VARIANTS({.name = "wide",                                                                             \
                  .accepts = kn_attention_wide_accepts,                                                       \
@@ -369,6 +418,41 @@ KN_OPERATOR(attention_packed_gradient, .help = "gradient of attention by q, k an
                      {PACKED_CASE("1,140,96", "1,140,32", "1,2,140"), .attributes = "heads=2 causal=1"},
                      {PACKED_CASE("1,93,192", "1,93,64", "1,1,93"), .attributes = "causal=1"}));
 
+KN_OPERATOR(attention_dropout, .help = "attention whose weights are dropped in training", RATE_TOO,
+            .min_inputs = 2, .max_inputs = 6, .hidden = 1, .random = true, .shape = attention_shape,
+            .gradient = attention_gradient, .without_training = without_training,
+            .reference = attention_reference, .cost = attention_cost, .tolerance = 2, VARIANTS,
+            KN_CASES({.inputs = {"2,7,20", "2,3,10", "2,3,10", "int32 2", "uint32"},
+                      .attributes = "heads=4 key_heads=2 causal=1 last=1 rate=0.25",
+                      .ranges = {NULL, NULL, NULL, "0..4", "0..9"},
+                      .training = true,
+                      .smallest = true},
+                     {.inputs = {"2,33,155", "uint32"},
+                      .attributes = "heads=3 key_heads=1 causal=1 rate=0.5",
+                      .ranges = {NULL, "0..9"},
+                      .training = true},
+                     {.inputs = {"1,3,15", "uint32"}, .ranges = {NULL, "0..9"}}));
+KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout by q, k and v", RATE_TOO,
+            .min_inputs = 7, .max_inputs = 9, .outputs = 3, .backward = true, .random = true,
+            .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
+            VARIANTS,
+            KN_CASES({.inputs = {"1,31,32", "1,31,32", "1,2,31", "1,31,32", "1,93,16", "1,93,16", "uint32"},
+                      .attributes = "heads=2 key_heads=1 rate=0.25",
+                      .ranges = {NULL, NULL, "1..2", "-1..1", "-1..1", NULL, "0..9"},
+                      .no_gradient = true,
+                      .training = true,
+                      .smallest = true}));
+KN_OPERATOR(attention_dropout_packed_gradient, .help = "gradient of attention_dropout by q, k and v side by side",
+            RATE_TOO, .min_inputs = 5, .max_inputs = 7, .backward = true, .random = true,
+            .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
+            VARIANTS,
+            KN_CASES({.inputs = {"1,3,10", "1,3,10", "1,2,3", "1,3,30", "uint32"},
+                      .attributes = "heads=2 causal=1",
+                      .ranges = {NULL, NULL, "1..2", "-1..1", "0..9"},
+                      .no_gradient = true,
+                      .training = true,
+                      .smallest = true}));
+
 /* ---- builders ------------------------------------------------------------------------------------------ */
 
 /* What a mask adds to the scores: 0 where a bool one is true, and minus infinity elsewhere. */
@@ -382,19 +466,23 @@ static kn_value *build(kn_value *const *data, int count, const kn_attention_para
     if (kn_value_failed(data[0])) return data[0];
     kn_attention_params given = {.size = sizeof given};
     KN_TAKE_PARAMS(given, params);
-    kn_value *inputs[5];
+    kn_value *inputs[6];
     for (int i = 0; i < count; i++)
         inputs[i] = data[i];
     if (given.lengths) inputs[count++] = given.lengths;
     if (given.mask) inputs[count++] = mask_of(given.mask, data[0]->shape.dtype);
+    bool drops = given.dropout != 0;
+    const kn_operator *row = drops ? &kn_row_attention_dropout : &kn_row_attention;
+    if (drops) inputs[count++] = kn_step_counter(data[0]->graph);
     kn_settings settings;
-    kn_settings_init(&settings, data[0]->graph, &kn_row_attention);
+    kn_settings_init(&settings, data[0]->graph, row);
+    if (drops) kn_settings_float(&settings, "rate", given.dropout);
     kn_settings_int(&settings, "heads", given.heads ? given.heads : 1);
     kn_settings_int(&settings, "key_heads", given.key_heads);
     kn_settings_int(&settings, "causal", given.causal);
     kn_settings_int(&settings, "last", given.last);
     kn_settings_float(&settings, "scale", given.scale);
-    return kn_build(&kn_row_attention, inputs, count, &settings);
+    return kn_build(row, inputs, count, &settings);
 }
 
 kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_attention_params *params) {

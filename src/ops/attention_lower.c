@@ -29,12 +29,19 @@ static void add_numbers(kn_step *step, const kn_node *node, const kn_attention_f
         kn_step_index(step, form->mask_batch);
         kn_step_index(step, form->mask_head);
     }
+    if (form->step_at >= 0) {
+        kn_step_read(step, node->inputs[form->step_at]);
+        kn_step_uint(step, (uint32_t)node->random_key);
+        kn_step_uint(step, (uint32_t)(node->random_key >> 32));
+        kn_step_float(step, form->rate);
+    }
 }
 
 /* Parameters and work that attention without limits does not have. */
 static void define_limits(kn_step *step, const kn_attention_form *form) {
     if (form->lengths_at >= 0) kn_step_define(step, "KN_LENGTHS", "1");
     if (form->mask_at >= 0) kn_step_define(step, "KN_MASK", "1");
+    if (form->step_at >= 0) kn_step_define(step, "KN_DROPOUT", "1");
 }
 
 static void read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {

@@ -25,7 +25,8 @@
     X(average_pool_data) X(batch_norm) X(batch_norm_gradient)                                                \
     /* sequences */                                                                                          \
     X(embedding) X(embedding_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) \
-    X(attention) X(attention_gradient) X(attention_packed_gradient) X(lstm) X(lstm_gradient)                 \
+    X(attention) X(attention_gradient) X(attention_packed_gradient) X(attention_dropout)                     \
+    X(attention_dropout_gradient) X(attention_dropout_packed_gradient) X(lstm) X(lstm_gradient)              \
     X(gru) X(gru_gradient) X(rnn) X(rnn_gradient)                                                            \
     /* losses */                                                                                             \
     X(squared_error) X(absolute_error) X(huber_error) X(logits_error) X(weighted_logits_error)                \

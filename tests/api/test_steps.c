@@ -20,7 +20,7 @@ static const char text[] = "koine 1\n"
                            "q = linear @seen 12\n"
                            "k = linear @seen 6\n"
                            "turned = rotary @q heads=2\n"
-                           "attention @turned @k @k heads=2 key_heads=1 causal=1\n"
+                           "attention_dropout @turned @k @k heads=2 key_heads=1 causal rate=0.5\n"
                            "gelu_tanh\n"
                            "logits = linear 7 bias=no\n";
 

@@ -210,6 +210,26 @@ static void other_layers(void **state) {
     kn_model_destroy(&model);
 }
 
+static void attention_with_dropout(void **state) {
+    (void)state;
+    kn_model *model = parse("koine 1\ninput x 5x24\n"
+                            "usual = attention_dropout\n"
+                            "own = attention_dropout @x heads=4 key_heads=2 causal scale=0.5 rate=0.25\n"
+                            "q = linear @x 12\n"
+                            "apart = attention_dropout @q @q @q last\n");
+    assert_true(attribute(model, "usual", "rate")->number == 0.1);
+    assert_int_equal(attribute(model, "usual", "heads")->integer, 1);
+    assert_true(attribute(model, "own", "rate")->number == 0.25);
+    assert_true(attribute(model, "own", "scale")->number == 0.5);
+    assert_int_equal(attribute(model, "own", "key_heads")->integer, 2);
+    assert_int_equal(attribute(model, "own", "causal")->integer, 1);
+    assert_int_equal(attribute(model, "apart", "last")->integer, 1);
+    has_shape(model, "usual", "batch,5,8");
+    has_shape(model, "own", "batch,5,12");
+    has_shape(model, "apart", "batch,5,12");
+    kn_model_destroy(&model);
+}
+
 static void row_norms(void **state) {
     (void)state;
     kn_model *model = parse("koine 1\ninput x lengthx6\n"
@@ -452,7 +472,7 @@ static void grammar_examples(void **state) {
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings),
-        cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions),
+        cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(attention_with_dropout),
         cmocka_unit_test(recurrent), cmocka_unit_test(recurrent_options), cmocka_unit_test(pools),
         cmocka_unit_test(windows_of_other_kinds), cmocka_unit_test(norms), cmocka_unit_test(other_layers),
         cmocka_unit_test(operators), cmocka_unit_test(shapes), cmocka_unit_test(whole_table),

@@ -326,6 +326,7 @@ static void shapes(void **state) {
     refused_by_graph("softmax axis=5\n", KN_ERROR_SHAPE, "text:3:1: ", "axis 5");
     refused_by_graph("parameter 3xlength\n", KN_ERROR_SHAPE, "text:3:1: ", "parameter1");
     refused_by_graph("dropout 2\n", KN_ERROR_ARGUMENT, "text:3:1: ", "rate");
+    refused_by_graph("reshape 1x-1\nattention_dropout rate=1\n", KN_ERROR_ARGUMENT, "text:4:1: ", "rate");
     refused_by_graph("relu @x:1\n", KN_ERROR_ARGUMENT, "text:3:1: ", "'x'");
     refused_by_graph("input q 2000000000x2000000000x20000000000\nlinear 2000000000\n", KN_ERROR_FORMAT,
                      "text:4:1: ", "'linear1.weight' would be (2000000000,20000000000)");

@@ -343,6 +343,56 @@ static void attention_takes_limits(void **state) {
     kn_graph_destroy(&bound);
 }
 
+enum { DROPPED_KEYS = 4000 };
+
+/* Equal weights on ones: the result is the mean of what is kept, and the gradient of v shows which those are. */
+static void attention_drops(void **state) {
+    (void)state;
+    static double ones[DROPPED_KEYS], query[1];
+    for (int i = 0; i < DROPPED_KEYS; i++)
+        ones[i] = 1;
+    kn_graph *own = kn_graph_create(NULL), *bound;
+    kn_value *q = kn_input(own, "q", KN_FLOAT32, "1,1,1"), *k = kn_input(own, "k", KN_FLOAT32, "1,4000,1");
+    kn_attention_params params = {.size = sizeof params, .dropout = 0.25};
+    kn_value *value = kn_attention(q, k, k, &params), *result;
+    is_row(value, "attention_dropout");
+    assert_true(number(value, "rate") == 0.25);
+    assert_ptr_equal(value->producer->inputs[3], kn_step_counter(own));
+    kn_error error = {0};
+    kn_bind_request request = {.training = false, .seed = 5};
+    if (kn_graph_bind(own, &value, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
+    is_row(result, "attention");
+    assert_int_equal(result->producer->input_count, 3);
+    kn_graph_destroy(&bound);
+    request.training = true;
+    if (kn_graph_bind(own, &value, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
+    kn_value *loss = kn_sum(result, NULL, false), *by = kn_graph_find(bound, "k"), *gradient;
+    if (kn_graph_gradient(bound, loss, &by, 1, &gradient, &error)) fail_msg("%s", error.text);
+    static bool kept[2][DROPPED_KEYS];
+    for (int step = 0; step < 2; step++) {
+        double counter = step, sum = 0;
+        int zeros = 0;
+        host_input inputs[3] = {{"q", query}, {"k", ones}, {KN_STEP_COUNTER, &counter}};
+        host_values values = host_compute(bound, inputs, 3);
+        const double *slopes = values.numbers[gradient->id], mean = *values.numbers[result->id];
+        for (int i = 0; i < DROPPED_KEYS; i++) {
+            zeros += slopes[i] == 0;
+            sum += slopes[i];
+            kept[step][i] = slopes[i] != 0;
+            assert_true(slopes[i] == 0 || fabs(slopes[i] * DROPPED_KEYS - 4.0 / 3) < 1e-9);
+        }
+        assert_in_range(zeros, 880, 1120); /* 1000, 4.4 standard deviations */
+        assert_true(fabs(sum - mean) < 1e-9);
+        host_release(&values);
+    }
+    int same = 0;
+    for (int i = 0; i < DROPPED_KEYS; i++)
+        same += kept[0][i] == kept[1][i];
+    assert_in_range(same, 2360, 2640); /* 2500 */
+    kn_graph_destroy(&bound);
+    kn_graph_destroy(&own);
+}
+
 /* Each in a graph of its own, since the first failure stays. */
 static void mistakes(void **state) {
     (void)state;
@@ -466,6 +516,7 @@ int test_builders(void) {
         cmocka_unit_test(recurrent_mistakes),
         cmocka_unit_test(dropout_drops),
         cmocka_unit_test_setup_teardown(attention_takes_limits, begin, end),
+        cmocka_unit_test(attention_drops),
         cmocka_unit_test(mistakes),
     };
     return cmocka_run_group_tests_name("builders", tests, NULL, NULL);
