@@ -295,6 +295,15 @@ def bench_of_inference(folder):
 
 
 @case
+def bench_of_operators(folder):
+    found = koine("bench", "operators", "--operators", "relu,softmax", "--seconds", "0", "--json").needs(0).objects(
+        "name", "inputs", "attributes", "ms", "gflops", "gb_s", "of_limit", "bound")
+    names = [operator["name"] for operator in found]
+    expect({"relu", "softmax", "softmax_gradient"} <= set(names), f"found {names}")
+    expect(all(operator["ms"] > 0 and operator["gb_s"] > 0 for operator in found), f"found {found}")
+
+
+@case
 def bench_of_products(folder):
     found = koine("bench", "gemm", "--size", "32", "--k", "48", "--json").needs(0).objects(
         *BENCH_KEYS, "sizes", "times_plain_one_core", "times_plain_all_cores", "cores")[0]

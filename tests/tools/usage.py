@@ -120,6 +120,7 @@ MISTAKES = [
     ("bench lenet --mode both", "--mode is 'both'"),
     ("bench lenet --seconds -1", "--seconds is -1; expected a number from 0 on"),
     ("bench lenet --batch 0", "--batch is 0; expected 1 to"),
+    ("bench lenet --operators add", "--operators is of the case operators"),
     ("bench gemm --m 0", "sizes of gemm are from 1 to 32768"),
     ("bench gemm --size 0", "sizes of gemm are from 1 to 32768"),
     ("verify relu", "'relu' is one word too many"),

@@ -42,7 +42,13 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 /* ---- the command line ------------------------------------------------------------------------------- */
 
-static int run_case(const char *name, const bench_options *options, const uint64_t *sizes) {
+/* Cases that are no models. */
+static bool is_apart(const char *name) {
+    return !strcmp(name, "gemm") || !strcmp(name, "operators");
+}
+
+static int run_case(const char *name, const bench_options *options, const uint64_t *sizes, const char *only) {
+    if (!strcmp(name, "operators")) return bench_operators(options, only);
     if (!strcmp(name, "gemm"))
         return bench_gemm(&options->common, options->seconds, (int64_t)sizes[0], (int64_t)sizes[1],
                           (int64_t)sizes[2]);
@@ -53,8 +59,8 @@ static int run_case(const char *name, const bench_options *options, const uint64
 static int files_check(const bench_options *options, const char *const *words, int word_count) {
     if (!options->weights && !options->input && !options->dump) return EXIT_DONE;
     if (word_count > 1) return command_misuse("--weights, --input and --dump are of one case at a time");
-    if (!strcmp(words[0], "gemm"))
-        return command_misuse("--weights, --input and --dump are of models, not of gemm");
+    if (is_apart(words[0]))
+        return command_misuse("--weights, --input and --dump are of models, not of %s", words[0]);
     if (options->dump && !path_writable(options->dump)) return EXIT_FAILED;
     return EXIT_DONE;
 }
@@ -62,7 +68,7 @@ static int files_check(const bench_options *options, const char *const *words, i
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     bench_options bench = {.seconds = 3};
-    const char *mode = "train", *trace = NULL;
+    const char *mode = "train", *trace = NULL, *only = NULL;
     /* What is not given can be told from an explicit 0. */
     uint64_t batch = UINT64_MAX, size = 1024, sizes[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     const option options[] = {
@@ -79,6 +85,7 @@ static int run(int count, char **arguments) {
         {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &sizes[0]},
         {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &sizes[1]},
         {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
+        {"operators", OPTION_TEXT, "A,B", "of operators: only these", &only},
         {"profile", OPTION_FLAG, NULL, "where the time goes, and how near to the device's limits",
          &bench.common.timeline},
         TRACE_OPTION(trace),
@@ -107,18 +114,19 @@ static int run(int count, char **arguments) {
         if (sizes[i] == UINT64_MAX) sizes[i] = size;
         if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
+    if (only && strcmp(words[0], "operators") != 0) return command_misuse("--operators is of the case operators");
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
-    if (trace && (word_count > 1 || !strcmp(words[0], "gemm")))
+    if (trace && (word_count > 1 || is_apart(words[0])))
         return command_misuse("--trace is of one case at a time, and of models");
     if (!trace_open(trace, &bench.common)) return EXIT_FAILED;
     if (word_count == 1) {
-        status = run_case(words[0], &bench, sizes);
+        status = run_case(words[0], &bench, sizes, only);
         return trace_close() ? status : EXIT_FAILED;
     }
     /* What is misspelt is told before the others take their time. */
     for (int i = 0; i < word_count; i++) {
-        kn_model *model = strcmp(words[i], "gemm") ? model_open(words[i]) : NULL;
-        if (!model && strcmp(words[i], "gemm")) return EXIT_FAILED;
+        kn_model *model = is_apart(words[i]) ? NULL : model_open(words[i]);
+        if (!model && !is_apart(words[i])) return EXIT_FAILED;
         kn_model_destroy(&model);
     }
     for (int i = 0; i < word_count; i++)
@@ -128,7 +136,8 @@ static int run(int count, char **arguments) {
 
 const command command_bench = {
     "bench", "how fast models train and run here", "CASE… [--mode train|infer] [--OPTION …]",
-    "A CASE is a model or gemm, a matrix product beside a plain C loop on one core and on all. A training\n"
+    "A CASE is a model, gemm, a matrix product beside a plain C loop on one core and on all, or operators:\n"
+    "what each takes at a size as networks have it, forward and gradient, of the device's limits. A training\n"
     "step is the upload of a fresh batch, forward with dropout, loss, backward, the update of every\n"
     "parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at 0.0003 with decay 0.01), and the loss read by\n"
     "the host; an inference step uploads a batch and reads the output. Steps are timed for at least 3\n"
@@ -151,5 +160,6 @@ const command command_bench = {
     "  koine bench mlp lenet --mode train\n"
     "  koine bench resnet18c --mode infer --profile\n"
     "  koine bench lenet --weights w.safetensors --input xy.safetensors --dump losses.safetensors\n"
-    "  koine bench gemm --size 512",
+    "  koine bench gemm --size 512\n"
+    "  koine bench operators --operators conv2d,softmax --seconds 1",
     run};

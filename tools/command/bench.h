@@ -60,6 +60,9 @@ typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } 
 /* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
+/* Each operator (only: those of a list with commas, or NULL), forward and gradient, of the device's limits. */
+int bench_operators(const bench_options *options, const char *only);
+
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
 int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t n, int64_t k);
 
