@@ -4,6 +4,9 @@ usage: usage.py KOINE HOUSE_TESTS
 """
 import functools
 import os
+import re
+import shutil
+import subprocess
 
 from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, run_cases, train, write
 from koine import write_npy
@@ -38,6 +41,25 @@ def help_of_all(folder):
 @case
 def help_of_train_names_its_options(folder):
     koine("train", "--help").needs(0, out=[f"--{option}" for option in TRAIN_OPTIONS])
+
+
+@case
+def completion_and_man_pages(folder):
+    options = set(re.findall(r"^  (--[\w-]+)", koine("train", "--help").out, flags=re.M)) - {"--help"}
+    for shell in ("bash", "zsh", "fish"):
+        script = koine("help", f"--shell={shell}").needs(0, out=COMMANDS, err="").out
+        for option in options:
+            expect((f"-l {option[2:]} " if shell == "fish" else option) in script, f"{shell} does not know {option}")
+        interpreter = shutil.which(shell)
+        if interpreter:
+            path = write(folder, "script", script)
+            done = subprocess.run([interpreter, "-n", path], capture_output=True, text=True)
+            expect(done.returncode == 0 and not done.stderr, f"{shell}: {done.stderr}")
+    for name in COMMANDS:
+        page = koine(name, "--help=man").needs(0, out=(".TH KOINE-" + name, ".SH OPTIONS"), err="").out
+        expect(name != "train" or all(option.replace("-", "\\-") in page for option in options), "options are missing")
+    koine("help", "--shell=cmd").needs(2, out="", err="--shell is 'cmd'; expected bash, zsh or fish")
+    koine("train", "--help=html").needs(2, out="", err="--help is 'html'; expected man")
 
 
 @case

@@ -50,6 +50,9 @@ int option_choice(const char *option, const char *word, const char *const *words
 /* The one of `count` words that `word` was most likely meant to be, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
+/* Prints the script that completes the command line in a shell (completion.c). */
+int completion_print(const char *shell, const command *const *commands, int count);
+
 /* ---- what most commands take (common.c) ----------------------------------------------------- */
 
 typedef struct common_options {

@@ -17,7 +17,8 @@ static void print_help(FILE *stream) {
     for (int i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     fputs("\n"
-          "koine COMMAND --help explains one. To begin:\n"
+          "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) prints\n"
+          "what completes the command line there. To begin:\n"
           "\n"
           "  koine devices\n"
           "  koine train lenet --data digits --epochs 2\n"
@@ -63,6 +64,7 @@ static int run(int count, char **arguments) {
             print_help(stdout);
             return EXIT_DONE;
         }
+        if (!strncmp(arguments[2], "--shell=", 8)) return completion_print(arguments[2] + 8, commands, COMMANDS);
         return find(arguments[2]) ? find(arguments[2])->run(1, ask) : unknown(arguments[2]);
     }
     if (!find(word)) return unknown(word);

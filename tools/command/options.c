@@ -27,6 +27,65 @@ static void print_help(const command *self, const option *options) {
     print_option("--help", "this text");
 }
 
+/* A text in single quotes of a shell; `left_out` are characters that mean something there. */
+static void print_quoted(const char *text, const char *left_out) {
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else if (!strchr(left_out, *text))
+            putchar(*text);
+}
+
+/* A text of a man page: no line begins with a dot, no backslash or dash means anything else. */
+static void print_roff(const char *text) {
+    for (const char *at = text; *at; at++) {
+        if ((*at == '.' || *at == '\'') && (at == text || at[-1] == '\n')) fputs("\\&", stdout);
+        if (*at == '-' || *at == '\\') putchar('\\');
+        putchar(*at);
+    }
+}
+
+static void print_man(const command *self, const option *options) {
+    printf(".TH KOINE-%s 1 \"\" \"koine %s\"\n.SH NAME\nkoine\\-%s \\- %s\n.SH SYNOPSIS\n.B koine %s\n", self->name,
+           kn_version_text(), self->name, self->summary, self->name);
+    print_roff(self->usage);
+    fputs("\n.SH DESCRIPTION\n.nf\n", stdout);
+    print_roff(self->text);
+    fputs("\n.fi\n.SH OPTIONS\n", stdout);
+    for (const option *row = options; row->name; row++) {
+        fputs(".TP\n.B ", stdout);
+        print_roff("--");
+        print_roff(row->name);
+        if (row->argument) printf(" \\fI%s\\fR", row->argument);
+        putchar('\n');
+        print_roff(row->help);
+        putchar('\n');
+    }
+    fputs(".SH SEE ALSO\n.B koine help\n", stdout);
+}
+
+/* For completion.c, and --help=man. */
+static int print_form(const char *form, const command *self, const option *options) {
+    static const char *const forms[] = {"man", "bash", "zsh", "fish"};
+    int chosen = option_choice("help", form, forms, 4);
+    if (chosen == 0) print_man(self, options);
+    for (const option *row = options; chosen > 0 && row->name; row++) {
+        if (chosen == 1) {
+            printf("--%s ", row->name);
+        } else if (chosen == 2) {
+            printf(" \\\n        '--%s[", row->name);
+            print_quoted(row->help, "[]:");
+            printf("]%s%s%s'", row->argument ? ":" : "", row->argument ? "value" : "", row->argument ? ":_files" : "");
+        } else {
+            printf("complete -c koine -n '__fish_seen_subcommand_from %s' -l %s %s-d '", self->name, row->name,
+                   row->argument ? "-r " : "");
+            print_quoted(row->help, "");
+            fputs("'\n", stdout);
+        }
+    }
+    return chosen < 0 ? EXIT_USAGE : EXIT_DONE;
+}
+
 /* ---- words ------------------------------------------------------------------------------------ */
 
 /* How many letters must be put in, left out or changed to make one word of the other. */
@@ -185,6 +244,9 @@ bool options_read(const command *self, const option *options, int count, char **
         if (!strcmp(arguments[i], "--help") || !strcmp(arguments[i], "-h")) {
             print_help(self, options);
             *status = EXIT_DONE;
+            return false;
+        } else if (!strncmp(arguments[i], "--help=", 7)) {
+            *status = print_form(arguments[i] + 7, self, options);
             return false;
         }
     for (int i = 0; i < count; i++) {
