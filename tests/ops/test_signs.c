@@ -18,9 +18,9 @@ typedef struct turned {
 } turned;
 
 static const turned families[] = {
-    {"attention/tiled.cl", "exp(own_scores[j] - now)", "exp(own_scores[j] + now)", "attention", "tiled",
+    {"attention/tiled.cl", "exp(own_scores[j] - base)", "exp(-own_scores[j] - base)", "attention", "tiled",
      MANY},
-    {"attention/wide.cl", "load(0, scores + j) - now", "load(0, scores + j) + now", "attention", "wide",
+    {"attention/wide.cl", "exp_of(load(0, scores + j)", "exp_of(-load(0, scores + j)", "attention", "wide",
      WIDE},
     {"batch_norm.cl", "(KN_READ(i, x) - center) * scale + shift", "(KN_READ(i, x) + center) * scale + shift",
      "batch_norm", "parts", WIDE},
@@ -65,6 +65,8 @@ static const turned families[] = {
      WIDE},
     {"reduce.cl", "const KN_A element = (KN_A)from", "const KN_A element = -(KN_A)from", "sum", "tree", MANY},
     {"resize.cl", "weights[0] = 1 - part", "weights[0] = 1 + part", "resize", "threads", MANY},
+    {"rotary.cl", "left * c - right * s", "left * c + right * s", "rotary", "threads", MANY},
+    {"rows.cl", "(KN_T)0 : rows[", "(KN_T)0 : -rows[", "put_rows", NULL, MANY},
     {"softmax.cl", "((y) * ((g) - (sum)))", "((y) * ((g) + (sum)))", "softmax_gradient", "tree", MANY},
     {"strided.cl", "*out = *in;", "*out = -*in;", "slice", "plain", MANY},
     {"top_k.cl", "= last = best;", "= last = -best;", "top_k", "threads", MANY},
