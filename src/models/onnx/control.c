@@ -217,7 +217,7 @@ static bool take_place(kn_import_call *call, int i, size_t count, bool more, siz
 
 static bool sequence_at(kn_import_call *call) {
     kn_item *sequence;
-    size_t place;
+    size_t place = 0;
     if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
         return false;
     take_outputs(call, 0, sequence->parts[place], 1);
@@ -226,7 +226,7 @@ static bool sequence_at(kn_import_call *call) {
 
 static bool sequence_insert(kn_import_call *call) {
     kn_item *sequence;
-    size_t place;
+    size_t place = 0;
     if (!take_sequence(call, &sequence) || !take_place(call, 2, sequence->part_count, true, &place) ||
         !kn_import_has(call, 1))
         return false;
@@ -239,7 +239,7 @@ static bool sequence_insert(kn_import_call *call) {
 
 static bool sequence_erase(kn_import_call *call) {
     kn_item *sequence;
-    size_t place, count = 0;
+    size_t place = 0, count = 0;
     if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
         return false;
     kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
