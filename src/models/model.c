@@ -219,9 +219,10 @@ double kn_model_flops(const kn_model *model) {
     kn_graph *bound = NULL;
     double flops = 0;
     int count = kn_model_output_count(model), symbols = 0;
-    while (graph && kn_graph_symbol(graph, symbols))
+    if (!graph) return 0;
+    while (kn_graph_symbol(graph, symbols))
         symbols++;
-    kn_binding *bindings = graph ? kn_allocate(&model->host, (size_t)symbols + 1, sizeof *bindings) : NULL;
+    kn_binding *bindings = kn_allocate(&model->host, (size_t)symbols + 1, sizeof *bindings);
     kn_value **outputs = bindings ? kn_allocate(&model->host, (size_t)count + 1, sizeof(kn_value *)) : NULL;
     for (int i = 0; bindings && i < symbols; i++)
         bindings[i] = (kn_binding){kn_graph_symbol(graph, i), 1};
