@@ -114,7 +114,13 @@ static void merge(fuse_pass *fusing, kn_group *into, kn_group *from) {
                 if (value && kn_value_root(value) != value && group_of_value(fusing, value) == other) return;
             }
     }
+    if (into->member_count + from->member_count > MAX_MEMBERS) return;
+    /* In a list of its own: members stand in the order of the graph, so those of `into` move. */
     kn_group trial = *into;
+    trial.member_capacity = MAX_MEMBERS;
+    trial.members = kn_arena_take(making->arena, MAX_MEMBERS, sizeof *trial.members);
+    if (!trial.members) return;
+    memcpy(trial.members, into->members, (size_t)into->member_count * sizeof *trial.members);
     for (int i = 0; i < from->member_count; i++)
         if (!kn_group_add_member(making, &trial, from->members[i])) return;
     if (!within_limits(fusing, &trial)) return;

@@ -1,6 +1,7 @@
 /* Each pass before and after: what it must do, and that it is the pass that does it. */
 #include "support.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <koine/operators.h>
@@ -193,6 +194,33 @@ static kn_status assign_early(void *user, kn_graph *bound, kn_value *const *valu
     kn_assign(bound, kn_state_add(bound, "late", &late->shape, KN_STATE_OPTIMIZER, NULL), late);
     (void)values;
     return KN_OK;
+}
+
+/* Two sums of twelve arrays each would read too much as one kernel: both stay as they were. */
+static void fuse_leaves_what_is_too_much_together_alone(void **state) {
+    (void)state;
+    kn_value *sums[2] = {NULL, NULL};
+    for (int i = 0; i < 24; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "x%d", i);
+        kn_value *one = kn_input(graph, name, KN_FLOAT32, "batch,8"), **sum = &sums[i / 12];
+        *sum = *sum ? kn_add(*sum, one) : kn_exp(one);
+    }
+    kn_value *y = kn_sin(kn_add(sums[1], sums[0]));
+    check_built();
+    pass_run passes;
+    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_run(&passes, FUSE, 0);
+    int members = 0;
+    for (int i = 0; i < passes.making.group_count; i++) {
+        const kn_group *group = passes.making.groups[i];
+        members += group->member_count;
+        for (int m = 0; m < group->member_count; m++)
+            assert_ptr_equal(passes.making.group_of[group->members[m]->id], group);
+    }
+    assert_int_equal(passes.making.group_count, 2);
+    assert_int_equal(members, 26);
+    passes_end(&passes);
 }
 
 static void order_reads_states_before_they_change(void **state) {
@@ -410,6 +438,7 @@ int main(void) {
         CASE(fuse_makes_no_circle),
         CASE(fuse_sees_views),
         CASE(fuse_merges_two_branches),
+        CASE(fuse_leaves_what_is_too_much_together_alone),
         CASE(order_reads_states_before_they_change),
         CASE(order_updates_statistics_in_place),
         CASE(order_survives_states_that_swap),
