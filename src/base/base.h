@@ -47,6 +47,8 @@ typedef struct kn_host {
 } kn_host;
 
 kn_host kn_host_defaults(void);
+/* The same with a caller's allocator, unless that is NULL or zeros. */
+kn_host kn_host_with(const kn_allocator *allocator);
 /* Zeroed memory for count * size bytes; NULL when it overflows or fails, or is 0 bytes. */
 void *kn_allocate(const kn_host *host, size_t count, size_t size);
 /* Resizes; the old block stays valid on failure (NULL). New bytes are not cleared. */

@@ -23,6 +23,12 @@ kn_host kn_host_defaults(void) {
     return host;
 }
 
+kn_host kn_host_with(const kn_allocator *allocator) {
+    kn_host host = kn_host_defaults();
+    if (allocator && allocator->resize) host.allocator = *allocator;
+    return host;
+}
+
 static bool is_default(const kn_host *host) {
     return !host || !host->allocator.resize || host->allocator.resize == resize_default;
 }

@@ -201,8 +201,7 @@ void kn_dataset_params_init(kn_dataset_params *params) {
 static void read_params(const kn_dataset_params *params, kn_host *host, kn_source_options *options) {
     kn_dataset_params known = KN_DATASET_DEFAULTS;
     if (params) memcpy(&known, params, params->size < sizeof known ? params->size : sizeof known);
-    *host = kn_host_defaults();
-    if (known.allocator.resize) host->allocator = known.allocator;
+    *host = kn_host_with(&known.allocator);
     if (known.log.write) host->log = known.log;
     options->most_samples = known.most_samples == 0 ? UINT64_MAX : known.most_samples;
     options->tokens = known.tokens;

@@ -6,12 +6,6 @@
 
 #include "data/array_copy.h"
 
-static kn_host host_of(const kn_allocator *allocator) {
-    kn_host host = kn_host_defaults();
-    if (allocator && allocator->resize) host.allocator = *allocator;
-    return host;
-}
-
 /* ---- models ------------------------------------------------------------------------------ */
 
 struct kn_onnx_file {
@@ -44,7 +38,7 @@ static void find_inputs(kn_onnx_file *file) {
 }
 
 kn_onnx_file *kn_onnx_file_open(const char *path, const kn_allocator *allocator) {
-    kn_host host = host_of(allocator);
+    kn_host host = kn_host_with(allocator);
     kn_onnx_file *file = kn_allocate(&host, 1, sizeof *file);
     if (!file) return NULL;
     file->host = host;
@@ -105,7 +99,7 @@ struct kn_onnx_tensor_file {
 };
 
 kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocator *allocator) {
-    kn_host host = host_of(allocator);
+    kn_host host = kn_host_with(allocator);
     kn_onnx_tensor_file *file = kn_allocate(&host, 1, sizeof *file);
     if (!file) return NULL;
     file->host = host;

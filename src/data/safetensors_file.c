@@ -14,8 +14,7 @@ struct kn_safetensors_file {
 };
 
 kn_safetensors_file *kn_safetensors_file_open(const char *path, const kn_allocator *allocator) {
-    kn_host host = kn_host_defaults();
-    if (allocator && allocator->resize) host.allocator = *allocator;
+    kn_host host = kn_host_with(allocator);
     kn_safetensors_file *file = kn_allocate(&host, 1, sizeof *file);
     if (!file) return NULL;
     file->host = host;

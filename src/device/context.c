@@ -150,8 +150,7 @@ static kn_context_params known_params(const kn_context_params *params) {
 
 kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known) {
     *known = known_params(params);
-    kn_host host = kn_host_defaults();
-    if (known->allocator.resize) host.allocator = known->allocator;
+    kn_host host = kn_host_with(&known->allocator);
     host.log = known->log;
     kn_context *context = kn_context_prepare(&host, known);
     if (!context) return NULL;

@@ -236,8 +236,7 @@ static bool add_platforms(kn_device_list *list) {
 }
 
 kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log) {
-    kn_host host = kn_host_defaults();
-    if (allocator && allocator->resize) host.allocator = *allocator;
+    kn_host host = kn_host_with(allocator);
     if (log) host.log = *log;
     kn_device_list *list = kn_allocate(&host, 1, sizeof *list);
     if (!list) return NULL;

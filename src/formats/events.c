@@ -171,8 +171,7 @@ static kn_status begin_file(kn_events *events, const char *folder) {
 }
 
 kn_events *kn_events_open(const char *folder, const kn_allocator *allocator) {
-    kn_host host = kn_host_defaults();
-    if (allocator && allocator->resize) host.allocator = *allocator;
+    kn_host host = kn_host_with(allocator);
     kn_events *events = kn_allocate(&host, 1, sizeof *events);
     if (!events) return NULL;
     events->host = host;

@@ -97,8 +97,7 @@ static void read_attributes(struct kn_own *own, const char *text) {
 }
 
 struct kn_own *kn_own_make(const kn_allocator *allocator, const char *name, const char *attributes) {
-    kn_host host = kn_host_defaults();
-    if (allocator->resize) host.allocator = *allocator;
+    kn_host host = kn_host_with(allocator);
     struct kn_own *own = kn_allocate(&host, 1, sizeof *own);
     if (!own) return NULL;
     own->host = host;

@@ -15,8 +15,7 @@ void kn_graph_params_init(kn_graph_params *params) {
 kn_graph *kn_graph_create(const kn_graph_params *params) {
     kn_graph_params given = KN_GRAPH_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
-    kn_host host = kn_host_defaults();
-    if (given.allocator.resize) host.allocator = given.allocator;
+    kn_host host = kn_host_with(&given.allocator);
     host.log = given.log;
     kn_graph *graph = kn_allocate(&host, 1, sizeof *graph);
     if (!graph) return NULL;

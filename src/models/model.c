@@ -14,8 +14,7 @@ void kn_model_params_init(kn_model_params *params) {
 static kn_model *model_new(const kn_model_params *params, const char *source) {
     kn_model_params given = KN_MODEL_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
-    kn_host host = kn_host_defaults();
-    if (given.allocator.resize) host.allocator = given.allocator;
+    kn_host host = kn_host_with(&given.allocator);
     host.log = given.log;
     kn_model *model = kn_allocate(&host, 1, sizeof *model);
     if (!model) return NULL;
