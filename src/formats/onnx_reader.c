@@ -62,39 +62,38 @@ kn_status kn_onnx_read_list(kn_onnx_reader *in, const kn_onnx_message *message, 
     return status;
 }
 
-kn_status kn_onnx_read_ints(kn_onnx_reader *in, kn_wire around, uint32_t number, uint64_t count,
-                            const int64_t **list) {
+/* Numbers of `size` bytes, 4 or 8, from all fields `number`. */
+static kn_status read_numbers(kn_onnx_reader *in, kn_wire around, uint32_t number, kn_wire_form form,
+                              uint64_t count, size_t size, void **list) {
     kn_status status = KN_OK;
-    int64_t *numbers = kn_onnx_take(in, count, sizeof *numbers, &status);
+    uint8_t *numbers = kn_onnx_take(in, count, size, &status);
     if (!numbers) return status;
     kn_wire_field field;
     uint64_t value, ignored, done = 0;
     while (done < count && kn_wire_next(&in->place, &around, &field, &status)) {
-        if (field.number != number || !kn_wire_count(&in->place, &field, KN_WIRE_VARINT, &ignored, &status))
-            continue;
-        for (kn_wire rest = kn_wire_first(&field); kn_wire_take(&field, KN_WIRE_VARINT, &rest, &value);)
-            numbers[done++] = (int64_t)value;
+        if (field.number != number || !kn_wire_count(&in->place, &field, form, &ignored, &status)) continue;
+        for (kn_wire rest = kn_wire_first(&field); kn_wire_take(&field, form, &rest, &value);) {
+            uint32_t low = (uint32_t)value;
+            memcpy(numbers + size * done++, size == sizeof low ? (void *)&low : (void *)&value, size);
+        }
     }
     *list = numbers;
     return status;
 }
 
+kn_status kn_onnx_read_ints(kn_onnx_reader *in, kn_wire around, uint32_t number, uint64_t count,
+                            const int64_t **list) {
+    void *numbers = NULL;
+    kn_status status = read_numbers(in, around, number, KN_WIRE_VARINT, count, sizeof **list, &numbers);
+    if (numbers) *list = numbers;
+    return status;
+}
+
 kn_status kn_onnx_read_floats(kn_onnx_reader *in, kn_wire around, uint32_t number, uint64_t count,
                               const float **list) {
-    kn_status status = KN_OK;
-    float *numbers = kn_onnx_take(in, count, sizeof *numbers, &status);
-    if (!numbers) return status;
-    kn_wire_field field;
-    uint64_t value, ignored, done = 0;
-    while (done < count && kn_wire_next(&in->place, &around, &field, &status)) {
-        if (field.number != number || !kn_wire_count(&in->place, &field, KN_WIRE_FIXED32, &ignored, &status))
-            continue;
-        for (kn_wire rest = kn_wire_first(&field); kn_wire_take(&field, KN_WIRE_FIXED32, &rest, &value);) {
-            uint32_t bits = (uint32_t)value;
-            memcpy(&numbers[done++], &bits, sizeof bits);
-        }
-    }
-    *list = numbers;
+    void *numbers = NULL;
+    kn_status status = read_numbers(in, around, number, KN_WIRE_FIXED32, count, sizeof **list, &numbers);
+    if (numbers) *list = numbers;
     return status;
 }
 
