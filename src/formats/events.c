@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "formats/formats_private.h"
+#include "formats/wire.h"
 
 enum { BUCKETS = 30 };
 
@@ -23,18 +24,14 @@ struct kn_events {
 /* ---- protocol buffers ------------------------------------------------------------------------------- */
 
 static void add_varint(kn_text *text, uint64_t number) {
-    do {
-        char byte = (char)((number & 127) | (number > 127 ? 128 : 0));
-        kn_text_add_bytes(text, &byte, 1);
-        number >>= 7;
-    } while (number);
+    uint8_t bytes[KN_WIRE_VARINT_BYTES];
+    kn_text_add_bytes(text, (const char *)bytes, kn_wire_put_varint(bytes, number));
 }
 
 static void add_little(kn_text *text, uint64_t bits, int count) {
-    for (int i = 0; i < count; i++) {
-        char byte = (char)(bits >> (8 * i));
-        kn_text_add_bytes(text, &byte, 1);
-    }
+    char bytes[8];
+    kn_little_put(bytes, bits, count);
+    kn_text_add_bytes(text, bytes, (size_t)count);
 }
 
 static void add_count(kn_text *text, unsigned field, uint64_t number) {
@@ -92,13 +89,9 @@ static uint32_t masked_sum(const void *bytes, size_t count) {
 
 static kn_status write_record(kn_events *events, const kn_text *record) {
     uint8_t front[12], end[4];
-    for (int i = 0; i < 8; i++)
-        front[i] = (uint8_t)((uint64_t)record->length >> (8 * i));
-    uint32_t sum = masked_sum(front, 8), whole = masked_sum(record->data, record->length);
-    for (int i = 0; i < 4; i++) {
-        front[8 + i] = (uint8_t)(sum >> (8 * i));
-        end[i] = (uint8_t)(whole >> (8 * i));
-    }
+    kn_little_put(front, record->length, 8);
+    kn_little_put(front + 8, masked_sum(front, 8), 4);
+    kn_little_put(end, masked_sum(record->data, record->length), 4);
     bool written = fwrite(front, 1, 12, events->file) == 12 &&
                    fwrite(record->data, 1, record->length, events->file) == record->length &&
                    fwrite(end, 1, 4, events->file) == 4 && fflush(events->file) == 0;

@@ -163,9 +163,7 @@ static bool put_number(const kn_onnx_tensor *tensor, uint64_t index, uint64_t va
     } else if (field == FLOAT_DATA || field == DOUBLE_DATA) {
         bits = field == FLOAT_DATA ? 32 : 64; /* of half a complex number too */
     }
-    size_t size = (size_t)bits / 8;
-    for (size_t i = 0; i < size; i++)
-        bytes[index * size + i] = (uint8_t)(value >> (8 * i));
+    kn_little_put(bytes + index * (uint64_t)bits / 8, value, bits / 8);
     return true;
 }
 

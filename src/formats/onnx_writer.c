@@ -21,12 +21,8 @@ static void put(kn_onnx_sink *out, const void *bytes, uint64_t count) {
 }
 
 static void put_varint(kn_onnx_sink *out, uint64_t value) {
-    uint8_t bytes[10];
-    size_t count = 0;
-    for (; value > 127; value >>= 7)
-        bytes[count++] = (uint8_t)(value | 128);
-    bytes[count++] = (uint8_t)value;
-    put(out, bytes, count);
+    uint8_t bytes[KN_WIRE_VARINT_BYTES];
+    put(out, bytes, kn_wire_put_varint(bytes, value));
 }
 
 static void put_tag(kn_onnx_sink *out, uint32_t field, kn_wire_form form) {
@@ -51,7 +47,8 @@ void kn_onnx_put_number(kn_onnx_sink *out, uint32_t field, int64_t number) {
 void kn_onnx_put_float(kn_onnx_sink *out, uint32_t field, float number) {
     uint32_t bits;
     memcpy(&bits, &number, sizeof bits);
-    uint8_t bytes[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16), (uint8_t)(bits >> 24)};
+    uint8_t bytes[4];
+    kn_little_put(bytes, bits, sizeof bytes);
     put_tag(out, field, KN_WIRE_FIXED32);
     put(out, bytes, sizeof bytes);
 }

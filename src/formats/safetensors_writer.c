@@ -77,8 +77,7 @@ static kn_status make_header(const kn_host *host, const char *path, const kn_saf
     while (text->length % 8 != 0 && !kn_text_failed(text))
         kn_text_add(text, " ");
     if (kn_text_failed(text)) return kn_fail_memory(error, text->length);
-    for (int i = 0; i < 8; i++)
-        text->data[i] = (char)((text->length - 8) >> (8 * i) & 255);
+    kn_little_put(text->data, text->length - 8, 8);
     *data_bytes = offset;
     return KN_OK;
 }

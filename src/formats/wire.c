@@ -45,6 +45,14 @@ bool kn_wire_varint(kn_wire *wire, uint64_t *value) {
     return false;
 }
 
+size_t kn_wire_put_varint(uint8_t bytes[KN_WIRE_VARINT_BYTES], uint64_t value) {
+    size_t count = 0;
+    for (; value > 127; value >>= 7)
+        bytes[count++] = (uint8_t)(value | 128);
+    bytes[count++] = (uint8_t)value;
+    return count;
+}
+
 static kn_status read_field(const kn_wire_place *place, kn_wire *wire, kn_wire_field *field) {
     uint64_t tag;
     *field = (kn_wire_field){.at = wire->at};

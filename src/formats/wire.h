@@ -1,4 +1,4 @@
-/* The wire format of protocol buffers, read: fields one after the other, each with a number and one
+/* The wire format of protocol buffers: fields one after the other, each with a number and one
  * of four forms. Inside of the formats room only. */
 #ifndef KN_FORMATS_WIRE_H
 #define KN_FORMATS_WIRE_H
@@ -38,6 +38,9 @@ typedef struct kn_wire_place {
 bool kn_wire_next(const kn_wire_place *place, kn_wire *wire, kn_wire_field *field, kn_status *status);
 /* Reads one varint; false when it is cut off or longer than 64 bits, with nothing moved. */
 bool kn_wire_varint(kn_wire *wire, uint64_t *value);
+/* Writes one varint; the answer is how many bytes it has. */
+enum { KN_WIRE_VARINT_BYTES = 10 };
+size_t kn_wire_put_varint(uint8_t bytes[KN_WIRE_VARINT_BYTES], uint64_t value);
 /* "name: byte N: " and what follows, with KN_ERROR_FORMAT. */
 kn_status kn_wire_refuse(const kn_wire_place *place, const uint8_t *at, const char *format, ...)
     KN_PRINTF(3, 4);
