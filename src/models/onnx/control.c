@@ -13,11 +13,11 @@ static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
 }
 
 /* Copies what a body made to the outputs of the node, which keep their names. */
-static void take_outputs(kn_import_call *call, int first, const kn_item *made, int count) {
-    for (int i = 0; i < count && first + i < call->output_count; i++) {
-        const char *name = call->outputs[first + i].name;
-        call->outputs[first + i] = made[i];
-        call->outputs[first + i].name = name;
+static void take_outputs(kn_import_call *call, const kn_item *made, int count) {
+    for (int i = 0; i < count && i < call->output_count; i++) {
+        const char *name = call->outputs[i].name;
+        call->outputs[i] = made[i];
+        call->outputs[i].name = name;
     }
 }
 
@@ -28,7 +28,7 @@ static bool if_branch(kn_import_call *call) {
     size_t count = (size_t)call->output_count;
     kn_item *made = kn_arena_take(call->import->arena, count + 1, sizeof *made);
     if (!body || !made || !kn_import_subgraph(call, body, NULL, 0, made, count)) return false;
-    take_outputs(call, 0, made, call->output_count);
+    take_outputs(call, made, call->output_count);
     return true;
 }
 
@@ -90,7 +90,7 @@ static bool loop(kn_import_call *call) {
                 return false;
         }
     }
-    take_outputs(call, 0, inputs + 2, carried);
+    take_outputs(call, inputs + 2, carried);
     for (int i = 0; i < scans; i++) {
         if (!round) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "scans, and takes no round");
         if (!kn_import_put_as(call, carried + i, kn_stack(&stacked[i * KN_MAX_INPUTS], (size_t)round, 0),
@@ -160,7 +160,7 @@ static bool scan(kn_import_call *call) {
             if (!(stacked[i * KN_MAX_INPUTS + round] = kn_item_value(call->import, &made[states + i])))
                 return false;
     }
-    take_outputs(call, 0, inputs, states);
+    take_outputs(call, inputs, states);
     for (int i = 0; i < stacks; i++) {
         kn_value **parts = &stacked[i * KN_MAX_INPUTS];
         int axis;
@@ -220,7 +220,7 @@ static bool sequence_at(kn_import_call *call) {
     size_t place = 0;
     if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
         return false;
-    take_outputs(call, 0, sequence->parts[place], 1);
+    take_outputs(call, sequence->parts[place], 1);
     return true;
 }
 
@@ -317,7 +317,7 @@ static bool optional_get(kn_import_call *call) {
     if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "its input is missing");
     const kn_item *item = call->inputs[0];
     if (item->sequence && item->part_count == 1) item = item->parts[0];
-    take_outputs(call, 0, item, 1);
+    take_outputs(call, item, 1);
     return true;
 }
 

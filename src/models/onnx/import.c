@@ -38,7 +38,7 @@ bool kn_import_fail(const kn_import_call *call, kn_status status, const char *fo
 
 /* ---- names -------------------------------------------------------------------------------------------- */
 
-const char *kn_import_name(kn_import *import, const char *name, bool is_free) {
+const char *kn_import_name(kn_import *import, const char *name) {
     char *clean = kn_arena_text(import->arena, *name ? name : "value");
     if (!clean) return NULL;
     for (char *c = clean; *c; c++) {
@@ -47,12 +47,13 @@ const char *kn_import_name(kn_import *import, const char *name, bool is_free) {
     }
     const char *unique = clean;
     /* "y" is the name of the target, should the model be trained. */
-    for (int i = 2; is_free && unique && (kn_graph_find(import->graph, unique) || !strcmp(unique, "y")); i++)
+    for (int i = 2; unique && (kn_graph_find(import->graph, unique) || !strcmp(unique, "y")); i++)
         unique = kn_arena_format(import->arena, "%s_%d", clean, i);
     return unique;
 }
 
-const char *kn_import_symbol(kn_import *import, const char *name) {
+/* A name of the file as symbols of graphs may be, in the arena. */
+static const char *symbol_of(kn_import *import, const char *name) {
     if (import->batch && !strcmp(import->batch, name)) return "batch";
     bool first = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || *name == '_';
     char *clean = kn_arena_format(import->arena, "%s%.200s", first ? "" : "n", name);
@@ -63,14 +64,13 @@ const char *kn_import_symbol(kn_import *import, const char *name) {
     return clean;
 }
 
-bool kn_import_open_scope(kn_import *import, kn_import_scope *scope) {
+static void open_scope(kn_import *import, kn_import_scope *scope) {
     kn_map_init(&scope->items, &import->model->host);
     scope->outer = import->scope;
     import->scope = scope;
-    return true;
 }
 
-void kn_import_close_scope(kn_import *import, kn_import_scope *scope) {
+static void close_scope(kn_import *import, kn_import_scope *scope) {
     kn_map_finish(&scope->items);
     import->scope = scope->outer;
 }
@@ -113,7 +113,8 @@ static bool build_function(kn_import_call *call, const kn_onnx_function *functio
     if (++import->depth > KN_IMPORT_DEPTH)
         return kn_import_fail(call, KN_ERROR_FORMAT, "functions use one another more than %d deep",
                               KN_IMPORT_DEPTH);
-    bool fine = kn_import_open_scope(import, &scope);
+    bool fine = true;
+    open_scope(import, &scope);
     for (size_t i = 0; fine && i < function->input_count && i < (size_t)call->input_count; i++)
         if (call->inputs[i]) fine = kn_import_define(import, function->inputs[i], call->inputs[i]);
     fine = fine && kn_import_nodes(import, function->nodes, function->node_count);
@@ -125,7 +126,7 @@ static bool build_function(kn_import_call *call, const kn_onnx_function *functio
             fine =
                 kn_import_fail(call, KN_ERROR_FORMAT, "the function makes no '%.100s'", function->outputs[i]);
     }
-    kn_import_close_scope(import, &scope);
+    close_scope(import, &scope);
     import->depth--;
     return fine;
 }
@@ -229,7 +230,8 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
     if (++import->depth > KN_IMPORT_DEPTH)
         return kn_import_fail(call, KN_ERROR_FORMAT, "branches and loops are more than %d deep",
                               KN_IMPORT_DEPTH);
-    bool fine = kn_import_open_scope(import, &scope);
+    bool fine = true;
+    open_scope(import, &scope);
     for (size_t i = 0; fine && i < input_count; i++)
         fine = kn_import_define(import, body->inputs[i].name, &inputs[i]);
     fine =
@@ -242,7 +244,7 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
         else
             outputs[i] = *item;
     }
-    kn_import_close_scope(import, &scope);
+    close_scope(import, &scope);
     import->depth--;
     return fine;
 }
@@ -346,7 +348,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
             return fail_input(import, input->name, KN_ERROR_FORMAT, "has a negative dimension");
         if (given && dimension && dimension->known && dimension->length != given->info.shape[i])
             return fail_input(import, input->name, KN_ERROR_SHAPE, "the given array has other sizes");
-        const char *symbol = dimension && *dimension->name ? kn_import_symbol(import, dimension->name) : NULL;
+        const char *symbol = dimension && *dimension->name ? symbol_of(import, dimension->name) : NULL;
         if (given)
             kn_text_format(text, "%" PRId64, given->info.shape[i]);
         else if (dimension->known)
@@ -354,7 +356,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
         else if (symbol)
             kn_text_add(text, symbol);
         else
-            kn_text_format(text, "%.150s_%d", kn_import_symbol(import, input->name), i);
+            kn_text_format(text, "%.150s_%d", symbol_of(import, input->name), i);
     }
     return true;
 }
@@ -400,7 +402,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
         fine = given && given->data && kn_tensor_bytes(&given->info, &bytes);
         if (fine) item.value = kn_constant(import->graph, item.dtype, shape.data, given->data, (size_t)bytes);
     } else if (fine) {
-        const char *name = kn_import_name(import, input->name, true);
+        const char *name = kn_import_name(import, input->name);
         item.value = name ? kn_input(import->graph, name, item.dtype, shape.data) : NULL;
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
@@ -432,7 +434,7 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     value = kn_import_cast(value, item->dtype);
     if (value->kind != KN_VALUE_RESULT || is_output_already(model, value))
         value = kn_apply(import->graph, "copy", &value, 1, NULL);
-    const char *name = kn_import_name(import, output->name, true);
+    const char *name = kn_import_name(import, output->name);
     if (!name) return kn_import_no_memory(import);
     value = kn_output(value, name);
     if (kn_value_failed(value)) {
@@ -461,14 +463,15 @@ static bool build_graph(kn_import *import) {
     model->input_count = model->output_count = 0;
     import->state_count = import->nodes = 0;
     import->depth = 0;
-    bool fine = kn_import_open_scope(import, &scope);
+    bool fine = true;
+    open_scope(import, &scope);
     for (size_t i = 0; fine && i < graph->input_count; i++)
         fine = add_input(import, (int)i, &graph->inputs[i]);
     fine = fine && define_initializers(import, graph) &&
            kn_import_nodes(import, graph->nodes, graph->node_count);
     for (size_t i = 0; fine && i < graph->output_count; i++)
         fine = add_output(import, &graph->outputs[i]);
-    kn_import_close_scope(import, &scope);
+    close_scope(import, &scope);
     return fine && !import->again;
 }
 

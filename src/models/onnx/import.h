@@ -76,7 +76,6 @@ typedef struct kn_import_row {
     bool (*build)(kn_import_call *call);
     /* What it makes of whole numbers that are known; false without a failure: build it. */
     bool (*sizes)(kn_import_call *call);
-    const char *attributes; /* words for rows that share a function */
     kn_value *(*one)(kn_value *);
     kn_value *(*two)(kn_value *, kn_value *);
     kn_value *(*reduce)(kn_value *, const char *, bool);
@@ -108,14 +107,11 @@ bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count)
 bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 bool kn_import_no_memory(const kn_import *import);
 bool kn_import_failed(const kn_import *import);
-bool kn_import_open_scope(kn_import *import, kn_import_scope *scope);
-void kn_import_close_scope(kn_import *import, kn_import_scope *scope);
 /* NULL where the scope, and those around it, have no such name. */
 kn_item *kn_import_item(const kn_import *import, const char *name);
 bool kn_import_define(kn_import *import, const char *name, const kn_item *item);
-/* A name of the file as names and symbols of graphs may be, in the arena; `free`: one that no value has. */
-const char *kn_import_name(kn_import *import, const char *name, bool free);
-const char *kn_import_symbol(kn_import *import, const char *name);
+/* A name of the file as names of graphs may be, that no value has; in the arena. */
+const char *kn_import_name(kn_import *import, const char *name);
 /* The initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output i. */
 bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
                         size_t input_count, kn_item *outputs, size_t output_count);
@@ -191,7 +187,6 @@ kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank
 kn_dim kn_dim_of(kn_graph *graph, int64_t number);
 bool kn_sizes_shape(kn_import_call *call);
 bool kn_sizes_size(kn_import_call *call);
-bool kn_sizes_same(kn_import_call *call);
 bool kn_sizes_cast(kn_import_call *call);
 bool kn_sizes_binary(kn_import_call *call);
 bool kn_sizes_unary(kn_import_call *call);

@@ -28,11 +28,8 @@ static kn_value *symbol_value(kn_import *import, kn_dim dim) {
 static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     int64_t *numbers = kn_arena_take(import->arena, (size_t)item->count + 1, sizeof *numbers);
     kn_value *parts[KN_MAX_INPUTS];
-    kn_dim dims[KN_MAX_RANK];
     if (!numbers) return NULL;
-    for (int i = 0; i < item->rank; i++)
-        dims[i] = item->shape[i];
-    const char *shape = kn_import_dims_text(import, dims, item->rank);
+    const char *shape = kn_import_list(import, item->shape, item->rank);
     if (all_numbers(import, item, numbers)) {
         kn_value *whole = kn_constant(import->graph, KN_INT64, shape, numbers, (size_t)item->count * 8);
         return kn_import_cast(whole, item->dtype);
@@ -49,7 +46,7 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
             parts[i] = symbol_value(import, item->sizes[i]);
     }
     kn_value *joined = item->count == 1 ? parts[0] : kn_concat(parts, (size_t)item->count, 0);
-    return kn_import_cast(kn_import_reshape(import, joined, dims, item->rank), item->dtype);
+    return kn_import_cast(kn_import_reshape(import, joined, item->shape, item->rank), item->dtype);
 }
 
 /* Whether an initializer is learnt: fractions with at least one axis, all finite, that nobody has to know. */
@@ -92,7 +89,7 @@ static kn_value *tensor_value(kn_import *import, kn_item *item) {
     kn_dtype computed = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype;
     if (is_learnt(import, item)) {
         const kn_initializer start = {KN_INITIALIZE_FILL, 0};
-        const char *name = kn_import_name(import, tensor->name, true);
+        const char *name = kn_import_name(import, tensor->name);
         value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
         return value && keep_state(import, value, tensor) ? value : NULL;
     }

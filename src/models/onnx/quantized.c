@@ -61,9 +61,8 @@ static bool quantize(kn_import_call *call) {
                             dtype);
 }
 
-/* x less the zero point of input `i`, as fractions; NULL after a failure. */
-static kn_value *without_zero(kn_import_call *call, kn_value *x, kn_value *zero, kn_dtype dtype) {
-    (void)call;
+/* x less the zero point, as fractions; NULL after a failure. */
+static kn_value *without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
     if (kn_value_failed(x)) return NULL;
     x = kn_import_cast(x, dtype);
     return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
@@ -74,7 +73,7 @@ static bool dequantize(kn_import_call *call) {
     if (!x) return false;
     kn_value *scale = along(call, 1, x), *zero = along(call, 2, x);
     if (!scale || (kn_import_has(call, 2) && !zero)) return false;
-    kn_value *y = kn_mul(without_zero(call, x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
+    kn_value *y = kn_mul(without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
     return kn_import_put_as(call, 0, y, kn_import_dtype(call, 1));
 }
 
@@ -109,8 +108,8 @@ static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_z
     kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL;
     if (!y) return NULL;
     kn_dtype dtype = exact_for(x, x->shape.rank - 1);
-    x = without_zero(call, x, for_rows(kn_import_in(call, a_zero)), dtype);
-    y = without_zero(call, y, kn_import_in(call, b_zero), dtype);
+    x = without_zero(x, for_rows(kn_import_in(call, a_zero)), dtype);
+    y = without_zero(y, kn_import_in(call, b_zero), dtype);
     return kn_matmul(x, y, false, false);
 }
 
@@ -153,8 +152,8 @@ static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) 
     kn_dtype dtype = terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
     int rank = weight->shape.rank;
     if (zero && zero->shape.rank == 1) zero = kn_import_reshape(call->import, zero, NULL, 0);
-    x = without_zero(call, x, zero, dtype);
-    weight = without_zero(call, weight, for_channels(call, kn_import_in(call, w_zero), rank), dtype);
+    x = without_zero(x, zero, dtype);
+    weight = without_zero(weight, for_channels(call, kn_import_in(call, w_zero), rank), dtype);
     return x && weight ? kn_import_convolution(call, x, weight, NULL) : NULL;
 }
 

@@ -535,7 +535,6 @@ static bool resize(kn_import_call *call) {
     const char *policy = kn_import_string(call, "keep_aspect_ratio_policy", "stretch");
     if (!x || !resize_targets(call, x, scales, sizes)) return false;
     if (!strcmp(how.mode, "bilinear")) how.mode = "linear";
-    if (!strcmp(how.coordinates, "pytorch_half_pixel")) how.coordinates = "pytorch_half_pixel";
     static const char *const known[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
     bool fine = !kn_import_int(call, "antialias", 0) && !kn_import_int(call, "exclude_outside", 0);
     bool place = false;

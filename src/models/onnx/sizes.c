@@ -115,14 +115,6 @@ bool kn_sizes_size(kn_import_call *call) {
 /* ---- element by element
  * ------------------------------------------------------------------------------------- */
 
-bool kn_sizes_same(kn_import_call *call) {
-    const kn_item *from = call->inputs[0];
-    const char *name = call->outputs[0].name;
-    call->outputs[0] = *from;
-    call->outputs[0].name = name;
-    return true;
-}
-
 bool kn_sizes_cast(kn_import_call *call) {
     const kn_item *from = call->inputs[0];
     kn_dtype dtype;
