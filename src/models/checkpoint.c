@@ -1,7 +1,6 @@
 /* A folder of checkpoints: which there are, which is the newest that is whole, and which go. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <koine/checkpoint.h>
@@ -55,20 +54,19 @@ static bool step_of_name(const char *name, uint64_t *step) {
     return true;
 }
 
-static int by_step(const void *left, const void *right) {
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 static kn_status add_step(kn_checkpoints *checkpoints, uint64_t step) {
-    for (size_t i = 0; i < checkpoints->count; i++)
-        if (checkpoints->steps[i] == step) return KN_OK;
+    size_t place = checkpoints->count;
+    while (place > 0 && checkpoints->steps[place - 1] > step)
+        place--;
+    if (place > 0 && checkpoints->steps[place - 1] == step) return KN_OK;
     void *steps = checkpoints->steps;
     if (!kn_reserve(&checkpoints->host, &steps, &checkpoints->capacity, checkpoints->count + 1, sizeof step))
         return kn_fail_memory(&checkpoints->error, sizeof step);
     checkpoints->steps = steps;
-    checkpoints->steps[checkpoints->count++] = step;
-    qsort(checkpoints->steps, checkpoints->count, sizeof step, by_step);
+    memmove(checkpoints->steps + place + 1, checkpoints->steps + place,
+            (checkpoints->count - place) * sizeof step);
+    checkpoints->steps[place] = step;
+    checkpoints->count++;
     return KN_OK;
 }
 
