@@ -36,6 +36,10 @@ const kn_variable *kn_variable_find(const kn_variables *variables, const char *n
     return NULL;
 }
 
+kn_variables kn_settings_of(const kn_model *model) {
+    return (kn_variables){.items = model->settings, .count = model->setting_count};
+}
+
 /* ---- arithmetic that tells when it overflows ----------------------------------------------------- */
 
 /* INT64_MIN is left out of all results, so that each has its negative. */

@@ -563,7 +563,7 @@ static bool take_lists(kn_model *model) {
 bool kn_model_build(kn_model *model) {
     kn_graph_params params = {
         .size = sizeof params, .allocator = model->host.allocator, .log = model->host.log};
-    const kn_variables settings = {.items = model->settings, .count = model->setting_count};
+    const kn_variables settings = kn_settings_of(model);
     kn_scope whole = {.path = "", .variables = settings};
     builder b = {.model = model, .settings = settings, .graph = kn_graph_create(&params)};
     model->graph = b.graph;

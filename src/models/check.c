@@ -171,6 +171,11 @@ static bool take_wanted(kn_model *model, const char *name, kn_word *value) {
     return true;
 }
 
+static const kn_variable *find_setting(const kn_model *model, const char *name) {
+    const kn_variables settings = kn_settings_of(model);
+    return kn_variable_find(&settings, name, strlen(name));
+}
+
 static bool check_set(checker *c, const kn_line *line) {
     kn_model *model = c->model;
     char found[KN_FOUND_BYTES];
@@ -178,10 +183,9 @@ static bool check_set(checker *c, const kn_line *line) {
     const kn_word *name = &line->given[0].value;
     kn_word *value = &line->given[1].value;
     if (!check_name(c, line, name, "the setting")) return false;
-    for (int i = 0; i < model->setting_count; i++)
-        if (!strcmp(model->settings[i].name, name->text))
-            return kn_mistake(model, line, name->column, "found a second setting %s, expected a new name",
-                              kn_found(name->text, found));
+    if (find_setting(model, name->text))
+        return kn_mistake(model, line, name->column, "found a second setting %s, expected a new name",
+                          kn_found(name->text, found));
     if (model->setting_count == KN_MODEL_PARAMETERS)
         return kn_mistake(model, line, name->column, "found more than %d settings", KN_MODEL_PARAMETERS);
     if (!model->settings)
@@ -201,16 +205,14 @@ static bool check_wanted(kn_model *model) {
     for (size_t i = 0; i < model->wanted_count; i++) {
         const char *names[KN_MODEL_PARAMETERS], *wanted = model->wanted[i].name;
         char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], list[400] = "";
-        bool known = false;
+        if (find_setting(model, wanted)) continue;
         for (int k = 0; k < model->setting_count; k++) {
             names[k] = model->settings[k].name;
-            known = known || !strcmp(names[k], wanted);
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", k ? ", " : "", names[k]);
         }
-        if (!known)
-            return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s", model->source,
-                           kn_found(wanted, found), list[0] ? list : "it has none",
-                           kn_guess(wanted, names, (size_t)model->setting_count, guess)) == KN_OK;
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s", model->source,
+                       kn_found(wanted, found), list[0] ? list : "it has none",
+                       kn_guess(wanted, names, (size_t)model->setting_count, guess)) == KN_OK;
     }
     return true;
 }

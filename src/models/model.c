@@ -182,12 +182,11 @@ kn_value *kn_model_output(const kn_model *model, int position) {
 }
 
 bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value) {
-    for (int i = 0; usable(model) && name && i < model->setting_count; i++)
-        if (!strcmp(model->settings[i].name, name)) {
-            if (value) *value = model->settings[i].number;
-            return true;
-        }
-    return false;
+    if (!usable(model) || !name) return false;
+    const kn_variables settings = kn_settings_of(model);
+    const kn_variable *setting = kn_variable_find(&settings, name, strlen(name));
+    if (setting && value) *value = setting->number;
+    return setting != NULL;
 }
 
 const char *kn_model_input_name(const kn_model *model, int position) {

@@ -181,6 +181,8 @@ typedef struct kn_variables {
 } kn_variables;
 
 const kn_variable *kn_variable_find(const kn_variables *variables, const char *name, size_t length);
+/* The settings of the text, as far as it was read. */
+kn_variables kn_settings_of(const kn_model *model);
 /* Computes `length` bytes of a word from `offset` on: + - * / % and parentheses, rounded down. */
 bool kn_arithmetic(kn_model *model, const kn_line *line, const kn_word *word, size_t offset, size_t length,
                    const kn_variables *variables, int64_t *number);
