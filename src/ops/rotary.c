@@ -104,11 +104,6 @@ static kn_status rotary_lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-static bool turns(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 KN_OPERATOR(
     rotary,
     .help = "turns pairs of each head's numbers, (B,T,heads*D), by their position: row t stands at t, or at "
@@ -119,7 +114,7 @@ KN_OPERATOR(
                   KN_BOOLEAN("inverse", 0, "turns back")),
     .min_inputs = 1, .max_inputs = 2, .shape = rotary_shape, .gradient = rotary_gradient,
     .reference = rotary_reference, .tolerance = 8,
-    KN_VARIANTS({.name = "threads", .accepts = turns, .lower = rotary_lower}),
+    KN_VARIANTS({.name = "threads", .accepts = kn_takes_kernel_types, .lower = rotary_lower}),
     KN_CASES({.inputs = {"1,3,4"}, .smallest = true}, {.inputs = {"2,31,30"}, .attributes = "heads=3"},
              {.inputs = {"2,7,12", "int32 2"},
               .attributes = "heads=2 interleaved=1 base=100",

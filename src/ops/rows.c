@@ -144,11 +144,6 @@ static kn_status rows_lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-static bool moves(const kn_target *target, const kn_node *node) {
-    (void)target;
-    return kn_has_kernels(node->outputs[0]->shape.dtype);
-}
-
 KN_OPERATOR(
     put_rows,
     .help = "x (B,M,C) with rows (B,T,C) in place of its own from start on, int32 (B) or (1); rows that do "
@@ -157,7 +152,7 @@ KN_OPERATOR(
                   KN_BOOLEAN("blank", 0, "zeros stand for the rows")),
     .min_inputs = 3, .max_inputs = 3, .shape = put_shape, .gradient = put_gradient,
     .reference = rows_reference,
-    KN_VARIANTS({.name = "threads", .accepts = moves, .lower = rows_lower, .over = {1}}),
+    KN_VARIANTS({.name = "threads", .accepts = kn_takes_kernel_types, .lower = rows_lower, .over = {1}}),
     KN_CASES(
         {.inputs = {"2,7,3", "2,3,3", "int32 2"}, .ranges = {NULL, NULL, "-2..6"}, .smallest = true},
         {.inputs = {"3,31,5", "3,1,5", "int32 1"}, .ranges = {NULL, NULL, "17..17"}},
@@ -168,7 +163,7 @@ KN_OPERATOR(
 KN_OPERATOR(take_rows, .help = "rows of x (B,M,C) from start on, int32 (B) or (1); 0 where x has none",
             KN_ATTRIBUTES(KN_INT("rows", 1, "how many")), .min_inputs = 2, .max_inputs = 2,
             .shape = take_shape, .gradient = take_gradient, .reference = rows_reference,
-            KN_VARIANTS({.name = "threads", .accepts = moves, .lower = rows_lower}),
+            KN_VARIANTS({.name = "threads", .accepts = kn_takes_kernel_types, .lower = rows_lower}),
             KN_CASES({.inputs = {"2,7,3", "int32 2"},
                       .attributes = "rows=3",
                       .ranges = {NULL, "-2..6"},
