@@ -302,13 +302,6 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
 /* ---- gradient and rows -----------------------------------------------------------------------------------
  */
 
-static void copy_settings(kn_settings *settings, const kn_node *node) {
-    static const char *const whole[] = {"heads", "key_heads", "causal", "last"};
-    for (size_t i = 0; i < KN_COUNT_OF(whole); i++)
-        kn_settings_int(settings, whole[i], kn_attribute_of(node, whole[i])->integer);
-    kn_settings_float(settings, "scale", kn_attribute_of(node, "scale")->number);
-}
-
 /* Lengths and masks get none. What was dropped is drawn again: by the key of the node whose gradient it is. */
 static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
@@ -324,8 +317,7 @@ static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_operator *row = data == 1 ? packed : apart;
     kn_settings settings;
     kn_settings_init(&settings, call->graph, row);
-    copy_settings(&settings, node);
-    if (random) kn_settings_float(&settings, "rate", kn_attribute_of(node, "rate")->number);
+    kn_settings_copy(&settings, node);
     kn_value *slopes = kn_gradient_build(call, row, inputs, KN_ATTENTION_Q + node->input_count, &settings);
     if (kn_value_failed(slopes)) return kn_gradient_status(call);
     for (int i = 0; i < data; i++)
@@ -338,7 +330,7 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
                                   kn_value **results) {
     kn_settings settings;
     kn_settings_init(&settings, bound, &kn_row_attention);
-    copy_settings(&settings, node);
+    kn_settings_copy(&settings, node);
     results[RESULT] = kn_build(&kn_row_attention, inputs, node->input_count - 1, &settings);
     return bound->error.status;
 }

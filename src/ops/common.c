@@ -151,6 +151,15 @@ void kn_settings_list(kn_settings *settings, const char *name, int count, const 
         value->list[i] = numbers[i];
 }
 
+void kn_settings_copy(kn_settings *settings, const kn_node *node) {
+    const kn_operator *row = node->operator;
+    for (int i = 0; i < row->attribute_count && i < KN_MAX_ATTRIBUTES; i++) {
+        const char *name = row->attributes[i].name;
+        kn_attribute_value *own = attribute_at(settings->row, settings->values, name, NULL);
+        if (own) *own = node->attributes[i];
+    }
+}
+
 kn_value *kn_build(const kn_operator *row, kn_value *const *inputs, int count, const kn_settings *settings) {
     kn_graph *graph = NULL;
     for (int i = 0; i < count && !graph; i++)

@@ -66,6 +66,8 @@ void kn_settings_init(kn_settings *settings, kn_graph *graph, const kn_operator 
 void kn_settings_int(kn_settings *settings, const char *name, int64_t number);
 void kn_settings_float(kn_settings *settings, const char *name, double number);
 void kn_settings_list(kn_settings *settings, const char *name, int count, const kn_dim *numbers);
+/* All that the node's row calls by the same names, as the node has it. */
+void kn_settings_copy(kn_settings *settings, const kn_node *node);
 
 /* A node of the given inputs; failed or NULL values give a failed value (NULL if there is no graph to ask).
  * settings NULL: defaults. */

@@ -327,8 +327,7 @@ kn_status kn_recurrent_gradient(kn_gradient_call *call) {
     if (cell->has_bias) set(inputs, back.previous, node->outputs[at.previous]);
     kn_settings settings;
     kn_settings_init(&settings, call->graph, cell->gradient_row);
-    kn_settings_int(&settings, "reverse", kn_attribute_of(node, "reverse")->integer);
-    if (cell->number == 3) kn_settings_int(&settings, "relu", kn_attribute_of(node, "relu")->integer);
+    kn_settings_copy(&settings, node);
     kn_value *slopes = kn_gradient_build(call, cell->gradient_row, inputs, back.inputs, &settings);
     if (kn_value_failed(slopes)) return kn_gradient_status(call);
     kn_value **results = slopes->producer->outputs,

@@ -30,9 +30,7 @@ static kn_status rotary_gradient(kn_gradient_call *call) {
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     kn_settings settings;
     kn_settings_init(&settings, call->graph, &kn_row_rotary);
-    kn_settings_int(&settings, "heads", kn_attribute_of(node, "heads")->integer);
-    kn_settings_float(&settings, "base", kn_attribute_of(node, "base")->number);
-    kn_settings_int(&settings, "interleaved", kn_attribute_of(node, "interleaved")->integer);
+    kn_settings_copy(&settings, node);
     kn_settings_int(&settings, "inverse", !kn_attribute_of(node, "inverse")->integer);
     kn_value *inputs[2] = {call->output_gradients[0], node->input_count > 1 ? node->inputs[1] : NULL};
     call->input_gradients[0] = kn_gradient_build(call, &kn_row_rotary, inputs, node->input_count, &settings);
