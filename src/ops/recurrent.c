@@ -54,7 +54,7 @@ kn_recurrent_form kn_recurrent_describe(const kn_node *node) {
                                .length = x->dims[1],
                                .units = x->dims[2] / cell->gates,
                                .reverse = kn_attribute_of(node, "reverse")->integer != 0,
-                               .relu = cell->number == 3 && kn_attribute_of(node, "relu")->integer != 0};
+                               .relu = cell->has_relu && kn_attribute_of(node, "relu")->integer != 0};
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------------- */

@@ -148,7 +148,7 @@ static kn_value *walk(const stack *on, kn_value *x, const char *result) {
     inputs[at.lengths] = on->given.lengths;
     kn_settings_init(&settings, graph, cell->row);
     kn_settings_int(&settings, "reverse", on->direction);
-    if (cell->number == 3) kn_settings_int(&settings, "relu", on->given.relu);
+    if (cell->has_relu) kn_settings_int(&settings, "relu", on->given.relu);
     int count = at.inputs;
     while (!inputs[count - 1])
         count--;

@@ -40,7 +40,7 @@ typedef struct kn_recurrent_cell {
     int number; /* KN_CELL of the kernels */
     int gates, kept;
     int vectors; /* in a row of a tile of the wide-vector kernels */
-    bool has_cells, has_bias;
+    bool has_cells, has_bias, has_relu; /* the last: an attribute of its rows */
     void (*step)(kn_cell_step *step);
     void (*back)(kn_cell_back *back);
 } kn_recurrent_cell;

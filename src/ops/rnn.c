@@ -18,6 +18,7 @@ const kn_recurrent_cell kn_cell_rnn = {.kind = "rnn",
                                        .number = 3,
                                        .gates = 1,
                                        .vectors = 4,
+                                       .has_relu = true,
                                        .step = step,
                                        .back = back};
 
