@@ -71,10 +71,7 @@ static kn_value *cut(const stack *on, const char *name, kn_value *x, int64_t beg
 }
 
 static kn_value *reshaped(const stack *on, const char *name, kn_value *x, int rank, const kn_dim *dims) {
-    kn_settings settings;
-    kn_settings_init(&settings, on->graph, &kn_row_reshape);
-    kn_settings_list(&settings, "shape", rank, dims);
-    return node(on, &kn_row_reshape, name, &x, 1, &settings);
+    return kn_reshape_named(x, rank, dims, path(on, on->name, name));
 }
 
 /* This part's state (batch,units) at the start: of the caller's (parts,batch,units), or the one that the last
@@ -182,9 +179,7 @@ static kn_value *all_states(stack *on, kn_value *const *states, int count, const
     for (int i = 0; i < count; i++) {
         on->layer = i / directions(on);
         on->direction = i % directions(on);
-        each[i] = kn_value_failed(states[i])
-                      ? states[i]
-                      : reshaped(on, name, states[i], 3, (kn_dim[]){1, states[i]->shape.dims[0], on->units});
+        each[i] = reshaped(on, name, states[i], 3, (kn_dim[]){1, states[i]->shape.dims[0], on->units});
     }
     const char *whole = kn_arena_format(&on->graph->arena, "%s.%ss", on->name, name);
     return whole ? joined(on, each, count, 0, whole)
