@@ -48,9 +48,9 @@ bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
+void kn_conv_wide_sample(const kn_node *node, kn_sample *sample);
 /* conv_winograd.c */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
-void kn_conv_wide_sample(const kn_node *node, kn_sample *sample);
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);
 #define KN_WINOGRAD(name)                                                                                    \
     bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool steady);                                \

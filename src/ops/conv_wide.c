@@ -79,14 +79,13 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     const bool by_data = node->operator== & kn_row_conv2d_data,
                by_weight = node->operator== & kn_row_conv2d_weight;
     snprintf(x, room, "2,%lld,7,5", by_data || by_weight ? outputs : channels);
-    if (by_weight)
+    if (by_weight) {
         snprintf(other, room, "2,%lld,7,5", channels);
-    else
-        snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
-    snprintf(sample->attributes, sizeof sample->attributes, "padding=%d", side / 2);
-    if (by_data) snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=7,5", side / 2);
-    if (by_weight)
         snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=%d,%d", side / 2, side, side);
+        return;
+    }
+    snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=%d%s", side / 2, by_data ? " size=7,5" : "");
 }
 
 static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
