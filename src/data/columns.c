@@ -11,11 +11,12 @@
 bool kn_cell_missing(const kn_csv_cell *cell) {
     static const char *const words[] = {"", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "?", "-"};
     for (size_t i = 0; i < KN_COUNT_OF(words); i++)
-        if (strlen(words[i]) == cell->length && memcmp(words[i], cell->text, cell->length) == 0) return true;
+        if (kn_csv_cell_is(cell, words[i])) return true;
     return false;
 }
 
-bool kn_cell_number(const kn_csv_cell *cell, bool comma, double *number) {
+bool kn_cell_number(const kn_csv *table, const kn_csv_cell *cell, double *number) {
+    const bool comma = table->separator != ',';
     char text[64];
     double value;
     const char *end;
@@ -108,8 +109,7 @@ size_t kn_columns_width(const kn_columns *columns) {
 /* The place of a value among those of its column; value_count if it is none of them. */
 static size_t place_of(const kn_column *column, const kn_csv_cell *cell) {
     for (size_t i = 0; i < column->value_count; i++)
-        if (strlen(column->values[i]) == cell->length && memcmp(column->values[i], cell->text, cell->length) == 0)
-            return i;
+        if (kn_csv_cell_is(cell, column->values[i])) return i;
     return column->value_count;
 }
 
@@ -126,8 +126,8 @@ static float standardised(const kn_column *column, double value) {
 /* One input's numbers; x is all zero. */
 static kn_status input_numbers(const char *name, const kn_csv *table, const kn_column *column, size_t row, float *x,
                                kn_error *error) {
-    const kn_csv_cell *cell = &table->cells[row * table->columns + column->cell];
-    bool comma = table->separator != ',', time;
+    const kn_csv_cell *cell = kn_csv_at(table, row, column->cell);
+    bool time;
     double value;
     if (kn_cell_missing(cell)) {
         if (column->missing) x[kn_column_width(column) - 1] = 1;
@@ -139,7 +139,7 @@ static kn_status input_numbers(const char *name, const kn_csv *table, const kn_c
         return KN_OK;
     }
     if (column->kind == KN_COLUMN_NUMBER) {
-        if (!kn_cell_number(cell, comma, &value)) return fail_cell(name, column, row, cell, "a number", error);
+        if (!kn_cell_number(table, cell, &value)) return fail_cell(name, column, row, cell, "a number", error);
         x[0] = standardised(column, value);
         return KN_OK;
     }
@@ -172,7 +172,7 @@ kn_status kn_columns_row(const char *name, const kn_csv *table, const kn_columns
 kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_columns *columns, size_t row, float *number,
                             int32_t *class_number, bool *there, kn_error *error) {
     const kn_column *target = &columns->target;
-    const kn_csv_cell *cell = &table->cells[row * table->columns + target->cell];
+    const kn_csv_cell *cell = kn_csv_at(table, row, target->cell);
     double value;
     *there = !kn_cell_missing(cell);
     if (!*there) return KN_OK;
@@ -183,7 +183,7 @@ kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_colu
         *class_number = (int32_t)place;
         return KN_OK;
     }
-    if (!kn_cell_number(cell, table->separator != ',', &value))
+    if (!kn_cell_number(table, cell, &value))
         return fail_cell(name, target, row, cell, "a number", error);
     *number = standardised(target, value);
     return KN_OK;
@@ -193,11 +193,8 @@ kn_status kn_columns_match(const char *name, const kn_csv *table, kn_columns *co
     for (size_t i = 0; i <= columns->count; i++) {
         kn_column *column = i < columns->count ? &columns->inputs[i] : &columns->target;
         column->cell = SIZE_MAX;
-        if (!column->name) continue;
         for (size_t j = 0; j < table->columns; j++)
-            if (table->names[j].length == strlen(column->name) &&
-                memcmp(table->names[j].text, column->name, table->names[j].length) == 0)
-                column->cell = j;
+            if (kn_csv_cell_is(&table->names[j], column->name)) column->cell = j;
         if (column->cell == SIZE_MAX && i < columns->count && column->kind != KN_COLUMN_LEFT_OUT)
             return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\", which the model was trained on", name,
                            column->name);

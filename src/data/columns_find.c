@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In more rows than so few a text that is never there twice is a key. Values of a category that get a place of their own; classes that a target may have; whole numbers from 0 or 1 on, every
- * one of them there, are classes up to so many. */
+/* In more rows than so few a text that is never there twice is a key; a category has places for so many values; a
+ * target for so many classes; so many whole numbers from 0 or 1 on, each of them there, are classes. */
 enum { FEW_ROWS = 16, MOST_VALUES = 64, MOST_CLASSES = 4096, MOST_NUMBERED = 32 };
 
 /* One value of a column, and how often it is there. */
@@ -24,7 +24,14 @@ typedef struct survey {
 } survey;
 
 static const kn_csv_cell *cell_at(const survey *look, size_t column, size_t row) {
-    return &look->table->cells[row * look->table->columns + column];
+    return kn_csv_at(look->table, row, column);
+}
+
+/* A cell as a text with an end, in the arena; NULL when out of memory. */
+static char *copy_cell(const survey *look, const kn_csv_cell *cell) {
+    char *text = kn_arena_take(look->arena, cell->length + 1, 1);
+    if (text) memcpy(text, cell->text, cell->length);
+    return text;
 }
 
 /* What all the cells that are there can be read as. */
@@ -38,7 +45,7 @@ static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) 
         bool time = false;
         if (kn_cell_missing(cell)) continue;
         there++;
-        numbers = numbers && kn_cell_number(cell, table->separator != ',', &value);
+        numbers = numbers && kn_cell_number(table, cell, &value);
         dates = dates && kn_cell_date(cell, &value, &time);
         column->time = column->time || time;
     }
@@ -52,7 +59,7 @@ static bool value_at(const survey *look, size_t at, size_t row, const kn_column 
     bool time;
     if (kn_cell_missing(cell)) return false;
     if (column->kind == KN_COLUMN_DATE) return kn_cell_date(cell, value, &time);
-    return kn_cell_number(cell, look->table->separator != ',', value);
+    return kn_cell_number(look->table, cell, value);
 }
 
 static void measure(const survey *look, size_t at, kn_column *column) {
@@ -104,17 +111,16 @@ static kn_status count_values(const survey *look, size_t at, counted **values, s
         counted *entry = kn_map_get(&places, cell->text, cell->length);
         if (!entry) {
             entry = &list[used++];
-            char *text = kn_arena_take(look->arena, cell->length + 1, 1);
+            const char *text = copy_cell(look, cell);
             if (!text || !kn_map_put(&places, cell->text, cell->length, entry)) {
                 status = kn_fail_memory(look->error, cell->length);
                 break;
             }
-            memcpy(text, cell->text, cell->length);
             entry->text = text;
-            if (strlen(text) != cell->length) /* a zero byte would end the text early */
+            if (!kn_csv_cell_is(cell, text)) /* a zero byte would end the text early */
                 status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: row %zu has a zero byte; expected text", look->name,
                                  row + 1);
-            *all_numbers = kn_cell_number(cell, table->separator != ',', &entry->number) && *all_numbers;
+            *all_numbers = kn_cell_number(table, cell, &entry->number) && *all_numbers;
         }
         entry->count++;
     }
@@ -239,14 +245,13 @@ static kn_status name_columns(const survey *look, kn_columns *columns) {
     kn_map_init(&seen, look->arena->host);
     for (size_t i = 0; i < table->columns && status == KN_OK; i++) {
         const kn_csv_cell *cell = &table->names[i];
-        char *name = kn_arena_take(look->arena, cell->length + 1, 1);
+        char *name = copy_cell(look, cell);
         if (!name) {
             status = kn_fail_memory(look->error, cell->length);
             break;
         }
-        memcpy(name, cell->text, cell->length);
         columns->inputs[i] = (kn_column){.name = name, .deviation = 1, .cell = i};
-        if (!name[0] || strlen(name) != cell->length)
+        if (!name[0] || !kn_csv_cell_is(cell, name))
             status = kn_fail(look->error, KN_ERROR_FORMAT,
                              "%s: column %zu has no name in the first line, which must name all columns", look->name,
                              i + 1);

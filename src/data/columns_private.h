@@ -28,7 +28,7 @@ typedef struct kn_column {
 typedef struct kn_columns {
     kn_column *inputs;
     size_t count;
-    kn_column target; /* its name is NULL where there is none */
+    kn_column target;
 } kn_columns;
 
 typedef struct kn_columns_wish {
@@ -37,9 +37,9 @@ typedef struct kn_columns_wish {
     bool classes, number; /* what the target is to be taken for; neither: found out */
 } kn_columns_wish;
 
-/* What a cell may be read as; `comma` allows a decimal comma. */
+/* What a cell may be read as. Numbers may have a decimal comma where no comma separates the cells. */
 bool kn_cell_missing(const kn_csv_cell *cell);
-bool kn_cell_number(const kn_csv_cell *cell, bool comma, double *number);
+bool kn_cell_number(const kn_csv *table, const kn_csv_cell *cell, double *number);
 /* Days since 1970-01-01, from "2024-05-31", "2024/05/31", "31.05.2024", and with "T" or a blank a time "17:05[:30]". */
 bool kn_cell_date(const kn_csv_cell *cell, double *days, bool *time);
 

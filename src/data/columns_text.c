@@ -1,7 +1,6 @@
 /* What was found out about the columns of a table, as JSON, so that it can travel with a model. */
 #include "data/columns_private.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SIZE_LIMIT = 16 << 20, DEPTH_LIMIT = 8, FORMAT = 1 };

@@ -4,7 +4,6 @@
 #include <string.h>
 
 typedef struct csv_run {
-    kn_dataset *dataset;
     kn_arena arena;
     const char *path;
     const kn_source_options *options;
@@ -100,7 +99,7 @@ kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_o
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE?target=COLUMN", rest);
     kn_store *store = status == KN_OK ? kn_store_create(&dataset->host, error) : NULL;
     if (store) {
-        csv_run run = {.dataset = dataset, .path = path, .options = options};
+        csv_run run = {.path = path, .options = options};
         kn_arena_init(&run.arena, &dataset->host);
         status = read_table(&run, &wish, store, error);
         kn_arena_finish(&run.arena);

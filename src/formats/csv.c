@@ -12,6 +12,14 @@ typedef struct reader {
     char separator;
 } reader;
 
+const kn_csv_cell *kn_csv_at(const kn_csv *table, size_t row, size_t column) {
+    return &table->cells[row * table->columns + column];
+}
+
+bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text) {
+    return strlen(text) == cell->length && memcmp(text, cell->text, cell->length) == 0;
+}
+
 /* The most frequent of the separators in the first line, outside quotes; a comma if there is none. */
 static char find_separator(const uint8_t *bytes, uint64_t count) {
     static const char separators[] = ",;\t";

@@ -70,6 +70,9 @@ typedef struct kn_csv {
     char separator;
     const kn_csv_cell *names, *cells; /* (columns), (rows,columns) */
 } kn_csv;
+/* What stands in a row's column; both from 0. */
+const kn_csv_cell *kn_csv_at(const kn_csv *table, size_t row, size_t column);
+bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text);
 /* Empty lines are passed over; a line with more or fewer values than there are names is an error. Cells point into
  * `bytes`, or into the arena where a quote was written twice. */
 kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
