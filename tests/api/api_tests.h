@@ -8,6 +8,8 @@
 
 /* Each runs one group and answers the number of its tests that failed. */
 int test_null(void);
+int test_null_builders(void);
+int test_null_files(void);
 int test_wrong_graphs(void);
 int test_own(bool device); /* what needs one, or what needs none */
 int test_wrong_runs(void);
