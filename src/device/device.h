@@ -77,7 +77,7 @@ kn_status kn_queue_finish(kn_context *context, kn_queue queue, kn_error *error);
 typedef struct kn_program kn_program;
 typedef struct kn_program_request {
     const char *file;    /* "matmul/tiled.cl" */
-    const char *prelude; /* #define lines put in front of the file; "" for none */
+    const char *prelude; /* #define lines put in front of the file; "" or NULL for none */
     const char *source;  /* not NULL: this text instead of a file of cl/; `file` is what messages call it */
     bool passing;        /* not for the disk cache: to hand over a binary takes some drivers as long as to compile */
 } kn_program_request;

@@ -97,24 +97,16 @@ static kn_status load_or_build(kn_context *context, const char *name, const kn_s
     return KN_OK;
 }
 
-/* What a program is made from: a file with its prelude, or a text. */
-typedef struct recipe {
-    const char *name; /* the file, or what a text is called */
-    const char *prelude;
-    const char *text; /* NULL: the file's */
-    bool passing;
-} recipe;
-
 /* *unsaved becomes the source of a program that the disk cache does not have. */
-static kn_status make(kn_context *context, const recipe *from, cl_program *program, kn_source **unsaved,
-                      kn_error *error) {
+static kn_status make(kn_context *context, const kn_program_request *from, cl_program *program,
+                      kn_source **unsaved, kn_error *error) {
     kn_source source;
     bool built = false;
     kn_status status =
-        from->text ? kn_source_text(context, from->name, from->prelude, from->text, &source, error)
-                   : kn_source_file(context, from->name, from->prelude, &source, error);
+        from->source ? kn_source_text(context, from->file, from->prelude, from->source, &source, error)
+                     : kn_source_file(context, from->file, from->prelude, &source, error);
     if (status) return status;
-    status = load_or_build(context, from->name, &source, program, &built, error);
+    status = load_or_build(context, from->file, &source, program, &built, error);
     if (!status && built && context->cache_folder)
         *unsaved = kn_allocate(&context->host, 1, sizeof **unsaved);
     if (*unsaved)
@@ -125,19 +117,19 @@ static kn_status make(kn_context *context, const recipe *from, cl_program *progr
 }
 
 /* Finds or adds the program's place. The mutex is held. */
-static kn_program *place_of(kn_context *context, const recipe *from, kn_error *error) {
+static kn_program *place_of(kn_context *context, const kn_program_request *from, kn_error *error) {
     kn_text key;
     kn_text_init(&key, &context->host);
-    kn_text_add(&key, from->text ? "text " : "file ");
-    kn_text_add(&key, from->name);
+    kn_text_add(&key, from->source ? "text " : "file ");
+    kn_text_add(&key, from->file);
     kn_text_format(&key, "\n%zu\n", strlen(from->prelude));
     kn_text_add(&key, from->prelude);
-    if (from->text) kn_text_add(&key, from->text);
+    if (from->source) kn_text_add(&key, from->source);
     kn_program *program = NULL;
     if (!kn_text_failed(&key)) {
         program = kn_map_get(&context->programs, key.data, key.length);
         if (!program && (program = kn_allocate(&context->host, 1, sizeof *program)) != NULL) {
-            program->name = kn_copy_text(&context->host, from->name);
+            program->name = kn_copy_text(&context->host, from->file);
             if (!program->name || !kn_map_put(&context->programs, key.data, key.length, program)) {
                 kn_release(&context->host, program->name);
                 kn_release(&context->host, program);
@@ -163,16 +155,19 @@ static void settle(kn_context *context, kn_program *program, kn_status status, c
     kn_condition_broadcast(context->built);
 }
 
-static kn_status get(kn_context *context, const recipe *from, kn_program **program, kn_error *error) {
+kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
+                         kn_error *error) {
+    kn_program_request from = *request;
+    if (!from.prelude) from.prelude = "";
     *program = NULL;
     if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
     kn_mutex_lock(context->mutex);
-    kn_program *place = place_of(context, from, error);
+    kn_program *place = place_of(context, &from, error);
     if (!place) {
         kn_mutex_unlock(context->mutex);
         return KN_ERROR_MEMORY;
     }
-    if (!from->passing) place->kept = true;
+    if (!from.passing) place->kept = true;
     kn_status status = KN_OK;
     if (place->state == KN_PROGRAM_BUILDING) {
         /* Someone else is at it: their result is ours. */
@@ -187,7 +182,7 @@ static kn_status get(kn_context *context, const recipe *from, kn_program **progr
         kn_error own = {0};
         cl_program made = NULL;
         kn_source *unsaved = NULL;
-        status = make(context, from, &made, &unsaved, &own);
+        status = make(context, &from, &made, &unsaved, &own);
         kn_mutex_lock(context->mutex);
         place->program = made;
         place->unsaved = unsaved;
@@ -199,16 +194,10 @@ static kn_status get(kn_context *context, const recipe *from, kn_program **progr
     return status;
 }
 
-kn_status kn_program_get(kn_context *context, const kn_program_request *request, kn_program **program,
-                         kn_error *error) {
-    recipe from = {request->file, request->prelude ? request->prelude : "", request->source, request->passing};
-    return get(context, &from, program, error);
-}
-
 kn_status kn_program_get_source(kn_context *context, const char *name, const char *source,
                                 kn_program **program, kn_error *error) {
-    recipe from = {name, "", source, false};
-    return get(context, &from, program, error);
+    const kn_program_request request = {.file = name, .source = source};
+    return kn_program_get(context, &request, program, error);
 }
 
 static void save(kn_context *context, kn_program *program) {
