@@ -68,8 +68,19 @@ typedef struct verify_run {
     const kn_verify_params *params;
     uint64_t seed;
     int passed, failed;
-    kn_error error; /* the first failure */
+    kn_status first_failure;
 } verify_run;
+
+/* Counts and reports a result. */
+static void take_result(verify_run *verifying, kn_verify_result *result, const kn_error *error) {
+    if (result->status == KN_OK)
+        verifying->passed++;
+    else {
+        result->message = error->text;
+        if (verifying->failed++ == 0) verifying->first_failure = result->status;
+    }
+    if (verifying->params->report) verifying->params->report(verifying->params->user, result);
+}
 
 static void verify_variant(verify_run *verifying, const kn_operator *row, int sample, const char *variant,
                            bool blocked) {
@@ -84,16 +95,7 @@ static void verify_variant(verify_run *verifying, const kn_operator *row, int sa
     result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, blocked,
                                  is_wanted(row, sample, 1) ? "all" : "passing", verifying->seed, &result.error, &error);
     result.seconds = kn_clock() - start;
-    if (result.status == KN_OK)
-        verifying->passed++;
-    else {
-        result.message = error.text;
-        verifying->failed++;
-        if (verifying->error.status == KN_OK)
-            kn_fail(&verifying->error, result.status, "%s: %s (inputs from seed %llu)", name, error.text,
-                    (unsigned long long)verifying->seed);
-    }
-    if (verifying->params->report) verifying->params->report(verifying->params->user, &result);
+    take_result(verifying, &result, &error);
 }
 
 /* 64-bit floats are tried where there are some. */
@@ -199,12 +201,7 @@ static void verify_own(verify_run *verifying, const kn_operator *own, const kn_v
         result.status = kn_trial_run(verifying->context, own, &sample, NULL, false, NULL, verifying->seed,
                                      &result.error, &error);
     result.seconds = kn_clock() - start;
-    result.message = result.status == KN_OK ? "" : error.text;
-    if (result.status == KN_OK)
-        verifying->passed++;
-    else if (verifying->failed++ == 0)
-        verifying->error.status = result.status;
-    if (verifying->params->report) verifying->params->report(verifying->params->user, &result);
+    take_result(verifying, &result, &error);
 }
 
 kn_status kn_verify_operator(kn_context *context, const kn_operator *own, const kn_verify_case *cases, size_t count,
@@ -217,7 +214,7 @@ kn_status kn_verify_operator(kn_context *context, const kn_operator *own, const 
     for (size_t i = 0; i < count; i++)
         verify_own(&verifying, own, &cases[i], i);
     end(&verifying, passed, failed);
-    return verifying.error.status;
+    return verifying.first_failure;
 }
 
 /* ---- which variants are believed ----------------------------------------------------------------------- */
