@@ -5,7 +5,7 @@
 #include "graph/graph_private.h"
 
 bool kn_dtype_is_float(kn_dtype dtype) {
-    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
+    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64 || kn_is_half(dtype);
 }
 
 static float float_of_bits(uint32_t bits) {

@@ -68,6 +68,9 @@ kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t e
 /* ---- elements (element.c): arrays of any type as numbers in double precision -------------- */
 
 bool kn_dtype_is_float(kn_dtype dtype);
+static inline bool kn_is_half(kn_dtype dtype) {
+    return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
+}
 double kn_element_get(kn_dtype dtype, const void *data, int64_t position);
 /* Rounds to nearest even; integers are cut towards zero and kept inside their range, NaN gives 0. */
 void kn_element_set(kn_dtype dtype, void *data, int64_t position, double number);

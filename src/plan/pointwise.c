@@ -187,7 +187,7 @@ static void write_loads(kernel_text *writing, kn_text *body) {
         int64_t stride = operand->strides[writing->axes - 1];
         kn_dtype dtype = operand->value->shape.dtype;
         if (operand->written == operand->value) continue;
-        if (dtype == KN_FLOAT16 || dtype == KN_BFLOAT16) {
+        if (kn_is_half(dtype)) {
             kn_text_format(body, "const float x%d = %s(", i, dtype == KN_FLOAT16 ? "vload_half" : "KN_LOAD_BFLOAT");
             write_place(writing, "p", i, stride, body);
             kn_text_format(body, ", p%d); ", i);
@@ -312,7 +312,7 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
         const kernel_operand *operand = &writing->operands[i];
         kn_dtype dtype = result->shape.dtype;
         if (operand->written != result) continue;
-        if (dtype == KN_FLOAT16 || dtype == KN_BFLOAT16) {
+        if (kn_is_half(dtype)) {
             kn_text_format(body, "%s(v%d, ", dtype == KN_FLOAT16 ? "vstore_half_rte" : "KN_STORE_BFLOAT", position);
             write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
             kn_text_format(body, ", p%d); ", i);

@@ -170,9 +170,6 @@ kn_value *kn_import_cast(kn_value *x, kn_dtype dtype);
 kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begin, int64_t end, int64_t step);
 /* 0, 1, … of a count that may be open, as int32. */
 kn_value *kn_import_counted(kn_import *import, kn_dim count);
-static inline bool kn_is_half(kn_dtype dtype) {
-    return dtype == KN_FLOAT16 || dtype == KN_BFLOAT16;
-}
 
 /* A convolution with the attributes of the node (layers.c); bias may be NULL. */
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias);
