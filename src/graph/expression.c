@@ -279,6 +279,12 @@ bool kn_expression_reads(const kn_expression *expression, const char *name) {
     return false;
 }
 
+bool kn_expression_is_name(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (!in_name(text[i])) return false;
+    return length > 0 && begins_name(text[0]);
+}
+
 bool kn_expression_text_reads(const char *text, const char *name) {
     size_t length = strlen(name);
     for (const char *c = text; *c;) {

@@ -201,5 +201,7 @@ enum { KN_EXPRESSION_NAMES = 32, KN_EXPRESSION_DEPTH = 64, KN_EXPRESSION_WEIGHT 
 bool kn_expression_whole(const kn_expression *expression);
 /* Whether the text reads the name; no parsing, so it cannot fail. */
 bool kn_expression_text_reads(const char *text, const char *name);
+/* Whether an expression could call something so. */
+bool kn_expression_is_name(const char *text, size_t length);
 
 #endif

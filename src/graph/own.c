@@ -40,15 +40,6 @@ void kn_own_let_go(kn_graph *graph) {
     kn_map_finish(&graph->held);
 }
 
-static bool is_word(const char *name, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        bool letter =
-            (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') || name[i] == '_';
-        if (!letter && !(i > 0 && name[i] >= '0' && name[i] <= '9')) return false;
-    }
-    return length > 0;
-}
-
 int kn_own_attribute(const struct kn_own *own, const char *name) {
     for (int i = 0; i < own->row.attribute_count; i++)
         if (strcmp(own->attributes[i].name, name) == 0) return i;
@@ -67,7 +58,7 @@ static void read_attributes(struct kn_own *own, const char *text) {
             kn_own_fail(own, KN_ERROR_ARGUMENT, "more than %d attributes", KN_MAX_ATTRIBUTES);
             return;
         }
-        bool reads = name < length && is_word(text, name) && kn_parse_double(text + name + 1, &end, &number);
+        bool reads = name < length && kn_expression_is_name(text, name) && kn_parse_double(text + name + 1, &end, &number);
         if (!reads || end != text + length) {
             kn_own_fail(own, KN_ERROR_FORMAT,
                         "attribute '%.*s': expected a name and its default, as in slope=0.01",
@@ -112,7 +103,7 @@ struct kn_own *kn_own_make(const kn_allocator *allocator, const char *name, cons
         kn_release(&host, own);
         return NULL;
     }
-    if (!is_word(own->row.name, strlen(own->row.name)) || strlen(own->row.name) > 64)
+    if (!kn_expression_is_name(own->row.name, strlen(own->row.name)) || strlen(own->row.name) > 64)
         kn_own_fail(own, KN_ERROR_ARGUMENT, "its name has to be of letters, digits and '_', 64 at most");
     else if (kn_operator_find(own->row.name))
         kn_own_fail(own, KN_ERROR_ARGUMENT, "the library has an operator of that name; take another");
