@@ -113,6 +113,12 @@ typedef struct kn_node_recipe {
 /* NULL where it failed, with the graph's error set. */
 kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe);
 
+/* ---- public.c ------------------------------------------------------------------------------------ */
+
+/* A node as callers ask for it: attributes as text, NULL for the defaults. */
+kn_value *kn_row_apply(kn_graph *graph, const kn_operator *row, kn_value *const *inputs, size_t count,
+                       const char *attributes);
+
 /* ---- own.c --------------------------------------------------------------------------------------- */
 
 /* Keeps a caller's own operator as long as the graph; false for want of memory. */

@@ -202,12 +202,5 @@ kn_value *kn_apply_operator(const kn_operator *own, kn_value *const *inputs, siz
     if (graph->error.status != KN_OK) return &graph->failed;
     if (!own) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply_operator: the operator is NULL");
     if (own->own->error.status != KN_OK) return kn_graph_fail_with(graph, &own->own->error);
-    if (count > KN_MAX_INPUTS)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: takes at most %d inputs, found %zu", own->name,
-                             KN_MAX_INPUTS, count);
-    kn_error error = {0};
-    kn_attribute_value read[KN_MAX_ATTRIBUTES];
-    if (kn_attributes_parse(graph, own, attributes ? attributes : "", read, &error) != KN_OK)
-        return kn_graph_fail_with(graph, &error);
-    return kn_node_add(graph, own, NULL, inputs, (int)count, read);
+    return kn_row_apply(graph, own, inputs, count, attributes);
 }

@@ -171,15 +171,8 @@ static kn_value *fail_unknown(kn_graph *graph, const char *name) {
                          near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
-                   const char *attributes) {
-    if (!graph) return NULL;
-    if (graph->error.status != KN_OK) return &graph->failed;
-    if (!operator_name || (!inputs && count > 0))
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply: %s is NULL",
-                             operator_name ? "inputs" : "operator_name");
-    const kn_operator *row = kn_operator_find(operator_name);
-    if (!row || row->backward || row->class == KN_CLASS_ASSIGN) return fail_unknown(graph, operator_name);
+kn_value *kn_row_apply(kn_graph *graph, const kn_operator *row, kn_value *const *inputs, size_t count,
+                       const char *attributes) {
     if (count > KN_MAX_INPUTS)
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: takes at most %d inputs, found %zu", row->name,
                              KN_MAX_INPUTS, count);
@@ -190,6 +183,18 @@ kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *
     if (kn_attributes_parse(graph, row, attributes ? attributes : "", read, &error) != KN_OK)
         return kn_graph_fail_with(graph, &error);
     return kn_node_add(graph, row, NULL, inputs, (int)count, read);
+}
+
+kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
+                   const char *attributes) {
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    if (!operator_name || (!inputs && count > 0))
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply: %s is NULL",
+                             operator_name ? "inputs" : "operator_name");
+    const kn_operator *row = kn_operator_find(operator_name);
+    if (!row || row->backward || row->class == KN_CLASS_ASSIGN) return fail_unknown(graph, operator_name);
+    return kn_row_apply(graph, row, inputs, count, attributes);
 }
 
 kn_value *kn_result(kn_value *value, int index) {
