@@ -16,7 +16,7 @@ static kn_status graph_status(const gradient_work *work) {
     return work->graph->error.status;
 }
 
-/* ---- undoing a broadcast ---------------------------------------------------------------------------- */
+/* ---- broadcasts, and undoing them ------------------------------------------------------------------- */
 
 static void set_list(const kn_operator *row, kn_attribute_value *attributes, const char *name, int count,
                      const kn_dim *numbers) {
@@ -74,6 +74,19 @@ static kn_value *sum_to_shape(kn_graph *graph, kn_value *gradient, const kn_shap
         set_list(row, attributes, "shape", shape->rank, shape->dims);
     }
     return apply(graph, "reshape", &gradient, 1, attributes);
+}
+
+kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value) {
+    const kn_operator *row = kn_operator_find("broadcast");
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
+    double zero = 0;
+    kn_value *number = kn_constant_add(graph, &(kn_shape){.dtype = value->shape.dtype}, &zero,
+                                       kn_dtype_bytes(value->shape.dtype));
+    if (row) {
+        kn_attributes_defaults(graph, row, attributes);
+        set_list(row, attributes, "shape", value->shape.rank, value->shape.dims);
+    }
+    return apply(graph, "broadcast", &number, 1, attributes);
 }
 
 /* ---- one node ------------------------------------------------------------------------------------------ */

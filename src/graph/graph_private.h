@@ -119,6 +119,11 @@ kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe);
 kn_value *kn_row_apply(kn_graph *graph, const kn_operator *row, kn_value *const *inputs, size_t count,
                        const char *attributes);
 
+/* ---- gradient.c ---------------------------------------------------------------------------------- */
+
+/* What flows back to a value that the loss does not depend on: zeros of its shape. */
+kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value);
+
 /* ---- own.c --------------------------------------------------------------------------------------- */
 
 /* Keeps a caller's own operator as long as the graph; false for want of memory. */

@@ -253,23 +253,6 @@ kn_status kn_own_compute(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* A gradient of nothing: zeros of a result's shape. */
-static kn_value *zeros(kn_graph *graph, const kn_value *like) {
-    const kn_operator *row = kn_operator_find("broadcast");
-    kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{0}};
-    double zero = 0;
-    kn_value *number = kn_constant_add(graph, &(kn_shape){.dtype = like->shape.dtype}, &zero,
-                                       kn_dtype_bytes(like->shape.dtype));
-    if (!row) return kn_graph_fail(graph, KN_ERROR_INTERNAL, "the operator 'broadcast' is missing");
-    kn_attributes_defaults(graph, row, attributes);
-    for (int i = 0; i < row->attribute_count; i++)
-        if (strcmp(row->attributes[i].name, "shape") == 0) {
-            attributes[i].count = like->shape.rank;
-            memcpy(attributes[i].list, like->shape.dims, (size_t)like->shape.rank * sizeof *like->shape.dims);
-        }
-    return kn_node_add(graph, row, NULL, &number, 1, attributes);
-}
-
 /* By another operator of the caller's: inputs, results and their gradients give the inputs' gradients. */
 static void apply_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
@@ -282,8 +265,9 @@ static void apply_gradient(kn_gradient_call *call) {
     for (int i = 0; i < own->result_count; i++)
         inputs[count++] = node->outputs[i];
     for (int i = 0; i < own->result_count; i++)
-        inputs[count++] =
-            call->output_gradients[i] ? call->output_gradients[i] : zeros(call->graph, node->outputs[i]);
+        inputs[count++] = call->output_gradients[i]
+                              ? call->output_gradients[i]
+                              : kn_gradient_of_nothing(call->graph, node->outputs[i]);
     kn_attributes_defaults(call->graph, &other->row, attributes);
     for (int i = 0; i < own->row.attribute_count; i++) {
         int same = kn_own_attribute(other, own->attributes[i].name);
