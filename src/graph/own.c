@@ -176,8 +176,7 @@ kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
     return row;
 }
 
-/* ---- use --------------------------------------------------------------------------------------------------
- */
+/* ---- use -------------------------------------------------------------------------------------------- */
 
 kn_status kn_operator_status(const kn_operator *own) {
     return own ? own->own->error.status : KN_ERROR_ARGUMENT;

@@ -47,8 +47,7 @@ static bool ends_in_dots(const char *text) {
     return length > 3 && strcmp(text + length - 3, "...") == 0;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------------
- */
+/* ---- sizes ------------------------------------------------------------------------------------------ */
 
 /* Sums, differences, products and quotients of whole numbers and names that are known. */
 static bool check_term(struct kn_own *own, const char *what, const kn_expression *size, const kn_term *term) {
@@ -130,9 +129,10 @@ static void read_item(struct kn_own *own, const char *what, const char *text, bo
     else if (input && !name && root->kind != KN_TERM_NUMBER)
         kn_own_fail(own, KN_ERROR_FORMAT, "%s: '%.200s': a dimension of an input is a word or a number", what,
                     text);
-    else if (input && name)
-        item->many = add_word(own, what, name, many) >= 0 && many ? kn_own_word(own, name) : -1;
-    else if (many) {
+    else if (input && name) {
+        int word = add_word(own, what, name, many);
+        if (many) item->many = word;
+    } else if (many) {
         item->many = kn_own_word(own, name);
         if (item->many < 0 || !own->many[item->many])
             kn_own_fail(own, KN_ERROR_NOT_FOUND, "%s: no input's pattern has '%s...'", what, name);
@@ -209,8 +209,7 @@ static void read_launch(struct kn_own *own, const char *text, const char *group)
                     own->launch_count);
 }
 
-/* ---- the gradient's operator ------------------------------------------------------------------------------
- */
+/* ---- the gradient's operator ------------------------------------------------------------------------ */
 
 static bool is_float_pattern(const kn_own_pattern *pattern) {
     return !pattern->typed || kn_dtype_is_float(pattern->dtype);
@@ -237,8 +236,7 @@ static void take_gradient(struct kn_own *own, const kn_operator *row) {
                     row->name, results, floats);
 }
 
-/* ---- the whole
- * --------------------------------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------------------------- */
 
 void kn_kernel_params_init(kn_kernel_params *params) {
     if (params) *params = (kn_kernel_params)KN_KERNEL_DEFAULTS;

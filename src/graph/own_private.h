@@ -65,7 +65,7 @@ void kn_own_fail(struct kn_own *own, kn_status status, const char *format, ...) 
 void kn_own_drop(struct kn_own *own);
 int kn_own_attribute(const struct kn_own *own, const char *name); /* -1: there is none */
 
-/* ---- own_kernel.c: the rules of rows with a kernel (own_shape.c, own_lower.c) ---------------------- */
+/* ---- own_kernel.c: the rules of rows with a kernel (own_rules.c) ---------------------------------- */
 
 int kn_own_word(const struct kn_own *own, const char *name); /* -1: there is none */
 /* Finds what the words are, from the inputs. */

@@ -151,8 +151,7 @@ kn_status kn_own_shape(kn_shape_call *call) {
     return status;
 }
 
-/* ---- the launch -----------------------------------------------------------------------------------------
- */
+/* ---- the launch ------------------------------------------------------------------------------------- */
 
 kn_status kn_own_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;

@@ -91,8 +91,7 @@ static void good(kn_operator *own) {
     if (kn_operator_status(own)) fail_msg("%s", kn_operator_error(own));
 }
 
-/* ---- making them ------------------------------------------------------------------------------------------
- */
+/* ---- making them ------------------------------------------------------------------------------------ */
 
 static void wrong_expressions_name_the_place(void **state) {
     (void)state;
@@ -205,8 +204,7 @@ static void a_gradient_has_to_fit(void **state) {
     kn_operator_destroy(&three);
 }
 
-/* ---- shapes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- shapes ----------------------------------------------------------------------------------------- */
 
 static void shapes_follow_patterns(void **state) {
     (void)state;
@@ -288,8 +286,7 @@ static void sizes_have_to_agree(void **state) {
     kn_operator_destroy(&own);
 }
 
-/* ---- on a device
- * ---------------------------------------------------------------------------------------------- */
+/* ---- on a device ------------------------------------------------------------------------------------ */
 
 static void check(kn_context *context, const kn_operator *own, const kn_verify_case *cases, size_t count) {
     verify_outcome outcome = {0};
