@@ -79,6 +79,9 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *                     t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, each plain
  *                     or with .gz; one of the two parts is enough
  *   npy:X.npy,Y.npy   arrays whose first dimension counts the samples
+ *   npz:FILE          the same in one file: the arrays x and y, or x_train, y_train, x_test and
+ *                     y_test; npz:FILE?x=NAME&y=NAME
+ *   cifar10:FOLDER    the .bin files of CIFAR-10's binary version; cifar100:FOLDER
  *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
  *                     folder for each class; images:FOLDER?size=32&grey
  *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class

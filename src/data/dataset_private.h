@@ -113,6 +113,15 @@ kn_status kn_source_made(kn_dataset *dataset, const kn_made_kind *kind, const ch
 kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_options *options);
+/* rest: ":FILE?x=NAME&y=NAME" */
+kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_options *options);
+kn_status kn_source_cifar10(kn_dataset *dataset, const char *folder, const kn_source_options *options);
+kn_status kn_source_cifar100(kn_dataset *dataset, const char *folder, const kn_source_options *options);
+/* The two arrays in store->files become "x" and "y" (source_files.c). */
+kn_status kn_store_add_pair(kn_store *store, const char *x_path, const char *y_path,
+                            const kn_source_options *options, kn_error *error);
+/* Both parts must agree in what a sample is; a class may be missing in one of them. */
+kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *test, kn_error *error);
 
 /* rest: ":FILE?target=COLUMN" */
 kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);

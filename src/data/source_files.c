@@ -70,9 +70,8 @@ static kn_status add_y(kn_store *store, const char *x_path, const char *path, co
     return KN_OK;
 }
 
-/* The two arrays in store->files become "x" and "y". */
-static kn_status add_pair(kn_store *store, const char *x_path, const char *y_path,
-                          const kn_source_options *options, kn_error *error) {
+kn_status kn_store_add_pair(kn_store *store, const char *x_path, const char *y_path,
+                            const kn_source_options *options, kn_error *error) {
     bool tokens = options->tokens;
     kn_status status = add_x(store, x_path, &store->files[0].array, tokens, error);
     if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, tokens, error);
@@ -113,7 +112,7 @@ kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_
         kn_status status = error->status;
         if (status == KN_OK) status = kn_npy_open(host, x_path, &store->files[0], error);
         if (status == KN_OK) status = kn_npy_open(host, comma + 1, &store->files[1], error);
-        if (status == KN_OK) add_pair(store, x_path, comma + 1, options, error);
+        if (status == KN_OK) kn_store_add_pair(store, x_path, comma + 1, options, error);
     }
     kn_release(host, x_path);
     if (error->status == KN_OK)
@@ -152,7 +151,7 @@ static kn_status open_part(const kn_host *host, kn_arena *arena, const char *fol
     if (!made) return error->status;
     kn_status status = kn_idx_open(host, images, &made->files[0], error);
     if (status == KN_OK) status = kn_idx_open(host, labels, &made->files[1], error);
-    if (status == KN_OK) status = add_pair(made, images, labels, options, error);
+    if (status == KN_OK) status = kn_store_add_pair(made, images, labels, options, error);
     if (status != KN_OK)
         kn_store_leave(made);
     else
@@ -160,8 +159,7 @@ static kn_status open_part(const kn_host *host, kn_arena *arena, const char *fol
     return status;
 }
 
-/* Both parts must agree in what a sample is; a class may be missing in one of them. */
-static kn_status match_parts(const char *folder, kn_store *train, kn_store *test, kn_error *error) {
+kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *test, kn_error *error) {
     const kn_store_field *x = &train->fields[0], *other = &test->fields[0];
     if (x->read.rank != other->read.rank ||
         memcmp(x->read.shape, other->read.shape, (size_t)x->read.rank * sizeof x->read.shape[0]) != 0 ||
@@ -191,7 +189,7 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
                     "data \"idx:%s\": expected train-images-idx3-ubyte and train-labels-idx1-ubyte there, or "
                     "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, plain or with .gz",
                     folder);
-    if (status == KN_OK && train && test) status = match_parts(folder, train, test, error);
+    if (status == KN_OK && train && test) status = kn_store_match_parts(folder, train, test, error);
     if (status != KN_OK) {
         kn_store_leave(train);
         kn_store_leave(test);

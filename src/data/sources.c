@@ -21,6 +21,14 @@ static kn_status open_npy(kn_dataset *dataset, const char *rest, const kn_source
     return kn_source_npy(dataset, rest + 1, options);
 }
 
+static kn_status open_cifar10(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    return kn_source_cifar10(dataset, rest + 1, options);
+}
+
+static kn_status open_cifar100(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    return kn_source_cifar100(dataset, rest + 1, options);
+}
+
 static const source_row sources[] = {
     {.name = "digits",
      .usage = "digits",
@@ -71,12 +79,25 @@ static const source_row sources[] = {
      .usage = "idx:FOLDER",
      .text = "the four files of MNIST and its kin, each plain or with .gz; one of the two parts is enough",
      .open = open_idx},
+    {.name = "cifar10",
+     .usage = "cifar10:FOLDER",
+     .text = "the six .bin files of CIFAR-10's binary version; its classes have names where batches.meta.txt is there",
+     .open = open_cifar10},
+    {.name = "cifar100",
+     .usage = "cifar100:FOLDER",
+     .text = "train.bin and test.bin of CIFAR-100's binary version; classes are the hundred of fine_label_names.txt",
+     .open = open_cifar100},
     {.name = "npy",
      .usage = "npy:X.npy,Y.npy",
      .text = "what goes in and what should come out, as numpy.save writes them; for models that read tokens, "
              "such as gpt,\n"
              "whole numbers (samples,length) in both",
      .open = open_npy},
+    {.name = "npz",
+     .usage = "npz:FILE[?x=NAME&y=NAME]",
+     .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those called x and y, or\n"
+             "x_train and y_train, to judge by x_test and y_test; or two that are named",
+     .open = kn_source_npz},
 };
 
 int kn_data_source_count(void) {
@@ -93,7 +114,7 @@ const char *kn_data_source_about(int position) {
 
 static kn_status fail_unknown(kn_error *error, const char *spec, size_t length) {
     const char *names[KN_COUNT_OF(sources)];
-    char word[32] = "", list[300] = "";
+    char word[32] = "", list[500] = "";
     if (length < sizeof word) memcpy(word, spec, length);
     for (size_t i = 0; i < KN_COUNT_OF(sources); i++) {
         names[i] = sources[i].name;

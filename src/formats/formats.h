@@ -58,6 +58,18 @@ kn_status kn_idx_read(const kn_host *host, const char *name, const uint8_t *byte
                       kn_array *array, kn_error *error);
 kn_status kn_idx_open(const kn_host *host, const char *path, kn_array_file *file, kn_error *error);
 
+/* ---- CIFAR (cifar.c): the binary version -------------------------------------------------- */
+
+enum { KN_CIFAR_SIDE = 32, KN_CIFAR_PIXELS = 3 * 32 * 32, KN_CIFAR_COARSE = 10, KN_CIFAR_FINE = 100 };
+/* Where things lie in each of `count` records: a label below the number of classes, and (3,32,32) bytes. */
+typedef struct kn_cifar {
+    uint64_t count;
+    size_t record_bytes, label_at, pixels_at;
+} kn_cifar;
+/* classes: KN_CIFAR_COARSE or KN_CIFAR_FINE. Looks at all labels. */
+kn_status kn_cifar_read(const char *name, const uint8_t *bytes, uint64_t count, int classes, kn_cifar *file,
+                        kn_error *error);
+
 /* ---- CSV (csv.c): RFC 4180 with a line of names first; commas, semicolons or tabs ------- */
 
 /* Without quotes and without blanks around it; not terminated. */
@@ -85,6 +97,32 @@ bool kn_gzip_is(const uint8_t *bytes, uint64_t count);
  * released with kn_release and has one extra zero byte at its end. */
 kn_status kn_gzip_inflate(const kn_host *host, const char *name, const uint8_t *bytes, uint64_t count,
                           uint64_t limit, uint8_t **inflated, uint64_t *inflated_count, kn_error *error);
+
+/* ---- zip (zip.c): stored and deflated members; large files, too ------------------------- */
+
+typedef struct kn_zip_member {
+    const char *name; /* with / between folders; not to be trusted as a path */
+    uint64_t packed, size, header_at;
+    uint32_t checksum;
+    int method;
+    bool encrypted;
+} kn_zip_member;
+typedef struct kn_zip {
+    const kn_zip_member *members; /* in the order of the directory */
+    size_t count;
+    const char *name;
+    const uint8_t *bytes;
+    uint64_t byte_count;
+} kn_zip;
+/* Reads the directory. Members and their names live in the arena; `name` and `bytes` must outlive them. */
+kn_status kn_zip_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_zip *zip,
+                      kn_error *error);
+/* NULL when there is none of that name. */
+const kn_zip_member *kn_zip_find(const kn_zip *zip, const char *name);
+/* The member's `size` bytes, at most `limit`, with the right checksum: in the file where they are stored, otherwise
+ * in *owned, which is released with kn_release. */
+kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zip_member *member, uint64_t limit,
+                             const uint8_t **bytes, void **owned, kn_error *error);
 
 /* ---- UTF-8 (utf8.c) ---------------------------------------------------------------- */
 

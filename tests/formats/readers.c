@@ -41,6 +41,39 @@ kn_status read_idx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
     return status;
 }
 
+/* The directory and all members. */
+kn_status read_zip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    kn_arena arena;
+    kn_zip zip;
+    kn_arena_init(&arena, host);
+    kn_status status = kn_zip_read(&arena, "some.zip", bytes, count, &zip, error);
+    if (status != KN_OK && zip.count > 0) reader_inconsistent = true;
+    for (size_t i = 0; i < zip.count && status == KN_OK; i++) {
+        const uint8_t *data;
+        void *owned;
+        look_at(zip.members[i].name, strlen(zip.members[i].name));
+        if (!kn_zip_find(&zip, zip.members[i].name)) reader_inconsistent = true;
+        status = kn_zip_member_read(host, &zip, &zip.members[i], INFLATED_LIMIT, &data, &owned, error);
+        if (status == KN_OK) look_at(data, zip.members[i].size);
+        if (status != KN_OK && (owned || data)) reader_inconsistent = true;
+        kn_release(host, owned);
+    }
+    kn_arena_finish(&arena);
+    return status;
+}
+
+kn_status read_cifar(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    kn_cifar file;
+    kn_status status = kn_cifar_read("some.bin", bytes, count, KN_CIFAR_COARSE, &file, error);
+    if (status != KN_OK && file.count > 0) reader_inconsistent = true;
+    for (uint64_t i = 0; i < file.count; i++) {
+        const uint8_t *record = bytes + i * file.record_bytes;
+        if (record[file.label_at] >= KN_CIFAR_COARSE) reader_inconsistent = true;
+        look_at(record + file.pixels_at, KN_CIFAR_PIXELS);
+    }
+    return status;
+}
+
 kn_status read_csv(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
     kn_arena arena;
     kn_csv table;

@@ -4,12 +4,13 @@
 #include "formats_tests.h"
 
 #include "onnx_bytes.h"
+#include "zip_bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 10000, ROOM = 2048 };
+enum { ROUNDS = 10000, ROOM = 4096 };
 
 typedef struct sample {
     const char *name;
@@ -135,11 +136,18 @@ static void readers_withstand(void **state) {
     make_model(&model);
     add_tensor(add_tensor(add_number(add_text(&sequence, 1, "s"), 2, 1), 3, "a", 2), 3, "b", 0);
     add_message(add_number(&optional, 2, 3), 5, &sequence);
+    static const uint8_t picture[1 + KN_CIFAR_PIXELS] = {9};
+    zip_bytes zip = {.count = 0};
+    zip_add(&zip, "json", json, sizeof json, true);
+    zip_add(&zip, "idx", idx, sizeof idx, false);
+    zip_end(&zip);
     const sample samples[] = {
         {"npy", read_npy, npy, sizeof npy - 1},
         {"npy3", read_npy, npy3, sizeof npy3 - 1},
         {"idx", read_idx, idx, sizeof idx - 1},
         {"gzip", read_gzip, packed, packed_count},
+        {"zip", read_zip, zip.bytes, zip.count},
+        {"cifar", read_cifar, picture, sizeof picture},
         {"csv", read_csv, csv, sizeof csv - 1},
         {"json", read_json, json, sizeof json - 1},
         {"safetensors", read_safetensors, whole, sizeof whole},
@@ -159,6 +167,7 @@ static void readers_withstand(void **state) {
             fail_msg("%s: %d accepted, %d refused", samples[i].name, accepted, refused);
     }
     free(packed);
+    free(zip.bytes);
 }
 
 int test_mutations(void) {

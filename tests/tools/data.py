@@ -4,6 +4,8 @@ usage: data.py KOINE HOUSE_TESTS
 """
 import os
 import re
+import struct
+import zipfile
 
 from koine import case, expect, koine, run_cases, write
 
@@ -20,7 +22,7 @@ def walk(folder, *options, text=LINE * 30, **wanted):
 
 @case
 def sources_are_listed(folder):
-    found = koine("datasets").needs(0, out=("digits", "wind", "text:FILE", "npy:X.npy,Y.npy"), err="")
+    found = koine("datasets").needs(0, out=("digits", "wind", "text:FILE", "npy:X.npy,Y.npy", "npz:FILE", "cifar10:FOLDER"), err="")
     listed = [row["data"] for row in koine("datasets", "--json").objects("data", "text")]
     expect(listed == re.findall(r"^  (\S+)$", found.out, flags=re.M), f"--json lists {listed}")
 
@@ -82,6 +84,25 @@ def classes_of_tables_have_names(folder):
     expect(lines[0] == "place,probability" and len(lines) == 242, f"it wrote {found.out[:100]!r}")
     right = sum(line[0] == "ab"[i % 2] for i, line in enumerate(lines[1:-1]))
     expect(right > 200 and all(0.5 <= float(line[2:]) <= 1 for line in lines[1:-1]), f"{right} of 240 right")
+
+
+def npy(kind, shape, *numbers):
+    """What numpy.save writes, of numbers as struct packs them."""
+    header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    letter = {"f4": "f", "i8": "q"}[kind]
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(numbers)}{letter}", *numbers)
+
+
+@case
+def arrays_of_one_file_are_learnt(folder):
+    write(folder, "two.koine", "koine 1\ninput x 2\nlogits = linear 2\n")
+    for name, packing in (("plain.npz", zipfile.ZIP_STORED), ("packed.npz", zipfile.ZIP_DEFLATED)):
+        with zipfile.ZipFile(os.path.join(folder, name), "w", packing) as file:
+            file.writestr("x.npy", npy("f4", (40, 2), *(i % 2 for i in range(80))))
+            file.writestr("y.npy", npy("i8", (40,), *(i % 2 for i in range(40))))
+        koine("train", "two.koine", "--data", f"npz:{name}", "--steps", "2", folder=folder).needs(0, err="on 40 samples")
+    koine("train", "two.koine", "--data", "npz:plain.npz?x=z&y=y", folder=folder).needs(1, err="it has x.npy, y.npy")
+    koine("train", "two.koine", "--data", "cifar10:.", folder=folder).needs(1, err="data_batch_1.bin and the others")
 
 
 @case

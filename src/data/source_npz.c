@@ -1,0 +1,100 @@
+/* Arrays in one file, as numpy.savez and numpy.savez_compressed write them: npy files in a zip file. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+/* What the arrays are called, where nothing else was said: those of savez(x=…, y=…), and a common convention that also
+ * has arrays to judge by. */
+static const char *const usual[][2] = {{"x", "y"}, {"x_train", "y_train"}, {"X", "Y"}, {"X", "y"}};
+static const char *const to_judge_by[] = {"x_test", "y_test"};
+
+static const kn_zip_member *find(kn_arena *arena, const kn_zip *zip, const char *name) {
+    const kn_zip_member *member = kn_zip_find(zip, name);
+    const char *longer = kn_arena_format(arena, "%s.npy", name);
+    return member || !longer ? member : kn_zip_find(zip, longer);
+}
+
+/* One array, which points into the file where it can. */
+static kn_status read_member(const kn_host *host, const kn_zip *zip, const kn_zip_member *member, kn_array *array,
+                             kn_error *error) {
+    const uint8_t *bytes;
+    void *owned;
+    kn_status status = kn_zip_member_read(host, zip, member, (uint64_t)PTRDIFF_MAX, &bytes, &owned, error);
+    if (status != KN_OK) return status;
+    status = kn_npy_read(host, member->name, bytes, member->size, array, error);
+    if (status != KN_OK || array->owned)
+        kn_release(host, owned);
+    else
+        array->owned = owned;
+    return status == KN_OK ? KN_OK : kn_fail_in(error, "%s", zip->name);
+}
+
+static kn_status fail_names(kn_arena *arena, const kn_zip *zip, const char *x, const char *y, kn_error *error) {
+    const char *list = "";
+    for (size_t i = 0; i < zip->count && i < 12 && list; i++)
+        list = kn_arena_format(arena, "%s%s%s", list, i > 0 ? ", " : "", zip->members[i].name);
+    return kn_fail(error, KN_ERROR_NOT_FOUND,
+                   "%s has no arrays \"%s\" and \"%s\"; it has %.200s%s: npz:FILE?x=NAME&y=NAME says which", zip->name, x, y,
+                   list && list[0] ? list : "none", zip->count > 12 ? " and others" : "");
+}
+
+/* A part of its own, with its own view of the file. Where `optional`, *store stays NULL if the arrays are not there. */
+static kn_status open_part(kn_arena *arena, const char *path, const char *x, const char *y, bool optional,
+                           const kn_source_options *options, kn_store **store, kn_error *error) {
+    const kn_host *host = arena->host;
+    kn_store *made = kn_store_create(host, error);
+    kn_zip zip;
+    if (!made) return error->status;
+    kn_file_view *view = &made->files[0].view;
+    kn_status status = kn_file_open_view(host, path, view, error);
+    if (status == KN_OK) status = kn_zip_read(arena, path, view->bytes, view->count, &zip, error);
+    for (size_t i = 0; i < KN_COUNT_OF(usual) && status == KN_OK && (!x || !y); i++)
+        if (find(arena, &zip, x ? x : usual[i][0]) && find(arena, &zip, y ? y : usual[i][1])) {
+            x = x ? x : usual[i][0];
+            y = y ? y : usual[i][1];
+        }
+    if (status == KN_OK) {
+        const kn_zip_member *in = x ? find(arena, &zip, x) : NULL, *out = y ? find(arena, &zip, y) : NULL;
+        if (in && out) {
+            status = read_member(host, &zip, in, &made->files[0].array, error);
+            if (status == KN_OK) status = read_member(host, &zip, out, &made->files[1].array, error);
+            if (status == KN_OK) status = kn_store_add_pair(made, in->name, out->name, options, error);
+            if (status != KN_OK && !strstr(error->text, path)) kn_fail_in(error, "%s", path);
+            *store = made;
+        } else if (!optional) {
+            status = fail_names(arena, &zip, x ? x : usual[0][0], y ? y : usual[0][1], error);
+        }
+    }
+    if (status == KN_OK && *store) return KN_OK;
+    *store = NULL;
+    kn_store_leave(made);
+    return status;
+}
+
+kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
+    const kn_host *host = &dataset->host;
+    kn_error *error = &dataset->error;
+    char *path, *x = NULL, *y = NULL;
+    const kn_spec_option known[] = {{"x", KN_SPEC_TEXT, &x}, {"y", KN_SPEC_TEXT, &y}};
+    kn_store *train = NULL, *test = NULL;
+    kn_arena arena;
+    kn_arena_init(&arena, host);
+    kn_status status = kn_spec_read(host, "npz", rest, &path, known, KN_COUNT_OF(known), error);
+    if (status == KN_OK && !path) status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"npz%s\": a file was expected", rest);
+    if (status == KN_OK) status = open_part(&arena, path, x, y, false, options, &train, error);
+    if (status == KN_OK && !x && !y)
+        status = open_part(&arena, path, to_judge_by[0], to_judge_by[1], true, options, &test, error);
+    if (status == KN_OK && test) status = kn_store_match_parts(path, train, test, error);
+    kn_arena_finish(&arena);
+    kn_release(host, path);
+    kn_release(host, x);
+    kn_release(host, y);
+    if (status != KN_OK) {
+        kn_store_leave(train);
+        kn_store_leave(test);
+        return status;
+    }
+    dataset->store = train;
+    dataset->test = test;
+    return KN_OK;
+}
