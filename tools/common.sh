@@ -89,7 +89,7 @@ build_packages=(gcc libc6-dev meson ninja-build pkg-config ocl-icd-opencl-dev op
   pocl-opencl-icd)
 # shellcheck disable=SC2034
 # g++ compiles the public headers as C++; binutils reads the library's symbols; pictures are optional for users.
-test_packages=(g++ binutils python3 libjpeg-dev libpng-dev)
+test_packages=(g++ binutils python3 libjpeg-dev libpng-dev libarchive-dev)
 
 # build_koine FOLDER TARGET [MESON OPTION…]   configures FOLDER where it is new, and builds quietly
 build_koine() {

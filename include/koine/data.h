@@ -51,6 +51,22 @@ typedef struct kn_image_reader {
                       uint64_t most_pixels, kn_image *image, char *message, size_t message_bytes);
 } kn_image_reader;
 
+/* How archives of files are read: libkoine-images has one (koine/images.h), for tar, gzipped or not, and zip. `read` goes
+ * through the regular files of the archive at `path` in its order and asks the visitor of each, by its name with /
+ * between folders, whether it wants the bytes: at most `most_bytes`, taken from `allocator` by resizing NULL, then the
+ * visitor's. It stops where `take` answers other than KN_OK, and answers the same; of its own failures it writes into
+ * `message` what is wrong with the archive. */
+typedef struct kn_archive_visitor {
+    void *user;
+    bool (*wants)(void *user, const char *name);
+    kn_status (*take)(void *user, const char *name, void *bytes, size_t count);
+} kn_archive_visitor;
+typedef struct kn_archive_reader {
+    void *user;
+    kn_status (*read)(void *user, const kn_allocator *allocator, const char *path, uint64_t most_bytes,
+                      const kn_archive_visitor *visitor, char *message, size_t message_bytes);
+} kn_archive_reader;
+
 typedef struct kn_dataset_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
@@ -65,9 +81,11 @@ typedef struct kn_dataset_params {
     const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
     bool inputs_only;       /* of csv:FILE: no "y", and so also rows that have no target */
     bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
+    kn_archive_reader archives; /* for images:ARCHIVE; without one these cannot be opened */
+    bool skip_bad; /* leave out pictures that cannot be read, instead of failing at the first */
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS                                                                                            \
-    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false}
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):
@@ -83,7 +101,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *                     y_test; npz:FILE?x=NAME&y=NAME
  *   cifar10:FOLDER    the .bin files of CIFAR-10's binary version; cifar100:FOLDER
  *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
- *                     folder for each class; images:FOLDER?size=32&grey
+ *                     folder for each class; images:FOLDER?size=32&grey; also a .tar, .tar.gz
+ *                     or .zip with such folders, read in place
  *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class
  *                     number or a standardised number (1). Rows without a target are left out
  *   text:FILE         sequences of characters and, at each place, the next one;
@@ -137,6 +156,11 @@ KN_API const char *kn_dataset_vocabulary(const kn_dataset *dataset);
 KN_API const char *kn_dataset_columns(const kn_dataset *dataset);
 /* A line for each column of a table, for people; "" for other data. Valid as long as the dataset. */
 KN_API const char *kn_dataset_about(const kn_dataset *dataset);
+
+/* How many samples could not be read and were left out (skip_bad), and a line for each that says why, for people; 0 and
+ * "" where there are none. The text is valid as long as the dataset. */
+KN_API uint64_t kn_dataset_left_out(const kn_dataset *dataset);
+KN_API const char *kn_dataset_left_out_text(const kn_dataset *dataset);
 
 /* What is to be learnt of a table. */
 typedef struct kn_table_target {

@@ -2,6 +2,7 @@
  *
  *     kn_dataset_params params = KN_DATASET_DEFAULTS;
  *     params.images = kn_images_reader();
+ *     params.archives = kn_images_archives(); // where pictures may be in a .zip or .tar
  *     kn_dataset *photos = kn_dataset_open(&params, "images:photos?size=64");
  *
  * Thread-safety: any thread may call everything here at any time. */
@@ -17,6 +18,8 @@ extern "C" {
 /* Reads JPEG and PNG, as far as libjpeg and libpng were there when this library was built; what it cannot
  * read is refused with a message that says what is missing. */
 KN_API kn_image_reader kn_images_reader(void);
+/* Reads .tar, .tar.gz and .zip, if libarchive was there when this library was built. */
+KN_API kn_archive_reader kn_images_archives(void);
 
 #ifdef __cplusplus
 }

@@ -111,6 +111,14 @@ bool kn_dataset_target(const kn_dataset *dataset, kn_table_target *target) {
     return true;
 }
 
+uint64_t kn_dataset_left_out(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->store->left_out : 0;
+}
+
+const char *kn_dataset_left_out_text(const kn_dataset *dataset) {
+    return usable(dataset) && dataset->store->left_out_text ? dataset->store->left_out_text : "";
+}
+
 size_t kn_dataset_field_count(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->field_count : 0;
 }
@@ -208,6 +216,8 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->wanted = known.wanted;
     options->vocabulary = known.vocabulary;
     options->images = known.images;
+    options->archives = known.archives;
+    options->skip_bad = known.skip_bad;
     options->columns = known.columns;
     options->inputs_only = known.inputs_only;
     options->same = known.same;

@@ -41,6 +41,8 @@ struct kn_store {
     char *columns;      /* of a table: what its columns hold, as JSON; NULL: no table */
     char *about, *target; /* of a table: for people; the name of what is to be learnt */
     double unit_mean, unit_deviation; /* of a target that was standardised; deviation 0: it was not */
+    uint64_t left_out;    /* samples that could not be read */
+    char *left_out_text;  /* why, a line each; NULL: none */
     char **class_names; /* one block with the texts behind the pointers; NULL: none */
     size_t field_count;
     kn_store_field fields[KN_FIELDS_MAX];
@@ -102,6 +104,8 @@ typedef struct kn_source_options {
     const char *columns;          /* that tables are to be read with, or NULL */
     bool inputs_only;             /* no target, even where there is one */
     kn_image_reader images;
+    kn_archive_reader archives;
+    bool skip_bad; /* leave samples out that cannot be read */
     bool same; /* "y" is "x" (dataset.c) */
 } kn_source_options;
 
@@ -125,7 +129,7 @@ kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *te
 
 /* rest: ":FILE?target=COLUMN" */
 kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-/* rest: ":FOLDER?size=32&grey" */
+/* rest: ":FOLDER?size=32&grey", or an archive */
 kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 
 /* ---- pictures (resample.c) ---------------------------------------------------------------- */

@@ -71,9 +71,9 @@ static const source_row sources[] = {
              "get places of their own; the target is a number, or classes where it is text or counts from 0 or 1",
      .open = kn_source_csv},
     {.name = "images",
-     .usage = "images:FOLDER[?size=WIDTHxHEIGHT&grey]",
+     .usage = "images:PATH[?size=WIDTHxHEIGHT&grey]",
      .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each class;\nthe middle "
-             "of each picture, scaled to the size (what the model reads, else that of the first)",
+             "of each picture, scaled to the size (what the model reads, else that of the first);\na .tar, .tar.gz or .zip with such folders is read in place",
      .open = kn_source_images},
     {.name = "idx",
      .usage = "idx:FOLDER",

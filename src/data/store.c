@@ -44,6 +44,7 @@ void kn_store_leave(kn_store *store) {
     kn_release(&host, store->columns);
     kn_release(&host, store->about);
     kn_release(&host, store->target);
+    kn_release(&host, store->left_out_text);
     kn_release(&host, store->class_names);
     kn_mutex_destroy(&host, &store->mutex);
     kn_release(&host, store);

@@ -9,6 +9,10 @@ kn_status kn_read_jpeg(const kn_allocator *allocator, const void *bytes, size_t 
 kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t count, uint64_t most_pixels,
                       kn_image *image, char *message, size_t message_bytes);
 
+/* See kn_archive_reader. */
+kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint64_t most_bytes,
+                          const kn_archive_visitor *visitor, char *message, size_t message_bytes);
+
 /* Checks a picture's size and takes the memory for it, or says why not. */
 kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t height, uint64_t most_pixels,
                         kn_image *image, char *message, size_t message_bytes);

@@ -22,11 +22,11 @@ kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t 
     return KN_OK;
 }
 
-#if !defined(KN_HAVE_JPEG) || !defined(KN_HAVE_PNG)
+#if !defined(KN_HAVE_JPEG) || !defined(KN_HAVE_PNG) || !defined(KN_HAVE_ARCHIVE)
 static kn_status missing(const char *format, const char *library, const char *package, char *message,
                          size_t message_bytes) {
     snprintf(message, message_bytes,
-             "a %s file, and this build of Koine reads none: install the headers of %s (%s on Debian and "
+             "%s, and this build of Koine reads none: install the headers of %s (%s on Debian and "
              "Ubuntu) and "
              "build again",
              format, library, package);
@@ -46,13 +46,13 @@ static kn_status read_image(void *user, const kn_allocator *allocator, const voi
 #ifdef KN_HAVE_JPEG
         return kn_read_jpeg(allocator, bytes, count, most_pixels, image, message, message_bytes);
 #else
-        return missing("JPEG", "libjpeg-turbo", "libjpeg-dev", message, message_bytes);
+        return missing("a JPEG file", "libjpeg-turbo", "libjpeg-dev", message, message_bytes);
 #endif
     if (count > sizeof png && memcmp(bytes, png, sizeof png) == 0)
 #ifdef KN_HAVE_PNG
         return kn_read_png(allocator, bytes, count, most_pixels, image, message, message_bytes);
 #else
-        return missing("PNG", "libpng", "libpng-dev", message, message_bytes);
+        return missing("a PNG file", "libpng", "libpng-dev", message, message_bytes);
 #endif
     snprintf(message, message_bytes, "neither JPEG nor PNG by its first bytes");
     return KN_ERROR_FORMAT;
@@ -60,4 +60,19 @@ static kn_status read_image(void *user, const kn_allocator *allocator, const voi
 
 kn_image_reader kn_images_reader(void) {
     return (kn_image_reader){0, read_image};
+}
+
+static kn_status read_archive(void *user, const kn_allocator *allocator, const char *path, uint64_t most_bytes,
+                              const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
+    (void)user;
+    if (!allocator || !path || !visitor || !message) return KN_ERROR_ARGUMENT;
+#ifdef KN_HAVE_ARCHIVE
+    return kn_read_archive(allocator, path, most_bytes, visitor, message, message_bytes);
+#else
+    return missing("no folder, so perhaps an archive", "libarchive", "libarchive-dev", message, message_bytes);
+#endif
+}
+
+kn_archive_reader kn_images_archives(void) {
+    return (kn_archive_reader){0, read_archive};
 }

@@ -12,6 +12,7 @@ int test_made(void);
 int test_texts(void);
 int test_tables(void);
 int test_image_folders(void);
+int test_image_archives(void);
 int test_datasets(void);
 int test_splits(void);
 int test_loaders(void);
@@ -31,6 +32,9 @@ typedef struct watcher {
 /* Parameters that use the watcher. */
 kn_dataset_params watched(watcher *state);
 size_t watcher_calls(const watcher *state);
+
+/* Reads files that are 'I', width, height and the value of all pixels. */
+extern const kn_image_reader plain_pictures;
 
 /* Fails the test unless the dataset is in order. */
 void assert_usable(const kn_dataset *dataset);

@@ -2,6 +2,7 @@
 #include "data_tests.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,25 @@ size_t watcher_calls(const watcher *state) {
     pthread_mutex_unlock(&watching);
     return calls;
 }
+
+static kn_status read_plain(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
+                            uint64_t most, kn_image *image, char *message, size_t message_bytes) {
+    const uint8_t *file = bytes;
+    (void)user;
+    if (count != 4 || file[0] != 'I' || (uint64_t)file[1] * file[2] > most) {
+        snprintf(message, message_bytes, "no I");
+        return KN_ERROR_FORMAT;
+    }
+    size_t pixels = (size_t)file[1] * file[2] * (size_t)image->channels;
+    image->pixels = allocator->resize(allocator->user, NULL, pixels);
+    if (!image->pixels) return KN_ERROR_MEMORY;
+    memset(image->pixels, file[3], pixels);
+    image->width = file[1];
+    image->height = file[2];
+    return KN_OK;
+}
+
+const kn_image_reader plain_pictures = {NULL, read_plain};
 
 void assert_usable(const kn_dataset *dataset) {
     if (kn_dataset_status(dataset) != KN_OK) fail_msg("%s", kn_dataset_error(dataset));
@@ -92,6 +112,6 @@ kn_dataset *arrays_open(const kn_dataset_params *params, const sample_arrays *ar
 }
 
 int main(void) {
-    return test_digits() + test_made() + test_texts() + test_tables() + test_image_folders() + test_datasets() + test_splits() + test_loaders() + test_file_sources() + test_more_files() +
+    return test_digits() + test_made() + test_texts() + test_tables() + test_image_folders() + test_image_archives() + test_datasets() + test_splits() + test_loaders() + test_file_sources() + test_more_files() +
            test_npy_file() + test_onnx_file() + test_safetensors_file();
 }

@@ -1,5 +1,4 @@
-/* Folders of pictures, read by a reader that the test brings: a file is 'I', width, height and the value of
- * all pixels. */
+/* Folders of pictures, read by plain_pictures. */
 #include "data_tests.h"
 
 #include <stdio.h>
@@ -8,23 +7,6 @@
 #include <sys/stat.h>
 
 #include "data/dataset_private.h"
-
-static kn_status read_plain(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
-                            uint64_t most, kn_image *image, char *message, size_t message_bytes) {
-    const uint8_t *file = bytes;
-    (void)user;
-    if (count != 4 || file[0] != 'I' || (uint64_t)file[1] * file[2] > most) {
-        snprintf(message, message_bytes, "no I");
-        return KN_ERROR_FORMAT;
-    }
-    size_t pixels = (size_t)file[1] * file[2] * (size_t)image->channels;
-    image->pixels = allocator->resize(allocator->user, NULL, pixels);
-    if (!image->pixels) return KN_ERROR_MEMORY;
-    memset(image->pixels, file[3], pixels);
-    image->width = file[1];
-    image->height = file[2];
-    return KN_OK;
-}
 
 static int set_up(void **state) {
     *state = test_folder_make();
@@ -59,7 +41,7 @@ static kn_dataset *open_folder(const char *folder, const char *options, kn_datas
     char spec[600];
     snprintf(spec, sizeof spec, "images:%s%s", folder, options);
     if (!params) params = &own;
-    params->images = (kn_image_reader){NULL, read_plain};
+    params->images = plain_pictures;
     return kn_dataset_open(params, spec);
 }
 
@@ -159,10 +141,56 @@ static void faults_are_named(void **state) {
     assert_failed(open_folder(*state, "?size=3x", NULL), KN_ERROR_ARGUMENT, "size=WIDTH[xHEIGHT]");
     assert_failed(open_folder(*state, "?size=99999", NULL), KN_ERROR_ARGUMENT, "at most 16384");
     assert_failed(open_folder(*state, "?grey&colour", NULL), KN_ERROR_ARGUMENT, "either grey or colour");
-    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder");
+    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder or archive");
     char spec[600];
     snprintf(spec, sizeof spec, "images:%s", (const char *)*state);
     assert_failed(kn_dataset_open(NULL, spec), KN_ERROR_UNSUPPORTED, "kn_images_reader()");
+}
+
+/* What cannot be read is counted and named, whichever it is; the others keep their labels. */
+static void broken_ones_are_skipped(void **state) {
+    add_file(*state, "train/ant/0.png", "broken", 6);
+    add_picture(*state, "train/ant/1.png", 4, 4, 11);
+    add_picture(*state, "train/cat/2.png", 4, 4, 12);
+    add_file(*state, "train/cat/3.png", "", 0);
+    add_picture(*state, "train/cat/4.png", 4, 4, 14);
+    add_file(*state, "test/cat/5.png", "I", 1);
+    add_picture(*state, "test/cat/6.png", 4, 4, 16);
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    assert_failed(open_folder(*state, "", &params), KN_ERROR_FORMAT, "0.png: no I");
+    params.skip_bad = true;
+    kn_dataset *train = open_folder(*state, "", &params), *test = kn_dataset_test(train);
+    expect_samples(train, 3, (const uint8_t[]){11, 12, 14}, (const int32_t[]){0, 1, 1});
+    expect_samples(test, 1, (const uint8_t[]){16}, (const int32_t[]){1});
+    const char *text = kn_dataset_left_out_text(train), *end = strchr(text, '\n');
+    assert_int_equal(kn_dataset_left_out(train), 2);
+    assert_non_null(strstr(text, "ant/0.png: no I"));
+    assert_non_null(end);
+    assert_non_null(strstr(end, "cat/3.png: "));
+    assert_null(strchr(end + 1, '\n'));
+    assert_int_equal(kn_dataset_left_out(test), 1);
+    assert_non_null(strstr(kn_dataset_left_out_text(test), "cat/5.png: no I"));
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+    add_file(*state, "test/cat/6.png", "I", 1);
+    assert_failed(open_folder(*state, "", &params), KN_ERROR_FORMAT, "none of 2 pictures could be read");
+    add_picture(*state, "test/cat/6.png", 4, 4, 16);
+    train = open_folder(*state, "?size=4", NULL);
+    kn_dataset_destroy(&train);
+    for (size_t fail_at = 1;; fail_at++) {
+        watcher memory = {.fail_at = fail_at};
+        kn_dataset_params own = watched(&memory);
+        own.skip_bad = true;
+        train = open_folder(*state, "?size=4", &own);
+        kn_status status = kn_dataset_status(train);
+        /* What there was no memory for is not left out. */
+        if (status == KN_OK) assert_int_equal(kn_dataset_left_out(train), 2);
+        kn_dataset_destroy(&train);
+        assert_int_equal(memory.live, 0);
+        if (status == KN_OK && memory.calls < fail_at) break;
+        assert_true(status == KN_OK || status == KN_ERROR_MEMORY);
+        assert_true(fail_at < 400);
+    }
 }
 
 /* The middle of what is too wide, means where it is made smaller, straight lines where it is made larger. */
@@ -212,6 +240,7 @@ int test_image_folders(void) {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_are_chosen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(broken_ones_are_skipped, set_up, tear_down),
         cmocka_unit_test(pictures_are_scaled),
         cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
     };

@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import zipfile
+import zlib
 
 from koine import case, expect, koine, run_cases, write
 
@@ -103,6 +104,35 @@ def arrays_of_one_file_are_learnt(folder):
         koine("train", "two.koine", "--data", f"npz:{name}", "--steps", "2", folder=folder).needs(0, err="on 40 samples")
     koine("train", "two.koine", "--data", "npz:plain.npz?x=z&y=y", folder=folder).needs(1, err="it has x.npy, y.npy")
     koine("train", "two.koine", "--data", "cifar10:.", folder=folder).needs(1, err="data_batch_1.bin and the others")
+
+
+def png(value):
+    """4 by 4 grey pixels."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    header = struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
+            chunk(b"IDAT", zlib.compress((b"\0" + bytes([value] * 4)) * 4)) + chunk(b"IEND", b""))
+
+
+@case
+def broken_pictures_are_named(folder):
+    write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
+    for archive, reads in (("good.zip", None), ("bad.zip", b"\x89PNG\r\n\x1a\nno picture")):
+        with zipfile.ZipFile(os.path.join(folder, archive), "w", zipfile.ZIP_DEFLATED) as file:
+            for i in range(8):
+                file.writestr(f"pets/{'cat' if i % 2 else 'dog'}/{i}.png", png(20 * i) if i != 3 or not reads else reads)
+    train = ("train", "small.koine", "--steps", "2", "--data")
+    found = koine(*train, "images:good.zip", folder=folder)
+    if "install the headers" in found.err:
+        return found.needs(1, err="build again")
+    found.needs(0, err="on 8 samples")
+    koine(*train, "images:bad.zip", folder=folder).needs(1, err="pets/cat/3.png")
+    koine(*train, "images:bad.zip", "--on-bad-sample", "skip", folder=folder).needs(
+        0, err=("left out 1 that could not be read", "pets/cat/3.png: ", "on 7 samples"))
+    koine("eval", "small.safetensors", "--data", "images:bad.zip", "--on-bad-sample", "skip", folder=folder).needs(
+        0, out="on 7 samples", err="pets/cat/3.png")
+    koine(*train, "images:bad.zip", "--on-bad-sample", "pass", folder=folder).needs(2, err="fail or skip")
 
 
 @case

@@ -75,11 +75,12 @@ static int judge(eval_run *run) {
 
 static int run(int count, char **arguments) {
     eval_run run = {.batch = 256};
-    const char *loss = NULL;
+    const char *loss = NULL, *bad = NULL;
     const option options[] = {
         {"data", OPTION_TEXT, "DATA", "what to judge by; of a source with a test part, that part", &run.data},
         {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
         {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
+        BAD_SAMPLE_OPTION(bad),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &run.memory},
         MATH_OPTION(run.common),
@@ -93,7 +94,7 @@ static int run(int count, char **arguments) {
     if (!run.data) return command_misuse("eval needs --data, such as --data digits");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
-    if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
+    if ((status = math_option_check(&run.common)) || (status = bad_sample_check(bad, &run.setup.skip_bad))) return status;
     if (loss && option_choice("loss", loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     status = EXIT_FAILED;
     progress_setup(&run.common);

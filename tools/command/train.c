@@ -68,6 +68,7 @@ static bool open_data(train_run *run, const char *model) {
         setup_reading(setup, saved);
         kn_model_destroy(&saved);
     }
+    setup->skip_bad = options->skip_bad;
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
@@ -326,7 +327,8 @@ static int check_numbers(const train_options *own) {
 
 static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
-    int status = checkpoints_check(own, checkpoints);
+    int status = bad_sample_check(own->bad, &own->skip_bad);
+    if (status == EXIT_DONE) status = checkpoints_check(own, checkpoints);
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume already brings the weights: leave --init out");
@@ -369,6 +371,7 @@ static int run(int count, char **arguments) {
         {"loss", OPTION_TEXT, "NAME", "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
          &own.loss},
         {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
+        BAD_SAMPLE_OPTION(own.bad),
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
         {"in-sequence", OPTION_FLAG, NULL,

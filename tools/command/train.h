@@ -101,10 +101,10 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad;
     uint64_t epochs, steps, batch, seed, patience, memory, keep;
     double seconds, validation;
-    bool no_shuffle, drop_last, in_sequence, find_nan;
+    bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad;
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
 

@@ -208,6 +208,26 @@ static bool answers_itself(const training_setup *setup) {
            field_fits(&x, target, found, sizeof found) && !field_fits(&y, target, found, sizeof found);
 }
 
+int bad_sample_check(const char *word, bool *skip) {
+    static const char *const words[] = {"fail", "skip"};
+    int choice = word ? option_choice("on-bad-sample", word, words, 2) : 0;
+    *skip = choice == 1;
+    return choice < 0 ? EXIT_USAGE : EXIT_DONE;
+}
+
+/* Each of the samples that were left out, as far as a person reads on. */
+static void tell_left_out(const kn_dataset *dataset, const char *part) {
+    uint64_t count = kn_dataset_left_out(dataset), told = 0;
+    const char *line = kn_dataset_left_out_text(dataset);
+    if (!count) return;
+    command_warn("left out %llu that could not be read, of the data %s:", (unsigned long long)count, part);
+    for (const char *end; *line && told < 20; line = *end ? end + 1 : end, told++) {
+        end = line + strcspn(line, "\n");
+        command_warn("  %.*s", (int)(end - line), line);
+    }
+    if (count > told) command_warn("  and %llu more", (unsigned long long)(count - told));
+}
+
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
     progress_now("opening %s", data);
     /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
@@ -218,9 +238,17 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     params.vocabulary = setup->vocabulary;
     params.columns = setup->columns;
     params.images = kn_images_reader();
+    params.archives = kn_images_archives();
+    params.skip_bad = setup->skip_bad;
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
     setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
+    tell_left_out(setup->all, "to train on");
+    if (kn_dataset_has_test(setup->all)) {
+        kn_dataset *test = kn_dataset_test(setup->all);
+        tell_left_out(test, "to judge by");
+        kn_dataset_destroy(&test);
+    }
     if (!fit_to_table(setup)) return false;
     if (answers_itself(setup)) {
         kn_dataset_destroy(&setup->all);

@@ -17,6 +17,7 @@ typedef struct training_setup {
     kn_model_setting settings[32]; /* of --set; the names are in set_text */
     size_t setting_count;
     char *set_text;
+    bool skip_bad;     /* --on-bad-sample skip */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
     double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
 } training_setup;
@@ -34,6 +35,14 @@ bool setup_model(training_setup *setup, const char *model, const char *loss);
 /* Later data is read as the data was that this file's weights were trained on: text with the same signs, tables with the
  * same columns. */
 void setup_reading(training_setup *setup, const kn_model *saved);
+/* Reads --on-bad-sample (NULL: fail). EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
+int bad_sample_check(const char *word, bool *skip);
+/* The row of an option table for it. */
+#define BAD_SAMPLE_OPTION(target)                                                                            \
+    {                                                                                                        \
+        "on-bad-sample", OPTION_TEXT, "WHAT",                                                                \
+            "where a picture cannot be read: fail, or skip it and say so (fail)", &(target)                  \
+    }
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);

@@ -1,0 +1,303 @@
+/* Pictures in an archive, which is read in place: a folder for each class, and train/ and test/ or val/ above them where
+ * there are such; whatever is above that is passed over. The archive is gone through twice, for the names and for the
+ * pictures, which are decoded some at a time. */
+#include "data/pictures_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOGETHER = 256 };                           /* pictures that are held packed, at most, */
+static const uint64_t most_together = 1ull << 26; /* and bytes of them after which they are decoded */
+static const char *const part_names[] = {"train", "test", "val"};
+enum { TRAIN, TEST, VAL, PARTS };
+
+/* One picture of the archive. */
+typedef struct entry {
+    const char *name, *class;
+    size_t root; /* length of what stands before part and class */
+    int part;    /* PARTS: the folders are no parts */
+} entry;
+
+typedef struct listing {
+    kn_arena *arena;
+    entry *entries;
+    size_t count, capacity;
+    bool failed;
+} listing;
+
+/* Goes back from `end` to the begin of the folder or file that ends there. */
+static size_t begin_of(const char *name, size_t end) {
+    while (end > 0 && name[end - 1] != '/')
+        end--;
+    return end;
+}
+
+/* "photos/train/cat/1.png": the class is the last folder. */
+static bool read_name(kn_arena *arena, const char *name, entry *read) {
+    size_t file = begin_of(name, strlen(name));
+    if (file == 0 || !kn_picture_is(name) || name[file] == '.') return false;
+    size_t class = begin_of(name, file - 1);
+    if (class + 1 == file || name[class] == '.') return false;
+    char *copy = kn_arena_copy(arena, name + class, file - class, 1);
+    *read = (entry){.name = kn_arena_text(arena, name), .class = copy, .root = class, .part = PARTS};
+    if (copy) copy[file - 1 - class] = '\0';
+    for (int part = 0; part < PARTS && class > 0; part++) {
+        size_t above = begin_of(name, class - 1), length = strlen(part_names[part]);
+        if (class - 1 - above != length || memcmp(name + above, part_names[part], length) != 0) continue;
+        read->part = part;
+        read->root = above;
+    }
+    return true;
+}
+
+static bool list_name(void *user, const char *name) {
+    listing *found = user;
+    entry read;
+    if (found->failed || !read_name(found->arena, name, &read)) return false;
+    if (!read.name || !read.class ||
+        !kn_reserve(found->arena->host, (void **)&found->entries, &found->capacity, found->count + 1,
+                    sizeof *found->entries))
+        found->failed = true;
+    else
+        found->entries[found->count++] = read;
+    return false;
+}
+
+static kn_status take_none(void *user, const char *name, void *bytes, size_t count) {
+    (void)user;
+    (void)name;
+    (void)bytes;
+    (void)count;
+    return KN_ERROR_INTERNAL; /* nothing was wanted */
+}
+
+static kn_status go_through(const kn_host *host, const kn_source_options *options, const char *path,
+                            const kn_archive_visitor *visitor, kn_error *error) {
+    char message[300] = "";
+    const kn_archive_reader *reader = &options->archives;
+    kn_status status = reader->read(reader->user, &host->allocator, path, KN_PICTURE_BYTES, visitor, message,
+                                    sizeof message);
+    /* What the visitor had to say it said itself. */
+    if (status != KN_OK && error->status == KN_OK) kn_fail(error, status, "%s: %s", path, message);
+    return status;
+}
+
+/* In the order in which folders would be read. */
+static int compare(const void *one, const void *other) {
+    const entry *a = one, *b = other;
+    int class = strcmp(a->class, b->class);
+    return class ? class : strcmp(a->name, b->name);
+}
+
+/* ---- parts and classes ------------------------------------------------------------------------- */
+
+typedef struct archive_part {
+    kn_pictures pictures;
+    kn_map by_name; /* to the pictures */
+    kn_store *store;
+    uint64_t seen;
+} archive_part;
+
+static kn_status check_roots(const char *path, const listing *found, kn_error *error) {
+    if (found->count == 0)
+        return kn_fail(error, KN_ERROR_NOT_FOUND,
+                       "\"%s\" holds no .jpg, .jpeg or .png in a folder: one for each class was expected", path);
+    const entry *first = &found->entries[0];
+    for (size_t i = 1; i < found->count; i++) {
+        const entry *own = &found->entries[i];
+        if (own->root != first->root || memcmp(own->name, first->name, own->root) != 0 ||
+            (own->part == PARTS) != (first->part == PARTS))
+            return kn_fail(error, KN_ERROR_FORMAT,
+                           "\"%s\" has pictures at different depths: %s and %s; a folder for each class was expected, "
+                           "all in the same, or in train and test",
+                           path, first->name, own->name);
+        if (compare(own, own - 1) == 0)
+            return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" has %s twice", path, own->name);
+    }
+    return KN_OK;
+}
+
+/* The classes of one part, which are sorted; answers how many. */
+static size_t list_classes(const listing *found, int part, const char **classes) {
+    size_t count = 0;
+    for (size_t i = 0; i < found->count; i++)
+        if (found->entries[i].part == part &&
+            (count == 0 || strcmp(classes[count - 1], found->entries[i].class) != 0))
+            classes[count++] = found->entries[i].class;
+    return count;
+}
+
+static kn_status fill_part(const kn_host *host, const char *path, const listing *found, int part,
+                           const char **classes, size_t count, uint64_t most, archive_part *made, kn_error *error) {
+    size_t class = 0;
+    kn_map_init(&made->by_name, host);
+    made->pictures.pictures = kn_allocate(host, found->count, sizeof *made->pictures.pictures);
+    if (!made->pictures.pictures) return kn_fail_memory(error, found->count * sizeof *made->pictures.pictures);
+    for (size_t i = 0; i < found->count; i++) {
+        const entry *own = &found->entries[i];
+        if (own->part != part) continue;
+        while (class < count && strcmp(classes[class], own->class) != 0)
+            class ++;
+        if (class == count)
+            return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has a folder \"%s\" in %s, which the training part has not",
+                           path, own->class, part_names[part]);
+        kn_picture *picture = &made->pictures.pictures[made->pictures.count];
+        *picture = (kn_picture){.name = own->name, .class = (int)class};
+        if (made->pictures.count++ < most && !kn_map_put_text(&made->by_name, own->name, picture))
+            return kn_fail_memory(error, strlen(own->name));
+    }
+    return KN_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    archive_part *parts;
+    const kn_source_options *options;
+    kn_error *error;
+    uint64_t pending[2][TOGETHER];
+    uint64_t counts[2], bytes;
+    const char *only; /* one picture alone, which `first` gets; NULL: all */
+    kn_picture first;
+} reading;
+
+static kn_status decode_pending(reading *work) {
+    kn_status status = KN_OK;
+    for (int p = 0; p < 2 && status == KN_OK; p++) {
+        if (work->counts[p] > 0)
+            status = kn_pictures_decode(work->parts[p].store, &work->parts[p].pictures, work->pending[p],
+                                        work->counts[p], work->options, work->error);
+        work->counts[p] = 0;
+    }
+    work->bytes = 0;
+    return status;
+}
+
+static bool want(void *user, const char *name) {
+    reading *work = user;
+    if (work->only) return strcmp(name, work->only) == 0;
+    return kn_map_get_text(&work->parts[0].by_name, name) || kn_map_get_text(&work->parts[1].by_name, name);
+}
+
+static kn_status take(void *user, const char *name, void *bytes, size_t count) {
+    reading *work = user;
+    int p = 0;
+    kn_picture *picture = work->only ? &work->first : kn_map_get_text(&work->parts[0].by_name, name);
+    if (!picture) picture = kn_map_get_text(&work->parts[p = 1].by_name, name);
+    if (picture->bytes) {
+        kn_release(work->parts[0].by_name.host, bytes);
+        return kn_fail(work->error, KN_ERROR_FORMAT, "%s is there twice", name);
+    }
+    picture->bytes = bytes;
+    picture->count = count;
+    if (work->only) return KN_OK;
+    work->parts[p].seen++;
+    work->pending[p][work->counts[p]++] = (uint64_t)(picture - work->parts[p].pictures.pictures);
+    work->bytes += count;
+    return work->counts[p] == TOGETHER || work->bytes >= most_together ? decode_pending(work) : KN_OK;
+}
+
+static kn_status choose_sample(const kn_host *host, const char *path, const kn_image_options *asked, reading *work,
+                               kn_tensor_info *sample) {
+    if (kn_pictures_shape(asked, work->options, sample)) return kn_pictures_check_shape(sample, NULL, work->error);
+    const kn_archive_visitor visitor = {work, want, take};
+    kn_image image;
+    work->first = (kn_picture){.name = work->parts[0].pictures.pictures[0].name};
+    work->only = work->first.name;
+    kn_status status = go_through(host, work->options, path, &visitor, work->error);
+    if (status == KN_OK)
+        status = kn_picture_read(host, work->options, &work->first, (int)sample->shape[0], &image, work->error);
+    if (status == KN_OK) {
+        kn_release(host, image.pixels);
+        status = kn_pictures_check_shape(sample, &image, work->error);
+    }
+    kn_release(host, work->first.bytes);
+    work->only = NULL;
+    return status;
+}
+
+/* An archive may be changed between the two times. */
+static kn_status check_seen(const char *path, const archive_part *part, kn_error *error) {
+    if (part->seen == part->store->count) return KN_OK;
+    return kn_fail(error, KN_ERROR_FILE, "%s was changed while it was read: %llu pictures, %llu were expected", path,
+                   (unsigned long long)part->seen, (unsigned long long)part->store->count);
+}
+
+static kn_status open_parts(kn_dataset *dataset, const char *path, const listing *found, const kn_image_options *asked,
+                            const kn_source_options *options, archive_part parts[2]) {
+    kn_error *error = &dataset->error;
+    const kn_host *host = &dataset->host;
+    const bool parted = found->entries[0].part != PARTS;
+    const char **classes = kn_arena_take(found->arena, found->count, sizeof *classes);
+    reading *work = kn_arena_take(found->arena, 1, sizeof *work);
+    kn_tensor_info sample;
+    if (!classes || !work) return kn_fail_memory(error, found->count * sizeof *classes + sizeof *work);
+    *work = (reading){.parts = parts, .options = options, .error = error};
+    int test = TEST;
+    bool judged = false;
+    for (int part = TEST; part <= VAL && !judged && parted; part++)
+        for (size_t i = 0; i < found->count && !judged; i++)
+            if (found->entries[i].part == part) {
+                judged = true;
+                test = part;
+            }
+    size_t count = list_classes(found, parted ? TRAIN : PARTS, classes);
+    if (count == 0 || count > KN_CLASSES_MAX)
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders in train, one for each class was expected",
+                       path, count);
+    uint64_t most = options->most_samples;
+    kn_status status =
+        fill_part(host, path, found, parted ? TRAIN : PARTS, classes, count, most, &parts[0], error);
+    if (status == KN_OK && judged)
+        status = fill_part(host, path, found, test, classes, count, most, &parts[1], error);
+    if (status == KN_OK) status = choose_sample(host, path, asked, work, &sample);
+    for (int p = 0; p < 2 && status == KN_OK; p++)
+        if (parts[p].pictures.count > 0) {
+            parts[p].store =
+                kn_pictures_store(host, &parts[p].pictures, &sample, classes, count, options, error);
+            status = error->status;
+        }
+    const kn_archive_visitor visitor = {work, want, take};
+    if (status == KN_OK) status = go_through(host, options, path, &visitor, error);
+    if (status == KN_OK) status = decode_pending(work);
+    for (int p = 0; p < 2 && status == KN_OK; p++)
+        if (parts[p].store) status = check_seen(path, &parts[p], error);
+    for (int p = 0; p < 2 && status == KN_OK; p++)
+        if (parts[p].store) status = kn_pictures_finish(parts[p].store, &parts[p].pictures, error);
+    return status;
+}
+
+kn_status kn_source_archive(kn_dataset *dataset, const char *path, const kn_image_options *asked,
+                            const kn_source_options *options) {
+    kn_error *error = &dataset->error;
+    const kn_host *host = &dataset->host;
+    if (!options->archives.read)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                       "data \"images:%s\": no folder, and nothing to read archives with: set `archives` of the "
+                       "parameters, to kn_images_archives() of libkoine-images for example",
+                       path);
+    kn_arena arena;
+    archive_part parts[2] = {{.store = NULL}, {.store = NULL}};
+    listing found = {.arena = &arena};
+    const kn_archive_visitor visitor = {&found, list_name, take_none};
+    kn_arena_init(&arena, host);
+    kn_map_init(&parts[0].by_name, host);
+    kn_map_init(&parts[1].by_name, host);
+    kn_status status = go_through(host, options, path, &visitor, error);
+    if (status == KN_OK && found.failed) status = kn_fail_memory(error, found.count * sizeof *found.entries);
+    if (status == KN_OK && found.count > 0) qsort(found.entries, found.count, sizeof *found.entries, compare);
+    if (status == KN_OK) status = check_roots(path, &found, error);
+    if (status == KN_OK) status = open_parts(dataset, path, &found, asked, options, parts);
+    for (int p = 0; p < 2; p++) {
+        kn_pictures_release(host, &parts[p].pictures);
+        kn_map_finish(&parts[p].by_name);
+        if (status != KN_OK) kn_store_leave(parts[p].store);
+    }
+    kn_release(host, found.entries);
+    kn_arena_finish(&arena);
+    if (status == KN_OK) {
+        dataset->store = parts[0].store;
+        dataset->test = parts[1].store;
+    }
+    return status;
+}

@@ -1,0 +1,212 @@
+/* Archives of pictures, by a reader that the test brings: it reads zip files. Pictures are read by plain_pictures. */
+#include "data_tests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../formats/zip_bytes.h"
+#include "formats/formats.h"
+
+static int set_up(void **state) {
+    *state = test_folder_make();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    test_folder_remove(*state);
+    return 0;
+}
+
+/* `user`: how many times it may be read, before it pretends that pictures are gone. */
+static kn_status read_members(void *user, const kn_allocator *allocator, const char *path, uint64_t most,
+                              const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
+    int *times = user;
+    const kn_host host = {.allocator = *allocator};
+    kn_error error = {0};
+    kn_file_view view;
+    kn_arena arena;
+    kn_zip zip;
+    bool gone = times && --*times < 0;
+    kn_status status = kn_file_open_view(NULL, path, &view, &error);
+    kn_arena_init(&arena, NULL);
+    if (status == KN_OK) status = kn_zip_read(&arena, path, view.bytes, view.count, &zip, &error);
+    for (size_t i = gone; status == KN_OK && i < zip.count; i++) {
+        const kn_zip_member *member = &zip.members[i];
+        const uint8_t *bytes;
+        void *owned;
+        if (!visitor->wants(visitor->user, member->name)) continue;
+        if (kn_zip_member_read(NULL, &zip, member, most, &bytes, &owned, &error) != KN_OK) fail_msg("%s", error.text);
+        uint8_t *copy = kn_resize(&host, NULL, member->size > 0 ? (size_t)member->size : 1, 1);
+        if (copy && member->size > 0) memcpy(copy, bytes, (size_t)member->size);
+        kn_release(NULL, owned);
+        status = copy ? visitor->take(visitor->user, member->name, copy, (size_t)member->size) : KN_ERROR_MEMORY;
+    }
+    snprintf(message, message_bytes, "%s", error.text);
+    kn_arena_finish(&arena);
+    kn_file_close_view(NULL, &view);
+    return status;
+}
+
+static void add_picture(zip_bytes *zip, const char *name, uint8_t width, uint8_t value) {
+    const uint8_t file[4] = {'I', width, 4, value};
+    zip_add(zip, name, file, sizeof file, value % 2);
+}
+
+static void end_archive(zip_bytes *zip, const char *folder, const char *name) {
+    char path[600];
+    kn_error error = {0};
+    zip_end(zip);
+    if (kn_file_write(NULL, test_path(path, sizeof path, folder, name), zip->bytes, zip->count, &error) != KN_OK)
+        fail_msg("%s", error.text);
+    free(zip->bytes);
+    *zip = (zip_bytes){.count = 0};
+}
+
+static kn_dataset *open_archive(const char *folder, const char *rest, kn_dataset_params *params) {
+    kn_dataset_params own = KN_DATASET_DEFAULTS;
+    char spec[600];
+    if (!params) params = &own;
+    snprintf(spec, sizeof spec, "images:%s/%s", folder, rest);
+    params->images = plain_pictures;
+    if (!params->archives.read) params->archives = (kn_archive_reader){NULL, read_members};
+    return kn_dataset_open(params, spec);
+}
+
+static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values, const int32_t *labels) {
+    kn_field field;
+    assert_usable(dataset);
+    assert_int_equal(kn_dataset_count(dataset), count);
+    assert_true(kn_dataset_field(dataset, 0, &field));
+    for (uint64_t i = 0; i < (uint64_t)count; i++) {
+        float x[100];
+        int32_t y;
+        assert_true(field.bytes <= sizeof x);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y), KN_OK);
+        assert_true(x[0] == (float)values[i] * (float)(1.0 / 255));
+        assert_int_equal(y, labels[i]);
+    }
+}
+
+/* In whatever order the archive has them. */
+static void parts_and_classes(void **state) {
+    static const char *const above[] = {"", "photos/"};
+    for (size_t a = 0; a < KN_COUNT_OF(above); a++) {
+        zip_bytes zip = {.count = 0};
+        char name[60];
+        const struct {
+            const char *name;
+            uint8_t value;
+        } pictures[] = {{"val/ant/v.png", 50},   {"test/cat/c.png", 40}, {"train/cat/b.JPG", 20},
+                        {"train/ant/x.jpeg", 30}, {"train/cat/a.png", 10}};
+        zip_add(&zip, "train/ant/notes.txt", "text", 4, true);
+        zip_add(&zip, "train/ant/.hidden.png", "text", 4, true);
+        for (size_t i = 0; i < KN_COUNT_OF(pictures); i++) {
+            snprintf(name, sizeof name, "%s%s", above[a], pictures[i].name);
+            add_picture(&zip, name, 4, pictures[i].value);
+        }
+        end_archive(&zip, *state, "a.zip");
+        kn_dataset *train = open_archive(*state, "a.zip?grey", NULL), *test = kn_dataset_test(train);
+        expect_samples(train, 3, (const uint8_t[]){30, 10, 20}, (const int32_t[]){0, 1, 1});
+        expect_samples(test, 1, (const uint8_t[]){40}, (const int32_t[]){1});
+        assert_string_equal(kn_dataset_class_name(test, 0), "ant");
+        kn_dataset_destroy(&train);
+        kn_dataset_destroy(&test);
+    }
+}
+
+/* More than are held at a time. */
+static void many_are_read(void **state) {
+    zip_bytes zip = {.count = 0};
+    static uint8_t values[600];
+    static int32_t labels[600];
+    for (int i = 599; i >= 0; i--) {
+        char name[40];
+        values[i] = (uint8_t)(i % 251);
+        labels[i] = i / 200;
+        snprintf(name, sizeof name, "%c/%03d.png", "abc"[i / 200], i);
+        add_picture(&zip, name, 4, values[i]);
+    }
+    end_archive(&zip, *state, "many.zip");
+    kn_dataset *all = open_archive(*state, "many.zip?size=2&grey", NULL);
+    expect_samples(all, 600, values, labels);
+    assert_false(kn_dataset_has_test(all));
+    kn_dataset_destroy(&all);
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.most_samples = 300;
+    all = open_archive(*state, "many.zip?size=2&grey", &params);
+    expect_samples(all, 300, values, labels);
+    kn_dataset_destroy(&all);
+}
+
+static void faults_are_named(void **state) {
+    zip_bytes zip = {.count = 0};
+    zip_add(&zip, "1.png", "text", 4, true);
+    end_archive(&zip, *state, "flat.zip");
+    assert_failed(open_archive(*state, "flat.zip", NULL), KN_ERROR_NOT_FOUND, "one for each class was expected");
+    add_picture(&zip, "a/1.png", 4, 1);
+    add_picture(&zip, "b/c/2.png", 4, 1);
+    end_archive(&zip, *state, "deep.zip");
+    assert_failed(open_archive(*state, "deep.zip", NULL), KN_ERROR_FORMAT, "different depths");
+    add_picture(&zip, "a/1.png", 4, 1);
+    add_picture(&zip, "a/1.png", 4, 2);
+    end_archive(&zip, *state, "twice.zip");
+    assert_failed(open_archive(*state, "twice.zip", NULL), KN_ERROR_FORMAT, "a/1.png twice");
+    add_picture(&zip, "train/a/1.png", 4, 1);
+    add_picture(&zip, "test/b/1.png", 4, 1);
+    end_archive(&zip, *state, "other.zip");
+    assert_failed(open_archive(*state, "other.zip", NULL), KN_ERROR_NOT_FOUND, "which the training part has not");
+    add_picture(&zip, "test/b/1.png", 4, 1);
+    end_archive(&zip, *state, "test.zip");
+    assert_failed(open_archive(*state, "test.zip", NULL), KN_ERROR_NOT_FOUND, "0 folders in train");
+    assert_failed(open_archive(*state, "none.zip", NULL), KN_ERROR_FILE, "no such folder or archive");
+    int times = 1;
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    add_picture(&zip, "a/1.png", 4, 1);
+    add_picture(&zip, "a/2.png", 4, 1);
+    zip_add(&zip, "b/3.png", "broken", 6, false);
+    end_archive(&zip, *state, "broken.zip");
+    assert_failed(open_archive(*state, "broken.zip?size=4", NULL), KN_ERROR_FORMAT, "b/3.png: no I");
+    params.archives = (kn_archive_reader){&times, read_members};
+    params.skip_bad = true;
+    assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE, "was changed while it was read");
+    times = 2;
+    kn_dataset *all = open_archive(*state, "broken.zip?size=4&grey", &params);
+    expect_samples(all, 2, (const uint8_t[]){1, 1}, (const int32_t[]){0, 0});
+    assert_string_equal(kn_dataset_left_out_text(all), "b/3.png: no I");
+    kn_dataset_destroy(&all);
+    params = (kn_dataset_params)KN_DATASET_DEFAULTS;
+    params.images = plain_pictures;
+    char spec[600];
+    snprintf(spec, sizeof spec, "images:%s/broken.zip", (const char *)*state);
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
+}
+
+static void memory_may_run_out(void **state) {
+    zip_bytes zip = {.count = 0};
+    add_picture(&zip, "train/a/1.png", 4, 1);
+    add_picture(&zip, "test/a/1.png", 4, 1);
+    end_archive(&zip, *state, "a.zip");
+    for (size_t fail_at = 1;; fail_at++) {
+        watcher memory = {.fail_at = fail_at};
+        kn_dataset_params params = watched(&memory);
+        kn_dataset *dataset = open_archive(*state, "a.zip", &params);
+        kn_status status = kn_dataset_status(dataset);
+        kn_dataset_destroy(&dataset);
+        assert_int_equal(memory.live, 0);
+        if (status == KN_OK && memory.calls < fail_at) break;
+        assert_true(status == KN_OK || status == KN_ERROR_MEMORY); /* work goes on without a thread */
+        assert_true(fail_at < 400);
+    }
+}
+
+int test_image_archives(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("image-archives", tests, NULL, NULL);
+}
