@@ -543,6 +543,9 @@ static bool resize(kn_import_call *call) {
     if (!fine || !place)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s",
                               place ? "antialias or exclude_outside" : how.coordinates);
+    for (int i = 0; i < x->shape.rank && !strcmp(how.coordinates, "align_corners"); i++)
+        if (scales[i] > 0 && (double)x->shape.dims[i] * scales[i] != (double)sizes[i] && scales[i] != 1)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "align_corners with a scale that makes no whole size");
     if (strcmp(policy, "stretch")) keep_ratio(x, policy, sizes, scales);
     for (int i = 0; i < x->shape.rank && !kn_value_failed(x); i++) {
         if (!sizes[i] || (sizes[i] == x->shape.dims[i] && (scales[i] == 0 || scales[i] == 1))) continue;
