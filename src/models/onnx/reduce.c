@@ -33,6 +33,9 @@ static bool reduce(kn_import_call *call) {
     if (none) return kn_import_put(call, 0, of_one(call, x));
     kn_dtype dtype = x->shape.dtype;
     if (dtype == KN_BOOL) x = kn_cast(x, KN_UINT8);
+    /* Of no factors it is 1, as a sum of none is 0. */
+    if (call->row->reduce == kn_reduce_prod && kn_shape_elements(&x->shape) == 0)
+        return kn_import_put(call, 0, kn_shift(kn_sum(x, axes, keep), 1));
     bool whole = !kn_dtype_is_float(dtype),
          order = call->row->reduce == kn_reduce_max || call->row->reduce == kn_reduce_min;
     /* Whole numbers have no logarithms, roots or means of their own. */

@@ -447,113 +447,6 @@ static bool cosine_window(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 
-/* ---- other sizes
- * --------------------------------------------------------------------------------------------------- */
-
-typedef struct resizing {
-    const char *mode, *coordinates, *rounding;
-    double cubic;
-} resizing;
-
-static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_t size, double scale,
-                             const resizing *how) {
-    kn_text text;
-    kn_text_init(&text, &call->import->model->host);
-    kn_text_format(&text, "axis=%d size=%" PRId64 " mode=%s coordinates=%s rounding=%s cubic=", axis, size,
-                   how->mode, how->coordinates, how->rounding);
-    kn_text_number(&text, how->cubic);
-    kn_text_add(&text, " scale=");
-    kn_text_number(&text, scale);
-    x = kn_text_failed(&text) ? NULL : kn_apply(call->graph, "resize", &x, 1, text.data);
-    kn_text_finish(&text);
-    return x;
-}
-
-/* Sizes or scales of the axes, the other ones 0. */
-static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
-    int64_t axes[KN_MAX_RANK], wanted[KN_MAX_RANK];
-    double factors[KN_MAX_RANK];
-    int named = kn_import_ints(call, "axes", axes, KN_MAX_RANK), count = 0, rank = x->shape.rank;
-    bool old = call->opset < 11 || !strcmp(call->node->type, "Upsample");
-    bool by_size = !old && kn_import_has(call, 3);
-    memset(scales, 0, KN_MAX_RANK * sizeof *scales);
-    memset(sizes, 0, KN_MAX_RANK * sizeof *sizes);
-    if (by_size) {
-        if (!kn_import_whole(call, 3, wanted, KN_MAX_RANK, &count)) return false;
-    } else if (old && call->opset < 9) {
-        const kn_onnx_attribute *given = kn_import_attribute(call, "scales");
-        for (size_t i = 0;
-             given && given->kind == KN_ONNX_ATTRIBUTE_FLOATS && i < given->count && i < KN_MAX_RANK; i++)
-            factors[count++] = (double)given->floats[i];
-    } else if (!kn_import_numbers(call, old ? 1 : 2, factors, KN_MAX_RANK, &count)) {
-        return false;
-    }
-    if (count != (named < 0 ? rank : named))
-        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes or scales", count);
-    for (int i = 0; i < count; i++) {
-        int axis;
-        if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
-        kn_dim size = x->shape.dims[axis];
-        if (by_size)
-            sizes[axis] = wanted[i];
-        else
-            scales[axis] = factors[i];
-        if (!by_size && factors[i] == 1) continue;
-        if (!kn_dim_known(size) || size < 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the size of axis %d is open; give its number",
-                                  axis);
-        if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);
-    }
-    return true;
-}
-
-/* One factor for all, so that the sizes are not above (or not below) those asked for. */
-static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, double *scales) {
-    double scale = -1;
-    for (int i = 0; i < x->shape.rank; i++) {
-        if (!sizes[i]) continue;
-        double own = (double)sizes[i] / (double)x->shape.dims[i];
-        if (scale < 0 || (!strcmp(policy, "not_larger") ? own < scale : own > scale)) scale = own;
-    }
-    for (int i = 0; i < x->shape.rank; i++) {
-        if (!sizes[i]) continue;
-        sizes[i] = (int64_t)floor(scale * (double)x->shape.dims[i] + 0.5);
-        scales[i] = scale;
-    }
-}
-
-static bool resize(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    bool old = call->opset < 11 || !strcmp(call->node->type, "Upsample");
-    double scales[KN_MAX_RANK];
-    int64_t sizes[KN_MAX_RANK];
-    resizing how = {.mode = kn_import_string(call, "mode", "nearest"),
-                    .coordinates = kn_import_string(call, "coordinate_transformation_mode",
-                                                    old ? "asymmetric" : "half_pixel"),
-                    .rounding = kn_import_string(call, "nearest_mode", old ? "floor" : "round_prefer_floor"),
-                    .cubic = kn_import_float(call, "cubic_coeff_a", -0.75)};
-    const char *policy = kn_import_string(call, "keep_aspect_ratio_policy", "stretch");
-    if (!x || !resize_targets(call, x, scales, sizes)) return false;
-    if (!strcmp(how.mode, "bilinear")) how.mode = "linear";
-    static const char *const known[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
-    bool fine = !kn_import_int(call, "antialias", 0) && !kn_import_int(call, "exclude_outside", 0);
-    bool place = false;
-    for (size_t i = 0; i < KN_COUNT_OF(known); i++)
-        place = place || !strcmp(known[i], how.coordinates);
-    if (!fine || !place)
-        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s",
-                              place ? "antialias or exclude_outside" : how.coordinates);
-    for (int i = 0; i < x->shape.rank && !strcmp(how.coordinates, "align_corners"); i++)
-        if (scales[i] > 0 && (double)x->shape.dims[i] * scales[i] != (double)sizes[i] && scales[i] != 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "align_corners with a scale that makes no whole size");
-    if (strcmp(policy, "stretch")) keep_ratio(x, policy, sizes, scales);
-    for (int i = 0; i < x->shape.rank && !kn_value_failed(x); i++) {
-        if (!sizes[i] || (sizes[i] == x->shape.dims[i] && (scales[i] == 0 || scales[i] == 1))) continue;
-        x = resize_axis(call, x, i, sizes[i], scales[i], &how);
-    }
-    return kn_import_put(call, 0, x);
-}
-
 #define SIZED(word, function, sized)                                                                         \
     { .type = word, .build = function, .sizes = sized }
 const kn_import_row kn_import_shape[] = {
@@ -581,7 +474,5 @@ const kn_import_row kn_import_shape[] = {
     {.type = "BlackmanWindow", .build = cosine_window},
     {.type = "EyeLike", .build = eye_like},
     {.type = "Trilu", .build = trilu},
-    {.type = "Resize", .build = resize},
-    {.type = "Upsample", .build = resize},
 };
 const int kn_import_shape_count = (int)KN_COUNT_OF(kn_import_shape);

@@ -4,7 +4,9 @@
 #define FAMILIES(X)                                                                                          \
     X(arithmetic)                                                                                            \
     X(shape)                                                                                                 \
-    X(pick) X(reduce) X(layers) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)
+    X(resize)                                                                                                \
+    X(pick) X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized)          \
+        X(optimizers)
 
 #define DECLARE(family)                                                                                      \
     extern const kn_import_row kn_import_##family[];                                                         \

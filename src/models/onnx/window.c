@@ -1,0 +1,219 @@
+/* Convolutions and pooling of lengths and images, and the windows of both; volumes are folded (volume.c). */
+#include "models/onnx/window.h"
+
+#include <inttypes.h>
+
+/* Before and after, so that the size is divided by the stride, rounded up. */
+static void pad_same(const kn_value *x, kn_window *w) {
+    for (int i = 0; i < w->axes; i++) {
+        int64_t size = x->shape.dims[2 + i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
+        int64_t steps = (size + w->stride[i] - 1) / w->stride[i],
+                more = (steps - 1) * w->stride[i] + extent - size;
+        if (more < 0) more = 0;
+        w->padding[i] = w->same_lower ? more - more / 2 : more / 2;
+        w->padding[i + w->axes] = more - w->padding[i];
+    }
+}
+
+static bool take_list(kn_import_call *call, const char *name, int64_t usual, int axes, int64_t *numbers) {
+    for (int i = 0; i < axes; i++)
+        numbers[i] = usual;
+    int count = kn_import_ints(call, name, numbers, axes);
+    if (count >= 0 && count != axes)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%s has %d numbers; expected %d", name, count, axes);
+    for (int i = 0; i < axes; i++)
+        if (numbers[i] < 0 || numbers[i] > INT32_MAX)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s has the number %" PRId64, name, numbers[i]);
+    return true;
+}
+
+/* weight NULL: the size is an attribute. */
+static bool take_window(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
+    *w = (kn_window){.axes = x->shape.rank - 2};
+    if (w->axes < 1 || w->axes > KN_WINDOW_AXES)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "along %d axes; lengths, images and volumes are known here", w->axes);
+    const char *automatic = kn_import_string(call, "auto_pad", "NOTSET");
+    if (!take_list(call, "kernel_shape", 1, w->axes, w->size) ||
+        !take_list(call, "strides", 1, w->axes, w->stride) ||
+        !take_list(call, "dilations", 1, w->axes, w->dilation) ||
+        !take_list(call, "pads", 0, 2 * w->axes, w->padding))
+        return false;
+    for (int i = 0; weight && i < w->axes; i++)
+        w->size[i] = weight->shape.rank == w->axes + 2 ? weight->shape.dims[2 + i] : 1;
+    for (int i = 0; i < w->axes; i++)
+        if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
+            return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                                  "sizes, strides and dilations have to be numbers above 0");
+    w->same = !strcmp(automatic, "SAME_UPPER");
+    w->same_lower = !strcmp(automatic, "SAME_LOWER");
+    if (!strcmp(automatic, "VALID")) memset(w->padding, 0, sizeof w->padding);
+    return true;
+}
+
+static bool known_image(const kn_value *x, const kn_window *w) {
+    for (int i = 0; i < w->axes; i++)
+        if (!kn_dim_known(x->shape.dims[2 + i])) return false;
+    return true;
+}
+
+/* The window of a length or image, as the parameters of builders have it. */
+static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation) {
+    memcpy(stride, w->stride, 2 * sizeof *stride);
+    memcpy(dilation, w->dilation, 2 * sizeof *dilation);
+    /* Of a length the padding before and behind it are the first two. */
+    memcpy(padding, w->padding, 4 * sizeof *padding);
+}
+
+kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias) {
+    kn_window w;
+    if (!take_window(call, x, weight, &w)) return NULL;
+    kn_conv_params params = {
+        .size = sizeof params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
+    if ((w.same || w.same_lower) && known_image(x, &w))
+        pad_same(x, &w);
+    else
+        params.same = w.same, params.same_lower = w.same_lower;
+    if (w.axes == 3) return kn_volume_convolution(call, x, weight, bias, &w, params.groups);
+    copy_window(&w, params.stride, params.padding, params.dilation);
+    return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
+}
+
+static bool conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2)))) return false;
+    return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
+}
+
+static bool conv_transpose(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+    int64_t more[KN_WINDOW_AXES] = {0}, shape[KN_WINDOW_AXES];
+    kn_window w;
+    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
+        !take_window(call, x, weight, &w) || !take_list(call, "output_padding", 0, w.axes, more))
+        return false;
+    bool sized = kn_import_ints(call, "output_shape", shape, KN_WINDOW_AXES) == w.axes;
+    for (int i = 0; i < w.axes && (sized || w.same || w.same_lower); i++) {
+        int64_t size = x->shape.dims[2 + i], extent = w.dilation[i] * (w.size[i] - 1) + 1;
+        if (!kn_dim_known(size))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_shape of an open size");
+        int64_t wanted = sized ? shape[i] : size * w.stride[i];
+        int64_t total = (size - 1) * w.stride[i] + more[i] + extent - wanted;
+        if (total < 0) more[i] -= total, total = 0;
+        w.padding[i] = w.same_lower ? total - total / 2 : total / 2;
+        w.padding[i + w.axes] = total - w.padding[i];
+    }
+    if (w.axes == 3) {
+        const int64_t groups = kn_import_int(call, "group", 1);
+        return kn_import_put(call, 0, kn_volume_convolution_back(call, x, weight, bias, &w, groups, more));
+    }
+    kn_conv_params params = {
+        .size = sizeof params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
+    copy_window(&w, params.stride, params.padding, params.dilation);
+    /* What goes beyond the stride is added as zeros: no tap reaches it. */
+    int64_t beyond[2] = {0, 0};
+    for (int i = 0; i < w.axes; i++) {
+        if (more[i] >= w.stride[i]) beyond[i] = more[i] - (w.stride[i] - 1);
+        params.output_padding[i] = more[i] - beyond[i];
+    }
+    bool pads = beyond[0] || beyond[1];
+    bool mixed = w.axes == 2 && params.output_padding[1] == 0 && params.output_padding[0] != 0;
+    if (mixed) { /* a 0 there would repeat the first */
+        beyond[0] += params.output_padding[0];
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_padding of the height alone");
+    }
+    kn_value *y = w.axes == 1 ? kn_conv_transpose1d(x, weight, pads ? NULL : bias, &params)
+                              : kn_conv_transpose2d(x, weight, pads ? NULL : bias, &params);
+    if (pads) {
+        int64_t amounts[8] = {0};
+        int rank = w.axes + 2;
+        for (int i = 0; i < w.axes; i++)
+            amounts[rank + 2 + i] = beyond[i];
+        y = kn_pad(y, kn_import_list(call->import, amounts, 2 * rank), 0);
+        kn_dim dims[3] = {bias ? bias->shape.dims[0] : 1, 1, 1};
+        if (bias) y = kn_add(y, kn_import_reshape(call->import, bias, dims, w.axes + 1));
+    }
+    return kn_import_put(call, 0, y);
+}
+
+static bool take_pool(kn_import_call *call, kn_value **x, kn_window *w) {
+    *x = kn_import_in(call, 0);
+    if (!*x || !take_window(call, *x, NULL, w)) return false;
+    if (w->same || w->same_lower) {
+        if (!known_image(*x, w))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad of an image of open size");
+        pad_same(*x, w);
+    }
+    w->ceil = kn_import_int(call, "ceil_mode", 0) != 0;
+    w->skip_padding = !kn_import_int(call, "count_include_pad", 0);
+    w->power = (double)kn_import_int(call, "p", 2);
+    return true;
+}
+
+kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
+    bool dilated = false;
+    for (int i = 0; i < w->axes; i++)
+        dilated = dilated || w->dilation[i] != 1;
+    if (dilated && pooling != KN_POOL_MAX) return kn_pool_by_taps(call, x, w, pooling);
+    if (w->axes == 3) return kn_volume_pool(call, x, w, pooling);
+    kn_pool_params params = {
+        .size = sizeof params, .all_padding = true, .ceil = w->ceil, .skip_padding = w->skip_padding};
+    memcpy(params.window, w->size, sizeof params.window);
+    copy_window(w, params.stride, params.padding, params.dilation);
+    return pooling == KN_POOL_MAX       ? kn_max_pool(x, w->size[0], &params)
+           : pooling == KN_POOL_AVERAGE ? kn_average_pool(x, w->size[0], &params)
+                                        : kn_lp_pool(x, w->power, w->size[0], &params);
+}
+
+static bool max_pool(kn_import_call *call) {
+    kn_value *x;
+    kn_window w;
+    if (!take_pool(call, &x, &w)) return false;
+    kn_dtype dtype = x->shape.dtype;
+    if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
+    if (call->output_count > 1 && *call->outputs[1].name) {
+        if (!known_image(x, &w))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in an image of open size");
+        kn_value *places = kn_pool_places(call, x, &w, kn_import_int(call, "storage_order", 0) != 0);
+        if (!kn_import_put_as(call, 1, places, KN_INT64)) return false;
+    }
+    return kn_import_put(call, 0, kn_import_cast(kn_window_pool(call, x, &w, KN_POOL_MAX), dtype));
+}
+
+static bool other_pool(kn_import_call *call) {
+    kn_value *x;
+    kn_window w;
+    kn_pooling pooling = !strcmp(call->node->type, "LpPool") ? KN_POOL_POWER : KN_POOL_AVERAGE;
+    return take_pool(call, &x, &w) && kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
+}
+
+/* All axes behind the channels to size 1. */
+static const char *image_axes(kn_import *import, const kn_value *x) {
+    int64_t axes[KN_MAX_RANK];
+    for (int i = 2; i < x->shape.rank; i++)
+        axes[i - 2] = i;
+    return kn_import_list(import, axes, x->shape.rank - 2);
+}
+
+static bool global_pool(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x || x->shape.rank < 3) return x && kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
+    const char *axes = image_axes(call->import, x);
+    if (call->row->reduce) return kn_import_put(call, 0, call->row->reduce(x, axes, true));
+    double p = (double)kn_import_int(call, "p", 2);
+    kn_dtype dtype = x->shape.dtype;
+    kn_value *sum = kn_sum(kn_pow(kn_abs(x), kn_import_scalar(call->import, dtype, p)), axes, true);
+    return kn_import_put(call, 0, kn_pow(sum, kn_import_scalar(call->import, dtype, 1 / p)));
+}
+
+const kn_import_row kn_import_window[] = {
+    {.type = "Conv", .build = conv},
+    {.type = "ConvTranspose", .build = conv_transpose},
+    {.type = "MaxPool", .build = max_pool},
+    {.type = "AveragePool", .build = other_pool},
+    {.type = "LpPool", .build = other_pool},
+    {.type = "GlobalAveragePool", .build = global_pool, .reduce = kn_mean},
+    {.type = "GlobalMaxPool", .build = global_pool, .reduce = kn_reduce_max},
+    {.type = "GlobalLpPool", .build = global_pool},
+};
+const int kn_import_window_count = (int)KN_COUNT_OF(kn_import_window);
