@@ -197,6 +197,15 @@ static bool swish(kn_import_call *call) {
     return x && kn_import_put(call, 0, alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))));
 }
 
+/* swish(x) * y */
+static bool swiglu(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
+    double alpha = kn_import_float(call, "alpha", 1);
+    if (!y) return false;
+    return kn_import_put(
+        call, 0, kn_mul(alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))), y));
+}
+
 /* x + bias below -lambd, x - bias above lambd, 0 between. */
 static bool shrink(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -214,6 +223,13 @@ static bool shrink(kn_import_call *call) {
 static bool prelu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *slope = x ? kn_import_in(call, 1) : NULL;
     if (!slope) return false;
+    if (call->opset < 7 && slope->shape.rank == 1 && x->shape.rank > 2 && slope->shape.dims[0] != 1) {
+        /* One for each channel, in those times. */
+        kn_dim dims[KN_MAX_RANK];
+        for (int i = 0; i < x->shape.rank - 1; i++)
+            dims[i] = i ? 1 : slope->shape.dims[0];
+        slope = kn_import_reshape(call->import, slope, dims, x->shape.rank - 1);
+    }
     if (kn_dtype_is_float(x->shape.dtype)) return kn_import_put(call, 0, kn_prelu(x, slope));
     kn_value *zero = kn_import_scalar(call->import, x->shape.dtype, 0);
     return kn_import_put(call, 0, kn_where(kn_less(x, zero), kn_mul(x, slope), x));
@@ -340,6 +356,7 @@ const kn_import_row kn_import_arithmetic[] = {
     {.type = "HardSigmoid", .build = hard_sigmoid},
     {.type = "Gelu", .build = gelu},
     {.type = "Swish", .build = swish},
+    {.type = "SwiGLU", .build = swiglu},
     {.type = "Shrink", .build = shrink},
     {.type = "PRelu", .build = prelu},
     {.type = "Clip", .build = clip},

@@ -242,7 +242,52 @@ static bool rotary(kn_import_call *call) {
     return kn_import_put(call, 0, y);
 }
 
+/* What a graph of the node makes of scores or weights; x where there is no graph. */
+static kn_value *modified(kn_import_call *call, const char *name, kn_value *x) {
+    const kn_onnx_attribute *found = kn_import_attribute(call, name);
+    if (!found || kn_value_failed(x)) return x;
+    const kn_item from = {.dtype = x->shape.dtype, .value = x};
+    kn_item made = {.rank = 0};
+    if (found->kind != KN_ONNX_ATTRIBUTE_GRAPH || found->count != 1) {
+        kn_import_fail(call, KN_ERROR_FORMAT, "'%s' is no graph", name);
+        return NULL;
+    }
+    if (!kn_import_subgraph(call, &found->graphs[0], &from, 1, &made, 1)) return NULL;
+    return kn_item_value(call->import, &made);
+}
+
+/* q is (B,heads,T,K), k (B,groups,S,K), v (B,groups,S,V): heads of a group follow one another. */
+static bool flexible(kn_import_call *call) {
+    kn_value *q = kn_import_in(call, 0), *k = q ? kn_import_in(call, 1) : NULL;
+    kn_value *v = k ? kn_import_in(call, 2) : NULL;
+    kn_graph *graph = call->graph;
+    if (!v) return false;
+    const kn_shape shape = q->shape;
+    bool fits = shape.rank == 4 && k->shape.rank == 4 && v->shape.rank == 4;
+    fits = fits && kn_dim_known(shape.dims[3]) && kn_dim_known(shape.dims[1]) &&
+           kn_dim_known(k->shape.dims[1]);
+    if (!fits || k->shape.dims[1] < 1 || shape.dims[1] % k->shape.dims[1] || shape.dims[3] < 1)
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected (B,heads,T,size), and groups that divide the heads");
+    const kn_dim batch = shape.dims[0], heads = shape.dims[1];
+    const kn_dim groups = k->shape.dims[1], keys = k->shape.dims[2];
+    const kn_dim lines = kn_dim_multiply(graph, heads / groups, shape.dims[2]);
+    const kn_dim grouped[4] = {batch, groups, lines, shape.dims[3]};
+    const kn_dim scored[4] = {batch, heads, shape.dims[2], keys};
+    const kn_dim weighed[4] = {batch, groups, lines, keys};
+    const kn_dim result[4] = {batch, heads, shape.dims[2], v->shape.dims[3]};
+    double scale = kn_import_float(call, "scale", (float)(1 / sqrt((double)shape.dims[3])));
+    kn_import *import = call->import;
+    kn_value *scores = kn_matmul(kn_import_reshape(import, q, grouped, 4), k, false, true);
+    scores = modified(call, "score_mod", kn_scale(kn_import_reshape(import, scores, scored, 4), scale));
+    kn_value *weights = kn_value_failed(scores) ? NULL : modified(call, "prob_mod", kn_softmax(scores, -1));
+    if (kn_value_failed(weights)) return false;
+    weights = kn_import_cast(kn_import_reshape(import, weights, weighed, 4), v->shape.dtype);
+    return kn_import_put(call, 0, kn_import_reshape(import, kn_matmul(weights, v, false, false), result, 4));
+}
+
 const kn_import_row kn_import_attention[] = {
+    {.type = "FlexAttention", .build = flexible, .domain = "ai.onnx.preview"},
     {.type = "Attention", .build = build_attention},
     {.type = "RotaryEmbedding", .build = rotary},
 };

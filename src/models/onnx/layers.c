@@ -42,14 +42,50 @@ static bool gemm(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_cast(y, dtype));
 }
 
+/* "..." as letters that the equation does not use, one for each axis that has no letter; NULL after a
+ * failure. */
+static const char *without_dots(kn_import_call *call, const char *equation, kn_value *const *values) {
+    char letters[KN_MAX_RANK + 1] = "", text[1024];
+    int given = 0, dotted = -1, operand = 0;
+    size_t length = 0;
+    if (!strstr(equation, "...")) return equation;
+    for (char c = 'Z'; c >= 'A' && given < KN_MAX_RANK; c--)
+        if (!strchr(equation, c)) letters[given++] = c;
+    for (const char *at = equation; *at && length + KN_MAX_RANK < sizeof text;) {
+        if (strncmp(at, "...", 3) != 0) {
+            operand += *at == ',';
+            text[length++] = *at++;
+            continue;
+        }
+        int own = 0;
+        const char *start = at, *end = at + 3;
+        while (start > equation && start[-1] != ',' && start[-1] != '>')
+            start--;
+        for (; start < end || (*start && *start != ',' && *start != '-'); start++)
+            own += (*start >= 'a' && *start <= 'z') || (*start >= 'A' && *start <= 'Z');
+        bool result = memchr(equation, '>', (size_t)(at - equation)) != NULL;
+        int axes = result ? dotted : operand < call->input_count ? values[operand]->shape.rank - own : -1;
+        if (axes < 0 || axes > given || (dotted >= 0 && axes != dotted)) {
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the dots of '%.200s' stand for different axes",
+                           equation);
+            return NULL;
+        }
+        dotted = axes;
+        memcpy(text + length, letters, (size_t)axes);
+        length += (size_t)axes;
+        at = end;
+    }
+    return kn_arena_format(call->import->arena, "%.*s", (int)length, text);
+}
+
 static bool einsum(kn_import_call *call) {
     kn_value *values[KN_MAX_INPUTS];
     if (call->input_count > KN_MAX_INPUTS)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "too many inputs");
     for (int i = 0; i < call->input_count; i++)
         if (!(values[i] = kn_import_in(call, i))) return false;
-    return kn_import_put(
-        call, 0, kn_einsum(kn_import_string(call, "equation", ""), values, (size_t)call->input_count));
+    const char *equation = without_dots(call, kn_import_string(call, "equation", ""), values);
+    return equation && kn_import_put(call, 0, kn_einsum(equation, values, (size_t)call->input_count));
 }
 
 /* ---- norms

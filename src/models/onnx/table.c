@@ -1,12 +1,11 @@
 /* The table of ONNX operators, made of one list per family. */
 #include "models/onnx/import.h"
 
+/* clang-format off */
 #define FAMILIES(X)                                                                                          \
-    X(arithmetic)                                                                                            \
-    X(shape)                                                                                                 \
-    X(resize)                                                                                                \
-    X(pick) X(reduce) X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized)          \
-        X(optimizers)
+    X(arithmetic) X(shape) X(resize) X(pick) X(sample) X(steps) X(fourier) X(reduce) X(layers) X(window)      \
+    X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)
+/* clang-format on */
 
 #define DECLARE(family)                                                                                      \
     extern const kn_import_row kn_import_##family[];                                                         \

@@ -1,0 +1,100 @@
+/* The discrete Fourier transform, as a product with sines and cosines. */
+#include "models/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { FOURIER_NUMBERS = 1 << 24 }; /* the most of one transform */
+
+typedef struct transform {
+    int64_t rows, columns; /* numbers that go in and come out, of each of `parts` and `results` */
+    int64_t parts, results;
+    int64_t length;
+    bool inverse, onesided;
+} transform;
+
+/* What number `in` (part p: real or imaginary) adds to number `out` (part r). */
+static double factor(const transform *t, int64_t in, int64_t p, int64_t out, int64_t r) {
+    double angle = 8 * atan(1.0) * (double)(in * out % t->length) / (double)t->length;
+    double number = p == r ? cos(angle) : (p == 1) != t->inverse ? sin(angle) : -sin(angle);
+    if (!t->inverse) return number;
+    /* Of a real signal the half of the frequencies that is not there mirrors the other. */
+    bool twice = t->onesided && in != 0 && 2 * in != t->length;
+    return number * (twice ? 2 : 1) / (double)t->length;
+}
+
+/* x (…,rows,…,parts) becomes (…,columns,…,results) along an axis. */
+static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const transform *t) {
+    kn_import *import = call->import;
+    int rank = x->shape.rank;
+    int64_t in = t->rows * t->parts, out = t->columns * t->results, order[KN_MAX_RANK];
+    kn_dtype dtype = x->shape.dtype;
+    if (in < 1 || out < 1 || in > FOURIER_NUMBERS / out) {
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %" PRId64 " numbers to %" PRId64, t->rows, t->columns);
+        return NULL;
+    }
+    double *numbers = kn_arena_take(import->arena, (size_t)(in * out), sizeof *numbers);
+    if (!numbers) {
+        kn_import_no_memory(import);
+        return NULL;
+    }
+    for (int64_t i = 0; i < in; i++)
+        for (int64_t j = 0; j < out; j++)
+            numbers[i * out + j] = factor(t, i / t->parts, i % t->parts, j / t->results, j % t->results);
+    for (int i = 0; i < rank; i++)
+        order[i] = i;
+    order[axis] = rank - 2;
+    order[rank - 2] = axis;
+    const char *swap = kn_import_list(import, order, rank);
+    const char *shape = kn_import_list(import, (int64_t[]){in, out}, 2);
+    kn_value *matrix = kn_import_cast(
+        kn_constant(call->graph, KN_FLOAT64, shape, numbers, (size_t)(in * out) * sizeof *numbers), dtype);
+    if (axis != rank - 2) x = kn_transpose(x, swap);
+    if (kn_value_failed(x)) return NULL;
+    kn_dim dims[KN_MAX_RANK];
+    memcpy(dims, x->shape.dims, sizeof dims);
+    dims[rank - 2] = in;
+    x = kn_matmul(kn_import_reshape(import, x, dims, rank - 1), matrix, false, false);
+    dims[rank - 2] = t->columns;
+    dims[rank - 1] = t->results;
+    x = kn_import_reshape(import, x, dims, rank);
+    return axis != rank - 2 && !kn_value_failed(x) ? kn_transpose(x, swap) : x;
+}
+
+/* x is (…,1) of real numbers, or (…,2) of real and imaginary parts. */
+static bool fourier(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t number = call->opset < 20 ? kn_import_int(call, "axis", 1) : -2, length = -1;
+    int axis;
+    if (!x || (call->opset >= 20 && kn_import_has(call, 2) && !kn_import_whole(call, 2, &number, 1, NULL)) ||
+        !kn_import_axis(call, number, x->shape.rank, &axis) ||
+        (kn_import_has(call, 1) && !kn_import_whole(call, 1, &length, 1, NULL)))
+        return false;
+    int last = x->shape.rank - 1;
+    transform t = {.rows = x->shape.dims[axis],
+                   .parts = x->shape.dims[last],
+                   .inverse = kn_import_int(call, "inverse", 0) != 0,
+                   .onesided = kn_import_int(call, "onesided", 0) != 0};
+    if (axis == last || (t.parts != 1 && t.parts != 2))
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected real numbers (…,1), or complex ones (…,2)");
+    if (!kn_dim_known(t.rows))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+    bool halved = t.inverse && t.onesided;
+    t.length = length >= 0 ? length : halved ? 2 * (t.rows - 1) : t.rows;
+    if (t.length < 1 || t.length > INT32_MAX)
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "its length is %" PRId64, t.length);
+    t.columns = t.onesided && !t.inverse ? t.length / 2 + 1 : t.length;
+    t.results = halved ? 1 : 2;
+    /* What is missing behind the end is zeros, which add nothing. */
+    int64_t most = halved ? t.length / 2 + 1 : t.length;
+    if (t.rows > most) {
+        x = kn_slice(x, axis, 0, most);
+        t.rows = most;
+    }
+    return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, axis, &t));
+}
+
+const kn_import_row kn_import_fourier[] = {
+    {.type = "DFT", .build = fourier},
+};
+const int kn_import_fourier_count = (int)KN_COUNT_OF(kn_import_fourier);
