@@ -303,6 +303,13 @@ KN_API kn_value *kn_xor(kn_value *x, kn_value *y);
 KN_API kn_value *kn_not(kn_value *x);
 KN_API kn_value *kn_isnan(kn_value *x);
 KN_API kn_value *kn_isinf(kn_value *x);
+/* Bits of whole numbers (fractions are cut) of one type. left and right move them by y places, 0 to one less than the type has: right
+ * rounds down, and keeps the sign. */
+KN_API kn_value *kn_bit_and(kn_value *x, kn_value *y);
+KN_API kn_value *kn_bit_or(kn_value *x, kn_value *y);
+KN_API kn_value *kn_bit_xor(kn_value *x, kn_value *y);
+KN_API kn_value *kn_bit_left(kn_value *x, kn_value *y);
+KN_API kn_value *kn_bit_right(kn_value *x, kn_value *y);
 /* condition ? x : y, element by element. */
 KN_API kn_value *kn_where(kn_value *condition, kn_value *x, kn_value *y);
 KN_API kn_value *kn_cast(kn_value *x, kn_dtype dtype);

@@ -34,7 +34,7 @@ KN_API kn_value *kn_apply_operator(const kn_operator *own, kn_value *const *inpu
  *
  * Expressions have numbers, names, ( ), * / + -, unary - and !, < <= > >= == !=, && ||, c ? a : b, and calls of
  *   exp log sqrt rsqrt abs sin cos tan tanh erf pow min max floor ceil round isnan sigmoid softplus asin acos atan
- *   atan2 sinh cosh asinh acosh atanh fmod log1p expm1.
+ *   atan2 sinh cosh asinh acosh atanh fmod log1p expm1 bit_and bit_or bit_xor bit_left bit_right.
  * All numbers are real; comparisons and logic give 0 or 1, and comparisons with NaN are false. The type is that of
  * the inputs; whole numbers are taken where the expression makes no fractions of them. */
 

@@ -39,7 +39,9 @@ static const struct {
     [KN_FUNCTION_ASINH] = {"asinh", 1},     [KN_FUNCTION_ACOSH] = {"acosh", 1},
     [KN_FUNCTION_ATANH] = {"atanh", 1},     [KN_FUNCTION_ATAN2] = {"atan2", 2},
     [KN_FUNCTION_FMOD] = {"fmod", 2},       [KN_FUNCTION_LOG1P] = {"log1p", 1},
-    [KN_FUNCTION_EXPM1] = {"expm1", 1},
+    [KN_FUNCTION_EXPM1] = {"expm1", 1},     [KN_FUNCTION_BIT_AND] = {"bit_and", 2},
+    [KN_FUNCTION_BIT_OR] = {"bit_or", 2},   [KN_FUNCTION_BIT_XOR] = {"bit_xor", 2},
+    [KN_FUNCTION_BIT_LEFT] = {"bit_left", 2}, [KN_FUNCTION_BIT_RIGHT] = {"bit_right", 2},
 };
 
 static bool is_digit(char c) {
@@ -297,6 +299,14 @@ bool kn_expression_text_reads(const char *text, const char *name) {
     return false;
 }
 
+/* Of the bits of whole numbers. */
+static bool is_bits(const kn_term *term) {
+    return term->kind == KN_TERM_CALL &&
+           (term->function == KN_FUNCTION_BIT_AND || term->function == KN_FUNCTION_BIT_OR ||
+            term->function == KN_FUNCTION_BIT_XOR || term->function == KN_FUNCTION_BIT_LEFT ||
+            term->function == KN_FUNCTION_BIT_RIGHT);
+}
+
 static bool is_whole(const kn_term *term) {
     switch (term->kind) {
     case KN_TERM_NUMBER:
@@ -308,7 +318,7 @@ static bool is_whole(const kn_term *term) {
         if (term->function != KN_FUNCTION_ABS && term->function != KN_FUNCTION_MIN &&
             term->function != KN_FUNCTION_MAX && term->function != KN_FUNCTION_FLOOR &&
             term->function != KN_FUNCTION_ISNAN && term->function != KN_FUNCTION_CEIL &&
-            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD)
+            term->function != KN_FUNCTION_ROUND && term->function != KN_FUNCTION_FMOD && !is_bits(term))
             return false;
         break;
     default:
@@ -324,6 +334,18 @@ bool kn_expression_whole(const kn_expression *expression) {
 }
 
 /* ---- computing ---------------------------------------------------------------------------------------- */
+
+static double call_bits(kn_function function, double x, double y) {
+    int64_t a, b;
+    if (!isfinite(x) || !isfinite(y)) return NAN;
+    kn_element_set(KN_INT64, &a, 0, trunc(x));
+    kn_element_set(KN_INT64, &b, 0, trunc(y));
+    if (function == KN_FUNCTION_BIT_AND) return (double)(a & b);
+    if (function == KN_FUNCTION_BIT_OR) return (double)(a | b);
+    if (function == KN_FUNCTION_BIT_XOR) return (double)(a ^ b);
+    if (b < 0 || b > 63) return 0;
+    return function == KN_FUNCTION_BIT_LEFT ? ldexp((double)a, (int)b) : floor(ldexp((double)a, -(int)b));
+}
 
 static double call_function(kn_function function, double x, double y) {
     switch (function) {
@@ -389,6 +411,12 @@ static double call_function(kn_function function, double x, double y) {
         return log1p(x);
     case KN_FUNCTION_EXPM1:
         return expm1(x);
+    case KN_FUNCTION_BIT_AND:
+    case KN_FUNCTION_BIT_OR:
+    case KN_FUNCTION_BIT_XOR:
+    case KN_FUNCTION_BIT_LEFT:
+    case KN_FUNCTION_BIT_RIGHT:
+        return call_bits(function, x, y);
     }
     return NAN;
 }

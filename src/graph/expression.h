@@ -2,7 +2,8 @@
  *
  *   numbers, names, ( ), unary - and !, * / + -, < <= > >= == !=, && ||, c ? a : b, and calls of
  *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan asin
- *   acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1.
+ *   acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1
+ *   bit_and bit_or bit_xor bit_left bit_right (x, y), of whole numbers.
  *
  * "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!= true), so
  * "x > 0 ? x : 0" swallows a NaN; min and max let it through, so max(x, 0) does not:

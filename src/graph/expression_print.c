@@ -240,6 +240,29 @@ static void print_remainder(const expression_printer *printer, const kn_term *te
     kn_text_add(printer->text, ")");
 }
 
+/* (x operator y); fractions are cut to whole numbers first, and what is missing or infinite gives no
+ * number. */
+static void print_bits(const expression_printer *printer, const kn_term *term, const char *operator) {
+    kn_text *text = printer->text;
+    const char *whole = strcmp(printer->base, "double") == 0 ? "long" : "int";
+    const char *lanes = printer->type + strcspn(printer->type, "0123456789");
+    kn_text_format(text, printer->whole ? "((%s)(" : "(convert_%s(", printer->type);
+    for (int i = 0; i < 2; i++) {
+        if (i) kn_text_format(text, " %s ", operator);
+        if (!printer->whole) kn_text_format(text, "convert_%s%s(", whole, lanes);
+        print_number(printer, term->parts[i]);
+        if (!printer->whole) kn_text_add(text, ")");
+    }
+    kn_text_add(text, ")");
+    for (int i = 0; i < 2 && !printer->whole; i++) {
+        kn_text_add(text, " + ");
+        print_literal(printer, 0);
+        kn_text_add(text, " * ");
+        print_number(printer, term->parts[i]);
+    }
+    kn_text_add(text, ")");
+}
+
 static void print_call(const expression_printer *printer, const kn_term *term) {
     switch (term->function) {
     case KN_FUNCTION_EXP:
@@ -337,6 +360,21 @@ static void print_call(const expression_printer *printer, const kn_term *term) {
         return;
     case KN_FUNCTION_EXPM1:
         print_function(printer, "expm1", term);
+        return;
+    case KN_FUNCTION_BIT_AND:
+        print_bits(printer, term, "&");
+        return;
+    case KN_FUNCTION_BIT_OR:
+        print_bits(printer, term, "|");
+        return;
+    case KN_FUNCTION_BIT_XOR:
+        print_bits(printer, term, "^");
+        return;
+    case KN_FUNCTION_BIT_LEFT:
+        print_bits(printer, term, "<<");
+        return;
+    case KN_FUNCTION_BIT_RIGHT:
+        print_bits(printer, term, ">>");
         return;
     case KN_FUNCTION_ISNAN:
         return; /* a condition */

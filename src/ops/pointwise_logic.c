@@ -1,4 +1,4 @@
-/* Truth, element by element: what is not 0 is true, and results are bool. */
+/* Truth, element by element: what is not 0 is true, and results are bool; and the bits of whole numbers. */
 #include "ops/ops_private.h"
 
 #define TRUTH(row, words, expression, ...)                                                                   \
@@ -28,6 +28,25 @@ TRUTH(isnan, "whether x is no number, as bool", "isnan(x)", SPECIAL_CASES);
 /* Infinity less infinity is no number. */
 TRUTH(isinf, "whether x is infinite, as bool", "!isnan(x) && isnan(x - x)", SPECIAL_CASES);
 
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+#define BITS(row, words, low, high)                                                                          \
+    KN_POINTWISE(row, .help = words, .value = #row "(x, y)",                                                 \
+                 KN_CASES({.inputs = {"int32 7", "int32 7"},                                                 \
+                           .ranges = {low "..99", "0.." high},                                               \
+                           .no_gradient = true,                                                              \
+                           .smallest = true},                                                                \
+                          {.inputs = {"int32 31,33", "int32 33"},                                            \
+                           .ranges = {low "..999", "0.." high},                                              \
+                           .no_gradient = true},                                                             \
+                          {.inputs = {"int32 0,5", "int32 5"}, .no_gradient = true}))
+
+BITS(bit_and, "the bits that x and y both have", "-99", "99");
+BITS(bit_or, "the bits that x or y has", "-99", "99");
+BITS(bit_xor, "the bits that one of x and y has", "-99", "99");
+BITS(bit_left, "x times 2 to the power y, by bits", "0", "9");
+BITS(bit_right, "x divided by 2 to the power y, rounded down, by bits", "-99", "9");
+
 /* ---- builders -------------------------------------------------------------------------------- */
 
 kn_value *kn_and(kn_value *x, kn_value *y) {
@@ -41,6 +60,21 @@ kn_value *kn_xor(kn_value *x, kn_value *y) {
 }
 kn_value *kn_not(kn_value *x) {
     return kn_build1(&kn_row_not, x);
+}
+kn_value *kn_bit_and(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_bit_and, x, y);
+}
+kn_value *kn_bit_or(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_bit_or, x, y);
+}
+kn_value *kn_bit_xor(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_bit_xor, x, y);
+}
+kn_value *kn_bit_left(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_bit_left, x, y);
+}
+kn_value *kn_bit_right(kn_value *x, kn_value *y) {
+    return kn_build2(&kn_row_bit_right, x, y);
 }
 kn_value *kn_isnan(kn_value *x) {
     return kn_build1(&kn_row_isnan, x);

@@ -16,7 +16,7 @@
     X(prelu) X(dropout)                                                                                      \
     /* comparisons, choice, types */                                                                         \
     X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(where) X(in_training) X(cast)   \
-    X(and) X(or) X(xor) X(not) X(isnan) X(isinf)                                                             \
+    X(and) X(or) X(xor) X(not) X(bit_and) X(bit_or) X(bit_xor) X(bit_left) X(bit_right) X(isnan) X(isinf)    \
     /* reductions */                                                                                         \
     X(sum) X(mean) X(reduce_max) X(reduce_min)                                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                                    \

@@ -93,6 +93,7 @@ static void operators(void **state) {
         kn_min,        kn_max,     kn_equal,         kn_not_equal, kn_less,
         kn_less_equal, kn_greater, kn_greater_equal, kn_mse,       kn_binary_cross_entropy,
         kn_mod, kn_fmod, kn_atan2, kn_prelu, kn_and, kn_or, kn_xor,
+        kn_bit_and, kn_bit_or, kn_bit_xor, kn_bit_left, kn_bit_right,
         kn_accuracy,   kn_l1,      kn_kl_divergence, kn_cosine_similarity, kn_probability_cross_entropy,
     };
     kn_graph *graph = kn_graph_create(NULL);

@@ -106,6 +106,11 @@ static void two_inputs(void **state) {
     is_row(kn_and(x, y), "and");
     is_row(kn_or(x, y), "or");
     is_row(kn_xor(x, y), "xor");
+    is_row(kn_bit_and(x, y), "bit_and");
+    is_row(kn_bit_or(x, y), "bit_or");
+    is_row(kn_bit_xor(x, y), "bit_xor");
+    is_row(kn_bit_left(x, y), "bit_left");
+    is_row(kn_bit_right(x, y), "bit_right");
     is_row(kn_where(kn_less(x, y), x, y), "where");
     kn_value *difference = kn_sub(x, y);
     assert_ptr_equal(difference->producer->inputs[0], x);

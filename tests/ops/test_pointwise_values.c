@@ -107,6 +107,11 @@ KNOWN(and, x != 0 && y != 0)
 KNOWN(or, x != 0 || y != 0)
 KNOWN(xor, (x != 0) ^ (y != 0))
 KNOWN(not, x == 0)
+KNOWN(bit_and, (double)((long)x & (long)y))
+KNOWN(bit_or, (double)((long)x | (long)y))
+KNOWN(bit_xor, (double)((long)x ^ (long)y))
+KNOWN(bit_left, trunc(x) * exp2(trunc(y)))
+KNOWN(bit_right, floor(trunc(x) / exp2(trunc(y))))
 KNOWN(isnan, isnan(x) != 0)
 KNOWN(isinf, isinf(x) != 0)
 KNOWN(absolute_error, fabs(x - y))
@@ -186,6 +191,11 @@ static const known table[] = {
     TWO(mod, -9, 9, -3, -0.5),
     TWO(fmod, -9, 9, 0.5, 3),
     TWO(fmod, -9, 9, -3, -0.5),
+    TWO(bit_and, -99, 99, 0, 99),
+    TWO(bit_or, -99, 99, 0, 99),
+    TWO(bit_xor, -99, 99, 0, 99),
+    TWO(bit_left, 0, 99, 0, 9),
+    TWO(bit_right, -99, 99, 0, 9),
     ONE(reciprocal, 0.5, 3),
     ONE(log1p, -0.5, 4),
     ONE(expm1, -4, 4),

@@ -97,6 +97,31 @@ static bool modulo(kn_import_call *call) {
     return kn_import_put(call, 0, kn_cast(fmod ? kn_fmod(x, y) : kn_mod(x, y), dtype));
 }
 
+/* Beyond the width of the type nothing is left but the sign. */
+static bool bit_shift(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
+    bool right = !strcmp(kn_import_string(call, "direction", "LEFT"), "RIGHT");
+    if (!y) return false;
+    kn_dtype dtype = x->shape.dtype;
+    double most = 8.0 * (double)kn_dtype_bytes(dtype) - 1;
+    kn_value *zero = kn_import_scalar(call->import, dtype, 0);
+    kn_value *end = kn_import_scalar(call->import, dtype, most);
+    kn_value *places = kn_min(kn_max(y, zero), end);
+    kn_value *moved = right ? kn_bit_right(x, places) : kn_bit_left(x, places);
+    bool is_signed = dtype == KN_INT8 || dtype == KN_INT16 || dtype == KN_INT32 || dtype == KN_INT64;
+    kn_value *left = right && is_signed ? kn_bit_right(x, end) : zero;
+    return kn_import_put(call, 0, kn_where(kn_equal(y, places), moved, left));
+}
+
+static bool bit_not(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x) return false;
+    kn_dtype dtype = x->shape.dtype;
+    bool is_signed = dtype == KN_INT8 || dtype == KN_INT16 || dtype == KN_INT32 || dtype == KN_INT64;
+    double all = is_signed ? -1 : ldexp(1, 8 * (int)kn_dtype_bytes(dtype)) - (dtype == KN_UINT64 ? 0 : 1);
+    return kn_import_put(call, 0, kn_bit_xor(x, kn_import_scalar(call->import, dtype, all)));
+}
+
 /* ---- choice, types
  * ------------------------------------------------------------------------------------------ */
 
@@ -333,6 +358,11 @@ const kn_import_row kn_import_arithmetic[] = {
     ONE("Softsign", kn_softsign),
     ONE("HardSwish", kn_hard_swish),
     ONE("Mish", kn_mish),
+    {.type = "BitwiseAnd", .build = two, .two = kn_bit_and},
+    {.type = "BitwiseOr", .build = two, .two = kn_bit_or},
+    {.type = "BitwiseXor", .build = two, .two = kn_bit_xor},
+    {.type = "BitwiseNot", .build = bit_not},
+    {.type = "BitShift", .build = bit_shift},
     COMPARE("Equal", kn_equal),
     COMPARE("Less", kn_less),
     COMPARE("Greater", kn_greater),
