@@ -117,11 +117,9 @@ static bool conv_transpose(kn_import_call *call) {
         params.output_padding[i] = more[i] - beyond[i];
     }
     bool pads = beyond[0] || beyond[1];
-    bool mixed = w.axes == 2 && params.output_padding[1] == 0 && params.output_padding[0] != 0;
-    if (mixed) { /* a 0 there would repeat the first */
-        beyond[0] += params.output_padding[0];
+    /* A 0 for the width would repeat that of the height. */
+    if (w.axes == 2 && params.output_padding[1] == 0 && params.output_padding[0] != 0)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_padding of the height alone");
-    }
     kn_value *y = w.axes == 1 ? kn_conv_transpose1d(x, weight, pads ? NULL : bias, &params)
                               : kn_conv_transpose2d(x, weight, pads ? NULL : bias, &params);
     if (pads) {
