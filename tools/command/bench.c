@@ -143,6 +143,7 @@ const command command_bench = {
     "the host; an inference step uploads a batch and reads the output. Steps are timed for at least 3\n"
     "seconds (--seconds) and 5 steps after 4 of warm-up, each case in a process of its own.\n"
     "\n"
+    "--device auto times a few steps on each device, takes the fastest and says why.\n"
     "--trace writes the steps that --profile looks at, and shows that as well.\n"
     "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are measured\n"
     "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, each\n"

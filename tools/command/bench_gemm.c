@@ -5,12 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "auto.h"
 #include "bench.h"
 
 typedef struct gemm_bench {
-    kn_context *context;
     kn_graph *graph;
     kn_session *session;
+    int64_t m, n, k;
 } gemm_bench;
 
 /* Rows begin to end of c (m,n) = a (m,k) times b (k,n). */
@@ -63,7 +64,9 @@ static bool step(void *user) {
 }
 
 /* Both factors are states, so that nothing but the product is timed; and that each time. */
-static bool prepare(gemm_bench *bench, int64_t m, int64_t n, int64_t k) {
+static bool prepare(void *user, kn_context *context) {
+    gemm_bench *bench = user;
+    int64_t m = bench->m, n = bench->n, k = bench->k;
     char a[48], b[48];
     kn_session_params params;
     snprintf(a, sizeof a, "%lld,%lld", (long long)m, (long long)k);
@@ -73,7 +76,7 @@ static bool prepare(gemm_bench *bench, int64_t m, int64_t n, int64_t k) {
                                   kn_parameter(bench->graph, "b", KN_FLOAT32, b, NULL), false, false);
     kn_session_params_init(&params);
     params.variants = "once=never";
-    bench->session = kn_session_create(bench->context, &product, 1, &params);
+    bench->session = kn_session_create(context, &product, 1, &params);
     if (kn_session_status(bench->session) == KN_OK) return true;
     command_fail("%s", bench->session ? kn_session_error(bench->session) : "out of memory");
     return false;
@@ -129,19 +132,31 @@ static void print_json(bench_times *times, const bench_result *result, const int
     printf(", \"cores\": %d}\n", cores);
 }
 
-int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t n, int64_t k) {
-    gemm_bench bench = {.context = context_open(common)};
+static void finish(void *user) {
+    gemm_bench *bench = user;
+    kn_session_destroy(&bench->session);
+    kn_graph_destroy(&bench->graph);
+}
+
+int bench_gemm(const common_options *given, double seconds, int64_t m, int64_t n, int64_t k) {
+    common_options own = *given;
+    const common_options *common = &own;
+    gemm_bench bench = {.m = m, .n = n, .k = k};
+    auto_trial trial = {"a product of what is on the device", &bench, prepare, step, finish};
+    if (!device_auto(&own, &trial)) return EXIT_FAILED;
+    if (device_is_auto(given)) bench_start = clock_now();
+    kn_context *context = context_open(common);
     static bench_times times;
     kn_plan_info info = {.size = sizeof info};
     uint64_t base = bench_rss();
     int status = EXIT_FAILED, cores = 1;
-    if (bench.context && prepare(&bench, m, n, k) && bench_measure(step, &bench, seconds, &times) &&
+    if (context && prepare(&bench, context) && bench_measure(step, &bench, seconds, &times) &&
         kn_session_plan(bench.session, &info) == KN_OK) {
         const int64_t sizes[3] = {m, n, k};
         bench_result result = {.name = "gemm",
                                .mode = "infer",
                                .math = common->exact ? "exact" : "fast",
-                               .device = kn_context_device(bench.context)->name,
+                               .device = kn_context_device(context)->name,
                                .batch = 1,
                                .flops = 2.0 * (double)m * (double)n * (double)k,
                                .loss = NAN,
@@ -153,8 +168,7 @@ int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t 
         (common->json ? print_json : print_text)(&times, &result, sizes, one, all, cores);
         status = EXIT_DONE;
     }
-    kn_session_destroy(&bench.session);
-    kn_graph_destroy(&bench.graph);
-    kn_context_destroy(&bench.context);
+    finish(&bench);
+    kn_context_destroy(&context);
     return status;
 }

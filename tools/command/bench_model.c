@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auto.h"
 #include "batch.h"
 #include "bench.h"
 #include "training.h"
@@ -303,8 +304,44 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     return status;
 }
 
+/* ---- --device auto --------------------------------------------------------------------------------- */
+
+static bool prepare_trial(void *user, kn_context *context) {
+    model_bench *bench = user;
+    kn_plan_info info = {.size = sizeof info};
+    bench->context = context;
+    return (bench->options->training ? prepare_training : prepare_inference)(bench, &info);
+}
+
+static void finish_trial(void *user) {
+    model_bench *bench = user;
+    kn_trainer_destroy(&bench->trainer);
+    kn_session_destroy(&bench->session);
+    free(bench->result);
+    bench->result = NULL;
+}
+
+static bool choose_device(const char *name, bench_options *options) {
+    bench_options own = *options;
+    model_bench bench = {.options = &own};
+    char what[90];
+    if (!device_is_auto(&options->common)) return true;
+    own.dump = NULL;
+    bool fine = setup_model(&bench.setup, name, NULL) && make_batches(&bench);
+    auto_trial trial = {what, &bench, prepare_trial, step, finish_trial};
+    snprintf(what, sizeof what, "%s of %lld samples, transfers included,", own.training ? "a training step" : "a batch",
+             (long long)bench.batch);
+    fine = fine && device_auto(&options->common, &trial);
+    free(bench.inputs);
+    free(bench.targets);
+    setup_finish(&bench.setup);
+    bench_start = clock_now();
+    return fine;
+}
+
 int bench_model(const char *name, const bench_options *options) {
-    return run_model(name, options, measure);
+    bench_options own = *options;
+    return choose_device(name, &own) ? run_model(name, &own, measure) : EXIT_FAILED;
 }
 
 int bench_model_steps(const char *name, const bench_options *options) {

@@ -65,7 +65,7 @@ typedef struct common_options {
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
     {"device", OPTION_TEXT, "DEVICE",                                                                        \
-     "number, platform:device, type or part of a name (else KOINE_DEVICE, else the fastest)",                \
+     "number, platform:device, type, part of a name, or auto (else KOINE_DEVICE, else the fastest)",         \
      &(common).device},                                                                                      \
         {"cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)",      \
          &(common).cache},                                                                                   \
@@ -104,7 +104,12 @@ int command_misuse(const char *format, ...) COMMAND_PRINTF(1, 2);
 void command_warn(const char *format, ...) COMMAND_PRINTF(1, 2);
 /* A line on the standard error about what is going on, left out when quiet. */
 void command_tell(const char *format, ...) COMMAND_PRINTF(1, 2);
-/* Opens the device, or says why not and answers NULL. */
+/* --quiet, and whether there is a terminal. */
+void messages_setup(const common_options *common);
+/* Whether --device or KOINE_DEVICE is auto (auto.h). */
+bool device_is_auto(const common_options *common);
+/* Opens the device, or says why not and answers NULL. auto is as if nothing was said: where a command has no step to
+ * time on each, the fastest by a short matrix product has to do. */
 kn_context *context_open(const common_options *common);
 /* Opens a model, or says why not and answers NULL. */
 kn_model *model_open(const char *name);

@@ -101,6 +101,20 @@ int kernel_options_check(const common_options *common) {
     return EXIT_DONE;
 }
 
+void messages_setup(const common_options *common) {
+    progress_setup(common);
+    silent = common->quiet;
+}
+
+static const char *device_wish(const common_options *common) {
+    return common->device ? common->device : getenv("KOINE_DEVICE");
+}
+
+bool device_is_auto(const common_options *common) {
+    const char *wish = device_wish(common);
+    return wish && !strcmp(wish, "auto");
+}
+
 /* Parameters from options and the environment, which the library does not read. */
 static void context_params_from(const common_options *common, kn_context_params *params) {
     static char cache[4096];
@@ -110,7 +124,7 @@ static void context_params_from(const common_options *common, kn_context_params 
     params->vector_width = (int)common->width;
     params->wide_indices = common->wide_indices;
     params->log = (kn_logger){.level = common->verbose ? KN_LOG_INFO : KN_LOG_WARNING, .write = write_log};
-    params->device = common->device ? common->device : getenv("KOINE_DEVICE");
+    params->device = device_is_auto(common) ? NULL : device_wish(common);
     params->kernel_folder = getenv("KOINE_KERNEL_DIR");
     params->cache_folder = common->cache;
     if (!common->cache &&
@@ -123,8 +137,7 @@ static void context_params_from(const common_options *common, kn_context_params 
 
 kn_context *context_open(const common_options *common) {
     kn_context_params params;
-    progress_setup(common);
-    silent = common->quiet;
+    messages_setup(common);
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
     if (kn_context_status(context) == KN_OK) return context;

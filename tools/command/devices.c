@@ -130,7 +130,7 @@ static int run(int count, char **arguments) {
     if (common.json)
         print_json(list, context, measure ? &found : NULL);
     else
-        print_text(list, context, common.device || (wish && *wish), measure ? &found : NULL);
+        print_text(list, context, (common.device || (wish && *wish)) && !device_is_auto(&common), measure ? &found : NULL);
     status = context ? EXIT_DONE : EXIT_FAILED;
     if (!usable)
         command_fail(

@@ -1,6 +1,7 @@
 /* koine eval: how good a saved model is on a data set. */
 #include <math.h>
 
+#include "auto.h"
 #include "batch.h"
 #include "training.h"
 
@@ -101,7 +102,9 @@ static int run(int count, char **arguments) {
     if (setup_model(&run.setup, words[0], loss)) {
         if (!kn_model_has_weights(run.setup.model))
             command_fail("'%s' has no weights to judge: expected a file that koine train saved", words[0]);
-        else if (setup_data(&run.setup, run.data, 0, 0) && (run.context = context_open(&run.common)))
+        else if (setup_data(&run.setup, run.data, 0, 0) &&
+                 device_auto_judging(&run.common, &run.setup, run.batch) &&
+                 (run.context = context_open(&run.common)))
             status = judge(&run);
     }
     kn_session_destroy(&run.session);
@@ -115,7 +118,8 @@ const command command_eval = {"eval", "judge a saved model on a data set", "FILE
                               "FILE is a model that koine train saved. Prints the loss and, for classes, the "
                               "accuracy. All samples count,\n"
                               "those of a last partial batch too. DATA is as for koine train; digits:train "
-                              "and digits:test name one part.\n"
+                              "and digits:test name one part. --device auto\n"
+                              "times a batch, transfers included, on each device and takes the fastest.\n"
                               "\n"
                               "  koine eval lenet.safetensors --data digits\n"
                               "  koine eval lenet.safetensors --data digits --json",

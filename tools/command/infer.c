@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auto.h"
 #include "batch.h"
 #include "infer.h"
 #include "infer_table.h"
@@ -190,6 +191,51 @@ static bool open_session(infer_run *run) {
     return true;
 }
 
+/* ---- --device auto: a step is the first batch ------------------------------------------------------- */
+
+typedef struct infer_trial {
+    infer_run *run;
+    int64_t batch;
+    char *result;
+    size_t row_bytes;
+} infer_trial;
+
+static bool prepare_trial(void *user, kn_context *context) {
+    infer_trial *trial = user;
+    kn_tensor_info whole;
+    trial->run->context = context;
+    if (!open_session(trial->run) || !measure(trial->run, trial->batch, &whole, &trial->row_bytes)) return false;
+    trial->result = malloc(trial->row_bytes * (size_t)trial->batch + 1);
+    return trial->result || command_fail("out of memory for a batch of results") == EXIT_DONE;
+}
+
+static bool trial_step(void *user) {
+    infer_trial *trial = user;
+    const infer_run *run = trial->run;
+    kn_feed feeds[MOST_FILES];
+    kn_fetch fetch = {kn_value_name(run->output), trial->result, trial->row_bytes * (size_t)trial->batch};
+    feeds_of(run, 0, trial->batch, feeds);
+    kn_status status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
+    return status == KN_OK || run_fail(run, status);
+}
+
+static void finish_trial(void *user) {
+    infer_trial *trial = user;
+    kn_session_destroy(&trial->run->session);
+    kn_states_destroy(&trial->run->states);
+    trial->run->context = NULL;
+    free(trial->result);
+    trial->result = NULL;
+}
+
+static bool choose_device(infer_run *run) {
+    char what[90];
+    infer_trial trial = {.run = run, .batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples};
+    auto_trial about = {what, &trial, prepare_trial, trial_step, finish_trial};
+    snprintf(what, sizeof what, "a batch of %lld samples, transfers included,", (long long)trial.batch);
+    return device_auto(&run->common, &about);
+}
+
 static int infer(infer_run *run, const char *output) {
     named_file file;
     char message[400];
@@ -201,6 +247,7 @@ static int infer(infer_run *run, const char *output) {
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
                             kn_model_name(run->model), file.name, run->file);
     if ((strcmp(file.path, "-") && !path_writable(file.path)) || !convert_inputs(run)) return EXIT_FAILED;
+    if (!choose_device(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
     if (!run->context || !open_session(run)) return EXIT_FAILED;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
@@ -307,6 +354,7 @@ const command command_infer = {
     "trained on a table, csv:FILE, reads rows of another, FILE.csv, as they are; the target may be missing. Results\n"
     "go into a table as well, where the output is FILE.csv or - (the standard output): in the target's own unit, or\n"
     "the likeliest class with its probability. An ONNX file runs once, on whole arrays.\n"
+    "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
     "  koine infer table.safetensors --input new.csv --output -\n"

@@ -1,4 +1,5 @@
 /* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name. */
+#include "auto.h"
 #include "infer.h"
 
 #include <stdlib.h>
@@ -20,6 +21,10 @@ typedef struct onnx_run {
     void *data[MOST_FILES], *results[MOST_FILES]; /* of the arrays as they are; of the outputs */
     void *fed[MOST_FILES];                        /* in the types that the model reads */
     kn_value *values[MOST_FILES];                 /* of the outputs */
+    common_options common;
+    kn_feed feeds[MOST_FILES];
+    kn_fetch fetches[MOST_FILES];
+    kn_tensor_info infos[MOST_FILES];
 } onnx_run;
 
 bool infer_is_onnx(const char *path) {
@@ -133,43 +138,62 @@ static bool session_fail(const onnx_run *run, kn_status status) {
     return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
 }
 
-static bool open_session(onnx_run *run, const common_options *common) {
+static bool open_session(onnx_run *run) {
     kn_session_params params;
     kn_session_params_init(&params);
-    run->context = context_open(common);
-    if (!run->context) return false;
     params.states = run->states = kn_states_create(run->context, 1);
-    params.fast_math = !common->exact;
+    params.fast_math = !run->common.exact;
     run->session = kn_session_create(run->context, run->values, (size_t)run->output_count, &params);
     if (kn_session_status(run->session) != KN_OK) return session_fail(run, kn_session_status(run->session));
     return kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK ||
            command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
 
-static bool compute(onnx_run *run) {
-    kn_feed feeds[MOST_FILES];
-    kn_fetch fetches[MOST_FILES];
-    kn_tensor_info infos[MOST_FILES];
-    char message[400];
+static bool fill_feeds(onnx_run *run) {
     int count = kn_model_input_count(run->model);
     if (count > MOST_FILES) return command_fail("the model has more than %d inputs", MOST_FILES) == EXIT_DONE;
     for (int i = 0; i < count; i++)
-        if (!fill_feed(run, i, &feeds[i])) return false;
-    kn_status status = kn_session_compile(run->session, feeds, (size_t)count);
+        if (!fill_feed(run, i, &run->feeds[i])) return false;
+    return true;
+}
+
+/* Compiles, and makes room for what comes out. */
+static bool prepare(void *user, kn_context *context) {
+    onnx_run *run = user;
+    run->context = context;
+    if (!open_session(run)) return false;
+    kn_status status = kn_session_compile(run->session, run->feeds, (size_t)kn_model_input_count(run->model));
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {
         uint64_t bytes = 0;
         const char *name = kn_value_name(run->values[i]);
-        status = kn_session_info(run->session, name, &infos[i]);
+        status = kn_session_info(run->session, name, &run->infos[i]);
+        free(run->results[i]);
         run->results[i] =
-            status == KN_OK && kn_tensor_bytes(&infos[i], &bytes) ? malloc((size_t)bytes + 1) : NULL;
+            status == KN_OK && kn_tensor_bytes(&run->infos[i], &bytes) ? malloc((size_t)bytes + 1) : NULL;
         if (status == KN_OK && !run->results[i]) status = KN_ERROR_MEMORY;
-        fetches[i] = (kn_fetch){name, run->results[i], (size_t)bytes};
+        run->fetches[i] = (kn_fetch){name, run->results[i], (size_t)bytes};
     }
-    if (status == KN_OK)
-        status = kn_session_run(run->session, feeds, (size_t)count, fetches, (size_t)run->output_count);
-    if (status != KN_OK) return session_fail(run, status);
+    return status == KN_OK || session_fail(run, status);
+}
+
+static bool compute(void *user) {
+    onnx_run *run = user;
+    kn_status status = kn_session_run(run->session, run->feeds, (size_t)kn_model_input_count(run->model), run->fetches,
+                                      (size_t)run->output_count);
+    return status == KN_OK || session_fail(run, status);
+}
+
+static void close_session(void *user) {
+    onnx_run *run = user;
+    kn_session_destroy(&run->session);
+    kn_states_destroy(&run->states);
+    run->context = NULL;
+}
+
+static bool save(const onnx_run *run) {
+    char message[400];
     for (int i = 0; i < run->output_count; i++)
-        if (kn_npy_file_save(run->outputs[i].path, &infos[i], run->results[i], message, sizeof message) !=
+        if (kn_npy_file_save(run->outputs[i].path, &run->infos[i], run->results[i], message, sizeof message) !=
             KN_OK)
             return command_fail("%s", message) == EXIT_DONE;
     return true;
@@ -190,12 +214,14 @@ static void tell(const onnx_run *run, const common_options *common) {
 }
 
 int infer_onnx(const common_options *common, const char *path, const char *inputs, const char *outputs) {
-    onnx_run run = {.path = path};
+    onnx_run run = {.path = path, .common = *common};
+    auto_trial trial = {"a run, transfers included,", &run, prepare, compute, close_session};
+    kn_context *context = NULL;
     bool fine = split_lists(&run, inputs, outputs) && read_arrays(&run) && open_model(&run) &&
-                find_outputs(&run) && open_session(&run, common) && compute(&run);
+                find_outputs(&run) && fill_feeds(&run) && device_auto(&run.common, &trial) &&
+                (context = context_open(&run.common)) && prepare(&run, context) && compute(&run) && save(&run);
     if (fine) tell(&run, common);
-    kn_session_destroy(&run.session);
-    kn_states_destroy(&run.states);
+    close_session(&run);
     for (int i = 0; i < MOST_FILES; i++) {
         kn_npy_file_destroy(&run.arrays[i]);
         free(run.data[i]);
@@ -203,7 +229,7 @@ int infer_onnx(const common_options *common, const char *path, const char *input
         free(run.results[i]);
     }
     kn_model_destroy(&run.model);
-    kn_context_destroy(&run.context);
+    kn_context_destroy(&context);
     free(run.words);
     return fine ? EXIT_DONE : EXIT_FAILED;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "auto.h"
 #include "batch.h"
 #include "train.h"
 
@@ -85,6 +86,14 @@ static bool open_data(train_run *run, const char *model) {
         return false;
     }
     return true;
+}
+
+/* For --device auto. */
+static bool choose_device(train_run *run) {
+    train_options *options = run->options;
+    kn_trainer_params params = trainer_params_from(options, steps_of(options, run->samples));
+    params.memory_bytes = options->memory;
+    return device_auto_training(&options->common, &run->setup, &params, options->batch);
 }
 
 static bool open_log(train_run *run) {
@@ -285,7 +294,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
         goto done;
     }
-    if (!open_data(&run, model) || !(run.context = context_open(&options->common))) goto done;
+    if (!open_data(&run, model) || !choose_device(&run) || !(run.context = context_open(&options->common))) goto done;
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -433,6 +442,8 @@ const command command_train = {
     "  one-cycle          up for --cycle-rise of the way, from 1 / --cycle-divisor of it, then down to the end\n"
     "  polynomial         down to --lr-end of it until the end, by --power of what is left of the way\n"
     "  plateau            times --step-factor when the validation loss does not fall for --plateau-patience\n"
+    "\n"
+    "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, "
     "saves,\n"

@@ -1,0 +1,119 @@
+/* --device auto: a step is timed on each device, and the fastest is taken. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auto.h"
+
+enum { WARM_UP = 2, LEAST_STEPS = 3, MOST_STEPS = 50 };
+static const double least_seconds = 0.2;
+
+static int compare(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Seconds of a step: the median of some; NaN where it failed. */
+static double time_steps(const auto_trial *trial) {
+    double seconds[MOST_STEPS], begin = 0, now = 0;
+    int count = 0;
+    for (int i = 0; i < WARM_UP; i++)
+        if (!trial->step(trial->user)) return NAN;
+    begin = now = clock_now();
+    while (count < LEAST_STEPS || (count < MOST_STEPS && now - begin < least_seconds)) {
+        double before = now;
+        if (!trial->step(trial->user)) return NAN;
+        now = clock_now();
+        seconds[count++] = now - before;
+    }
+    qsort(seconds, (size_t)count, sizeof *seconds, compare);
+    return seconds[count / 2];
+}
+
+/* On one device, with a context that is gone afterwards. */
+static double time_device(const common_options *common, const auto_trial *trial, const kn_device_info *info) {
+    char index[24];
+    common_options own = *common;
+    double seconds = NAN;
+    snprintf(index, sizeof index, "%d", info->index);
+    own.device = index;
+    own.timeline = false;
+    kn_context *context = context_open(&own);
+    if (!context) return NAN;
+    progress_now("trying %s", info->name);
+    if (trial->prepare(trial->user, context)) seconds = time_steps(trial);
+    trial->finish(trial->user);
+    kn_context_destroy(&context);
+    progress_clear();
+    return seconds;
+}
+
+/* A choice between several: how long a step takes on each, and who is taken. */
+typedef struct choice {
+    const kn_device_info *best;
+    double seconds, next; /* of the best, and of the one after it */
+    char times[1000];
+} choice;
+
+static void consider(choice *made, const kn_device_info *info, double seconds) {
+    size_t used = strlen(made->times);
+    if (isfinite(seconds))
+        snprintf(made->times + used, sizeof made->times - used, "%s%.3g ms on %d (%s)", used ? ", " : "", 1e3 * seconds,
+                 info->index, info->name);
+    else
+        command_warn("auto: device %d (%s) is left out", info->index, info->name);
+    if (!isfinite(seconds)) return;
+    if (!made->best || seconds < made->seconds) {
+        made->next = made->best ? made->seconds : NAN;
+        made->best = info;
+        made->seconds = seconds;
+    } else if (!(made->next <= seconds)) {
+        made->next = seconds;
+    }
+}
+
+static void tell(const choice *made, const auto_trial *trial) {
+    char why[60] = "the only one that could do it";
+    if (isfinite(made->next)) snprintf(why, sizeof why, "%.3g times as fast as the next", made->next / made->seconds);
+    command_tell("auto: %s takes %s; device %d is taken, %s", trial->what, made->times,
+                 made->best->index, why);
+}
+
+/* Where there is nothing to choose from, nothing is timed: opening a device says what is wrong. */
+static const kn_device_info *only_device(const kn_device_list *list, int *usable) {
+    const kn_device_info *only = NULL;
+    *usable = 0;
+    for (int i = 0; i < kn_device_list_count(list); i++)
+        if (kn_device_list_entry(list, i)->usable) {
+            only = kn_device_list_entry(list, i);
+            ++*usable;
+        }
+    return *usable == 1 ? only : NULL;
+}
+
+bool device_auto(common_options *common, const auto_trial *trial) {
+    static char taken[24];
+    int usable;
+    if (!device_is_auto(common)) return true;
+    messages_setup(common);
+    kn_device_list *list = kn_device_list_create(NULL, NULL);
+    if (!list) return command_fail("out of memory") == EXIT_DONE;
+    const kn_device_info *only = only_device(list, &usable);
+    choice made = {.best = NULL, .seconds = NAN, .next = NAN};
+    if (only)
+        command_tell("auto: device %d (%s) is the only one that can be used", only->index, only->name);
+    for (int i = 0; usable > 1 && i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_entry(list, i);
+        if (info->usable) consider(&made, info, time_device(common, trial, info));
+    }
+    if (made.best) {
+        tell(&made, trial);
+        snprintf(taken, sizeof taken, "%d", made.best->index);
+        common->device = taken;
+    } else if (usable > 1) {
+        /* A smaller batch may do, or what follows says once more what is wrong. */
+        command_warn("auto: no device could do %s; the fastest by a matrix product is taken", trial->what);
+    }
+    kn_device_list_destroy(&list);
+    return true;
+}

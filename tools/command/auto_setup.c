@@ -1,0 +1,100 @@
+/* --device auto for a model with its data: a step is a batch of the data up, and the loss down. */
+#include <stdlib.h>
+
+#include "auto.h"
+
+enum { MOST_FIELDS = 16 };
+
+typedef struct setup_trial {
+    const common_options *common;
+    training_setup *setup;
+    const kn_trainer_params *params; /* NULL: judging */
+    int64_t batch;
+    kn_feed feeds[MOST_FIELDS];
+    void *data[MOST_FIELDS];
+    size_t feed_count;
+    kn_trainer *trainer; /* one of them */
+    kn_session *session;
+    kn_states *states;
+} setup_trial;
+
+/* The first samples of the data. */
+static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
+    kn_field field;
+    for (size_t i = 0; i < MOST_FIELDS && kn_dataset_field(dataset, i, &field); i++) {
+        size_t bytes = field.bytes * (size_t)trial->batch;
+        trial->data[i] = malloc(bytes + 1);
+        if (!trial->data[i]) return command_fail("out of memory for a batch") == EXIT_DONE;
+        if (kn_dataset_read(dataset, NULL, (uint64_t)trial->batch, i, trial->data[i], bytes) != KN_OK)
+            return command_fail("%s", kn_dataset_error(dataset)) == EXIT_DONE;
+        trial->feeds[trial->feed_count++] = (kn_feed){field.name, trial->data[i], bytes};
+    }
+    return true;
+}
+
+static bool prepare_training(void *user, kn_context *context) {
+    setup_trial *trial = user;
+    trial->trainer = kn_trainer_create(context, trial->setup->loss.value, trial->params);
+    if (kn_trainer_status(trial->trainer) == KN_OK && kn_trainer_compile(trial->trainer, trial->batch) == KN_OK)
+        return true;
+    return command_fail("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory") == EXIT_DONE;
+}
+
+static bool train_step(void *user) {
+    setup_trial *trial = user;
+    double loss;
+    if (kn_trainer_step(trial->trainer, trial->batch, trial->feeds, trial->feed_count, &loss) == KN_OK) return true;
+    return command_fail("%s", kn_trainer_error(trial->trainer)) == EXIT_DONE;
+}
+
+static bool prepare_judging(void *user, kn_context *context) {
+    setup_trial *trial = user;
+    trial->states = kn_states_create(context, 1);
+    trial->session = setup_judge(trial->setup, context, trial->states, trial->common->exact);
+    return trial->session != NULL;
+}
+
+static bool judge_step(void *user) {
+    setup_trial *trial = user;
+    float loss, accuracy;
+    kn_fetch fetches[] = {{trial->setup->loss_name, &loss, sizeof loss},
+                          {trial->setup->accuracy_name, &accuracy, sizeof accuracy}};
+    if (kn_session_run(trial->session, trial->feeds, trial->feed_count, fetches, trial->setup->accuracy ? 2 : 1) == KN_OK)
+        return true;
+    return command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
+}
+
+static void finish(void *user) {
+    setup_trial *trial = user;
+    kn_trainer_destroy(&trial->trainer);
+    kn_session_destroy(&trial->session);
+    kn_states_destroy(&trial->states);
+}
+
+static bool choose(common_options *common, setup_trial *trial, const kn_dataset *dataset, uint64_t batch) {
+    char what[90];
+    uint64_t samples = kn_dataset_count(dataset);
+    trial->batch = (int64_t)(batch < samples ? batch : samples);
+    snprintf(what, sizeof what, "%s of %lld samples, transfers included,", trial->params ? "a training step" : "judging a batch",
+             (long long)trial->batch);
+    auto_trial about = {.what = what,
+                        .user = trial,
+                        .prepare = trial->params ? prepare_training : prepare_judging,
+                        .step = trial->params ? train_step : judge_step,
+                        .finish = finish};
+    bool fine = read_batch(trial, dataset) && device_auto(common, &about);
+    for (size_t i = 0; i < MOST_FIELDS; i++)
+        free(trial->data[i]);
+    return fine;
+}
+
+bool device_auto_training(common_options *common, training_setup *setup, const kn_trainer_params *params,
+                          uint64_t batch) {
+    setup_trial trial = {.common = common, .setup = setup, .params = params};
+    return !device_is_auto(common) || choose(common, &trial, setup->train ? setup->train : setup->all, batch);
+}
+
+bool device_auto_judging(common_options *common, training_setup *setup, uint64_t batch) {
+    setup_trial trial = {.common = common, .setup = setup};
+    return !device_is_auto(common) || choose(common, &trial, setup_judged(setup), batch);
+}
