@@ -204,12 +204,27 @@ KN_API kn_status kn_dataset_split(const kn_dataset *dataset, double fraction, ui
 
 /* ---- loaders -----------------------------------------------------------------
  * A loader walks over the samples, epoch after epoch, in an order that the seed
- * and the number of the epoch decide. A thread of its own prepares the next batch
- * while the caller works on the present one; after the loader is made it
+ * and the number of the epoch decide. Threads of its own prepare the next batches
+ * while the caller works on the present one: the same, however many they are; after the loader is made it
  * allocates nothing.
  * Thread-safety: a loader belongs to one thread at a time. */
 
 typedef struct kn_loader kn_loader;
+
+/* What is changed at random in the samples' "x", in this order; 0 and false: nothing. It depends on the seed, the epoch and
+ * the sample alone. Pictures are (channels,height,width). */
+typedef struct kn_augmentation {
+    size_t size;
+    uint32_t shift;    /* up to so many places along the last dimension, as of sound; zeros come in */
+    uint32_t crop;     /* of pictures: moved by up to so many pixels each way, as cropping does after padding with zeros */
+    bool flip;         /* of pictures: left and right change places, in every second one */
+    double rotation;   /* of pictures: up to so many degrees to either side; zeros come in */
+    double brightness; /* of pictures: times 1 - b to 1 + b */
+    double contrast;   /* of pictures: distance from their mean times 1 - c to 1 + c */
+    uint32_t cutout;   /* of pictures: a square with so many pixels a side becomes 0, cut off at the borders */
+    double noise;      /* deviation of normal noise that is added */
+} kn_augmentation;
+#define KN_AUGMENTATION_DEFAULTS {sizeof(kn_augmentation), 0, 0, false, 0, 0, 0, 0, 0}
 
 typedef struct kn_loader_params {
     size_t size;
@@ -220,8 +235,13 @@ typedef struct kn_loader_params {
     /* No shuffle: what follows a sample in the dataset stands in its place in the next batch, so that each place goes
      * through a part of the dataset, for layers whose state goes on. What fills no batch is left out. */
     bool in_sequence;
+    /* Classes come up alike, however many samples they have: an epoch has as many samples as without, those of small
+     * classes several times and not all of large ones. Needs classes, and the shuffle. */
+    bool balanced;
+    const kn_augmentation *augmentation; /* copied; NULL: samples stay as they are */
+    int workers; /* threads that prepare a batch each, of 16 at most; 0: as many as there is work for */
 } kn_loader_params;
-#define KN_LOADER_DEFAULTS {sizeof(kn_loader_params), 64, 0, false, false, false}
+#define KN_LOADER_DEFAULTS {sizeof(kn_loader_params), 64, 0, false, false, false, false, 0, 0}
 KN_API void kn_loader_params_init(kn_loader_params *params);
 
 /* Starts at batch 0 of epoch 0. Uses the dataset's allocator and log. */

@@ -82,6 +82,10 @@ typedef struct kn_fit_params {
      * saved when on_epoch was told `best`; false: they are not to be had, and the call fails. NULL: stays at the end. */
     bool (*to_best)(void *user);
     bool in_sequence; /* of the loader: for layers whose state goes on from batch to batch */
+    /* Of the loader, as kn_loader_params says. */
+    bool balanced;
+    const kn_augmentation *augmentation;
+    int workers;
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 
@@ -95,8 +99,9 @@ typedef struct kn_fit_result {
     double data_seconds;  /* waited for the data set */
     char message[600];    /* what went wrong, or what find_not_finite found */
     uint64_t taken_back;  /* steps undone at the end, those after the best epoch; with patience */
+    double training_seconds; /* of the whole call, validation left out; data_seconds are among them */
 } kn_fit_result;
-#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0}
+#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0, 0}
 
 /* Trains on `dataset`, whose fields are fed by their names ("x", "y"). Continues where the trainer's steps are: the same order
  * of samples as in one go. A loss that is not finite ends it with KN_ERROR_NOT_FINITE. */

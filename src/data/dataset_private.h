@@ -94,6 +94,19 @@ static inline uint64_t kn_dataset_row(const kn_dataset *dataset, uint64_t index)
 void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
                        void *destination);
 
+/* ---- classes that come up alike (balance.c) ------------------------------------------------ */
+
+typedef struct kn_balance {
+    uint32_t *samples; /* class by class, and room for the largest class behind them; NULL: not balanced */
+    uint64_t *begin;   /* of each class; classes + 1 of them */
+    size_t classes;    /* those that have samples */
+} kn_balance;
+kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_error *error);
+/* Fills order[0..count) with samples of all classes alike, as many of each as there are places for. Each class is gone
+ * through completely, in an order of its own, before a sample of it comes up again. */
+void kn_balance_draw(kn_balance *balance, uint64_t key, uint32_t *order, size_t count);
+void kn_balance_close(const kn_host *host, kn_balance *balance);
+
 /* ---- sources (source_*.c): fill in dataset->store and perhaps dataset->test ---- */
 
 typedef struct kn_source_options {

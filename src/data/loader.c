@@ -1,15 +1,17 @@
-/* Loaders: batches prepared by a thread, one ahead of the caller.
+/* Loaders: batches prepared by threads, ahead of the caller.
  *
- * There are two slots. The caller holds one while the thread fills the other; the
- * thread runs on over the end of an epoch, so that the first batch of the next
- * one is ready, too. All memory is taken when the loader is made. */
-#include "data/dataset_private.h"
+ * Slots are a ring: the caller holds one, each thread fills one of those behind it. A
+ * thread claims the next batch and the next slot together, with the indices of its
+ * samples, so that the batches come out in their order whoever was first ready. Threads
+ * run on over the end of an epoch, so that the first batch of the next one is ready,
+ * too. All memory is taken when the loader is made. */
+#include "data/augment.h"
 
 #include <string.h>
 
-enum { ALIGNMENT = 64, SLOTS = 2 };
+enum { ALIGNMENT = 64, MOST_WORKERS = 16, MOST_SLOTS = MOST_WORKERS + 1, USUAL_WORKERS = 4 };
 
-typedef enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_HELD } slot_state;
+typedef enum slot_state { SLOT_EMPTY, SLOT_CLAIMED, SLOT_FULL, SLOT_HELD } slot_state;
 
 typedef struct slot {
     slot_state state;
@@ -18,6 +20,7 @@ typedef struct slot {
     uint64_t *samples;
     void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
     kn_feed feeds[KN_FIELDS_MAX];
+    float *scratch; /* a sample, where samples are changed */
 } slot;
 
 struct kn_loader {
@@ -26,16 +29,22 @@ struct kn_loader {
     kn_dataset *dataset; /* its own handle */
     uint64_t batch, seed, batches;
     bool shuffle, in_sequence;
-    uint32_t *order; /* of the epoch being filled; touched by the thread only */
-    uint64_t order_epoch;
-    bool ordered;
-    slot slots[SLOTS];
+    kn_augmentation augmentation;
+    bool augments;
+    size_t augmented; /* the field that is changed */
+    int slot_count, workers;
+    slot slots[MOST_SLOTS];
 
     kn_mutex *mutex; /* guards what follows, and the slots' states */
     kn_condition *changed;
-    kn_thread *thread;
-    bool stop, filling;
-    int fill, take;                  /* the next slot of the thread and of the caller */
+    kn_thread *threads[MOST_WORKERS];
+    uint32_t *order; /* of the epoch being claimed */
+    kn_balance balance;
+    uint64_t order_epoch;
+    bool ordered;
+    bool stop;
+    int claimed;                     /* slots that are being filled */
+    int fill, take;                  /* the next slot of the threads and of the caller */
     uint64_t next_epoch, next_index; /* the batch to be filled next */
     uint64_t epoch, index;           /* the batch to be handed out next; index may be `batches` */
     double waited;
@@ -43,64 +52,91 @@ struct kn_loader {
 
 /* ---- filling (on the thread) --------------------------------------------------------- */
 
+static uint64_t epoch_key(uint64_t key, uint64_t number) {
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(number >> (8 * i));
+    return kn_hash_bytes(key, bytes, sizeof bytes);
+}
+
+/* Needs the mutex. */
 static void arrange(kn_loader *loader, uint64_t epoch) {
     if (loader->ordered && (loader->order_epoch == epoch || !loader->shuffle)) return;
     size_t count = (size_t)loader->dataset->count;
-    for (size_t i = 0; i < count; i++)
-        loader->order[i] = (uint32_t)i;
+    uint64_t key = epoch_key(kn_random_key(loader->seed, "koine.loader"), epoch);
+    if (loader->balance.samples)
+        kn_balance_draw(&loader->balance, key, loader->order, count);
+    else
+        for (size_t i = 0; i < count; i++)
+            loader->order[i] = (uint32_t)i;
     if (loader->in_sequence) {
         for (uint64_t i = 0; i < loader->batch * loader->batches; i++)
             loader->order[i] = (uint32_t)(i % loader->batch * loader->batches + i / loader->batch);
     } else if (loader->shuffle) {
-        uint8_t number[8];
-        for (int i = 0; i < 8; i++)
-            number[i] = (uint8_t)(epoch >> (8 * i));
-        uint64_t key = kn_hash_bytes(kn_random_key(loader->seed, "koine.loader"), number, sizeof number);
         kn_random_shuffle(key, loader->order, count);
     }
     loader->ordered = true;
     loader->order_epoch = epoch;
 }
 
-static void fill_slot(kn_loader *loader, slot *target, uint64_t epoch, uint64_t index) {
-    arrange(loader, epoch);
-    const kn_dataset *dataset = loader->dataset;
-    uint64_t first = index * loader->batch;
-    target->epoch = epoch;
-    target->index = index;
-    target->count = dataset->count - first < loader->batch ? dataset->count - first : loader->batch;
+/* The next batch for the next slot. Needs the mutex. */
+static slot *claim(kn_loader *loader) {
+    slot *target = &loader->slots[loader->fill];
+    const uint64_t count = loader->dataset->count, first = loader->next_index * loader->batch;
+    arrange(loader, loader->next_epoch);
+    target->state = SLOT_CLAIMED;
+    target->epoch = loader->next_epoch;
+    target->index = loader->next_index;
+    target->count = count - first < loader->batch ? count - first : loader->batch;
     for (uint64_t i = 0; i < target->count; i++)
         target->samples[i] = loader->order[first + i];
+    loader->claimed++;
+    loader->fill = (loader->fill + 1) % loader->slot_count;
+    if (++loader->next_index == loader->batches) {
+        loader->next_index = 0;
+        loader->next_epoch++;
+    }
+    return target;
+}
+
+/* The same sample twice in an epoch, as balancing may have it, is changed in two ways: by its place, too. */
+static void augment(const kn_loader *loader, slot *target) {
+    const kn_store_field *field = &loader->dataset->store->fields[loader->augmented];
+    uint8_t *x = (uint8_t *)(uintptr_t)target->feeds[loader->augmented].data;
+    const uint64_t key = epoch_key(kn_random_key(loader->seed, "koine.augment"), target->epoch);
+    for (uint64_t i = 0; i < target->count; i++) {
+        uint64_t own = epoch_key(key, target->samples[i]);
+        if (loader->balance.samples) own = epoch_key(own, target->index * loader->batch + i);
+        kn_augment(&loader->augmentation, &field->read, own, (float *)(void *)(x + i * field->read_bytes),
+                   target->scratch);
+    }
+}
+
+static void fill_slot(kn_loader *loader, slot *target) {
+    const kn_dataset *dataset = loader->dataset;
     for (size_t f = 0; f < dataset->store->field_count; f++) {
         kn_dataset_gather(dataset, f, target->samples, target->count,
                           (void *)(uintptr_t)target->feeds[f].data);
         target->feeds[f].bytes = (size_t)target->count * dataset->store->fields[f].read_bytes;
     }
+    if (loader->augments) augment(loader, target);
 }
 
 static void work(void *argument) {
     kn_loader *loader = argument;
     kn_mutex_lock(loader->mutex);
     while (!loader->stop) {
-        slot *target = &loader->slots[loader->fill];
-        if (target->state != SLOT_EMPTY) {
+        if (loader->slots[loader->fill].state != SLOT_EMPTY) {
             kn_condition_wait(loader->changed, loader->mutex);
             continue;
         }
-        uint64_t epoch = loader->next_epoch, index = loader->next_index;
-        loader->filling = true;
+        slot *target = claim(loader);
         kn_mutex_unlock(loader->mutex);
-        fill_slot(loader, target, epoch, index);
+        fill_slot(loader, target);
         kn_mutex_lock(loader->mutex);
-        loader->filling = false;
-        /* A seek meanwhile waits for `filling` to end, then empties the slots. */
+        loader->claimed--;
+        /* A seek meanwhile waits until nothing is claimed, then empties the slots. */
         target->state = SLOT_FULL;
-        loader->fill = (loader->fill + 1) % SLOTS;
-        loader->next_index = index + 1;
-        if (loader->next_index == loader->batches) {
-            loader->next_index = 0;
-            loader->next_epoch = epoch + 1;
-        }
         kn_condition_broadcast(loader->changed);
     }
     kn_mutex_unlock(loader->mutex);
@@ -125,7 +161,40 @@ static bool take_slot(kn_loader *loader, slot *made) {
         made->feeds[f].data = (uint8_t *)made->blocks[f] + (ALIGNMENT - over) % ALIGNMENT;
         made->feeds[f].name = store->fields[f].name;
     }
-    return true;
+    if (!loader->augments) return true;
+    made->scratch = kn_allocate(&loader->host, 1, store->fields[loader->augmented].read_bytes + 1);
+    return made->scratch != NULL;
+}
+
+/* What is asked of the samples themselves. Needs the loader's dataset. */
+static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_error *error) {
+    const kn_store *store = loader->dataset->store;
+    size_t y;
+    if (params->augmentation) {
+        const kn_augmentation *given = params->augmentation;
+        kn_augmentation *own = &loader->augmentation;
+        memcpy(own, given, given->size < sizeof *own ? given->size : sizeof *own);
+        loader->augments = kn_augments(own);
+    }
+    if (loader->augments) {
+        if (!kn_dataset_find_field(loader->dataset, "x", &loader->augmented))
+            return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: the data has no \"x\"");
+        bool there = kn_dataset_find_field(loader->dataset, "y", &y);
+        kn_status status = kn_augment_check(&loader->augmentation, &store->fields[loader->augmented].read,
+                                            there ? &store->fields[y].read : NULL, error);
+        if (status != KN_OK) return status;
+    }
+    if (params->balanced && !loader->shuffle)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a balanced loader draws samples anew: it cannot keep their order");
+    if (params->balanced) return kn_balance_open(&loader->balance, loader->dataset, error);
+    return KN_OK;
+}
+
+static int count_workers(const kn_loader *loader, int asked) {
+    /* Copying alone keeps one thread ahead of any device. */
+    int workers = asked > 0 ? asked : loader->augments ? kn_processor_count() : 1;
+    int most = asked > 0 ? MOST_WORKERS : USUAL_WORKERS;
+    return workers < 1 ? 1 : workers > most ? most : workers;
 }
 
 static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_loader_params *params) {
@@ -153,19 +222,25 @@ static kn_status start(kn_loader *loader, const kn_dataset *dataset, const kn_lo
         *error = loader->dataset->error;
         return error->status;
     }
+    kn_status status = prepare(loader, params, error);
+    if (status != KN_OK) return status;
+    loader->workers = count_workers(loader, params->workers);
+    loader->slot_count = loader->workers + 1;
     loader->order = kn_allocate(&loader->host, (size_t)count, sizeof *loader->order);
     bool taken = loader->order != NULL;
-    for (int i = 0; i < SLOTS && taken; i++)
+    for (int i = 0; i < loader->slot_count && taken; i++)
         taken = take_slot(loader, &loader->slots[i]);
     loader->mutex = kn_mutex_create(&loader->host);
     loader->changed = kn_condition_create(&loader->host);
     if (!taken || !loader->mutex || !loader->changed)
         return kn_fail(error, KN_ERROR_MEMORY, "out of host memory for batches of %llu samples",
                        (unsigned long long)loader->batch);
-    loader->thread = kn_thread_start(&loader->host, work, loader);
-    if (!loader->thread)
-        return kn_fail(error, KN_ERROR_MEMORY, "the thread of a loader could not be started");
-    return KN_OK;
+    for (int i = 0; i < loader->workers; i++)
+        loader->threads[i] = kn_thread_start(&loader->host, work, loader);
+    /* Fewer will do. */
+    for (int i = 0; i < loader->workers; i++)
+        if (loader->threads[i]) return KN_OK;
+    return kn_fail(error, KN_ERROR_MEMORY, "the thread of a loader could not be started");
 }
 
 kn_loader *kn_loader_create(const kn_dataset *dataset, const kn_loader_params *params) {
@@ -184,21 +259,24 @@ void kn_loader_destroy(kn_loader **loader) {
     if (!loader || !*loader) return;
     kn_loader *made = *loader;
     kn_host host = made->host;
-    if (made->thread) {
+    if (made->mutex && made->changed) {
         kn_mutex_lock(made->mutex);
         made->stop = true;
         kn_condition_broadcast(made->changed);
         kn_mutex_unlock(made->mutex);
-        kn_thread_join(&host, &made->thread);
     }
+    for (int i = 0; i < MOST_WORKERS; i++)
+        if (made->threads[i]) kn_thread_join(&host, &made->threads[i]);
     kn_condition_destroy(&host, &made->changed);
     kn_mutex_destroy(&host, &made->mutex);
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < MOST_SLOTS; i++) {
         kn_release(&host, made->slots[i].samples);
+        kn_release(&host, made->slots[i].scratch);
         for (int f = 0; f < KN_FIELDS_MAX; f++)
             kn_release(&host, made->slots[i].blocks[f]);
     }
     kn_release(&host, made->order);
+    kn_balance_close(&host, &made->balance);
     kn_dataset_destroy(&made->dataset);
     kn_release(&host, made);
     *loader = NULL;
@@ -224,7 +302,7 @@ double kn_loader_waited(const kn_loader *loader) {
 
 /* The caller is done with what it was given last. Needs the mutex. */
 static void release_held(kn_loader *loader) {
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < loader->slot_count; i++)
         if (loader->slots[i].state == SLOT_HELD) {
             loader->slots[i].state = SLOT_EMPTY;
             kn_condition_broadcast(loader->changed);
@@ -249,7 +327,7 @@ kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
             loader->waited += kn_clock() - began;
         }
         ready->state = SLOT_HELD;
-        loader->take = (loader->take + 1) % SLOTS;
+        loader->take = (loader->take + 1) % loader->slot_count;
         loader->index++;
         next.count = ready->count;
         next.samples = ready->samples;
@@ -271,10 +349,10 @@ kn_status kn_loader_seek(kn_loader *loader, uint64_t epoch, uint64_t batch) {
     kn_mutex_lock(loader->mutex);
     release_held(loader);
     if (epoch != loader->epoch || batch != loader->index) {
-        /* Keep the thread from a new slot until all are empty again. */
-        while (loader->filling)
+        /* What is claimed is finished first; threads stop by themselves where all slots are full. */
+        while (loader->claimed > 0)
             kn_condition_wait(loader->changed, loader->mutex);
-        for (int i = 0; i < SLOTS; i++)
+        for (int i = 0; i < loader->slot_count; i++)
             loader->slots[i].state = SLOT_EMPTY;
         loader->fill = loader->take = 0;
         loader->epoch = epoch;

@@ -311,7 +311,10 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
                             .seed = params->seed,
                             .no_shuffle = params->no_shuffle,
                             .drop_last = params->drop_last,
-                            .in_sequence = params->in_sequence};
+                            .in_sequence = params->in_sequence,
+                            .balanced = params->balanced,
+                            .augmentation = params->augmentation,
+                            .workers = params->workers};
     fitting->loader = kn_loader_create(dataset, &how);
     kn_status status = kn_loader_status(fitting->loader);
     if (status != KN_OK)
@@ -354,6 +357,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     }
     double training = kn_clock() - fitting.start - fitting.apart;
     result->samples_per_s = training > 0 ? (double)fitting.samples / training : 0;
+    result->training_seconds = training;
     result->data_seconds = kn_loader_waited(fitting.loader);
     kn_snapshot_finish(&fitting.kept);
     kn_loader_destroy(&fitting.loader);

@@ -136,6 +136,34 @@ def broken_pictures_are_named(folder):
 
 
 @case
+def samples_are_changed_at_random(folder):
+    write(folder, "small.koine", "koine 1\ninput x 1x28x28\nflatten\nlogits = linear 10\n")
+    changes = "flip,crop=3,rotate=10,cutout=6,noise=0.1,brightness=0.2,contrast=0.2"
+
+    def bits(name, *options, steps="4"):
+        koine("train", "small.koine", "--data", "digits:test", "--batch", "8", "--steps", steps, "--schedule", "constant",
+              "--save", name, *options, folder=folder).needs(0)
+        rows = koine("eval", name, "--data", "digits:test", "--json", folder=folder).objects()
+        return rows[0]["loss"]
+    plain, changed = bits("a.safetensors"), bits("b.safetensors", "--augment", changes)
+    expect(plain != changed, "nothing was changed")
+    for workers in ("1", "7"):
+        expect(bits("c.safetensors", "--augment", changes, "--workers", workers) == changed, "the workers decide")
+    bits("d.safetensors", "--augment", changes, steps="2")
+    expect(bits("d.safetensors", "--augment", changes, "--resume", "d.safetensors") == changed, "resumed otherwise")
+    koine("train", "small.koine", "--data", "digits:test", "--batch", "8", "--steps", "5", "--resume", "d.safetensors",
+          "--oversample", folder=folder).needs(0, err=("trained with augment flip,", "now it is none", "trained with oversample no"))
+    for words, complaint in (("flop", "expected flip, crop, shift"), ("crop", "whole number above 0"), ("crop=2.5", "whole number"),
+                             ("flip=1", "takes no number"), ("noise=0", "number above 0"), ("noise=x", "number above 0")):
+        koine("train", "small.koine", "--data", "digits", "--augment", words, folder=folder).needs(2, err=complaint)
+    koine("train", "wind", "--data", "wind", "--augment", "flip", "--steps", "1", folder=folder).needs(1, err="expected float32 pictures")
+    koine("train", "wind", "--data", "wind", "--oversample", "--steps", "1", folder=folder).needs(
+        1, err="a class for each sample")
+    koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="give one of both")
+    koine("train", "lenet", "--data", "digits", "--workers", "17", folder=folder).needs(2, err="at most 16")
+
+
+@case
 def text_is_learnt_and_written(folder):
     walk(folder, err="7 signs: \\nabcdfé", out=("validation loss 0.", " nats a character, accuracy "))
     found = koine("generate", "walk.safetensors", "--prompt", "cd", "--length", "12", "--temperature", "0",

@@ -209,6 +209,9 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.drop_last = options->drop_last;
     params.no_shuffle = options->no_shuffle;
     params.in_sequence = options->in_sequence;
+    params.balanced = options->oversample;
+    params.augmentation = &options->augmentation;
+    params.workers = (int)options->workers;
     params.seed = options->seed;
     params.patience = options->patience;
     params.validation = run->setup.validation;
@@ -329,6 +332,8 @@ static int check_numbers(const train_options *own) {
     if (!(own->validation >= 0 && own->validation < 1))
         return command_misuse("--validation is %g; expected a share from 0 to below 1", own->validation);
     if (own->seconds <= 0) return command_misuse("--seconds is %g; expected a number above 0", own->seconds);
+    if (own->workers > 16)
+        return command_misuse("--workers is %llu; expected at most 16", (unsigned long long)own->workers);
     if (own->epochs == 0) return command_misuse("--epochs is 0; expected at least 1");
     if (own->steps == 0) return command_misuse("--steps is 0; expected at least 1");
     return EXIT_DONE;
@@ -337,10 +342,14 @@ static int check_numbers(const train_options *own) {
 static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     int status = bad_sample_check(own->bad, &own->skip_bad);
+    if (status == EXIT_DONE) status = train_augment_check(own->augment, &own->augmentation);
     if (status == EXIT_DONE) status = checkpoints_check(own, checkpoints);
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume already brings the weights: leave --init out");
+    if (own->oversample && (own->no_shuffle || own->in_sequence))
+        return command_misuse("--oversample draws samples anew, and %s keeps their order: give one of both",
+                              own->in_sequence ? "--in-sequence" : "--no-shuffle");
     if (own->in_sequence && own->validation > 0)
         return command_misuse("--validation draws samples from everywhere, which leaves no neighbours for "
                               "--in-sequence: give one of both");
@@ -380,6 +389,12 @@ static int run(int count, char **arguments) {
         {"loss", OPTION_TEXT, "NAME", "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
          &own.loss},
         {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
+        {"augment", OPTION_TEXT, "LIST",
+         "change samples at random: flip, crop=PIXELS, shift=PLACES, rotate=DEGREES, brightness=B, contrast=C, "
+         "cutout=PIXELS, noise=N; several with commas",
+         &own.augment},
+        {"oversample", OPTION_FLAG, NULL, "let all classes come up alike, however many samples they have", &own.oversample},
+        {"workers", OPTION_COUNT, "N", "threads that prepare batches, 16 at most (as many as there is work for)", &own.workers},
         BAD_SAMPLE_OPTION(own.bad),
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
@@ -451,6 +466,7 @@ const command command_train = {
     "\n"
     "  koine train lenet --data digits --epochs 2\n"
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
+    "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8\n"
     "  koine models mlp --text > my.koine\n"
     "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
     "  koine train table --data 'csv:FILE?target=COLUMN' --validation 0.1\n"

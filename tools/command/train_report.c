@@ -94,5 +94,7 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
         printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
     fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
     if (result->samples_per_s > 0) printf(", %.0f samples/s", result->samples_per_s);
+    double waited = result->training_seconds > 0 ? 100 * result->data_seconds / result->training_seconds : 0;
+    if (waited >= 0.5) printf(", %.0f%% of the time spent waiting for data", waited);
     printf("\nsaved in %s\n", path);
 }

@@ -1,0 +1,154 @@
+/* Samples changed at random on their way into a batch. All numbers come from the sample's key, so that it makes no
+ * difference which thread does it, and when. */
+#include "data/augment.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Which number of the sample's stream is whose: a new kind goes behind, so that what there was stays as it was. */
+enum { DRAW_FLIP, DRAW_CROP_Y, DRAW_CROP_X, DRAW_ANGLE, DRAW_BRIGHTNESS, DRAW_CONTRAST, DRAW_HOLE_Y, DRAW_HOLE_X, DRAW_SHIFT };
+static const double pi = 3.14159265358979323846;
+
+static bool moves(const kn_augmentation *how) {
+    return how->flip || how->crop || how->shift || how->rotation != 0;
+}
+
+/* Numbers that make no sense ask for something, too, and are refused. */
+bool kn_augments(const kn_augmentation *how) {
+    return moves(how) || how->cutout || how->brightness != 0 || how->contrast != 0 || how->noise != 0;
+}
+
+static bool at_most(double value, double most) {
+    return value >= 0 && value <= most;
+}
+
+kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, const kn_tensor_info *y,
+                           kn_error *error) {
+    if (!kn_augments(how)) return KN_OK;
+    if (!at_most(how->rotation, 180) || !at_most(how->brightness, 1) || !at_most(how->contrast, 1) ||
+        !at_most(how->noise, 1e6))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "augmentation: expected a rotation from 0 to 180 degrees, brightness and contrast from 0 to 1, "
+                       "noise from 0 to 1000000");
+    bool picture = how->flip || how->crop || how->cutout || how->rotation > 0 || how->brightness > 0 || how->contrast > 0;
+    if (x->dtype != KN_FLOAT32 || x->rank < 1 || (picture && x->rank != 3))
+        return kn_fail(error, KN_ERROR_SHAPE,
+                       "augmentation: what goes in is %s of rank %d, expected float32%s", kn_array_type_name(x->dtype),
+                       x->rank, picture ? " pictures (channels,height,width)" : "");
+    if (y && y->rank >= 2 && moves(how))
+        return kn_fail(error, KN_ERROR_SHAPE,
+                       "augmentation: what should come out has places of its own, which would not move along; cutout, "
+                       "brightness, contrast and noise leave all where it is");
+    if (x->rank == 3 && (how->crop > x->shape[1] || how->crop > x->shape[2]))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: crop by %u, expected at most the picture's side",
+                       (unsigned)how->crop);
+    if (how->shift > x->shape[x->rank - 1])
+        return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: shift by %u, expected at most the sample's %lld places",
+                       (unsigned)how->shift, (long long)x->shape[x->rank - 1]);
+    return KN_OK;
+}
+
+/* From -most to most. */
+static int64_t drawn_step(uint64_t key, uint64_t index, uint32_t most) {
+    return (int64_t)kn_random_below(key, index, 2 * most + 1) - (int64_t)most;
+}
+
+/* From -most to most. */
+static float drawn_part(uint64_t key, uint64_t index, double most) {
+    return (float)most * (2 * kn_random_uniform(key, index) - 1);
+}
+
+/* x is (planes,height,width): moved down and right, zeros coming in. */
+static void move(float *x, int64_t planes, int64_t height, int64_t width, int64_t down, int64_t right, float *scratch) {
+    const int64_t count = planes * height * width;
+    memcpy(scratch, x, (size_t)count * sizeof *x);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = i / width % height - down, column = i % width - right;
+        bool inside = row >= 0 && row < height && column >= 0 && column < width;
+        x[i] = inside ? scratch[(i / (width * height) * height + row) * width + column] : 0;
+    }
+}
+
+/* x is (rows,width) */
+static void flip(float *x, int64_t rows, int64_t width) {
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = 0; i < width / 2; i++) {
+            float *left = x + row * width + i, *right = x + (row + 1) * width - 1 - i, kept = *left;
+            *left = *right;
+            *right = kept;
+        }
+}
+
+static float pixel(const float *plane, int64_t height, int64_t width, int64_t row, int64_t column) {
+    return row >= 0 && row < height && column >= 0 && column < width ? plane[row * width + column] : 0;
+}
+
+/* x is (planes,height,width): turned about its middle, straight lines between pixels, zeros coming in. */
+static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float *scratch) {
+    const double angle = (double)degrees * pi / 180;
+    const float sine = (float)sin(angle), cosine = (float)cos(angle);
+    const float middle_y = (float)(height - 1) / 2, middle_x = (float)(width - 1) / 2;
+    memcpy(scratch, x, (size_t)(planes * height * width) * sizeof *x);
+    for (int64_t row = 0; row < height; row++)
+        for (int64_t column = 0; column < width; column++) {
+            float dy = (float)row - middle_y, dx = (float)column - middle_x;
+            float from_y = middle_y + cosine * dy - sine * dx, from_x = middle_x + sine * dy + cosine * dx;
+            float top = floorf(from_y), left = floorf(from_x), down = from_y - top, right = from_x - left;
+            int64_t y = (int64_t)top, z = (int64_t)left;
+            for (int64_t plane = 0; plane < planes; plane++) {
+                const float *from = scratch + plane * height * width;
+                x[(plane * height + row) * width + column] =
+                    (1 - down) * ((1 - right) * pixel(from, height, width, y, z) +
+                                  right * pixel(from, height, width, y, z + 1)) +
+                    down * ((1 - right) * pixel(from, height, width, y + 1, z) +
+                            right * pixel(from, height, width, y + 1, z + 1));
+            }
+        }
+}
+
+/* All brighter or darker by a factor, and further from their mean or nearer. */
+static void shade(float *x, int64_t count, float brightness, float contrast) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += x[i];
+    const float mean = (float)(sum / (double)count);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = (mean + (x[i] - mean) * (1 + contrast)) * (1 + brightness);
+}
+
+/* x is (planes,height,width): a square about a place in it becomes 0, cut off at the borders. */
+static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int64_t row, int64_t column, int64_t side) {
+    int64_t top = row - side / 2, left = column - side / 2, bottom = top + side, right = left + side;
+    if (top < 0) top = 0;
+    if (left < 0) left = 0;
+    if (bottom > height) bottom = height;
+    if (right > width) right = width;
+    for (int64_t plane = 0; plane < planes; plane++)
+        for (int64_t r = top; r < bottom; r++)
+            memset(x + (plane * height + r) * width + left, 0, (size_t)(right - left) * sizeof *x);
+}
+
+void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x, float *scratch) {
+    const int64_t width = info->shape[info->rank - 1];
+    int64_t count = 1;
+    for (int d = 0; d < info->rank; d++)
+        count *= info->shape[d];
+    if (count == 0) return;
+    const int64_t height = info->rank == 3 ? info->shape[1] : 1, planes = count / (height * width);
+    if (how->shift) move(x, count / width, 1, width, 0, drawn_step(key, DRAW_SHIFT, how->shift), scratch);
+    if (how->crop)
+        move(x, planes, height, width, drawn_step(key, DRAW_CROP_Y, how->crop),
+             drawn_step(key, DRAW_CROP_X, how->crop), scratch);
+    if (how->flip && kn_random_below(key, DRAW_FLIP, 2)) flip(x, planes * height, width);
+    if (how->rotation > 0) turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation), scratch);
+    if (how->brightness > 0 || how->contrast > 0)
+        shade(x, count, drawn_part(key, DRAW_BRIGHTNESS, how->brightness), drawn_part(key, DRAW_CONTRAST, how->contrast));
+    if (how->cutout)
+        cut_out(x, planes, height, width, kn_random_below(key, DRAW_HOLE_Y, (uint32_t)height),
+                kn_random_below(key, DRAW_HOLE_X, (uint32_t)width), how->cutout);
+    if (how->noise > 0) {
+        const uint64_t own = kn_hash_text(key, "noise");
+        for (int64_t i = 0; i < count; i++)
+            x[i] += (float)how->noise * kn_random_normal(own, (uint64_t)i);
+    }
+}

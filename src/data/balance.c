@@ -1,0 +1,61 @@
+/* An order of samples in which classes come up alike. */
+#include "data/dataset_private.h"
+
+#include <string.h>
+
+static int32_t label_of(const kn_dataset *dataset, size_t field, uint64_t index) {
+    int32_t label;
+    kn_dataset_gather(dataset, field, &index, 1, &label);
+    return label;
+}
+
+kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_error *error) {
+    size_t field, classes = (size_t)kn_dataset_classes(dataset);
+    const kn_host *host = &dataset->host;
+    if (!kn_dataset_label_field(dataset, &field))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "a balanced loader needs data with a class for each sample, and this has none");
+    balance->samples = kn_allocate(host, 2 * (size_t)dataset->count + 1, sizeof *balance->samples);
+    balance->begin = kn_allocate(host, classes + 2, sizeof *balance->begin);
+    if (!balance->samples || !balance->begin)
+        return kn_fail_memory(error, 2 * (size_t)dataset->count * sizeof *balance->samples);
+    uint64_t *begin = balance->begin;
+    for (uint64_t i = 0; i < dataset->count; i++)
+        begin[label_of(dataset, field, i) + 2]++;
+    for (size_t c = 2; c < classes + 2; c++)
+        begin[c] += begin[c - 1];
+    /* Each begin moves to the next one's place. */
+    for (uint64_t i = 0; i < dataset->count; i++)
+        balance->samples[begin[label_of(dataset, field, i) + 1]++] = (uint32_t)i;
+    /* Classes without samples are passed over. */
+    for (size_t c = 0; c < classes; c++)
+        if (begin[c + 1] > begin[balance->classes]) begin[++balance->classes] = begin[c + 1];
+    return KN_OK;
+}
+
+void kn_balance_draw(kn_balance *balance, uint64_t key, uint32_t *order, size_t count) {
+    uint32_t *scratch = balance->samples + balance->begin[balance->classes];
+    size_t place = 0;
+    for (size_t c = 0; c < balance->classes; c++) {
+        const uint32_t *own = balance->samples + balance->begin[c];
+        size_t there = (size_t)(balance->begin[c + 1] - balance->begin[c]);
+        size_t end = (size_t)((uint64_t)count * (c + 1) / balance->classes);
+        for (uint32_t round = 0; place < end; round++) {
+            const uint32_t number[2] = {(uint32_t)c, round};
+            uint8_t bytes[8];
+            for (int i = 0; i < 8; i++)
+                bytes[i] = (uint8_t)(number[i / 4] >> (8 * (i % 4)));
+            size_t taken = there < end - place ? there : end - place;
+            memcpy(scratch, own, there * sizeof *own);
+            kn_random_shuffle(kn_hash_bytes(key, bytes, sizeof bytes), scratch, there);
+            memcpy(order + place, scratch, taken * sizeof *order);
+            place += taken;
+        }
+    }
+}
+
+void kn_balance_close(const kn_host *host, kn_balance *balance) {
+    kn_release(host, balance->samples);
+    kn_release(host, balance->begin);
+    *balance = (kn_balance){NULL, NULL, 0};
+}
