@@ -192,6 +192,10 @@ KN_API kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indi
  * all samples twice. */
 KN_API kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *variance);
 
+/* What each class should count so that all together count the same: samples / (classes * samples of the class), for classes
+ * without samples 1. `count` is kn_dataset_classes(); KN_ERROR_ARGUMENT where samples have no class each. */
+KN_API kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, size_t count);
+
 /* Whether the source came with a test part of its own. */
 KN_API bool kn_dataset_has_test(const kn_dataset *dataset);
 /* That part; a handle with KN_ERROR_NOT_FOUND if there is none. */

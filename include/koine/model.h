@@ -119,6 +119,10 @@ typedef struct kn_model_loss {
  * "nll", "mse", "l1", "huber", "smooth-l1", "binary-cross-entropy", "probability-cross-entropy", "kl-divergence" or
  * "hinge"; NULL: the model's own, with the settings that its text has. Once per model. */
 KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss);
+/* The same, each class counting as much as its weight says (kn_cross_entropy_params), 0 or more; for losses of classes.
+ * weights NULL: all alike. They are copied, and are no part of the model's text. */
+KN_API kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, const float *weights, size_t count,
+                                            kn_model_loss *loss);
 
 /* ---- files ---------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* An order of samples in which classes come up alike. */
+/* Classes that count alike: by an order of samples, or by weights. */
 #include "data/dataset_private.h"
 
 #include <string.h>
@@ -58,4 +58,27 @@ void kn_balance_close(const kn_host *host, kn_balance *balance) {
     kn_release(host, balance->samples);
     kn_release(host, balance->begin);
     *balance = (kn_balance){NULL, NULL, 0};
+}
+
+kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, size_t count) {
+    size_t field, there = 0;
+    if (kn_dataset_status(dataset) != KN_OK) return kn_dataset_status(dataset);
+    if (!weights || count == 0 || count != (size_t)kn_dataset_classes(dataset) ||
+        !kn_dataset_label_field(dataset, &field)) {
+        kn_log_write(&dataset->host, KN_LOG_ERROR,
+                     "kn_dataset_class_weights: room for %zu weights, and the data has %d classes; a class for each sample "
+                     "was expected, and room for all",
+                     weights ? count : 0, kn_dataset_classes(dataset));
+        return KN_ERROR_ARGUMENT;
+    }
+    uint64_t *samples = kn_allocate(&dataset->host, count, sizeof *samples);
+    if (!samples) return KN_ERROR_MEMORY;
+    for (uint64_t i = 0; i < dataset->count; i++)
+        samples[label_of(dataset, field, i)]++;
+    for (size_t c = 0; c < count; c++)
+        there += samples[c] > 0;
+    for (size_t c = 0; c < count; c++)
+        weights[c] = samples[c] ? (float)((double)dataset->count / ((double)there * (double)samples[c])) : 1.0f;
+    kn_release(&dataset->host, samples);
+    return KN_OK;
 }

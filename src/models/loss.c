@@ -8,28 +8,30 @@
 enum { SMOOTHING, IGNORE };
 
 /* Class numbers are 0 and more, or -100 and the like for targets that do not count; NaN stands for none. */
-static kn_cross_entropy_params class_params(const double *settings) {
-    kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = settings[SMOOTHING]};
+static kn_cross_entropy_params class_params(const double *settings, kn_value *weights) {
+    kn_cross_entropy_params params = {
+        .size = sizeof params, .label_smoothing = settings[SMOOTHING], .class_weights = weights};
     params.ignores = !isnan(settings[IGNORE]);
     if (params.ignores) params.ignored = (int64_t)settings[IGNORE];
     return params;
 }
 
 /* The output is (...,classes), target is int32 (...) or float32 of the output's shape. */
-static kn_value *build_cross_entropy(kn_value *output, kn_value *target, const double *settings) {
-    kn_cross_entropy_params params = class_params(settings);
+static kn_value *build_cross_entropy(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
+    kn_cross_entropy_params params = class_params(settings, weights);
     return kn_cross_entropy(output, target, &params);
 }
 
-static kn_value *build_nll(kn_value *output, kn_value *target, const double *settings) {
-    kn_cross_entropy_params params = class_params(settings);
+static kn_value *build_nll(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
+    kn_cross_entropy_params params = class_params(settings, weights);
     return kn_nll(output, target, &params);
 }
 
 /* Output and target are of one shape from here on. */
 #define NO_SETTINGS(word, function)                                                                          \
-    static kn_value *build_##word(kn_value *output, kn_value *target, const double *settings) {              \
+    static kn_value *build_##word(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {              \
         (void)settings;                                                                                      \
+        (void)weights;                                                                                       \
         return function(output, target);                                                                     \
     }
 NO_SETTINGS(mse, kn_mse)
@@ -38,15 +40,15 @@ NO_SETTINGS(binary, kn_binary_cross_entropy)
 NO_SETTINGS(probability, kn_probability_cross_entropy)
 NO_SETTINGS(divergence, kn_kl_divergence)
 
-static kn_value *build_huber(kn_value *output, kn_value *target, const double *settings) {
+static kn_value *build_huber(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
     return kn_huber(output, target, settings[0]);
 }
 
-static kn_value *build_smooth_l1(kn_value *output, kn_value *target, const double *settings) {
+static kn_value *build_smooth_l1(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
     return kn_smooth_l1(output, target, settings[0]);
 }
 
-static kn_value *build_hinge(kn_value *output, kn_value *target, const double *settings) {
+static kn_value *build_hinge(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
     return kn_hinge(output, target, settings[0]);
 }
 
@@ -197,13 +199,43 @@ static void name_if_free(kn_model *model, kn_value *value, const char *name) {
     if (!kn_graph_find(model->graph, name)) kn_name(value, name);
 }
 
-static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, kn_model_loss *loss) {
+/* The weights of the classes as a constant (classes); NULL after a mistake. */
+static kn_value *add_weights(kn_model *model, const kn_loss_row *row, const float *weights, size_t count) {
+    const kn_value *output = model->outputs[0];
+    char shape[32];
+    int rank = kn_value_rank(output);
+    int64_t classes = rank > 0 ? kn_value_dimension(output, rank - 1) : -1;
+    if (!row->classes || model->task != KN_TASK_CLASSIFICATION) {
+        kn_fail(&model->error, KN_ERROR_ARGUMENT, "the loss %s has no classes that could have weights", row->name);
+        return NULL;
+    }
+    if (classes >= 0 && (uint64_t)classes != count) {
+        kn_fail(&model->error, KN_ERROR_SHAPE, "%zu weights of classes, and output '%s' of the model tells %lld apart",
+                count, kn_value_name(output), (long long)classes);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!(weights[i] >= 0 && isfinite(weights[i]))) {
+            kn_fail(&model->error, KN_ERROR_ARGUMENT, "weight %zu of the classes is %g, expected 0 or more", i,
+                    (double)weights[i]);
+            return NULL;
+        }
+    snprintf(shape, sizeof shape, "%zu", count);
+    kn_value *made = kn_constant(model->graph, KN_FLOAT32, shape, weights, count * sizeof *weights);
+    if (kn_graph_status(model->graph) == KN_OK) return made;
+    kn_fail(&model->error, kn_graph_status(model->graph), "weights of classes: %s", kn_graph_error(model->graph));
+    return NULL;
+}
+
+static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, const float *weights,
+                     size_t count, kn_model_loss *loss) {
     char shape[1024];
     bool classes = row->classes && model->task == KN_TASK_CLASSIFICATION;
-    kn_value *output = model->outputs[0];
+    kn_value *output = model->outputs[0], *weight = NULL;
+    if (weights && !(weight = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
     loss->target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
-    loss->value = row->build(output, loss->target, settings);
+    loss->value = row->build(output, loss->target, settings, weight);
     loss->accuracy = classes ? kn_accuracy(output, loss->target) : NULL;
     name_if_free(model, loss->value, "loss");
     if (loss->accuracy) name_if_free(model, loss->accuracy, "accuracy");
@@ -214,6 +246,11 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
 }
 
 kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss) {
+    return kn_model_add_weighted_loss(model, name, NULL, 0, loss);
+}
+
+kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, const float *weights, size_t count,
+                                     kn_model_loss *loss) {
     char guess[KN_GUESS_BYTES];
     if (!model) return KN_ERROR_ARGUMENT;
     if (model->status != KN_OK) return model->status;
@@ -237,7 +274,7 @@ kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *lo
     if (model->loss_line && !strcmp(row->name, kn_model_loss_name(model)))
         read_settings(model, model->loss_line, row, settings);
     kn_model_loss made = {.size = loss->size};
-    if (!add_loss(model, row, settings, &made)) return model->error.status;
+    if (!add_loss(model, row, settings, weights, count, &made)) return model->error.status;
     model->loss_added = true;
     memcpy(loss, &made, loss->size < sizeof made ? loss->size : sizeof made);
     return KN_OK;

@@ -316,7 +316,7 @@ typedef struct kn_loss_setting {
 enum { KN_LOSS_SETTINGS = 2 };
 typedef struct kn_loss_row {
     const char *name, *help;
-    kn_value *(*build)(kn_value *output, kn_value *target, const double *settings);
+    kn_value *(*build)(kn_value *output, kn_value *target, const double *settings, kn_value *weights);
     bool classes; /* targets are class numbers where the task is classification */
     kn_loss_setting settings[KN_LOSS_SETTINGS];
 } kn_loss_row;

@@ -35,6 +35,7 @@ static void data(void **state) {
     assert_null(kn_dataset_columns(NULL));
     assert_string_equal(kn_dataset_about(NULL), "");
     assert_int_equal(kn_dataset_left_out(NULL), 0);
+    assert_true(kn_dataset_class_weights(NULL, NULL, 0) != KN_OK);
     assert_string_equal(kn_dataset_left_out_text(NULL), "");
     assert_false(kn_dataset_target(NULL, NULL));
     assert_null(kn_dataset_class_name(NULL, 0));
@@ -120,6 +121,7 @@ static void models(void **state) {
     assert_int_equal(kn_model_parameter_elements(NULL), 0);
     assert_true(kn_model_flops(NULL) == 0);
     assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
+    assert_true(kn_model_add_weighted_loss(NULL, NULL, NULL, 0, &loss) != KN_OK);
     assert_true(kn_model_save(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_model_load(NULL, NULL, NULL, NULL, &loaded) != KN_OK);
     assert_false(kn_model_has_weights(NULL));

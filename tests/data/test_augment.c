@@ -269,6 +269,10 @@ static void classes_come_up_alike(void **state) {
         assert_int_equal(batch.count, 0);
     }
     kn_loader_destroy(&loader);
+    float weights[4];
+    assert_int_equal(kn_dataset_class_weights(dataset, weights, 4), KN_OK);
+    assert_true(weights[0] == 10 && weights[1] == 1 && weights[2] == 2 && weights[3] == (float)(60.0 / (3 * 48)));
+    assert_int_equal(kn_dataset_class_weights(dataset, weights, 3), KN_ERROR_ARGUMENT);
     params.no_shuffle = true;
     loader = kn_loader_create(dataset, &params);
     assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);
@@ -276,6 +280,7 @@ static void classes_come_up_alike(void **state) {
     kn_loader_destroy(&loader);
     kn_dataset_destroy(&dataset);
     dataset = arrays_open(&watching, &arrays, 0); /* no classes */
+    assert_int_equal(kn_dataset_class_weights(dataset, weights, 0), KN_ERROR_ARGUMENT);
     params.no_shuffle = false;
     loader = kn_loader_create(dataset, &params);
     assert_int_equal(kn_loader_status(loader), KN_ERROR_ARGUMENT);

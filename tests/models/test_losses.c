@@ -105,6 +105,26 @@ static void by_name(void **state) {
     }
 }
 
+static void classes_have_weights(void **state) {
+    (void)state;
+    const float weights[] = {1, 0, 2.5f}, wrong[] = {1, -1, 2};
+    kn_model *model = parse("koine 1\ninput x 7\nlinear 3\n");
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    assert_int_equal(kn_model_add_weighted_loss(model, NULL, weights, 2, &loss), KN_ERROR_SHAPE);
+    assert_non_null(strstr(kn_model_error(model), "2 weights of classes"));
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput x 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_weighted_loss(model, NULL, wrong, 3, &loss), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(model), "weight 1 of the classes is -1"));
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput x 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_weighted_loss(model, "mse", weights, 3, &loss), KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(kn_model_error(model), "has no classes"));
+    assert_int_equal(kn_model_add_weighted_loss(model, "nll", weights, 3, &loss), KN_OK);
+    assert_non_null(loss.accuracy);
+    kn_model_destroy(&model);
+}
+
 static void wrong(void **state) {
     (void)state;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
@@ -138,6 +158,7 @@ int test_losses(void) {
         cmocka_unit_test(numbers),
         cmocka_unit_test(settings),
         cmocka_unit_test(by_name),
+        cmocka_unit_test(classes_have_weights),
         cmocka_unit_test(wrong),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);

@@ -2,13 +2,14 @@
 
 usage: data.py KOINE HOUSE_TESTS
 """
+import math
 import os
 import re
 import struct
 import zipfile
 import zlib
 
-from koine import case, expect, koine, run_cases, write
+from koine import case, expect, koine, run_cases, write, write_npy
 
 WALK = "koine 1\nmodel walk\ninput x 6 int32\nembedding 8 8\nlstm 12\nlogits = linear 8\n"
 LINE = "abcdéf\nabcdéf\n"  # each sign tells the next one
@@ -87,20 +88,15 @@ def classes_of_tables_have_names(folder):
     expect(right > 200 and all(0.5 <= float(line[2:]) <= 1 for line in lines[1:-1]), f"{right} of 240 right")
 
 
-def npy(kind, shape, *numbers):
-    """What numpy.save writes, of numbers as struct packs them."""
-    header = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    letter = {"f4": "f", "i8": "q"}[kind]
-    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(numbers)}{letter}", *numbers)
-
-
 @case
 def arrays_of_one_file_are_learnt(folder):
     write(folder, "two.koine", "koine 1\ninput x 2\nlogits = linear 2\n")
+    write_npy(os.path.join(folder, "in.npy"), "<f4", (40, 2), [i % 2 for i in range(80)])
+    write_npy(os.path.join(folder, "out.npy"), "<i8", (40,), [i % 2 for i in range(40)])
     for name, packing in (("plain.npz", zipfile.ZIP_STORED), ("packed.npz", zipfile.ZIP_DEFLATED)):
         with zipfile.ZipFile(os.path.join(folder, name), "w", packing) as file:
-            file.writestr("x.npy", npy("f4", (40, 2), *(i % 2 for i in range(80))))
-            file.writestr("y.npy", npy("i8", (40,), *(i % 2 for i in range(40))))
+            file.write(os.path.join(folder, "in.npy"), "x.npy")
+            file.write(os.path.join(folder, "out.npy"), "y.npy")
         koine("train", "two.koine", "--data", f"npz:{name}", "--steps", "2", folder=folder).needs(0, err="on 40 samples")
     koine("train", "two.koine", "--data", "npz:plain.npz?x=z&y=y", folder=folder).needs(1, err="it has x.npy, y.npy")
     koine("train", "two.koine", "--data", "cifar10:.", folder=folder).needs(1, err="data_batch_1.bin and the others")
@@ -153,6 +149,8 @@ def samples_are_changed_at_random(folder):
     expect(bits("d.safetensors", "--augment", changes, "--resume", "d.safetensors") == changed, "resumed otherwise")
     koine("train", "small.koine", "--data", "digits:test", "--batch", "8", "--steps", "5", "--resume", "d.safetensors",
           "--oversample", folder=folder).needs(0, err=("trained with augment flip,", "now it is none", "trained with oversample no"))
+    koine("train", "small.koine", "--data", "wind", "--class-weights", "balanced", folder=folder).needs(1, err="a class for each")
+    koine("train", "small.koine", "--data", "digits", "--class-weights", "ballanced", folder=folder).needs(2, err="balanced or none")
     for words, complaint in (("flop", "expected flip, crop, shift"), ("crop", "whole number above 0"), ("crop=2.5", "whole number"),
                              ("flip=1", "takes no number"), ("noise=0", "number above 0"), ("noise=x", "number above 0")):
         koine("train", "small.koine", "--data", "digits", "--augment", words, folder=folder).needs(2, err=complaint)
@@ -161,6 +159,21 @@ def samples_are_changed_at_random(folder):
         1, err="a class for each sample")
     koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="give one of both")
     koine("train", "lenet", "--data", "digits", "--workers", "17", folder=folder).needs(2, err="at most 16")
+
+
+@case
+def small_classes_may_count_more(folder):
+    """Nothing tells the classes apart, and one comes nine times as often: the bias says how they count."""
+    write(folder, "some.koine", "koine 1\ninput x 1\nlogits = linear 2\n")
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (100, 1), [0] * 100)
+    write_npy(os.path.join(folder, "y.npy"), "<i8", (100,), [int(i % 10 == 0) for i in range(100)])
+    for option, share in (((), 0.1), (("--class-weights", "balanced"), 0.5), (("--oversample",), 0.5)):
+        koine("train", "some.koine", "--data", "npy:x.npy,y.npy", "--epochs", "80", "--batch", "100", "--lr", "0.1",
+              *option, folder=folder).needs(0)
+        row = koine("eval", "some.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+        # Of the mean cross-entropy of samples, nine in ten of which are of one class.
+        wanted = -0.9 * math.log(1 - share) - 0.1 * math.log(share)
+        expect(abs(row["loss"] - wanted) < 0.02, f"{option}: found {row}, expected a loss of {wanted}")
 
 
 @case

@@ -70,6 +70,7 @@ static bool open_data(train_run *run, const char *model) {
         kn_model_destroy(&saved);
     }
     setup->skip_bad = options->skip_bad;
+    setup->weighted = options->class_weights && !strcmp(options->class_weights, "balanced");
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
@@ -341,6 +342,8 @@ static int check_numbers(const train_options *own) {
 
 static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
+    static const char *const weights[] = {"balanced", "none"};
+    if (own->class_weights && option_choice("class-weights", own->class_weights, weights, 2) < 0) return EXIT_USAGE;
     int status = bad_sample_check(own->bad, &own->skip_bad);
     if (status == EXIT_DONE) status = train_augment_check(own->augment, &own->augmentation);
     if (status == EXIT_DONE) status = checkpoints_check(own, checkpoints);
@@ -390,9 +393,11 @@ static int run(int count, char **arguments) {
          &own.loss},
         {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
         {"augment", OPTION_TEXT, "LIST",
-         "change samples at random: flip, crop=PIXELS, shift=PLACES, rotate=DEGREES, brightness=B, contrast=C, "
-         "cutout=PIXELS, noise=N; several with commas",
+         "change samples at random: flip,crop=N,shift=N,rotate=DEGREES,brightness=B,contrast=C,cutout=N,noise=N",
          &own.augment},
+        {"class-weights", OPTION_TEXT, "HOW",
+         "balanced: samples of small classes count more in the loss, also where it is judged (none)",
+         &own.class_weights},
         {"oversample", OPTION_FLAG, NULL, "let all classes come up alike, however many samples they have", &own.oversample},
         {"workers", OPTION_COUNT, "N", "threads that prepare batches, 16 at most (as many as there is work for)", &own.workers},
         BAD_SAMPLE_OPTION(own.bad),

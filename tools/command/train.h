@@ -101,7 +101,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *augment;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *augment, *class_weights;
     uint64_t epochs, steps, batch, seed, patience, memory, keep, workers;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample;
@@ -137,7 +137,7 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
 /* Where the model goes; the text is static. */
 const char *train_save_path(const train_options *options, const training_setup *setup);
 /* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */
-enum { TRAIN_SETTINGS = 24, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 2 };
+enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 2 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES];
 } train_settings;

@@ -19,7 +19,7 @@ static const char *const setting_keys[TRAIN_SETTINGS] = {
     "train.drop-last",  "train.loss",       "train.math",       "train.optimizer",    "train.lr",
     "train.momentum",   "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
     "train.smoothing",  "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
-    "train.decay-of",   "train.adagrad",    "train.augment",     "train.oversample",
+    "train.decay-of",   "train.adagrad",    "train.augment",     "train.oversample",  "train.class-weights",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -113,6 +113,7 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
     snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
     snprintf(values[22], SETTING_BYTES, "%s", options->augment ? options->augment : "none");
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
+    snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
     write_rule(&options->rule, &options->how, values);
 }
 

@@ -27,7 +27,8 @@ static bool open_model(training_setup *setup, const kn_model_setting *settings, 
         return command_fail("%s", setup->model ? kn_model_error(setup->model) : "out of memory") == EXIT_DONE;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
-    if (kn_model_add_loss(setup->model, setup->loss_asked, &setup->loss) != KN_OK)
+    if (kn_model_add_weighted_loss(setup->model, setup->loss_asked, setup->class_weights, setup->weight_count,
+                                   &setup->loss) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
     setup->loss_name = kn_value_name(setup->loss.value);
     setup->accuracy = setup->loss.accuracy;
@@ -71,8 +72,32 @@ bool setup_model(training_setup *setup, const char *model, const char *loss) {
     return true;
 }
 
-/* A model that has no weights yet, with the settings `inputs` and `classes`, takes the sizes of a table. */
-static bool fit_to_table(training_setup *setup) {
+/* How much each class is to count; the model is to be opened again then, for its loss. */
+static bool weigh_classes(training_setup *setup, const char *data) {
+    size_t count = (size_t)kn_dataset_classes(setup->all);
+    free(setup->class_weights);
+    setup->class_weights = malloc((count + 1) * sizeof *setup->class_weights);
+    if (!setup->class_weights) return command_fail("out of memory") == EXIT_DONE;
+    if (kn_dataset_class_weights(setup->all, setup->class_weights, count) != KN_OK)
+        return command_fail("--class-weights needs a class for each sample, which the data '%s' has not", data) ==
+               EXIT_DONE;
+    /* A model may tell more classes apart than the data has. */
+    const kn_value *output = kn_model_output(setup->model, 0);
+    int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
+    if (answers > (int64_t)count) {
+        float *more = realloc(setup->class_weights, (size_t)answers * sizeof *more);
+        if (!more) return command_fail("out of memory") == EXIT_DONE;
+        setup->class_weights = more;
+        while (count < (size_t)answers)
+            more[count++] = 1;
+    }
+    setup->weight_count = count;
+    return true;
+}
+
+/* A model that has no weights yet, with the settings `inputs` and `classes`, takes the sizes of a table; a loss that is to
+ * weigh classes, their weights. */
+static bool fit_to_table(training_setup *setup, const char *data) {
     kn_model_setting settings[sizeof setup->settings / sizeof *setup->settings + 2];
     kn_field field;
     size_t index, count = 0;
@@ -80,13 +105,15 @@ static bool fit_to_table(training_setup *setup) {
     if (!kn_dataset_columns(setup->all) || kn_model_has_weights(setup->model) ||
         !kn_model_setting_value(setup->model, "inputs", &inputs) ||
         !kn_dataset_find_field(setup->all, "x", &index) || !kn_dataset_field(setup->all, index, &field))
-        return true;
+        return !setup->weighted ||
+               (weigh_classes(setup, data) && open_model(setup, setup->settings, setup->setting_count));
     for (; count < setup->setting_count; count++)
         settings[count] = setup->settings[count];
     settings[count++] = (kn_model_setting){"inputs", field.info.shape[0]};
     if (classes > 0 && kn_model_setting_value(setup->model, "classes", &own))
         settings[count++] = (kn_model_setting){"classes", classes};
-    return open_model(setup, settings, count);
+    if (!open_model(setup, settings, count)) return false;
+    return !setup->weighted || (weigh_classes(setup, data) && open_model(setup, settings, count));
 }
 
 /* ---- does the data fit? ------------------------------------------------------------------------ */
@@ -249,7 +276,7 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
         tell_left_out(test, "to judge by");
         kn_dataset_destroy(&test);
     }
-    if (!fit_to_table(setup)) return false;
+    if (!fit_to_table(setup, data)) return false;
     if (answers_itself(setup)) {
         kn_dataset_destroy(&setup->all);
         params.same = true;
@@ -321,6 +348,7 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
 void setup_finish(training_setup *setup) {
     free(setup->vocabulary);
     free(setup->columns);
+    free(setup->class_weights);
     free(setup->set_text);
     kn_dataset_destroy(&setup->train);
     kn_dataset_destroy(&setup->validation);

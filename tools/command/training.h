@@ -17,6 +17,9 @@ typedef struct training_setup {
     kn_model_setting settings[32]; /* of --set; the names are in set_text */
     size_t setting_count;
     char *set_text;
+    bool weighted;     /* --class-weights balanced */
+    float *class_weights; /* then, once the data is known */
+    size_t weight_count;
     bool skip_bad;     /* --on-bad-sample skip */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
     double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
