@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <koine/version.h>
+
 #include "plan/verify_private.h"
 
 void kn_verify_params_init(kn_verify_params *params) {
@@ -245,14 +247,15 @@ static kn_status try_sample(kn_context *context, const kn_operator *row, const k
 
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant,
                          const kn_node *node) {
-    char name[96], key[288];
+    char name[96], key[304];
     double verdict = 0;
     kn_sample sample = {.attributes = ""};
     bool measured = node && variant->sample;
     if (measured) variant->sample(node, &sample);
-    /* What a kernel becomes depends on these; another version of the kernels is tried anew. */
+    /* What a kernel becomes depends on these; another version of the kernels, or of what launches
+     * them, is tried anew. */
     snprintf(name, sizeof name, "%s/%s", row->name, variant->name);
-    snprintf(key, sizeof key, "variant/%s/%d%s/%016llx%s%s%s%s", name,
+    snprintf(key, sizeof key, "variant/%s/%s/%d%s/%016llx%s%s%s%s", name, kn_version_text(),
              kn_context_capabilities(context)->vector_width, kn_context_wide_indices(context) ? "x64" : "",
              (unsigned long long)kn_kernels_hash(context), measured ? "/" : "", sample.inputs[0],
              measured ? ";" : "", sample.inputs[1]);
@@ -263,8 +266,9 @@ bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_v
     kn_error error = {.status = KN_OK};
     kn_status status = measured ? try_sample(context, row, variant, &sample, &error)
                                 : try_table(context, row, variant, &error);
-    /* What says nothing about the kernel is not remembered. */
-    if (status == KN_OK || status == KN_ERROR_MISMATCH || status == KN_ERROR_COMPILE)
+    /* What says nothing about the kernel is not remembered; a compiler may have failed for want of room or memory,
+     * which the next run may have. */
+    if (status == KN_OK || status == KN_ERROR_MISMATCH)
         kn_verdict_put(context, key, status == KN_OK);
     if (status != KN_OK) kn_variant_refused(context, name, error.text);
     return status == KN_OK;
