@@ -171,6 +171,19 @@ static void branches_and_loops(void **state) {
     kn_model_destroy(&model);
 }
 
+/* Fractions under a shape. */
+static void reshaped(onnx_graph *graph, const char *name, const char *numbers, const char *shape) {
+    char whole[40], flat[40], sizes[40];
+    snprintf(whole, sizeof whole, "%s_whole", name);
+    snprintf(sizes, sizeof sizes, "%s_shape", name);
+    snprintf(flat, sizeof flat, "%s_flat", name);
+    onnx_wholes(graph, whole, numbers);
+    onnx_wholes(graph, sizes, shape);
+    onnx_node(graph, "Cast", whole, flat, "to=1");
+    snprintf(flat, sizeof flat, "%s_flat,%s_shape", name, name);
+    onnx_node(graph, "Reshape", flat, name, NULL);
+}
+
 /* What constants become; `node` reads c = 0, 1, … of (2,3) and lists of whole numbers. */
 static void gives(const char *type, const char *inputs, const char *attributes, const char *shape,
                   const char *numbers) {
@@ -187,6 +200,12 @@ static void gives(const char *type, const char *inputs, const char *attributes, 
     onnx_node(&graph, "Cast", "c", "bytes", "to=2");
     onnx_node(&graph, "Transpose", "bytes", "turned", NULL);
     onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
+    reshaped(&graph, "squares", "0,0,2,2,0,0,2,2,5,5,6,6", "1,3,4");
+    reshaped(&graph, "scores", "1,3,0", "1,1,3");
+    reshaped(&graph, "taps", "1,2,5,7", "1,2,2");
+    reshaped(&graph, "signal", "0,1,2,3,4,5", "1,6,1");
+    onnx_wholes(&graph, "row", "1,2");
+    onnx_wholes(&graph, "column", "2,1");
     onnx_node(&graph, type, inputs, "y", attributes);
     onnx_output(&graph, "y");
     kn_model *model = onnx_right(&graph, NULL);
@@ -222,6 +241,13 @@ static void operators(void **state) {
     gives("CenterCropPad", "c,one", "axes=1", "2,1", "1 4");
     gives("HannWindow", "two", NULL, "2", "0 1");
     gives("NonZero", "c", NULL, "2,5", "0 0 1 1 1 1 2 0 1 2");
+    gives("Unique", "c", NULL, "6", "0 1 2 3 4 5");
+    gives("Unique", "around", NULL, "2", "0 1");
+    gives("Unique", "shape", "sorted=0 axis=0", "2", "2 3");
+    gives("NonMaxSuppression", "squares,scores,two", NULL, "2,3", "0 0 1 0 0 2");
+    gives("NonMaxSuppression", "squares,scores,two,,factor", NULL, "1,3", "0 0 1");
+    gives("Col2Im", "taps,row,column", "pads=1:0:0:0", "1,1,1,2", "5 7");
+    gives("STFT", "signal,two,,one", NULL, "1,3,1,2", "0 0 2 0 4 0");
 }
 
 /* Of (steps, batch, 3), in two directions; a GRU whose reset stands in front of the product has fixed steps.

@@ -94,7 +94,49 @@ static bool fourier(kn_import_call *call) {
     return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, axis, &t));
 }
 
+/* The frames (B,frames,length,parts) of a signal (B,L,parts), `step` from one to the next. */
+static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64_t length, int64_t step) {
+    int32_t *places = kn_arena_take(call->import->arena, (size_t)(frames * length) + 1, sizeof *places);
+    if (!places) {
+        kn_import_no_memory(call->import);
+        return NULL;
+    }
+    for (int64_t i = 0; i < frames * length; i++)
+        places[i] = (int32_t)(i / length * step + i % length);
+    const char *shape = kn_import_list(call->import, (int64_t[]){frames, length}, 2);
+    return kn_gather(x, kn_constant(call->graph, KN_INT32, shape, places, (size_t)(frames * length) * 4), 1);
+}
+
+/* The transforms of frames, each times the window: (B,frames,frequencies,2). */
+static bool short_time_fourier(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *window = x ? kn_import_in(call, 2) : NULL;
+    int64_t step = 0, length = 0;
+    if (!x || (kn_import_has(call, 2) && !window) || !kn_import_whole(call, 1, &step, 1, NULL) ||
+        (kn_import_has(call, 3) && !kn_import_whole(call, 3, &length, 1, NULL)))
+        return false;
+    if (x->shape.rank != 3 || (x->shape.dims[2] != 1 && x->shape.dims[2] != 2) ||
+        !kn_dim_known(x->shape.dims[1]) ||
+        (window && (window->shape.rank != 1 || !kn_dim_known(window->shape.dims[0]))))
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected a signal (batch,length,1 or 2) of known length");
+    int64_t size = x->shape.dims[1];
+    if (!kn_import_has(call, 3)) length = window ? window->shape.dims[0] : size;
+    transform t = {.rows = window ? window->shape.dims[0] : length, .parts = x->shape.dims[2], .results = 2};
+    t.length = length;
+    t.onesided = kn_import_int(call, "onesided", 1) != 0;
+    t.columns = t.onesided ? length / 2 + 1 : length;
+    if (step < 1 || length < 1 || length > size || t.rows < 1 || t.rows > length || size > INT32_MAX ||
+        size / step + 1 > FOURIER_NUMBERS / t.rows)
+        return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                              "frames of %" PRId64 ", %" PRId64 " apart, of a signal of %" PRId64, length,
+                              step, size);
+    x = framed(call, x, (size - length) / step + 1, t.rows, step);
+    if (window) x = kn_mul(x, kn_unsqueeze(kn_import_cast(window, kn_value_dtype(x)), "1"));
+    return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, 2, &t));
+}
+
 const kn_import_row kn_import_fourier[] = {
     {.type = "DFT", .build = fourier},
+    {.type = "STFT", .build = short_time_fourier},
 };
 const int kn_import_fourier_count = (int)KN_COUNT_OF(kn_import_fourier);

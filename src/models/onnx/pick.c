@@ -134,37 +134,6 @@ static bool one_hot(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_where(kn_cast(hot, KN_BOOL), on, off), kn_import_dtype(call, 2));
 }
 
-/* What its size is depends on the numbers, so that they have to be known. */
-static bool non_zero(kn_import_call *call) {
-    kn_tensor_info info;
-    const void *data;
-    uint64_t elements = 0;
-    double ask;
-    if (!kn_import_has(call, 0)) return false;
-    if (!kn_item_known(call->import, call->inputs[0], &info, &data))
-        return kn_import_numbers(call, 0, &ask, 1, NULL);
-    kn_tensor_elements(&info, &elements);
-    int rank = info.rank ? info.rank : 1;
-    int64_t count = 0, strides[KN_MAX_RANK], stride = 1;
-    for (int64_t i = 0; i < (int64_t)elements; i++)
-        count += kn_element_get(info.dtype, data, i) != 0;
-    for (int i = rank - 1; i >= 0; i--) {
-        strides[i] = stride;
-        stride *= info.rank ? info.shape[i] : 1;
-    }
-    int64_t *places = kn_arena_take(call->import->arena, (size_t)(count * rank) + 1, sizeof *places), at = 0;
-    if (!places) return kn_import_no_memory(call->import);
-    for (int64_t i = 0; i < (int64_t)elements; i++) {
-        if (kn_element_get(info.dtype, data, i) == 0) continue;
-        for (int k = 0; k < rank; k++)
-            places[k * count + at] = info.rank ? i / strides[k] % info.shape[k] : 0;
-        at++;
-    }
-    const char *shape = kn_import_list(call->import, (int64_t[]){rank, count}, 2);
-    return kn_import_put(call, 0,
-                         kn_constant(call->graph, KN_INT64, shape, places, (size_t)(count * rank) * 8));
-}
-
 /* The slices along an axis, or the elements, whose condition holds. */
 static bool compress(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -195,7 +164,6 @@ const kn_import_row kn_import_pick[] = {
     {.type = "ArgMin", .build = arg_extreme},
     {.type = "CumSum", .build = cumulative_sum},
     {.type = "OneHot", .build = one_hot},
-    {.type = "NonZero", .build = non_zero},
     {.type = "Compress", .build = compress},
 };
 const int kn_import_pick_count = (int)KN_COUNT_OF(kn_import_pick);

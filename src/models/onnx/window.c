@@ -204,6 +204,95 @@ static bool global_pool(kn_import_call *call) {
     return kn_import_put(call, 0, kn_pow(sum, kn_import_scalar(call->import, dtype, 1 / p)));
 }
 
+/* ---- windows put back ------------------------------------------------------------------------------------
+ */
+
+enum { BACK_AXES = KN_MAX_RANK - 2, BACK_NUMBERS = 1 << 24 };
+
+typedef struct back {
+    int axes;
+    int64_t image[BACK_AXES], block[BACK_AXES], stride[BACK_AXES], dilation[BACK_AXES],
+        padding[2 * BACK_AXES];
+    int64_t steps[BACK_AXES], elements, taps, places; /* of the image, of a block, blocks */
+} back;
+
+static bool measure_back(kn_import_call *call, back *b) {
+    int64_t product = 1;
+    b->elements = b->taps = b->places = 1;
+    for (int i = 0; i < b->axes; i++) {
+        bool fine = b->image[i] >= 1 && b->image[i] <= BACK_NUMBERS && b->block[i] >= 1 &&
+                    b->block[i] <= BACK_NUMBERS && b->stride[i] >= 1 && b->dilation[i] >= 1;
+        int64_t extent = fine ? b->dilation[i] * (b->block[i] - 1) + 1 : 0;
+        int64_t room = b->image[i] + b->padding[i] + b->padding[i + b->axes] - extent;
+        if (!fine || room < 0)
+            return kn_import_fail(call, KN_ERROR_ARGUMENT, "its blocks do not fit the image");
+        b->steps[i] = room / b->stride[i] + 1;
+        if (product > BACK_NUMBERS / b->steps[i] || product * b->steps[i] > BACK_NUMBERS / b->block[i] ||
+            b->elements > BACK_NUMBERS / b->image[i])
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of too many blocks");
+        product *= b->steps[i] * b->block[i];
+        b->elements *= b->image[i];
+        b->taps *= b->block[i];
+        b->places *= b->steps[i];
+    }
+    return true;
+}
+
+/* Where tap `tap` of block `place` stands in the image; behind its end what lies in the padding. */
+static int64_t place_back(const back *b, int64_t tap, int64_t place) {
+    int64_t at = 0, stride = 1;
+    for (int i = b->axes; i-- > 0;) {
+        int64_t along =
+            place % b->steps[i] * b->stride[i] + tap % b->block[i] * b->dilation[i] - b->padding[i];
+        if (along < 0 || along >= b->image[i]) return b->elements;
+        at += along * stride;
+        stride *= b->image[i];
+        place /= b->steps[i];
+        tap /= b->block[i];
+    }
+    return at;
+}
+
+/* x (N,C*taps,blocks): each block is added where it stands in the image, (N,C,…). */
+static bool col2im(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_import *import = call->import;
+    back b;
+    int blocks = 0;
+    if (!x || !kn_import_whole(call, 1, b.image, BACK_AXES, &b.axes) ||
+        !kn_import_whole(call, 2, b.block, BACK_AXES, &blocks))
+        return false;
+    if (blocks != b.axes || b.axes < 1 || x->shape.rank != 3)
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected x (N,C,blocks), and an axis of the block for each of the image");
+    if (!take_list(call, "strides", 1, b.axes, b.stride) ||
+        !take_list(call, "dilations", 1, b.axes, b.dilation) ||
+        !take_list(call, "pads", 0, 2 * b.axes, b.padding) || !measure_back(call, &b))
+        return false;
+    kn_dim batch = x->shape.dims[0], channels = x->shape.dims[1];
+    if (!kn_dim_known(channels) || channels % b.taps != 0 || x->shape.dims[2] != b.places)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "%" PRId64 " blocks of %" PRId64 " fit the image",
+                              b.places, b.taps);
+    channels /= b.taps;
+    int64_t count = b.taps * b.places;
+    int32_t *places = kn_arena_take(import->arena, (size_t)count, sizeof *places);
+    if (!places) return kn_import_no_memory(import);
+    for (int64_t i = 0; i < count; i++)
+        places[i] = (int32_t)place_back(&b, i / b.places, i % b.places);
+    kn_dim dims[KN_MAX_RANK] = {batch, channels, count};
+    kn_value *numbers =
+        kn_constant(call->graph, KN_INT32, kn_import_list(import, &count, 1), places, (size_t)count * 4);
+    numbers = kn_import_broadcast(import, numbers, dims, 3);
+    x = kn_import_reshape(import, x, dims, 3);
+    dims[2] = b.elements + 1;
+    kn_value *zero = kn_import_scalar(import, kn_value_dtype(x), 0);
+    kn_value *y =
+        kn_scatter_elements(kn_import_broadcast(import, zero, dims, 3), numbers, x, 2, KN_SCATTER_ADD);
+    for (int i = 0; i < b.axes; i++)
+        dims[2 + i] = b.image[i];
+    return kn_import_put(call, 0, kn_import_reshape(import, kn_slice(y, 2, 0, b.elements), dims, b.axes + 2));
+}
+
 const kn_import_row kn_import_window[] = {
     {.type = "Conv", .build = conv},
     {.type = "ConvTranspose", .build = conv_transpose},
@@ -213,5 +302,6 @@ const kn_import_row kn_import_window[] = {
     {.type = "GlobalAveragePool", .build = global_pool, .reduce = kn_mean},
     {.type = "GlobalMaxPool", .build = global_pool, .reduce = kn_reduce_max},
     {.type = "GlobalLpPool", .build = global_pool},
+    {.type = "Col2Im", .build = col2im},
 };
 const int kn_import_window_count = (int)KN_COUNT_OF(kn_import_window);
