@@ -24,6 +24,8 @@ struct _cl_device_id {
     const char *name, *version, *extensions;
     cl_device_type type;
     bool away, mute;                                /* not available; without a compiler */
+    bool no_kernel;                                 /* its compiler fails, whatever it gets */
+    cl_ulong local_bytes;                           /* 0: 32768 */
     bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
     bool short_loops;                               /* ends them early */
     int delay_ms;                                   /* of each launch */
@@ -56,13 +58,22 @@ struct _cl_kernel {
     cl_int number;
 };
 
+#define GPU CL_DEVICE_TYPE_GPU
+#ifdef STUB_SICK /* for koine doctor */
+static struct _cl_platform_id platforms[] = {
+    {&dispatch, "rusticl", "OpenCL 1.2 stub"},
+    {&dispatch, "Stub Sick", "OpenCL 1.2 stub"},
+};
+static struct _cl_device_id devices[] = {
+    {&dispatch, &platforms[1], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
+    {&dispatch, &platforms[1], "Stub Small", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true, .local_bytes = 1024},
+};
+#else
 static struct _cl_platform_id platforms[] = {
     {&dispatch, "Stub Empty", "OpenCL 1.2 stub"},
     {&dispatch, "Stub Old", "OpenCL 1.1 stub"},
     {&dispatch, "Stub Main", "OpenCL 1.2 stub"},
 };
-
-#define GPU CL_DEVICE_TYPE_GPU
 static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[1], "Stub Modern", "OpenCL 1.2 stub", "", .type = GPU},
     {&dispatch, &platforms[2], "Stub Antique", "OpenCL 1.1 stub", "", .type = GPU},
@@ -76,6 +87,7 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
      .delay_ms = 600},
 };
+#endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
 
 /* Answers a question of the Get…Info kind. */
@@ -164,7 +176,7 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
     case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
         return ANSWER(cl_ulong, 1 << 28);
     case CL_DEVICE_LOCAL_MEM_SIZE:
-        return ANSWER(cl_ulong, 32768);
+        return ANSWER(cl_ulong, device->local_bytes ? device->local_bytes : 32768);
     case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
         return ANSWER(cl_uint, 1);
     case CL_DEVICE_MAX_CLOCK_FREQUENCY:
@@ -270,6 +282,7 @@ static cl_int CL_API_CALL release_program(cl_program program) {
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *list,
                                         const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                         void *user) {
+    if (program->device->no_kernel) return CL_BUILD_PROGRAM_FAILURE;
     return program->half && program->device->no_half_kernel ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }
 static cl_int CL_API_CALL build_info(cl_program program, cl_device_id device, cl_program_build_info what,

@@ -174,7 +174,7 @@ bool trace_close(void);
 
 /* ---- the commands ------------------------------------------------------------------------------- */
 
-extern const command command_devices, command_train, command_eval, command_infer, command_generate,
+extern const command command_devices, command_doctor, command_train, command_eval, command_infer, command_generate,
     command_plan, command_bench, command_verify, command_models, command_datasets;
 
 #endif

@@ -1,0 +1,224 @@
+"""koine doctor: each thing that may be wrong with an OpenCL installation, staged below a made-up root or with a made-up
+folder of vendors.
+
+usage: doctor.py KOINE HOUSE_TESTS KOINE_DOCTOR STUB_DRIVER
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+from koine import ENVIRONMENT, Result, Skipped, case, expect, koine, run_cases, strict, write
+
+DOCTOR, STUB = (os.path.abspath(path) for path in sys.argv[3:5])
+NOBODY = 65534
+
+
+def place(root, path, text=""):
+    """A file below a root, with its folders."""
+    whole = os.path.join(root, path)
+    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    return write(os.path.dirname(whole), os.path.basename(whole), text)
+
+
+def healthy(root):
+    place(root, "usr/lib/x86_64-linux-gnu/libOpenCL.so.1")
+    place(root, "usr/lib/x86_64-linux-gnu/libpocl.so.2")
+    place(root, "etc/OpenCL/vendors/pocl.icd", "libpocl.so.2\n")
+    return root
+
+
+def findings_of(result):
+    found = [strict(line) for line in result.out.splitlines()]
+    expect(all(list(one) == ["kind", "check", "what", "mend"] for one in found), f"found {result}")
+    expect(result.status == any(one["kind"] == "problem" for one in found), f"the status does not fit: {result}")
+    return found
+
+
+def below(root):
+    """What both programs say of a root, and that they say the same."""
+    found = koine("doctor", "--json", "--root", root)
+    done = subprocess.run([DOCTOR, "--json", "--root", root], env=ENVIRONMENT, capture_output=True, text=True)
+    expect((done.stdout, done.returncode) == (found.out, found.status), f"koine-doctor says {done.stdout}, not {found}")
+    return findings_of(found)
+
+
+def only(findings, kind, check, *words, mend):
+    """That there is one finding of that kind, about that, with these words and this cure."""
+    others = [one for one in findings if one["kind"] != "ok"]
+    expect(len(others) == 1, f"expected one finding: {others}")
+    needs(others, kind, check, *words, mend=mend)
+
+
+def needs(findings, kind, check, *words, mend=None):
+    for one in findings:
+        if one["kind"] == kind and one["check"] == check and all(word in one["what"] for word in words):
+            expect(mend is None or mend in (one["mend"] or ""), f"expected to mend it with {mend}: {one}")
+            return
+    expect(False, f"no {kind} about {check} with {words}: {findings}")
+
+
+@case
+def all_is_well(folder):
+    found = below(healthy(folder))
+    expect({one["kind"] for one in found} == {"ok"}, f"found {found}")
+    koine("doctor", "--root", folder).needs(0, err="", out=("ok       loader: ", "ok       icd: ", "all is well"))
+
+
+@case
+def no_loader(folder):
+    healthy(folder)
+    os.remove(os.path.join(folder, "usr/lib/x86_64-linux-gnu/libOpenCL.so.1"))
+    only(below(folder), "problem", "loader", "libOpenCL.so.1", mend="sudo apt-get install ocl-icd-libopencl1")
+    koine("doctor", "--root", folder).needs(1, err="", out=("problem  loader: ", "           mend it with: sudo", "there are "))
+
+
+@case
+def the_program_for_no_loader_needs_none(folder):
+    if not shutil.which("readelf"):
+        raise Skipped("readelf is not here")
+    needed = subprocess.run(["readelf", "-d", DOCTOR], capture_output=True, text=True).stdout
+    expect("NEEDED" in needed and "OpenCL" not in needed and "koine" not in needed, needed)
+
+
+@case
+def two_loaders(folder):
+    place(healthy(folder), "usr/local/lib/libOpenCL.so.1")
+    only(below(folder), "hint", "loader", "2 OpenCL loaders", "/usr/local/lib/libOpenCL.so.1", mend="")
+    os.remove(os.path.join(folder, "usr/local/lib/libOpenCL.so.1"))
+    os.symlink("../../lib/x86_64-linux-gnu/libOpenCL.so.1", os.path.join(folder, "usr/local/lib/libOpenCL.so.1"))
+    expect({one["kind"] for one in below(folder)} == {"ok"}, "a link is taken for a second loader")
+
+
+@case
+def no_drivers(folder):
+    place(folder, "usr/lib/libOpenCL.so.1")
+    only(below(folder), "problem", "vendors", "cannot be read", mend="sudo apt-get install pocl-opencl-icd")
+    place(folder, "etc/OpenCL/vendors/readme.txt", "libpocl.so.2\n")
+    only(below(folder), "problem", "vendors", "holds no file *.icd", mend="sudo apt-get install pocl-opencl-icd")
+
+
+@case
+def a_missing_library(folder):
+    place(healthy(folder), "etc/OpenCL/vendors/intel.icd", "/usr/lib/x86_64-linux-gnu/intel-opencl/libigdrcl.so\n")
+    only(below(folder), "problem", "icd", "intel.icd", "libigdrcl.so", "missing",
+         mend="sudo apt-get install --reinstall intel-opencl-icd")
+    place(folder, "etc/OpenCL/vendors/intel.icd", "libunheardof.so\n")
+    only(below(folder), "problem", "icd", "libunheardof.so", mend="intel.icd.off")
+    place(folder, "etc/OpenCL/vendors/intel.icd", "\n")
+    only(below(folder), "problem", "icd", "is empty", mend="intel.icd.off")
+
+
+@case
+def a_driver_without_its_icd_file(folder):
+    place(healthy(folder), "opt/rocm-6.1/lib/libamdocl64.so")
+    only(below(folder), "hint", "driver", "ROCm", "no ICD file names it",
+         mend="echo /opt/rocm-6.1/lib/libamdocl64.so | sudo tee /etc/OpenCL/vendors/amdocl64.icd")
+
+
+@case
+def two_copies_of_a_driver(folder):
+    place(healthy(folder), "usr/local/lib/libpocl.so.2.11.0")
+    place(folder, "etc/OpenCL/vendors/pocl-own.icd", "/usr/local/lib/libpocl.so.2.11.0\n")
+    only(below(folder), "problem", "copies", "/usr/local/lib/libpocl.so.2.11.0", "libpocl.so.2", mend="sudo mv ")
+    place(folder, "etc/OpenCL/vendors/pocl-own.icd", "libpocl.so.2\n")
+    only(below(folder), "hint", "copies", "name the same driver", mend="sudo mv ")
+
+
+@case
+def rusticl_without_its_variable(folder):
+    place(healthy(folder), "usr/lib/x86_64-linux-gnu/libRusticlOpenCL.so.1")
+    place(folder, "etc/OpenCL/vendors/rusticl.icd", "libRusticlOpenCL.so.1\n")
+    for value, kinds in (("", {"ok", "hint"}), ("llvmpipe", {"ok"})):
+        found = findings_of(koine("doctor", "--json", "--root", folder, environment={"RUSTICL_ENABLE": value}))
+        expect({one["kind"] for one in found} == kinds, f"with '{value}' found {found}")
+        if not value:
+            only(found, "hint", "rusticl", "RUSTICL_ENABLE", mend="export RUSTICL_ENABLE=llvmpipe")
+
+
+@case
+def the_kernel_part_is_not_loaded(folder):
+    place(healthy(folder), "usr/lib/x86_64-linux-gnu/libnvidia-opencl.so.1")
+    place(folder, "etc/OpenCL/vendors/nvidia.icd", "libnvidia-opencl.so.1\n")
+    only(below(folder), "hint", "node", "/dev/nvidiactl", mend="sudo modprobe nvidia")
+
+
+@case
+def a_node_that_may_not_be_opened(folder):
+    node = place(healthy(folder), "dev/dri/renderD128")
+    needs(below(folder), "ok", "node", "renderD128")
+    os.chmod(node, 0)
+    as_user = {}
+    if os.getuid() == 0:  # may open everything
+        os.chmod(folder, 0o755)
+        as_user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    try:
+        done = subprocess.run([DOCTOR, "--json", "--root", folder], env=ENVIRONMENT, capture_output=True, text=True,
+                              **as_user)
+    except OSError as error:
+        raise Skipped(f"another user cannot be used here: {error}") from error
+    found = findings_of(Result([DOCTOR], done.returncode, done.stdout, done.stderr))
+    only(found, "problem", "node", "may not open", "renderD128", mend="sudo chmod a+rw ")
+    if as_user:
+        os.chown(node, 0, 44)
+        os.chmod(node, 0o660)
+        done = subprocess.run([DOCTOR, "--root", folder], env=ENVIRONMENT, capture_output=True, text=True, **as_user)
+        try:
+            import grp
+            name = grp.getgrgid(44).gr_name
+        except KeyError as error:
+            raise Skipped("there is no group 44 here") from error
+        expect(f"sudo usermod -aG {name}" in done.stdout and "for the group" in done.stdout, done.stdout)
+
+
+# ---- with the loader of this machine, and drivers named by the environment
+
+
+def with_vendors(folder, *more, status):
+    result = koine("doctor", "--json", environment={"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder, **dict(more)})
+    expect(result.status == status, f"expected status {status}: {result}")
+    return findings_of(result)
+
+
+@case
+def a_folder_that_the_environment_names(folder):
+    needs(with_vendors(folder, status=1), "problem", "vendors", "OCL_ICD_VENDORS is set", mend="unset OCL_ICD_VENDORS")
+
+
+@case
+def a_library_that_is_no_driver(folder):
+    broken = write(folder, "libbroken.so", "no library at all\n")
+    write(folder, "broken.icd", broken + "\n")
+    found = with_vendors(folder, status=1)
+    needs(found, "problem", "icd", broken, "cannot be loaded")
+    needs(found, "problem", "platform", "no OpenCL platform", mend="sudo apt-get install pocl-opencl-icd")
+
+
+@case
+def a_sick_driver(folder):
+    write(folder, "stub.icd", STUB + "\n")
+    found = with_vendors(folder, status=1)
+    needs(found, "ok", "vendors", f"OCL_ICD_VENDORS is {folder}")
+    needs(found, "ok", "icd", STUB)
+    needs(found, "hint", "platform", "rusticl", "shows no device", "RUSTICL_ENABLE")
+    needs(found, "hint", "device", "Stub Mute", "no compiler")
+    needs(found, "problem", "compiler", "Stub Small", "unknown type name", "koine verify")
+    needs(found, "hint", "local-memory", "Stub Small has 1024 bytes")
+
+
+@case
+def this_machine(folder):
+    found = findings_of(koine("doctor", "--json"))
+    needs(found, "ok", "loader", "libOpenCL")
+    devices = koine("devices", "--json").objects()
+    tried = [one for one in found if one["check"] in ("device", "compiler") and "compile" in one["what"]]
+    expect(len(tried) >= sum(device["usable"] for device in devices), f"of {devices} tried {tried}")
+
+
+@case
+def mistakes(folder):
+    koine("doctor", "now").needs(2, out="", err="one word too many")
+    koine("doctor", "--device", "0").needs(2, out="", err="has no option --device")
+
+
+run_cases()

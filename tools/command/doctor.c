@@ -1,0 +1,151 @@
+/* koine doctor: what is wrong with an OpenCL installation, and what mends it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "doctor.h"
+
+/* OpenCL asks for this much of a device with the full profile. */
+enum { ENOUGH_LOCAL_BYTES = 32768 };
+
+/* What the library said on the way. */
+typedef struct remarks {
+    char text[800];
+} remarks;
+
+static void remember(void *user, kn_log_level level, const char *message) {
+    remarks *said = user;
+    size_t used = strlen(said->text);
+    (void)level;
+    snprintf(said->text + used, sizeof said->text - used, "%s%s", used ? "\n" : "", message);
+}
+
+/* Compiles and runs relu on the device: whether it did what it should, else why not. */
+static bool try_kernel(kn_context *context, char *reason, size_t room) {
+    static const float in[4] = {-1, 2, -3, 4};
+    float out[4] = {0};
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "4"), *y = kn_apply(graph, "relu", &x, 1, NULL);
+    kn_output(y, "y");
+    kn_feed feed = {"x", in, sizeof in};
+    kn_fetch fetch = {"y", out, sizeof out};
+    kn_session *session = kn_session_create(context, &y, 1, NULL);
+    bool right = kn_session_status(session) == KN_OK && kn_session_run(session, &feed, 1, &fetch, 1) == KN_OK;
+    if (!right)
+        snprintf(reason, room, "%s", session ? kn_session_error(session) : "out of memory");
+    else if (out[0] != 0 || out[1] != 2 || out[2] != 0 || out[3] != 4) {
+        snprintf(reason, room, "the kernel ran, and its numbers are wrong");
+        right = false;
+    }
+    kn_session_destroy(&session);
+    kn_graph_destroy(&graph);
+    return right;
+}
+
+static void try_device(doctor_visit *doctor, const kn_device_info *info) {
+    char place[32], reason[1200];
+    remarks said = {""};
+    kn_context_params params;
+    kn_context_params_init(&params);
+    snprintf(place, sizeof place, "%d:%d", info->platform_index, info->device_index);
+    params.device = place;
+    params.log = (kn_logger){.level = KN_LOG_WARNING, .write = remember, .user = &said};
+    kn_context *context = kn_context_create(&params);
+    if (kn_context_status(context) != KN_OK) {
+        doctor_find(doctor, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s", info->name, info->platform,
+                    context ? kn_context_error(context) : "out of memory");
+    } else if (!try_kernel(context, reason, sizeof reason)) {
+        doctor_find(doctor, FINDING_PROBLEM, "compiler", "",
+                    "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help, and koine verify "
+                    "makes a report for its authors: %s",
+                    info->name, info->platform, reason);
+    } else {
+        doctor_find(doctor, FINDING_FINE, "device", "", "%s (%s) compiles and computes", info->name, info->platform);
+    }
+    if (said.text[0]) doctor_find(doctor, FINDING_HINT, "device", "", "%s", said.text);
+    kn_context_destroy(&context);
+    if (info->local_bytes < ENOUGH_LOCAL_BYTES)
+        doctor_find(doctor, FINDING_HINT, "local-memory", "",
+                    "%s has %llu bytes of local memory, and OpenCL asks for %d: products, convolutions and attention take "
+                    "slower kernels; a newer driver may show more",
+                    info->name, (unsigned long long)info->local_bytes, ENOUGH_LOCAL_BYTES);
+}
+
+/* What OpenCL shows and cannot be used. */
+static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
+    const char *mend = "";
+    bool device = info->device_index >= 0, platform = info->platform_index >= 0;
+    if (!device && platform && !strcmp(info->platform, "rusticl"))
+        mend = getenv("RUSTICL_ENABLE") ? "export RUSTICL_ENABLE=llvmpipe" : "";
+    else if (!device && platform)
+        mend = "sudo usermod -aG render,video \"$USER\"";
+    else if (!device && !info->name[0])
+        mend = "sudo apt-get install pocl-opencl-icd";
+    doctor_find(doctor, others || device ? FINDING_HINT : FINDING_PROBLEM,
+                device     ? "device"
+                : platform ? "platform"
+                           : info->name[0] ? "gpu" : "platform",
+                mend, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "", info->platform,
+                info->name[0] || info->platform[0] ? ": " : "", info->problem);
+}
+
+static int check_opencl(doctor_visit *doctor) {
+    kn_device_list *list = kn_device_list_create(NULL, NULL);
+    if (!list) return command_fail("out of memory");
+    int usable = 0;
+    for (int i = 0; i < kn_device_list_count(list); i++)
+        usable += kn_device_list_entry(list, i)->usable;
+    for (int i = 0; i < kn_device_list_count(list); i++) {
+        const kn_device_info *info = kn_device_list_entry(list, i);
+        if (!info->usable) {
+            tell_unusable(doctor, info, usable > 0);
+            continue;
+        }
+        progress_now("trying %s", info->name);
+        fflush(stdout);
+        try_device(doctor, info);
+        for (int j = 0; j < i; j++) {
+            const kn_device_info *other = kn_device_list_entry(list, j);
+            if (other->usable && !strcmp(other->name, info->name) && !strcmp(other->platform, info->platform) &&
+                other->platform_index != info->platform_index)
+                doctor_find(doctor, FINDING_HINT, "copies", "",
+                            "%s is there twice, as %d:%d and %d:%d: two copies of its driver are installed", info->name,
+                            other->platform_index, other->device_index, info->platform_index, info->device_index);
+        }
+    }
+    progress_clear();
+    kn_device_list_destroy(&list);
+    return EXIT_DONE;
+}
+
+static int run(int count, char **arguments) {
+    doctor_visit doctor = {.root = ""};
+    common_options common = {.device = NULL};
+    const option options[] = {
+        {"root", OPTION_TEXT, "DIR", "look at the files of a system below this folder, such as an image; tries no device",
+         &doctor.root},
+        {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &common.json},
+        {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &common.quiet},
+        {.name = NULL}};
+    const char *words[1];
+    int word_count, status;
+    if (!options_read(&command_doctor, options, count, arguments, words, &word_count, 0, &status)) return status;
+    progress_setup(&common);
+    doctor.json = common.json;
+    doctor_files(&doctor);
+    status = doctor.root[0] ? EXIT_DONE : check_opencl(&doctor);
+    if (!common.json)
+        printf("%s\n", doctor.problems ? "there are problems" : doctor.hints ? "no problems; hints are above" : "all is well");
+    return status == EXIT_DONE && doctor.problems ? EXIT_FAILED : status;
+}
+
+const command command_doctor = {
+    "doctor", "what is wrong with the OpenCL installation, and what mends it", "[--OPTION …]",
+    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, then\n"
+    "compiles and runs a kernel on each device. Each finding has a word in front (ok, hint or problem) and, where\n"
+    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL loader is\n"
+    "installed koine cannot start, and the program koine-doctor says what can be said then.\n"
+    "\n"
+    "  koine doctor\n"
+    "  koine doctor --json",
+    run};

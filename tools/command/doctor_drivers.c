@@ -1,0 +1,126 @@
+/* koine doctor, of drivers: known ones that lie here and are named nowhere, and two copies of one. Names of drivers serve
+ * advice alone. */
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "doctor.h"
+
+enum { PATH_ROOM = 2048, MOST_COPIES = 16 };
+
+static const struct {
+    const char *library, *icd, *package, *name;
+} drivers[] = {
+    {"libpocl.so.2", "pocl.icd", "pocl-opencl-icd", "PoCL"},
+    {"libRusticlOpenCL.so.1", "rusticl.icd", "mesa-opencl-icd", "Mesa's rusticl"},
+    {"libMesaOpenCL.so.1", "mesa.icd", "mesa-opencl-icd", "Mesa's Clover"},
+    {"libnvidia-opencl.so.1", "nvidia.icd", "nvidia-opencl-icd", "NVIDIA's driver"},
+    {"libigdrcl.so", "intel.icd", "intel-opencl-icd", "Intel's driver for GPUs"},
+    {"libintelocl.so", "intel64.icd", "", "Intel's driver for processors"},
+    {"libamdocl64.so", "amdocl64.icd", "rocm-opencl-icd", "AMD's ROCm"},
+};
+enum { DRIVERS = sizeof drivers / sizeof *drivers };
+
+static const char *const folders[] = {
+    "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-*", "/usr/lib/*-linux-*/intel-opencl", "/usr/lib/*-linux-*/nvidia",
+    "/usr/local/lib", "/usr/local/lib64", "/usr/local/lib/*-linux-*", "/opt/rocm*/lib",
+};
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether two libraries are versions of one: alike up to ".so". */
+static bool same_driver(const char *left, const char *right) {
+    const char *a = name_of(left), *b = name_of(right), *end = strstr(a, ".so");
+    size_t length = end ? (size_t)(end - a) + 3 : strlen(a);
+    return !strncmp(a, b, length) && (!b[length] || b[length] == '.');
+}
+
+const char *doctor_package(const char *library) {
+    for (int i = 0; i < DRIVERS; i++)
+        if (same_driver(drivers[i].library, library)) return drivers[i].package;
+    return "";
+}
+
+int doctor_each_library(const doctor_visit *doctor, const char *name, void (*visit)(void *user, const char *path),
+                        void *user) {
+    char pattern[PATH_ROOM];
+    struct {
+        dev_t device;
+        ino_t file;
+    } seen[MOST_COPIES];
+    int count = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%s%s/%s", doctor->root, folders[i], name);
+        if (glob(pattern, 0, NULL, &found) == 0)
+            for (size_t f = 0; f < found.gl_pathc && count < MOST_COPIES; f++) {
+                struct stat about;
+                bool known = stat(found.gl_pathv[f], &about) != 0; /* a link to nowhere is no library */
+                for (int s = 0; s < count && !known; s++)
+                    known = seen[s].device == about.st_dev && seen[s].file == about.st_ino;
+                if (known) continue;
+                seen[count].device = about.st_dev;
+                seen[count++].file = about.st_ino;
+                visit(user, found.gl_pathv[f]);
+            }
+        globfree(&found);
+    }
+    return count;
+}
+
+/* ---- a library and no ICD file --------------------------------------------------------------------- */
+
+typedef struct unnamed {
+    doctor_visit *doctor;
+    int driver;
+    bool told;
+} unnamed;
+
+static void tell_unnamed(void *user, const char *path) {
+    unnamed *found = user;
+    char mend[PATH_ROOM];
+    const char *inside = path + strlen(found->doctor->root);
+    if (found->told) return;
+    found->told = true;
+    snprintf(mend, sizeof mend, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside, drivers[found->driver].icd);
+    doctor_find(found->doctor, FINDING_HINT, "driver", mend,
+                "%s is here, %s, and no ICD file names it, so programs do not see it", drivers[found->driver].name, path);
+}
+
+/* ---- two copies of a driver -------------------------------------------------------------------------- */
+
+static void tell_copies(doctor_visit *doctor, char *const *named, char *const *files, int count) {
+    char mend[PATH_ROOM];
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++) {
+            if (!same_driver(named[i], named[j])) continue;
+            snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", files[i], files[i]);
+            if (!strcmp(named[i], named[j]))
+                doctor_find(doctor, FINDING_HINT, "copies", mend,
+                            "%s and %s name the same driver, %s: its devices may be there twice", files[j], files[i],
+                            named[i]);
+            else
+                doctor_find(doctor, FINDING_PROBLEM, "copies", mend,
+                            "two copies of a driver are loaded together, which crashes some: %s (%s) and %s (%s)",
+                            named[j], files[j], named[i], files[i]);
+            break;
+        }
+}
+
+void doctor_drivers(doctor_visit *doctor, char *const *named, char *const *files, int count) {
+    tell_copies(doctor, named, files, count);
+    for (int d = 0; d < DRIVERS && !doctor->elsewhere; d++) {
+        unnamed found = {doctor, d, false};
+        bool known = false;
+        for (int i = 0; i < count; i++)
+            known = known || same_driver(drivers[d].library, named[i]);
+        char pattern[80];
+        snprintf(pattern, sizeof pattern, "%s*", drivers[d].library);
+        if (!known) doctor_each_library(doctor, pattern, tell_unnamed, &found);
+    }
+}

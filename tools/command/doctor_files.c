@@ -1,0 +1,257 @@
+/* koine doctor, of files: is there a loader, and do the ICD files name drivers that can be loaded? */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "doctor.h"
+
+enum { MOST_FILES = 64, PATH_ROOM = 2048 };
+
+/* ---- telling ------------------------------------------------------------------------------------- */
+
+static void print_json_text(const char *text) {
+    putchar('"');
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            printf("\\u%04x", (unsigned)*text);
+        else
+            putchar(*text);
+    putchar('"');
+}
+
+void doctor_find(doctor_visit *doctor, finding_kind kind, const char *check, const char *mend, const char *format, ...) {
+    static const char *const words[] = {"ok", "hint", "problem"};
+    char what[PATH_ROOM];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    doctor->hints += kind == FINDING_HINT;
+    doctor->problems += kind == FINDING_PROBLEM;
+    if (doctor->json) {
+        printf("{\"kind\": \"%s\", \"check\": \"%s\", \"what\": ", words[kind], check);
+        print_json_text(what);
+        fputs(", \"mend\": ", stdout);
+        if (mend[0])
+            print_json_text(mend);
+        else
+            fputs("null", stdout);
+        puts("}");
+        return;
+    }
+    printf("%-8s %s: ", words[kind], check);
+    for (const char *at = what; *at; at++) { /* a compiler's log has lines of its own */
+        putchar(*at);
+        if (*at == '\n' && at[1]) fputs("           ", stdout);
+    }
+    putchar('\n');
+    if (mend[0]) printf("           mend it with: %s\n", mend);
+}
+
+/* ---- the loader ------------------------------------------------------------------------------------ */
+
+typedef struct loader_list {
+    int count;
+    char paths[600];
+} loader_list;
+
+static void add_loader(void *user, const char *path) {
+    loader_list *list = user;
+    size_t used = strlen(list->paths);
+    snprintf(list->paths + used, sizeof list->paths - used, "%s%s", list->count++ ? " and " : "", path);
+}
+
+static void check_loader(doctor_visit *doctor) {
+    loader_list list = {.count = 0};
+    doctor_each_library(doctor, "libOpenCL.so.1", add_loader, &list);
+    bool loads = list.count > 0;
+    if (!doctor->root[0]) {
+        void *loader = dlopen("libOpenCL.so.1", RTLD_LAZY | RTLD_LOCAL);
+        loads = loader != NULL;
+        if (loader) dlclose(loader);
+    }
+    if (!loads && list.count)
+        doctor_find(doctor, FINDING_PROBLEM, "loader", "sudo ldconfig", "%s is there, and programs do not find it",
+                    list.paths);
+    else if (!loads)
+        doctor_find(doctor, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
+                    "there is no libOpenCL.so.1, through which programs find the drivers");
+    else if (list.count > 1)
+        doctor_find(doctor, FINDING_HINT, "loader", "",
+                    "there are %d OpenCL loaders, %s: which one a program takes depends on its search path, and one of "
+                    "them may look for drivers elsewhere",
+                    list.count, list.paths);
+    else
+        doctor_find(doctor, FINDING_FINE, "loader", "", "%s", list.count ? list.paths : "libOpenCL.so.1 is found");
+}
+
+/* ---- ICD files ------------------------------------------------------------------------------------- */
+
+typedef struct icd_files {
+    char *libraries[MOST_FILES], *paths[MOST_FILES];
+    int count, seen;
+} icd_files;
+
+static char *copy_of(const char *text) {
+    char *copy = malloc(strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+static bool file_there(const doctor_visit *doctor, const char *path) {
+    char whole[PATH_ROOM];
+    struct stat about;
+    snprintf(whole, sizeof whole, "%s%s", doctor->root, path);
+    return stat(whole, &about) == 0;
+}
+
+typedef struct first_path {
+    char path[PATH_ROOM];
+} first_path;
+
+static void keep_first(void *user, const char *path) {
+    first_path *first = user;
+    if (!first->path[0]) snprintf(first->path, sizeof first->path, "%s", path);
+}
+
+/* Whether the library can be loaded; why not goes into `reason`. Below another root it only has to be there. */
+static bool library_loads(const doctor_visit *doctor, const char *library, char *reason, size_t room) {
+    first_path found = {""};
+    if (doctor->root[0]) {
+        bool there = strchr(library, '/') ? file_there(doctor, library)
+                                          : doctor_each_library(doctor, library, keep_first, &found) > 0;
+        snprintf(reason, room, "there is no such file");
+        return there;
+    }
+    /* Drivers are not made to be unloaded and loaded again. */
+    if (dlopen(library, RTLD_LAZY | RTLD_LOCAL)) return true;
+    const char *said = dlerror();
+    snprintf(reason, room, "%s", said ? said : "it cannot be loaded");
+    return false;
+}
+
+static void check_library(doctor_visit *doctor, const char *path, const char *library) {
+    char reason[600], mend[PATH_ROOM];
+    const char *package = doctor_package(library);
+    if (strstr(library, "RusticlOpenCL")) doctor->rusticl = true;
+    if (library_loads(doctor, library, reason, sizeof reason)) {
+        doctor_find(doctor, FINDING_FINE, "icd", "", "%s names %s", path, library);
+        return;
+    }
+    bool there = strchr(library, '/') && file_there(doctor, library);
+    if (package[0])
+        snprintf(mend, sizeof mend, "sudo apt-get install --reinstall %s", package);
+    else if (there)
+        mend[0] = '\0';
+    else
+        snprintf(mend, sizeof mend, "sudo mv %s %s.off", path, path);
+    if (there)
+        doctor_find(doctor, FINDING_PROBLEM, "icd", mend,
+                    "%s names %s, which is there and cannot be loaded: %s. A library that it needs is missing, or it "
+                    "was made for another processor",
+                    path, library, reason);
+    else
+        doctor_find(doctor, FINDING_PROBLEM, "icd", mend, "%s names a library that is missing, %s: %s", path, library,
+                    reason);
+}
+
+/* An ICD file holds one line with the name of a library. */
+static void check_file(doctor_visit *doctor, icd_files *files, const char *path) {
+    char line[PATH_ROOM] = "", mend[PATH_ROOM];
+    FILE *stream = fopen(path, "r");
+    files->seen++;
+    if (!stream) {
+        snprintf(mend, sizeof mend, "sudo chmod a+r %.1900s", path);
+        doctor_find(doctor, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path, strerror(errno));
+        return;
+    }
+    bool read = fgets(line, sizeof line, stream) != NULL;
+    fclose(stream);
+    if (read) line[strcspn(line, "\r\n")] = '\0';
+    if (!line[0]) {
+        snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
+        doctor_find(doctor, FINDING_PROBLEM, "icd", mend, "%s is empty: expected the name of a driver's library", path);
+        return;
+    }
+    check_library(doctor, path, line);
+    if (files->count == MOST_FILES) return;
+    files->libraries[files->count] = copy_of(line);
+    files->paths[files->count] = copy_of(path);
+    if (files->libraries[files->count] && files->paths[files->count]) {
+        files->count++;
+        return;
+    }
+    free(files->libraries[files->count]);
+    free(files->paths[files->count]);
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && !strcmp(text + length - tail, end);
+}
+
+/* alphasort would follow the locale. */
+static int by_name(const struct dirent **left, const struct dirent **right) {
+    return strcmp((*left)->d_name, (*right)->d_name);
+}
+
+/* `from`: the variable that named the folder, or "". */
+static void check_folder(doctor_visit *doctor, icd_files *files, const char *folder, const char *from) {
+    char path[PATH_ROOM], mend[200];
+    struct dirent **names = NULL;
+    int count = scandir(folder, &names, NULL, by_name);
+    if (from[0])
+        snprintf(mend, sizeof mend, "unset %s", from);
+    else
+        snprintf(mend, sizeof mend, "sudo apt-get install pocl-opencl-icd");
+    if (count < 0)
+        doctor_find(doctor, FINDING_PROBLEM, "vendors", mend, "%s%s%s, which should name the drivers, cannot be read: %s",
+                    from, from[0] ? " is set, and " : "", folder, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        if (ends_with(names[i]->d_name, ".icd")) check_file(doctor, files, path);
+        free(names[i]);
+    }
+    free(names);
+    if (count >= 0 && !files->seen)
+        doctor_find(doctor, FINDING_PROBLEM, "vendors", mend, "%s%s%s holds no file *.icd, so no driver is known", from,
+                    from[0] ? " is set, and " : "", folder);
+}
+
+static void check_vendors(doctor_visit *doctor, icd_files *files) {
+    static const char *const variables[] = {"OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"};
+    char folder[PATH_ROOM];
+    struct stat about;
+    for (int i = 0; i < 2 && !doctor->root[0]; i++) {
+        const char *named = getenv(variables[i]);
+        if (!named || !named[0]) continue;
+        doctor->elsewhere = true;
+        doctor_find(doctor, FINDING_FINE, "vendors", "", "%s is %s: drivers that are named elsewhere are not seen",
+                    variables[i], named);
+        if (stat(named, &about) == 0 && !S_ISDIR(about.st_mode) && ends_with(named, ".icd"))
+            check_file(doctor, files, named);
+        else
+            check_folder(doctor, files, named, variables[i]);
+        return;
+    }
+    snprintf(folder, sizeof folder, "%s/etc/OpenCL/vendors", doctor->root);
+    check_folder(doctor, files, folder, "");
+}
+
+void doctor_files(doctor_visit *doctor) {
+    icd_files files = {.count = 0};
+    check_loader(doctor);
+    check_vendors(doctor, &files);
+    doctor_drivers(doctor, files.libraries, files.paths, files.count);
+    doctor_nodes(doctor);
+    for (int i = 0; i < files.count; i++) {
+        free(files.libraries[i]);
+        free(files.paths[i]);
+    }
+}
