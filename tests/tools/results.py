@@ -157,7 +157,7 @@ if COUNT_BUFFERS:
 @case
 def judged(folder):
     end = train(folder, "--epochs", "3", "--batch", "32", "--validation", "0.2", "--json").objects()[0]
-    keys = ("model", "data", "samples", "loss", "accuracy", "samples_per_s")
+    keys = ("model", "data", "samples", "loss", "accuracy", "samples_per_s", "top5", "perplexity", "classes", "confusion")
     data = ["--data", "npy:x.npy,y.npy"]
     whole = koine("eval", "tiny.safetensors", *data, "--json", folder=folder).needs(0, err="").objects(*keys)[0]
     expect((whole["model"], whole["data"], whole["samples"]) == ("tiny", data[1], SAMPLES), f"found {whole}")

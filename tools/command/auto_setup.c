@@ -50,7 +50,7 @@ static bool train_step(void *user) {
 static bool prepare_judging(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->states = kn_states_create(context, 1);
-    trial->session = setup_judge(trial->setup, context, trial->states, trial->common->exact);
+    trial->session = setup_judge(trial->setup, context, trial->states, trial->common->exact, false);
     return trial->session != NULL;
 }
 

@@ -3,7 +3,7 @@
 
 #include "auto.h"
 #include "batch.h"
-#include "training.h"
+#include "judge.h"
 
 typedef struct eval_run {
     common_options common;
@@ -27,7 +27,40 @@ static const char *plan_error(void *user) {
     return kn_session_error(((eval_run *)user)->session);
 }
 
-static void print_json(const eval_run *run, const kn_score *score) {
+/* Text: e to the loss, the number of signs that the model would draw from evenly to be as often wrong. */
+static double perplexity_of(const eval_run *run, const judgement *judged) {
+    return kn_dataset_vocabulary(run->setup.all) ? exp(judged->score.loss) : NAN;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------- */
+
+static void json_share(const char *name, double share) {
+    printf(", \"%s\": ", name);
+    json_measure(stdout, share);
+}
+
+static void print_json_classes(const kn_dataset *dataset, const judgement *judged) {
+    fputs(", \"classes\": [", stdout);
+    for (int64_t c = 0; c < judged->classes; c++) {
+        char name[80];
+        printf("%s{\"class\": %lld, \"name\": ", c ? ", " : "", (long long)c);
+        json_text(stdout, judge_class(dataset, c, name, sizeof name));
+        printf(", \"samples\": %llu, \"said\": %llu", (unsigned long long)judged->truth[c],
+               (unsigned long long)judged->said[c]);
+        json_share("precision", judge_precision(judged, c));
+        json_share("recall", judge_recall(judged, c));
+        json_share("f1", judge_f1(judged, c));
+        putchar('}');
+    }
+    fputs("], \"confusion\": ", stdout);
+    if (!judged->matrix) fputs("null", stdout);
+    for (int64_t i = 0; judged->matrix && i < judged->classes * judged->classes; i++)
+        printf("%s%llu", i % judged->classes ? ", " : i ? "], [" : "[[", (unsigned long long)judged->matrix[i]);
+    if (judged->matrix) fputs("]]", stdout);
+}
+
+static void print_json(const eval_run *run, const judgement *judged) {
+    const kn_score *score = &judged->score;
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"data\": ");
@@ -36,42 +69,112 @@ static void print_json(const eval_run *run, const kn_score *score) {
     json_float(stdout, score->loss);
     printf(", \"accuracy\": ");
     json_measure(stdout, score->accuracy);
-    if (isfinite(run->setup.variance)) {
-        printf(", \"r2\": ");
-        json_measure(stdout, setup_r2(&run->setup, score));
+    if (isfinite(run->setup.variance)) json_share("r2", setup_r2(&run->setup, score));
+    json_share("samples_per_s", score->seconds > 0 ? (double)score->samples / score->seconds : NAN);
+    if (isfinite(judged->rmse)) {
+        json_share("rmse", judged->rmse);
+        json_share("mae", judged->mae);
     }
-    printf(", \"samples_per_s\": ");
-    json_measure(stdout, score->seconds > 0 ? (double)score->samples / score->seconds : NAN);
-    printf("}\n");
+    if (judged->classes) {
+        json_share("top5", judged->top5);
+        json_share("perplexity", perplexity_of(run, judged));
+        print_json_classes(setup_judged(&run->setup), judged);
+    }
+    puts("}");
 }
+
+/* ---- text -------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 24, MATRIX = 16, NAME = 16 };
+
+static const char *percent(double share, char *text, size_t room) {
+    snprintf(text, room, "%.2f%%", 100 * share);
+    return isfinite(share) ? text : "-";
+}
+
+/* The classes in rows: all of them, or of many those that are found worst. */
+static void print_classes(const kn_dataset *dataset, const judgement *judged) {
+    int64_t shown[ROWS];
+    int count = 0;
+    for (int64_t c = 0; c < judged->classes; c++) {
+        int at = count;
+        if (judged->classes > ROWS) /* kept in order, the lowest F1 first; what is not there does not count */
+            while (at > 0 && judge_f1(judged, c) < judge_f1(judged, shown[at - 1]))
+                at--;
+        if (at == ROWS || (judged->classes > ROWS && !judged->truth[c])) continue;
+        if (count < ROWS) count++;
+        for (int i = count - 1; i > at; i--)
+            shown[i] = shown[i - 1];
+        shown[at] = c;
+    }
+    if (judged->classes > ROWS) printf("\nthe %d of %lld classes that are found worst", count, (long long)judged->classes);
+    printf("\n%-*s %9s  precision   recall       F1\n", NAME, "class", "samples");
+    for (int i = 0; i < count; i++) {
+        char name[80], precision[16], recall[16], f1[16];
+        printf("%-*.*s %9llu  %9s  %7s  %7s\n", NAME, NAME, judge_class(dataset, shown[i], name, sizeof name),
+               (unsigned long long)judged->truth[shown[i]],
+               percent(judge_precision(judged, shown[i]), precision, sizeof precision),
+               percent(judge_recall(judged, shown[i]), recall, sizeof recall),
+               percent(judge_f1(judged, shown[i]), f1, sizeof f1));
+    }
+}
+
+static void print_matrix(const kn_dataset *dataset, const judgement *judged) {
+    char name[80];
+    if (!judged->matrix || judged->classes > MATRIX) return;
+    printf("\n%-*s taken for\n%-*s", NAME, "", NAME, "truth");
+    for (int64_t c = 0; c < judged->classes; c++)
+        printf(" %6.6s", judge_class(dataset, c, name, sizeof name));
+    putchar('\n');
+    for (int64_t row = 0; row < judged->classes; row++) {
+        printf("%-*.*s", NAME, NAME, judge_class(dataset, row, name, sizeof name));
+        for (int64_t c = 0; c < judged->classes; c++)
+            printf(" %6llu", (unsigned long long)judged->matrix[row * judged->classes + c]);
+        putchar('\n');
+    }
+}
+
+static void print_text(const eval_run *run, const judgement *judged) {
+    const training_setup *setup = &run->setup;
+    const kn_score *score = &judged->score;
+    char quality[80];
+    printf("loss %.4f%s%s", score->loss, setup->unit, setup_quality(setup, score, ", ", quality, sizeof quality));
+    printf(" on %llu samples of %s\n", (unsigned long long)score->samples, run->data);
+    if (isfinite(judged->top5)) printf("among the five likeliest %.2f%%\n", 100 * judged->top5);
+    if (isfinite(judged->rmse))
+        printf("off by %.4g in the root mean square, by %.4g on average\n", judged->rmse, judged->mae);
+    if (judged->classes && isfinite(perplexity_of(run, judged))) {
+        printf("perplexity %.3f\n", perplexity_of(run, judged));
+    } else if (judged->classes) {
+        print_classes(setup_judged(setup), judged);
+        print_matrix(setup_judged(setup), judged);
+    }
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
 
 static int judge(eval_run *run) {
     training_setup *setup = &run->setup;
     const kn_dataset *dataset = setup_judged(setup);
-    char quality[80];
     uint64_t samples = kn_dataset_count(dataset);
-    int64_t batch = (int64_t)(run->batch < samples ? run->batch : samples);
+    int64_t batch = judge_batch_most(setup, (int64_t)(run->batch < samples ? run->batch : samples));
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
-    kn_score score = {.size = sizeof score};
     run->states = kn_states_create(run->context, 1);
-    run->session = run->states ? setup_judge(setup, run->context, run->states, run->common.exact) : NULL;
+    run->session = run->states ? setup_judge(setup, run->context, run->states, run->common.exact, true) : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "judging goes on with", &batch)) return EXIT_FAILED;
     if (kn_model_load(setup->model, NULL, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));
     tell_compiling(run->context);
     progress_now("judging %llu samples", (unsigned long long)samples);
-    kn_status status =
-        kn_evaluate(run->session, dataset, (uint64_t)batch, setup->loss_name, setup->accuracy_name, &score);
-    if (status != KN_OK)
-        return command_fail("%s", plan_error(run)[0] ? plan_error(run) : kn_status_message(status));
+    judgement judged;
+    bool done = judge_samples(setup, run->session, dataset, batch, &judged);
     progress_clear();
-    if (run->common.json) {
-        print_json(run, &score);
-        return EXIT_DONE;
-    }
-    printf("loss %.4f%s%s", score.loss, setup->unit, setup_quality(setup, &score, ", ", quality, sizeof quality));
-    printf(" on %llu samples of %s\n", (unsigned long long)score.samples, run->data);
-    return EXIT_DONE;
+    if (done && run->common.json)
+        print_json(run, &judged);
+    else if (done)
+        print_text(run, &judged);
+    judge_finish(&judged);
+    return done ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int run(int count, char **arguments) {
@@ -115,10 +218,14 @@ static int run(int count, char **arguments) {
 }
 
 const command command_eval = {"eval", "judge a saved model on a data set", "FILE --data DATA [--OPTION …]",
-                              "FILE is a model that koine train saved. Prints the loss and, for classes, the "
-                              "accuracy. All samples count,\n"
-                              "those of a last partial batch too. DATA is as for koine train; digits:train "
-                              "and digits:test name one part. --device auto\n"
+                              "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the truth is\n"
+                              "among the five likeliest, and of each class precision (the share of right ones among "
+                              "those taken for it),\n"
+                              "recall (the share of its samples that were found) and F1, and which are taken for which; "
+                              "for text the\n"
+                              "perplexity; for numbers R2 and how far off they are. All samples count, those of a last "
+                              "partial batch too.\n"
+                              "DATA is as for koine train; digits:train and digits:test name one part. --device auto\n"
                               "times a batch, transfers included, on each device and takes the fastest.\n"
                               "\n"
                               "  koine eval lenet.safetensors --data digits\n"

@@ -124,7 +124,7 @@ static bool open_trainer(train_run *run) {
         return false;
     }
     if (!setup->validation) return true;
-    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer), run->options->common.exact);
+    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer), run->options->common.exact, false);
     return run->judge != NULL;
 }
 

@@ -56,8 +56,9 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
                           size_t room);
 /* 1 less the share of the variance that is left; NaN for what is no regression. */
 double setup_r2(const training_setup *setup, const kn_score *score);
-/* An inference session for loss and accuracy on some states. The limit of memory is the caller's to check. */
-kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact);
+/* An inference session for loss and accuracy on some states, with `whole` for the first output as well. The limit of
+ * memory is the caller's to check. */
+kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact, bool whole);
 void setup_finish(training_setup *setup);
 
 #endif

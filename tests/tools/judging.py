@@ -1,0 +1,124 @@
+"""What koine eval says beside loss and accuracy, counted again from what koine infer computes.
+
+usage: judging.py KOINE HOUSE_TESTS
+"""
+import math
+import os
+import random
+
+from koine import CLASSES, SAMPLES, WIDTH, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write
+from koine import write_npy
+
+CLASS_KEYS = ["class", "name", "samples", "said", "precision", "recall", "f1"]
+
+
+def near(found, wanted, what):
+    expect(found == wanted or (found is not None and wanted is not None and math.isclose(found, wanted, rel_tol=1e-4)),
+           f"{what}: found {found}, expected {wanted}")
+
+
+def share(part, whole):
+    return part / whole if whole else None
+
+
+def answers(folder, model):
+    koine("infer", model, "--input", "x.npy", "--output", "z.npy", folder=folder).needs(0)
+    shape, numbers = read_npy(os.path.join(folder, "z.npy"))
+    return [numbers[i * shape[1]:(i + 1) * shape[1]] for i in range(shape[0])]
+
+
+@case
+def classes_are_counted(folder):
+    train(folder, "--epochs", "3", "--batch", "10", "--lr", "0.01")
+    found = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--batch", "7", "--json",
+                  folder=folder).objects()[0]
+    truth = read_npy(os.path.join(folder, "y.npy"))[1]
+    said = [row.index(max(row)) for row in answers(folder, "tiny.safetensors")]
+    matrix = [[sum(t == i and s == j for t, s in zip(truth, said)) for j in range(CLASSES)] for i in range(CLASSES)]
+    expect(found["confusion"] == matrix, f"found {found['confusion']}, expected {matrix}")
+    expect(found["top5"] is None and found["perplexity"] is None, f"found {found}")
+    near(found["accuracy"], sum(matrix[c][c] for c in range(CLASSES)) / SAMPLES, "accuracy")
+    for c, one in enumerate(found["classes"]):
+        expect(list(one) == CLASS_KEYS and (one["class"], one["name"]) == (c, str(c)), f"found {one}")
+        shown, told = sum(matrix[c]), sum(row[c] for row in matrix)
+        expect((one["samples"], one["said"]) == (shown, told), f"found {one} of {matrix}")
+        near(one["precision"], share(matrix[c][c], told), "precision")
+        near(one["recall"], share(matrix[c][c], shown), "recall")
+        near(one["f1"], share(2 * matrix[c][c], told + shown), "f1")
+    text = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(
+        0, err="", out=("class ", "precision", "recall", "taken for")).out
+    rows = [line.split() for line in text.splitlines()[-CLASSES:]]
+    expect([list(map(int, row[1:])) for row in rows] == matrix, f"found {text}")
+
+
+@case
+def the_five_likeliest(folder):
+    problem(folder)
+    labels = [(3 * i) % 8 for i in range(SAMPLES)]
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (SAMPLES,), labels)
+    write(folder, "eight.koine", f"koine 1\nmodel eight\ninput x {WIDTH}\nlogits = linear 8\n")
+    koine("train", "eight.koine", "--data", "npy:x.npy,y.npy", "--steps", "3", folder=folder).needs(0)
+    found = koine("eval", "eight.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    hits = sum(label in sorted(range(8), key=lambda c: -row[c])[:5]
+               for row, label in zip(answers(folder, "eight.safetensors"), labels))
+    expect(0 < hits < SAMPLES, f"nothing to tell: {hits}")
+    near(found["top5"], hits / SAMPLES, "top-5")
+    koine("eval", "eight.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(
+        0, out=f"among the five likeliest {100 * hits / SAMPLES:.2f}%")
+
+
+@case
+def many_classes_are_shown_by_the_worst(folder):
+    problem(folder)
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (SAMPLES,), [i % 50 for i in range(SAMPLES)])
+    write(folder, "fifty.koine", f"koine 1\nmodel fifty\ninput x {WIDTH}\nlogits = linear 300\n")
+    koine("train", "fifty.koine", "--data", "npy:x.npy,y.npy", "--steps", "1", folder=folder).needs(0)
+    text = koine("eval", "fifty.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(
+        0, out="the 24 of 300 classes that are found worst").out
+    expect("taken for" not in text and len(text.splitlines()) == 5 + 24, f"found {text}")
+    found = koine("eval", "fifty.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(found["confusion"] is None and len(found["classes"]) == 300, f"found {found}")
+    expect(found["classes"][60]["recall"] is None and found["classes"][60]["samples"] == 0, f"found {found['classes'][60]}")
+
+
+@case
+def numbers_beside_the_truth(folder):
+    problem(folder)
+    x = numbers_of(SAMPLES * WIDTH)
+    truth = [x[i * WIDTH] - 2 * x[i * WIDTH + 1] + 3 for i in range(SAMPLES)]
+    write_npy(os.path.join(folder, "y.npy"), "<f4", (SAMPLES, 1), truth)
+    write(folder, "line.koine", f"koine 1\nmodel line\ninput x {WIDTH}\nlinear 1\nloss mse\n")
+    koine("train", "line.koine", "--data", "npy:x.npy,y.npy", "--epochs", "5", "--lr", "0.05", folder=folder).needs(0)
+    found = koine("eval", "line.safetensors", "--data", "npy:x.npy,y.npy", "--batch", "9", "--json", folder=folder).objects(
+        "model", "data", "samples", "loss", "accuracy", "r2", "samples_per_s", "rmse", "mae")[0]
+    away = [abs(row[0] - t) for row, t in zip(answers(folder, "line.safetensors"), truth)]
+    near(found["rmse"], math.sqrt(sum(a * a for a in away) / SAMPLES), "root mean square")
+    near(found["mae"], sum(away) / SAMPLES, "mean")
+    near(found["loss"], found["rmse"]**2, "loss")
+    koine("eval", "line.safetensors", "--data", "npy:x.npy,y.npy", folder=folder).needs(0, out=("R2 ", "off by "))
+
+
+@case
+def a_table_is_judged_in_its_own_unit(folder):
+    draw = random.Random(3)
+    rows = [(draw.uniform(-1, 1), draw.uniform(-1, 1)) for _ in range(60)]
+    write(folder, "t.csv", "a,b,height\n" + "".join(f"{a:.4f},{b:.4f},{1000 + 100 * a:.3f}\n" for a, b in rows))
+    koine("train", "table", "--data", "csv:t.csv?target=height", "--steps", "1", folder=folder).needs(0)
+    found = koine("eval", "table.safetensors", "--data", "csv:t.csv", "--json", folder=folder).objects()[0]
+    deviation = 100 * math.sqrt(sum(a * a for a, _ in rows) / 60 - (sum(a for a, _ in rows) / 60)**2)
+    expect(math.isclose(found["rmse"], deviation * math.sqrt(found["loss"]), rel_tol=0.02), f"{found}, {deviation}")
+
+
+@case
+def perplexity_of_text(folder):
+    write(folder, "walk.txt", "abcabcabd" * 60)
+    write(folder, "walk.koine", "koine 1\nmodel walk\ninput x 8 int32\nembedding 16 8\nlogits = linear 16\n")
+    koine("train", "walk.koine", "--data", "text:walk.txt", "--steps", "5", folder=folder).needs(0)
+    found = koine("eval", "walk.safetensors", "--data", "text:walk.txt", "--json", folder=folder).objects()[0]
+    near(found["perplexity"], math.exp(found["loss"]), "perplexity")
+    expect(sum(map(sum, found["confusion"])) == 8 * found["samples"], f"found {found}")
+    text = koine("eval", "walk.safetensors", "--data", "text:walk.txt", folder=folder).needs(0, out="perplexity ").out
+    expect("recall" not in text, f"found {text}")
+
+
+run_cases()

@@ -1,0 +1,242 @@
+/* Judging a model sample by sample. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch.h"
+#include "judge.h"
+
+typedef struct judge_work {
+    judgement *judged;
+    float *output; /* of a batch: (count,places,classes), or numbers (count,places) */
+    size_t row;    /* numbers of it for one sample */
+    size_t target; /* which feed holds the truth */
+    double squares, distances;
+    uint64_t answers, in_top5, numbers, every;
+    double mean, deviation; /* of the target's own unit */
+} judge_work;
+
+/* ---- classes ---------------------------------------------------------------------------------------- */
+
+static void remember_worst(judgement *judged, const judged_sample *sample) {
+    int at = judged->worst_count;
+    while (at > 0 && sample->loss > judged->worst[at - 1].loss)
+        at--;
+    if (at == JUDGE_WORST) return;
+    if (judged->worst_count < JUDGE_WORST) judged->worst_count++;
+    memmove(&judged->worst[at + 1], &judged->worst[at],
+            (size_t)(judged->worst_count - 1 - at) * sizeof *sample);
+    judged->worst[at] = *sample;
+}
+
+/* One answer: `logits` are (classes). */
+static void judge_answer(judge_work *work, const float *logits, int32_t truth, uint64_t sample) {
+    judgement *judged = work->judged;
+    int64_t said = 0, likelier = 0;
+    double sum = 0;
+    if (truth < 0 || truth >= judged->classes) return; /* does not count */
+    for (int64_t c = 1; c < judged->classes; c++)
+        if (logits[c] > logits[said]) said = c;
+    for (int64_t c = 0; c < judged->classes; c++) {
+        likelier += logits[c] > logits[truth] || (logits[c] == logits[truth] && c < truth);
+        sum += exp((double)logits[c] - (double)logits[said]);
+    }
+    work->answers++;
+    work->in_top5 += likelier < 5;
+    judged->truth[truth]++;
+    judged->said[said]++;
+    judged->right[truth] += said == truth;
+    if (judged->matrix) judged->matrix[truth * judged->classes + said]++;
+    if (said == truth || judged->places != 1) return;
+    judged_sample one = {sample, log(sum) + (double)logits[said] - (double)logits[truth], 1 / sum, truth,
+                         (int32_t)said};
+    remember_worst(judged, &one);
+}
+
+static void judge_classes(judge_work *work, const kn_batch *batch, const int32_t *truth) {
+    const judgement *judged = work->judged;
+    for (uint64_t i = 0; i < batch->count; i++)
+        for (int64_t p = 0; p < judged->places; p++)
+            judge_answer(work, work->output + i * work->row + (size_t)(p * judged->classes),
+                         truth[i * (uint64_t)judged->places + (uint64_t)p], batch->samples[i]);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------ */
+
+static void judge_numbers(judge_work *work, const kn_batch *batch, const float *truth) {
+    judgement *judged = work->judged;
+    for (size_t i = 0; i < batch->count * work->row; i++) {
+        double away = ((double)work->output[i] - (double)truth[i]) * work->deviation;
+        work->squares += away * away;
+        work->distances += fabs(away);
+        if (work->numbers++ % work->every || judged->pair_count == JUDGE_PAIRS) continue;
+        judged->pairs[judged->pair_count++] =
+            (judged_pair){(float)(truth[i] * work->deviation + work->mean),
+                          (float)(work->output[i] * work->deviation + work->mean)};
+    }
+}
+
+/* ---- all samples ----------------------------------------------------------------------------------------
+ */
+
+static bool session_fail(kn_session *session, kn_status status) {
+    const char *text = kn_session_error(session);
+    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+}
+
+/* What comes out, and what it is compared with; classes and places stay 0 where there is nothing to be said
+ * of it. */
+static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
+                    int64_t batch, judge_work *work) {
+    judgement *judged = work->judged;
+    const kn_value *output = kn_model_output(setup->model, 0);
+    kn_plan_info plan = {.size = sizeof plan};
+    kn_tensor_info whole;
+    kn_field field;
+    uint64_t numbers = 0, wanted = 0;
+    kn_table_target unit = {.size = sizeof unit};
+    work->deviation = 1;
+    if (kn_dataset_target(setup->all, &unit) && unit.deviation > 0) {
+        work->deviation = unit.deviation;
+        work->mean = unit.mean;
+    }
+    kn_status status = batch_plan_session(session, batch, &plan);
+    if (status == KN_OK) status = kn_session_info(session, kn_value_name(output), &whole);
+    if (status != KN_OK) return session_fail(session, status);
+    if (!kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &work->target) ||
+        !kn_dataset_field(dataset, work->target, &field) || whole.dtype != KN_FLOAT32 || whole.rank < 1 ||
+        whole.shape[0] != batch || !kn_tensor_elements(&whole, &numbers) ||
+        !kn_tensor_elements(&field.info, &wanted) || !wanted)
+        return true;
+    work->row = (size_t)(numbers / (uint64_t)batch);
+    int64_t classes = whole.shape[whole.rank - 1];
+    if (field.info.dtype == KN_INT32 && setup->accuracy && classes > 0 &&
+        wanted * (uint64_t)classes == work->row) {
+        judged->classes = classes;
+        judged->places = (int64_t)wanted;
+        judged->truth = calloc((size_t)classes, sizeof *judged->truth);
+        judged->said = calloc((size_t)classes, sizeof *judged->said);
+        judged->right = calloc((size_t)classes, sizeof *judged->right);
+        if (classes <= JUDGE_MATRIX)
+            judged->matrix = calloc((size_t)(classes * classes), sizeof *judged->matrix);
+        if (!judged->truth || !judged->said || !judged->right || (classes <= JUDGE_MATRIX && !judged->matrix))
+            return command_fail("out of memory") == EXIT_DONE;
+    } else if (field.info.dtype == KN_FLOAT32 && wanted == work->row) {
+        judged->places = (int64_t)wanted;
+        work->every = (kn_dataset_count(dataset) * wanted + JUDGE_PAIRS - 1) / JUDGE_PAIRS;
+        if (!work->every) work->every = 1;
+    } else {
+        return true;
+    }
+    work->output = malloc(numbers * sizeof(float) + 1);
+    return work->output || command_fail("out of memory") == EXIT_DONE;
+}
+
+/* Adds a batch to the sums of the score. */
+static kn_status judge_batch(const training_setup *setup, kn_session *session, const kn_batch *batch,
+                             judge_work *work) {
+    judgement *judged = work->judged;
+    float loss = 0, accuracy = 0;
+    kn_fetch fetches[3] = {{setup->loss_name, &loss, sizeof loss}};
+    size_t count = 1;
+    if (setup->accuracy) fetches[count++] = (kn_fetch){setup->accuracy_name, &accuracy, sizeof accuracy};
+    if (work->output)
+        fetches[count++] = (kn_fetch){kn_value_name(kn_model_output(setup->model, 0)), work->output,
+                                      batch->count * work->row * sizeof(float)};
+    kn_status status = kn_session_bind(session, "batch", (int64_t)batch->count);
+    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* sizes may be numbers */
+        status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
+    if (status != KN_OK) return status;
+    judged->score.loss += loss * (double)batch->count;
+    judged->score.accuracy += accuracy * (double)batch->count;
+    judged->score.samples += batch->count;
+    if (work->output && judged->classes)
+        judge_classes(work, batch, batch->feeds[work->target].data);
+    else if (work->output)
+        judge_numbers(work, batch, batch->feeds[work->target].data);
+    return KN_OK;
+}
+
+int64_t judge_batch_most(const training_setup *setup, int64_t batch) {
+    const kn_value *output = kn_model_output(setup->model, 0);
+    double bytes = sizeof(float);
+    for (int d = 1; d < kn_value_rank(output); d++)
+        if (kn_value_dimension(output, d) > 0) bytes *= (double)kn_value_dimension(output, d);
+    int64_t most = (int64_t)fmax(1, 0x1p28 / bytes);
+    return batch < most ? batch : most;
+}
+
+bool judge_samples(const training_setup *setup, kn_session *session, const kn_dataset *dataset, int64_t batch,
+                   judgement *judged) {
+    *judged = (judgement){.score = {.size = sizeof judged->score}, .top5 = NAN, .rmse = NAN, .mae = NAN};
+    judge_work work = {.judged = judged};
+    double begin = clock_now();
+    if (!prepare(setup, session, dataset, batch, &work)) return false;
+    kn_loader_params params = {.size = sizeof params, .batch = (uint64_t)batch, .no_shuffle = true};
+    kn_loader *loader = kn_loader_create(dataset, &params);
+    kn_batch piece = {.size = sizeof piece};
+    kn_status status = kn_loader_status(loader);
+    uint64_t all = kn_dataset_count(dataset);
+    while (status == KN_OK) {
+        status = kn_loader_next(loader, &piece);
+        if (status != KN_OK || !piece.count) break;
+        status = judge_batch(setup, session, &piece, &work);
+        progress_line("judged %llu of %llu samples", (unsigned long long)judged->score.samples,
+                      (unsigned long long)all);
+    }
+    if (status != KN_OK) {
+        if (kn_loader_status(loader) != KN_OK)
+            command_fail("%s", loader ? kn_loader_error(loader) : "out of memory");
+        else
+            session_fail(session, status);
+    }
+    kn_loader_destroy(&loader);
+    free(work.output);
+    if (status != KN_OK) return false;
+    double samples = (double)judged->score.samples;
+    judged->score.loss = samples > 0 ? judged->score.loss / samples : NAN;
+    judged->score.accuracy = samples > 0 && setup->accuracy ? judged->score.accuracy / samples : NAN;
+    judged->score.seconds = clock_now() - begin;
+    if (judged->classes > 5 && work.answers) judged->top5 = (double)work.in_top5 / (double)work.answers;
+    if (work.numbers) {
+        judged->rmse = sqrt(work.squares / (double)work.numbers);
+        judged->mae = work.distances / (double)work.numbers;
+    }
+    return true;
+}
+
+void judge_finish(judgement *judged) {
+    free(judged->truth);
+    free(judged->said);
+    free(judged->right);
+    free(judged->matrix);
+    judged->truth = judged->said = judged->right = judged->matrix = NULL;
+}
+
+/* ---- looking at it ----------------------------------------------------------------------------------------
+ */
+
+static double share(uint64_t part, uint64_t all) {
+    return all ? (double)part / (double)all : NAN;
+}
+
+double judge_precision(const judgement *judged, int64_t class_index) {
+    return share(judged->right[class_index], judged->said[class_index]);
+}
+
+double judge_recall(const judgement *judged, int64_t class_index) {
+    return share(judged->right[class_index], judged->truth[class_index]);
+}
+
+double judge_f1(const judgement *judged, int64_t class_index) {
+    return share(2 * judged->right[class_index], judged->truth[class_index] + judged->said[class_index]);
+}
+
+const char *judge_class(const kn_dataset *dataset, int64_t class_index, char *text, size_t room) {
+    const char *name = kn_dataset_class_name(dataset, (int)class_index);
+    if (name)
+        snprintf(text, room, "%s", name);
+    else
+        snprintf(text, room, "%lld", (long long)class_index);
+    return text;
+}
