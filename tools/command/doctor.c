@@ -52,23 +52,26 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     params.log = (kn_logger){.level = KN_LOG_WARNING, .write = remember, .user = &said};
     kn_context *context = kn_context_create(&params);
     if (kn_context_status(context) != KN_OK) {
-        doctor_find(doctor, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s", info->name, info->platform,
-                    context ? kn_context_error(context) : "out of memory");
+        finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",
+                     info->name, info->platform, context ? kn_context_error(context) : "out of memory");
     } else if (!try_kernel(context, reason, sizeof reason)) {
-        doctor_find(doctor, FINDING_PROBLEM, "compiler", "",
-                    "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help, and koine verify "
-                    "makes a report for its authors: %s",
-                    info->name, info->platform, reason);
+        finding_tell(&doctor->found, FINDING_PROBLEM, "compiler", "",
+                     "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help, and "
+                     "koine verify "
+                     "makes a report for its authors: %s",
+                     info->name, info->platform, reason);
     } else {
-        doctor_find(doctor, FINDING_FINE, "device", "", "%s (%s) compiles and computes", info->name, info->platform);
+        finding_tell(&doctor->found, FINDING_FINE, "device", "", "%s (%s) compiles and computes", info->name,
+                     info->platform);
     }
-    if (said.text[0]) doctor_find(doctor, FINDING_HINT, "device", "", "%s", said.text);
+    if (said.text[0]) finding_tell(&doctor->found, FINDING_HINT, "device", "", "%s", said.text);
     kn_context_destroy(&context);
     if (info->local_bytes < ENOUGH_LOCAL_BYTES)
-        doctor_find(doctor, FINDING_HINT, "local-memory", "",
-                    "%s has %llu bytes of local memory, and OpenCL asks for %d: products, convolutions and attention take "
-                    "slower kernels; a newer driver may show more",
-                    info->name, (unsigned long long)info->local_bytes, ENOUGH_LOCAL_BYTES);
+        finding_tell(&doctor->found, FINDING_HINT, "local-memory", "",
+                     "%s has %llu bytes of local memory, and OpenCL asks for %d: products, convolutions and "
+                     "attention take "
+                     "slower kernels; a newer driver may show more",
+                     info->name, (unsigned long long)info->local_bytes, ENOUGH_LOCAL_BYTES);
 }
 
 /* What OpenCL shows and cannot be used. */
@@ -81,12 +84,13 @@ static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool
         mend = "sudo usermod -aG render,video \"$USER\"";
     else if (!device && !info->name[0])
         mend = "sudo apt-get install pocl-opencl-icd";
-    doctor_find(doctor, others || device ? FINDING_HINT : FINDING_PROBLEM,
-                device     ? "device"
-                : platform ? "platform"
-                           : info->name[0] ? "gpu" : "platform",
-                mend, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "", info->platform,
-                info->name[0] || info->platform[0] ? ": " : "", info->problem);
+    finding_tell(&doctor->found, others || device ? FINDING_HINT : FINDING_PROBLEM,
+                 device          ? "device"
+                 : platform      ? "platform"
+                 : info->name[0] ? "gpu"
+                                 : "platform",
+                 mend, "%s%s%s%s%s", info->name, info->name[0] && info->platform[0] ? ", " : "",
+                 info->platform, info->name[0] || info->platform[0] ? ": " : "", info->problem);
 }
 
 static int check_opencl(doctor_visit *doctor) {
@@ -106,11 +110,12 @@ static int check_opencl(doctor_visit *doctor) {
         try_device(doctor, info);
         for (int j = 0; j < i; j++) {
             const kn_device_info *other = kn_device_list_entry(list, j);
-            if (other->usable && !strcmp(other->name, info->name) && !strcmp(other->platform, info->platform) &&
-                other->platform_index != info->platform_index)
-                doctor_find(doctor, FINDING_HINT, "copies", "",
-                            "%s is there twice, as %d:%d and %d:%d: two copies of its driver are installed", info->name,
-                            other->platform_index, other->device_index, info->platform_index, info->device_index);
+            if (other->usable && !strcmp(other->name, info->name) &&
+                !strcmp(other->platform, info->platform) && other->platform_index != info->platform_index)
+                finding_tell(&doctor->found, FINDING_HINT, "copies", "",
+                             "%s is there twice, as %d:%d and %d:%d: two copies of its driver are installed",
+                             info->name, other->platform_index, other->device_index, info->platform_index,
+                             info->device_index);
         }
     }
     progress_clear();
@@ -122,28 +127,34 @@ static int run(int count, char **arguments) {
     doctor_visit doctor = {.root = ""};
     common_options common = {.device = NULL};
     const option options[] = {
-        {"root", OPTION_TEXT, "DIR", "look at the files of a system below this folder, such as an image; tries no device",
-         &doctor.root},
+        {"root", OPTION_TEXT, "DIR",
+         "look at the files of a system below this folder, such as an image; tries no device", &doctor.root},
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &common.json},
         {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &common.quiet},
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
-    if (!options_read(&command_doctor, options, count, arguments, words, &word_count, 0, &status)) return status;
+    if (!options_read(&command_doctor, options, count, arguments, words, &word_count, 0, &status))
+        return status;
     progress_setup(&common);
-    doctor.json = common.json;
+    doctor.found.json = common.json;
     doctor_files(&doctor);
     status = doctor.root[0] ? EXIT_DONE : check_opencl(&doctor);
     if (!common.json)
-        printf("%s\n", doctor.problems ? "there are problems" : doctor.hints ? "no problems; hints are above" : "all is well");
-    return status == EXIT_DONE && doctor.problems ? EXIT_FAILED : status;
+        printf("%s\n", doctor.found.problems ? "there are problems"
+                       : doctor.found.hints  ? "no problems; hints are above"
+                                             : "all is well");
+    return status == EXIT_DONE && doctor.found.problems ? EXIT_FAILED : status;
 }
 
 const command command_doctor = {
     "doctor", "what is wrong with the OpenCL installation, and what mends it", "[--OPTION …]",
-    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, then\n"
-    "compiles and runs a kernel on each device. Each finding has a word in front (ok, hint or problem) and, where\n"
-    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL loader is\n"
+    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, "
+    "then\n"
+    "compiles and runs a kernel on each device. Each finding has a word in front (ok, hint or problem) and, "
+    "where\n"
+    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL "
+    "loader is\n"
     "installed koine cannot start, and the program koine-doctor says what can be said then.\n"
     "\n"
     "  koine doctor\n"

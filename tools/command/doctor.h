@@ -1,42 +1,28 @@
-/* What the files of `koine doctor` share. The first half needs no OpenCL, and koine-doctor is made of it alone. */
+/* What the files of `koine doctor` share. The first half needs no OpenCL, and koine-doctor is made of it
+ * alone. */
 #ifndef KOINE_COMMAND_DOCTOR_H
 #define KOINE_COMMAND_DOCTOR_H
 
-#include <stdbool.h>
-
-typedef enum finding_kind {
-    FINDING_FINE,
-    FINDING_HINT,    /* may be meant so */
-    FINDING_PROBLEM, /* keeps a device from being used */
-} finding_kind;
+#include "findings.h"
 
 typedef struct doctor_visit {
     const char *root; /* files are looked at below this folder; "" for this machine's own */
-    bool json;
-    int problems, hints;
+    findings found;
     bool elsewhere; /* the environment says where drivers are named */
     bool rusticl;   /* a driver that shows devices only where the environment names them is installed */
 } doctor_visit;
 
-#if defined(__GNUC__)
-#define DOCTOR_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#else
-#define DOCTOR_PRINTF(text, first)
-#endif
-
-/* Prints one finding: `check` is a word, `mend` the command that mends it, or "". */
-void doctor_find(doctor_visit *doctor, finding_kind kind, const char *check, const char *mend, const char *format, ...)
-    DOCTOR_PRINTF(5, 6);
 /* The loader, the files that name drivers, the drivers' libraries and the device nodes. */
 void doctor_files(doctor_visit *doctor);
-/* What those files name, in doctor_drivers.c: drivers that lie here and are named nowhere, and two copies of one.
- * `named` are `count` paths or names of libraries, `files` the ICD files that name them. */
+/* What those files name, in doctor_drivers.c: drivers that lie here and are named nowhere, and two copies of
+ * one. `named` are `count` paths or names of libraries, `files` the ICD files that name them. */
 void doctor_drivers(doctor_visit *doctor, char *const *named, char *const *files, int count);
 /* The package that brings a driver's library, and that driver's name; "" where it is not known. */
 const char *doctor_package(const char *library);
-/* Calls visit for each path of `name` in the folders that libraries lie in; each file once. Answers how many. */
-int doctor_each_library(const doctor_visit *doctor, const char *name, void (*visit)(void *user, const char *path),
-                        void *user);
+/* Calls visit for each path of `name` in the folders that libraries lie in; each file once. Answers how many.
+ */
+int doctor_each_library(const doctor_visit *doctor, const char *name,
+                        void (*visit)(void *user, const char *path), void *user);
 /* Nodes that the user may not open, and RUSTICL_ENABLE (doctor_nodes.c). */
 void doctor_nodes(doctor_visit *doctor);
 

@@ -1,5 +1,5 @@
-/* koine doctor, of drivers: known ones that lie here and are named nowhere, and two copies of one. Names of drivers serve
- * advice alone. */
+/* koine doctor, of drivers: known ones that lie here and are named nowhere, and two copies of one. Names of
+ * drivers serve advice alone. */
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,15 @@ static const struct {
 enum { DRIVERS = sizeof drivers / sizeof *drivers };
 
 static const char *const folders[] = {
-    "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-*", "/usr/lib/*-linux-*/intel-opencl", "/usr/lib/*-linux-*/nvidia",
-    "/usr/local/lib", "/usr/local/lib64", "/usr/local/lib/*-linux-*", "/opt/rocm*/lib",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/lib/*-linux-*",
+    "/usr/lib/*-linux-*/intel-opencl",
+    "/usr/lib/*-linux-*/nvidia",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/lib/*-linux-*",
+    "/opt/rocm*/lib",
 };
 
 static const char *name_of(const char *path) {
@@ -46,8 +53,8 @@ const char *doctor_package(const char *library) {
     return "";
 }
 
-int doctor_each_library(const doctor_visit *doctor, const char *name, void (*visit)(void *user, const char *path),
-                        void *user) {
+int doctor_each_library(const doctor_visit *doctor, const char *name,
+                        void (*visit)(void *user, const char *path), void *user) {
     char pattern[PATH_ROOM];
     struct {
         dev_t device;
@@ -87,9 +94,11 @@ static void tell_unnamed(void *user, const char *path) {
     const char *inside = path + strlen(found->doctor->root);
     if (found->told) return;
     found->told = true;
-    snprintf(mend, sizeof mend, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside, drivers[found->driver].icd);
-    doctor_find(found->doctor, FINDING_HINT, "driver", mend,
-                "%s is here, %s, and no ICD file names it, so programs do not see it", drivers[found->driver].name, path);
+    snprintf(mend, sizeof mend, "echo %s | sudo tee /etc/OpenCL/vendors/%s", inside,
+             drivers[found->driver].icd);
+    finding_tell(&found->doctor->found, FINDING_HINT, "driver", mend,
+                 "%s is here, %s, and no ICD file names it, so programs do not see it",
+                 drivers[found->driver].name, path);
 }
 
 /* ---- two copies of a driver -------------------------------------------------------------------------- */
@@ -101,13 +110,14 @@ static void tell_copies(doctor_visit *doctor, char *const *named, char *const *f
             if (!same_driver(named[i], named[j])) continue;
             snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", files[i], files[i]);
             if (!strcmp(named[i], named[j]))
-                doctor_find(doctor, FINDING_HINT, "copies", mend,
-                            "%s and %s name the same driver, %s: its devices may be there twice", files[j], files[i],
-                            named[i]);
+                finding_tell(&doctor->found, FINDING_HINT, "copies", mend,
+                             "%s and %s name the same driver, %s: its devices may be there twice", files[j],
+                             files[i], named[i]);
             else
-                doctor_find(doctor, FINDING_PROBLEM, "copies", mend,
-                            "two copies of a driver are loaded together, which crashes some: %s (%s) and %s (%s)",
-                            named[j], files[j], named[i], files[i]);
+                finding_tell(
+                    &doctor->found, FINDING_PROBLEM, "copies", mend,
+                    "two copies of a driver are loaded together, which crashes some: %s (%s) and %s (%s)",
+                    named[j], files[j], named[i], files[i]);
             break;
         }
 }

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,49 +10,6 @@
 #include "doctor.h"
 
 enum { MOST_FILES = 64, PATH_ROOM = 2048 };
-
-/* ---- telling ------------------------------------------------------------------------------------- */
-
-static void print_json_text(const char *text) {
-    putchar('"');
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            printf("\\u%04x", (unsigned)*text);
-        else
-            putchar(*text);
-    putchar('"');
-}
-
-void doctor_find(doctor_visit *doctor, finding_kind kind, const char *check, const char *mend, const char *format, ...) {
-    static const char *const words[] = {"ok", "hint", "problem"};
-    char what[PATH_ROOM];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    doctor->hints += kind == FINDING_HINT;
-    doctor->problems += kind == FINDING_PROBLEM;
-    if (doctor->json) {
-        printf("{\"kind\": \"%s\", \"check\": \"%s\", \"what\": ", words[kind], check);
-        print_json_text(what);
-        fputs(", \"mend\": ", stdout);
-        if (mend[0])
-            print_json_text(mend);
-        else
-            fputs("null", stdout);
-        puts("}");
-        return;
-    }
-    printf("%-8s %s: ", words[kind], check);
-    for (const char *at = what; *at; at++) { /* a compiler's log has lines of its own */
-        putchar(*at);
-        if (*at == '\n' && at[1]) fputs("           ", stdout);
-    }
-    putchar('\n');
-    if (mend[0]) printf("           mend it with: %s\n", mend);
-}
 
 /* ---- the loader ------------------------------------------------------------------------------------ */
 
@@ -78,18 +34,20 @@ static void check_loader(doctor_visit *doctor) {
         if (loader) dlclose(loader);
     }
     if (!loads && list.count)
-        doctor_find(doctor, FINDING_PROBLEM, "loader", "sudo ldconfig", "%s is there, and programs do not find it",
-                    list.paths);
+        finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo ldconfig",
+                     "%s is there, and programs do not find it", list.paths);
     else if (!loads)
-        doctor_find(doctor, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
-                    "there is no libOpenCL.so.1, through which programs find the drivers");
+        finding_tell(&doctor->found, FINDING_PROBLEM, "loader", "sudo apt-get install ocl-icd-libopencl1",
+                     "there is no libOpenCL.so.1, through which programs find the drivers");
     else if (list.count > 1)
-        doctor_find(doctor, FINDING_HINT, "loader", "",
-                    "there are %d OpenCL loaders, %s: which one a program takes depends on its search path, and one of "
-                    "them may look for drivers elsewhere",
-                    list.count, list.paths);
+        finding_tell(&doctor->found, FINDING_HINT, "loader", "",
+                     "there are %d OpenCL loaders, %s: which one a program takes depends on its search path, "
+                     "and one of "
+                     "them may look for drivers elsewhere",
+                     list.count, list.paths);
     else
-        doctor_find(doctor, FINDING_FINE, "loader", "", "%s", list.count ? list.paths : "libOpenCL.so.1 is found");
+        finding_tell(&doctor->found, FINDING_FINE, "loader", "", "%s",
+                     list.count ? list.paths : "libOpenCL.so.1 is found");
 }
 
 /* ---- ICD files ------------------------------------------------------------------------------------- */
@@ -120,7 +78,8 @@ static void keep_first(void *user, const char *path) {
     if (!first->path[0]) snprintf(first->path, sizeof first->path, "%s", path);
 }
 
-/* Whether the library can be loaded; why not goes into `reason`. Below another root it only has to be there. */
+/* Whether the library can be loaded; why not goes into `reason`. Below another root it only has to be there.
+ */
 static bool library_loads(const doctor_visit *doctor, const char *library, char *reason, size_t room) {
     first_path found = {""};
     if (doctor->root[0]) {
@@ -141,7 +100,7 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
     const char *package = doctor_package(library);
     if (strstr(library, "RusticlOpenCL")) doctor->rusticl = true;
     if (library_loads(doctor, library, reason, sizeof reason)) {
-        doctor_find(doctor, FINDING_FINE, "icd", "", "%s names %s", path, library);
+        finding_tell(&doctor->found, FINDING_FINE, "icd", "", "%s names %s", path, library);
         return;
     }
     bool there = strchr(library, '/') && file_there(doctor, library);
@@ -152,13 +111,14 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
     else
         snprintf(mend, sizeof mend, "sudo mv %s %s.off", path, path);
     if (there)
-        doctor_find(doctor, FINDING_PROBLEM, "icd", mend,
-                    "%s names %s, which is there and cannot be loaded: %s. A library that it needs is missing, or it "
-                    "was made for another processor",
-                    path, library, reason);
+        finding_tell(
+            &doctor->found, FINDING_PROBLEM, "icd", mend,
+            "%s names %s, which is there and cannot be loaded: %s. A library that it needs is missing, or it "
+            "was made for another processor",
+            path, library, reason);
     else
-        doctor_find(doctor, FINDING_PROBLEM, "icd", mend, "%s names a library that is missing, %s: %s", path, library,
-                    reason);
+        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
+                     "%s names a library that is missing, %s: %s", path, library, reason);
 }
 
 /* An ICD file holds one line with the name of a library. */
@@ -168,7 +128,8 @@ static void check_file(doctor_visit *doctor, icd_files *files, const char *path)
     files->seen++;
     if (!stream) {
         snprintf(mend, sizeof mend, "sudo chmod a+r %.1900s", path);
-        doctor_find(doctor, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path, strerror(errno));
+        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend, "%s cannot be read: %s", path,
+                     strerror(errno));
         return;
     }
     bool read = fgets(line, sizeof line, stream) != NULL;
@@ -176,7 +137,8 @@ static void check_file(doctor_visit *doctor, icd_files *files, const char *path)
     if (read) line[strcspn(line, "\r\n")] = '\0';
     if (!line[0]) {
         snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
-        doctor_find(doctor, FINDING_PROBLEM, "icd", mend, "%s is empty: expected the name of a driver's library", path);
+        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
+                     "%s is empty: expected the name of a driver's library", path);
         return;
     }
     check_library(doctor, path, line);
@@ -211,8 +173,9 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
     else
         snprintf(mend, sizeof mend, "sudo apt-get install pocl-opencl-icd");
     if (count < 0)
-        doctor_find(doctor, FINDING_PROBLEM, "vendors", mend, "%s%s%s, which should name the drivers, cannot be read: %s",
-                    from, from[0] ? " is set, and " : "", folder, strerror(errno));
+        finding_tell(&doctor->found, FINDING_PROBLEM, "vendors", mend,
+                     "%s%s%s, which should name the drivers, cannot be read: %s", from,
+                     from[0] ? " is set, and " : "", folder, strerror(errno));
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
         if (ends_with(names[i]->d_name, ".icd")) check_file(doctor, files, path);
@@ -220,8 +183,9 @@ static void check_folder(doctor_visit *doctor, icd_files *files, const char *fol
     }
     free(names);
     if (count >= 0 && !files->seen)
-        doctor_find(doctor, FINDING_PROBLEM, "vendors", mend, "%s%s%s holds no file *.icd, so no driver is known", from,
-                    from[0] ? " is set, and " : "", folder);
+        finding_tell(&doctor->found, FINDING_PROBLEM, "vendors", mend,
+                     "%s%s%s holds no file *.icd, so no driver is known", from,
+                     from[0] ? " is set, and " : "", folder);
 }
 
 static void check_vendors(doctor_visit *doctor, icd_files *files) {
@@ -232,8 +196,8 @@ static void check_vendors(doctor_visit *doctor, icd_files *files) {
         const char *named = getenv(variables[i]);
         if (!named || !named[0]) continue;
         doctor->elsewhere = true;
-        doctor_find(doctor, FINDING_FINE, "vendors", "", "%s is %s: drivers that are named elsewhere are not seen",
-                    variables[i], named);
+        finding_tell(&doctor->found, FINDING_FINE, "vendors", "",
+                     "%s is %s: drivers that are named elsewhere are not seen", variables[i], named);
         if (stat(named, &about) == 0 && !S_ISDIR(about.st_mode) && ends_with(named, ".icd"))
             check_file(doctor, files, named);
         else

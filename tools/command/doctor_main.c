@@ -1,5 +1,5 @@
-/* koine-doctor: what `koine doctor` says of files, as a program that starts where there is no OpenCL loader, without which
- * koine itself cannot. */
+/* koine-doctor: what `koine doctor` says of files, as a program that starts where there is no OpenCL loader,
+ * without which koine itself cannot. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,18 +9,19 @@ int main(int count, char **arguments) {
     doctor_visit doctor = {.root = ""};
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--json")) {
-            doctor.json = true;
+            doctor.found.json = true;
         } else if (!strcmp(arguments[i], "--root") && i + 1 < count) {
             doctor.root = arguments[++i];
         } else {
             bool asked = !strcmp(arguments[i], "--help");
             fputs("usage: koine-doctor [--root DIR] [--json]\n\n"
-                  "Says what is wrong with an OpenCL installation, as far as files show it; it starts where no OpenCL is\n"
+                  "Says what is wrong with an OpenCL installation, as far as files show it; it starts where "
+                  "no OpenCL is\n"
                   "installed at all. koine doctor says the same, and tries the devices.\n",
                   asked ? stdout : stderr);
             return asked ? 0 : 2;
         }
     }
     doctor_files(&doctor);
-    return doctor.problems ? 1 : 0;
+    return doctor.found.problems ? 1 : 0;
 }

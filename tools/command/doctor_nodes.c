@@ -12,26 +12,28 @@
 enum { PATH_ROOM = 2048 };
 
 /* Through which nodes drivers reach GPUs. */
-static const char *const nodes[] = {"/dev/dri/renderD*", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia[0-9]*", "/dev/mali0"};
+static const char *const nodes[] = {"/dev/dri/renderD*", "/dev/kfd", "/dev/nvidiactl", "/dev/nvidia[0-9]*",
+                                    "/dev/mali0"};
 
 static void check_node(doctor_visit *doctor, const char *path) {
     char mend[200] = "", group_name[80] = "";
     struct stat about;
     if (access(path, R_OK | W_OK) == 0) {
-        doctor_find(doctor, FINDING_FINE, "node", "", "%s can be opened", path);
+        finding_tell(&doctor->found, FINDING_FINE, "node", "", "%s can be opened", path);
         return;
     }
     if (stat(path, &about) != 0) return;
     const struct group *group = getgrgid(about.st_gid);
     if (group) snprintf(group_name, sizeof group_name, "%s", group->gr_name);
-    bool by_group = (about.st_mode & (S_IRGRP | S_IWGRP)) == (S_IRGRP | S_IWGRP) && about.st_gid != 0 && group_name[0];
+    bool by_group =
+        (about.st_mode & (S_IRGRP | S_IWGRP)) == (S_IRGRP | S_IWGRP) && about.st_gid != 0 && group_name[0];
     if (by_group)
         snprintf(mend, sizeof mend, "sudo usermod -aG %s \"$USER\"", group_name);
     else
         snprintf(mend, sizeof mend, "sudo chmod a+rw %.150s", path);
-    doctor_find(doctor, FINDING_PROBLEM, "node", mend, "this user may not open %s%s%s%s", path,
-                by_group ? ", which is for the group " : "", by_group ? group_name : "",
-                by_group ? "; membership counts from the next login on" : "");
+    finding_tell(&doctor->found, FINDING_PROBLEM, "node", mend, "this user may not open %s%s%s%s", path,
+                 by_group ? ", which is for the group " : "", by_group ? group_name : "",
+                 by_group ? "; membership counts from the next login on" : "");
 }
 
 static void count_one(void *user, const char *path) {
@@ -48,9 +50,11 @@ static bool any_library(const doctor_visit *doctor, const char *name) {
 static void check_rusticl(doctor_visit *doctor, bool gpu_node) {
     const char *enabled = getenv("RUSTICL_ENABLE");
     if (!doctor->rusticl || (enabled && enabled[0])) return;
-    doctor_find(doctor, FINDING_HINT, "rusticl", gpu_node ? "export RUSTICL_ENABLE=radeonsi,iris" : "export RUSTICL_ENABLE=llvmpipe",
-                "rusticl is installed and shows no device as long as the environment variable RUSTICL_ENABLE names no "
-                "driver: radeonsi (AMD), iris (Intel), panfrost (Mali), llvmpipe (the processor)");
+    finding_tell(&doctor->found, FINDING_HINT, "rusticl",
+                 gpu_node ? "export RUSTICL_ENABLE=radeonsi,iris" : "export RUSTICL_ENABLE=llvmpipe",
+                 "rusticl is installed and shows no device as long as the environment variable "
+                 "RUSTICL_ENABLE names no "
+                 "driver: radeonsi (AMD), iris (Intel), panfrost (Mali), llvmpipe (the processor)");
 }
 
 void doctor_nodes(doctor_visit *doctor) {
@@ -69,8 +73,9 @@ void doctor_nodes(doctor_visit *doctor) {
         globfree(&found);
     }
     if (!kernel_driver && any_library(doctor, "libnvidia-opencl.so.1"))
-        doctor_find(doctor, FINDING_HINT, "node", "sudo modprobe nvidia",
-                    "libnvidia-opencl.so.1 is here and /dev/nvidiactl is not: the kernel's part of the driver is not "
-                    "loaded");
+        finding_tell(
+            &doctor->found, FINDING_HINT, "node", "sudo modprobe nvidia",
+            "libnvidia-opencl.so.1 is here and /dev/nvidiactl is not: the kernel's part of the driver is not "
+            "loaded");
     check_rusticl(doctor, found_nodes > 0);
 }

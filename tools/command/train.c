@@ -307,6 +307,10 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_columns(run.setup.all);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
+    if (options->check) {
+        status = train_check(options, &run.setup, run.context, run.trainer, run.total_steps);
+        goto done;
+    }
     if (!open_log(&run) || !events_open(options, &run.events)) goto done;
     interrupts_watch();
     trace_stretch(&run, "opening and compiling");
@@ -368,6 +372,12 @@ static void settle(train_options *own) {
     if (own->steps == UINT64_MAX) own->steps = 0;
     if (isnan(own->seconds)) own->seconds = 0;
     own->drop_last = own->drop_last || own->in_sequence;
+    if (own->check) { /* each step at the full rate, and an update */
+        own->rule.schedule = "constant";
+        own->rule.warmup = 0;
+        own->rule.accumulate = 1;
+        own->rule.average = 0;
+    }
 }
 
 static int run(int count, char **arguments) {
@@ -421,6 +431,9 @@ static int run(int count, char **arguments) {
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
          &own.tensorboard},
         TRACE_OPTION(own.trace),
+        {"check", OPTION_FLAG, NULL,
+         "learn one batch by heart instead, look at the gradients, and say whether the training is worth its time",
+         &own.check},
         {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
          &own.find_nan},
         MATH_OPTION(own.common),
@@ -469,6 +482,7 @@ const command command_train = {
     "saves,\n"
     "and says how to go on.\n"
     "\n"
+    "  koine train lenet --data digits --check\n"
     "  koine train lenet --data digits --epochs 2\n"
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
     "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8\n"

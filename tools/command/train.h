@@ -104,7 +104,7 @@ typedef struct train_options {
     const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *augment, *class_weights;
     uint64_t epochs, steps, batch, seed, patience, memory, keep, workers;
     double seconds, validation;
-    bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample;
+    bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
     kn_augmentation augmentation;
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
@@ -161,6 +161,13 @@ bool events_open(const train_options *options, train_events *events);
 bool events_close(train_events *events);
 void events_step(train_events *events, const kn_fit_step *step);
 void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer, const kn_fit_epoch *epoch);
+
+/* ---- train_check.c ------------------------------------------------------------------------------- */
+
+/* Learns one batch by heart with a trainer that is compiled for it, and says what stands against the whole training of
+ * `total_steps` (0: not known). Nothing is saved. EXIT_FAILED where something does. */
+int train_check(const train_options *options, training_setup *setup, kn_context *context, kn_trainer *trainer,
+                uint64_t total_steps);
 
 /* ---- train_checkpoints.c ------------------------------------------------------------------------ */
 

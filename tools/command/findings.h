@@ -1,0 +1,29 @@
+/* What a check found, line by line: a word, what it is about, and the command that mends it. Needs no
+ * library. */
+#ifndef KOINE_COMMAND_FINDINGS_H
+#define KOINE_COMMAND_FINDINGS_H
+
+#include <stdbool.h>
+
+typedef enum finding_kind {
+    FINDING_FINE,
+    FINDING_HINT, /* may be meant so */
+    FINDING_PROBLEM,
+} finding_kind;
+
+typedef struct findings {
+    bool json;
+    int problems, hints;
+} findings;
+
+#if defined(__GNUC__)
+#define FINDING_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define FINDING_PRINTF(text, first)
+#endif
+
+/* Prints one on the standard output: `check` is a word, `mend` the command that mends it, or "". */
+void finding_tell(findings *found, finding_kind kind, const char *check, const char *mend, const char *format,
+                  ...) FINDING_PRINTF(5, 6);
+
+#endif
