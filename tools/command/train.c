@@ -20,6 +20,7 @@ typedef struct train_run {
     train_report report;
     train_checkpoints checkpoints;
     train_events events;
+    train_page *page; /* NULL: no report is asked for */
     double traced; /* by kn_context_clock */
 } train_run;
 
@@ -62,6 +63,7 @@ static bool open_data(train_run *run, const char *model) {
     training_setup *setup = &run->setup;
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss)) return false;
     if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
+        (options->report && !path_writable(options->report)) ||
         !file_there(options->init) || !file_there(options->resume))
         return false;
     if (options->init || options->resume) {
@@ -176,6 +178,7 @@ static bool on_step(void *user, const kn_fit_step *step) {
     train_run *run = user;
     char name[40];
     snprintf(name, sizeof name, "step %llu", (unsigned long long)step->step);
+    page_step(run->page, run->context, step);
     trace_stretch(run, name);
     bool going = report_step(&run->report, step);
     events_step(&run->events, step);
@@ -188,6 +191,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     train_run *run = user;
     trace_stretch(run, "judging");
     bool going = report_epoch(&run->report, epoch);
+    page_epoch(run->page, run->context, &run->setup, epoch);
     events_epoch(&run->events, &run->setup, run->trainer, epoch);
     going = checkpoints_after_epoch(&run->checkpoints, epoch) && going;
     trace_stretch(run, "report");
@@ -261,6 +265,7 @@ static int fit(train_run *run) {
     else
         report_end_text(setup, &result, before, path);
     fflush(stdout);
+    if (run->page && !page_write(run->page, setup, run->context, run->trainer, &result)) checkpointed = false;
     if (result.end == KN_FIT_STOPPED)
         command_warn("stopped before the end; to go on, repeat the command with --resume %s",
                      options->checkpoints ? "auto" : path);
@@ -292,6 +297,10 @@ static int train(train_options *options, const char *model, const train_checkpoi
     train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
     progress_setup(&options->common);
+    if (options->report) {
+        options->common.timeline = true;
+        if (!(run.page = page_open(options))) return command_fail("out of memory");
+    }
     if (!trace_open(options->trace, &options->common) || !checkpoints_open(options, &run.checkpoints)) goto done;
     if (!model) model = options->resume;
     if (!model) {
@@ -322,6 +331,7 @@ done:
     if (!trace_close()) status = EXIT_FAILED;
     if (!events_close(&run.events)) status = EXIT_FAILED;
     checkpoints_close(&run.checkpoints);
+    page_close(&run.page);
     kn_session_destroy(&run.judge);
     kn_trainer_destroy(&run.trainer);
     setup_finish(&run.setup);
@@ -430,6 +440,8 @@ static int run(int count, char **arguments) {
          &own.log},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
          &own.tensorboard},
+        {"report", OPTION_TEXT, "FILE.html", "a page with curves, mistakes, times and the plan, that needs nothing beside it",
+         &own.report},
         TRACE_OPTION(own.trace),
         {"check", OPTION_FLAG, NULL,
          "learn one batch by heart instead, look at the gradients, and say whether the training is worth its time",
@@ -453,6 +465,8 @@ static int run(int count, char **arguments) {
         (status = math_option_check(&own.common)))
         return status;
     settle(&own);
+    own.arguments = arguments;
+    own.argument_count = count;
     return train(&own, model, &checkpoints);
 }
 

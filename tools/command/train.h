@@ -101,7 +101,9 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *augment, *class_weights;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *augment, *class_weights, *report;
+    char **arguments; /* the command line */
+    int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, keep, workers;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
@@ -161,6 +163,20 @@ bool events_open(const train_options *options, train_events *events);
 bool events_close(train_events *events);
 void events_step(train_events *events, const kn_fit_step *step);
 void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer, const kn_fit_epoch *epoch);
+
+/* ---- train_page.c: --report --------------------------------------------------------------------- */
+
+typedef struct train_page train_page;
+
+/* NULL where memory is out; the other functions take NULL for no report. */
+train_page *page_open(const train_options *options);
+void page_close(train_page **page);
+/* Before the context's timeline is cleared by others; clears it where nobody else wants it. */
+void page_step(train_page *page, kn_context *context, const kn_fit_step *step);
+void page_epoch(train_page *page, kn_context *context, const training_setup *setup, const kn_fit_epoch *epoch);
+/* Judges what was trained, and writes the page. Says what is wrong and answers false. */
+bool page_write(train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer,
+                const kn_fit_result *result);
 
 /* ---- train_check.c ------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-/* koine train --check: is this training worth its time? One batch is learnt by heart, and the gradients are looked at. */
+/* koine train --check: is this training worth its time? One batch is learnt by heart, and the gradients are
+ * looked at. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,12 +56,13 @@ static void check_numbers(check_run *run, const kn_value *value, bool target) {
                      "all numbers of '%s' in this batch are %g: there is nothing to learn", name, mean);
     else if (fabs(mean) > 20 || deviation > 20)
         finding_tell(&run->found, FINDING_HINT, "data", "",
-                     "'%s' has the mean %.4g and the standard deviation %.4g; networks learn best from numbers around 1: "
+                     "'%s' has the mean %.4g and the standard deviation %.4g; networks learn best from "
+                     "numbers around 1: "
                      "subtract the mean and divide by the deviation",
                      name, mean, deviation);
     else
-        finding_tell(&run->found, FINDING_FINE, "data", "", "'%s' has the mean %.4g and the standard deviation %.4g", name,
-                     mean, deviation);
+        finding_tell(&run->found, FINDING_FINE, "data", "",
+                     "'%s' has the mean %.4g and the standard deviation %.4g", name, mean, deviation);
 }
 
 static void check_labels(check_run *run) {
@@ -137,7 +139,8 @@ static bool bring_weights(check_run *run) {
             bool brought = data && kn_states_get(from, name, data, (size_t)bytes) == KN_OK &&
                            kn_states_set(to, name, &info, data, (size_t)bytes) == KN_OK;
             free(data);
-            if (!brought) return command_fail("'%s' could not be copied: %s", name, kn_states_error(to)) == EXIT_DONE;
+            if (!brought)
+                return command_fail("'%s' could not be copied: %s", name, kn_states_error(to)) == EXIT_DONE;
             break;
         }
     }
@@ -157,7 +160,8 @@ static void add_name(name_list *list, const char *name) {
         snprintf(list->text + used, sizeof list->text - used, " and more");
 }
 
-/* Computes the gradients of the weights as they are; names go into `none`, and nothing is told unless `last`. */
+/* Computes the gradients of the weights as they are; names go into `none`, and nothing is told unless `last`.
+ */
 static bool look(check_run *run, bool last, int *without) {
     const kn_graph *graph = kn_model_graph(run->setup->model);
     kn_states *states = kn_trainer_states(run->looking);
@@ -165,7 +169,8 @@ static bool look(check_run *run, bool last, int *without) {
     double least = INFINITY, most = 0;
     const char *least_name = "", *most_name = "";
     double loss;
-    if (kn_trainer_step(run->looking, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count, &loss) != KN_OK)
+    if (kn_trainer_step(run->looking, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count,
+                        &loss) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->looking)) == EXIT_DONE;
     for (int i = 0; i < kn_graph_parameter_count(graph); i++) {
         const char *name = kn_value_name(kn_graph_parameter(graph, i));
@@ -188,35 +193,41 @@ static bool look(check_run *run, bool last, int *without) {
     *without = none.count;
     if (!last) return true;
     if (broken.count)
-        finding_tell(&run->found, FINDING_PROBLEM, "gradient", "", "gradients that are not finite: %s", broken.text);
+        finding_tell(&run->found, FINDING_PROBLEM, "gradient", "", "gradients that are not finite: %s",
+                     broken.text);
     if (none.count)
         finding_tell(&run->found, FINDING_PROBLEM, "gradient", "",
                      "%d parameter%s no gradient and will stay as they begin: %s", none.count,
                      none.count == 1 ? " gets" : "s get", none.text);
     if (unused.count)
-        finding_tell(&run->found, FINDING_HINT, "gradient", "", "the loss does not depend on %s", unused.text);
+        finding_tell(&run->found, FINDING_HINT, "gradient", "", "the loss does not depend on %s",
+                     unused.text);
     if (frozen.count) finding_tell(&run->found, FINDING_FINE, "gradient", "", "frozen: %s", frozen.text);
     if (isfinite(least))
         finding_tell(&run->found, most > 1e6 * least ? FINDING_HINT : FINDING_FINE, "gradient", "",
                      "norms from %.3g (%s) to %.3g (%s)%s", least, least_name, most, most_name,
-                     most > 1e6 * least ? ": what lies so far apart learns at very different speeds; a normalisation "
-                                          "between the layers helps"
-                                        : "");
+                     most > 1e6 * least
+                         ? ": what lies so far apart learns at very different speeds; a normalisation "
+                           "between the layers helps"
+                         : "");
     return true;
 }
 
-/* ---- one batch by heart ---------------------------------------------------------------------------------- */
+/* ---- one batch by heart ----------------------------------------------------------------------------------
+ */
 
 static void judge_start(check_run *run, double loss) {
     int classes = kn_dataset_classes(run->setup->all);
     bool entropy = !strcmp(run->setup->loss_kind, "cross-entropy");
     if (entropy && classes > 1 && loss > 2 * log(classes) + 1)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "it begins at %.4g, and who guesses has %.4g: the first answers are wrong and sure; smaller weights "
+                     "it begins at %.4g, and who guesses has %.4g: the first answers are wrong and sure; "
+                     "smaller weights "
                      "in the last layer, or inputs around 1, help",
                      loss, log(classes));
     else if (entropy && classes > 1)
-        finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g; who guesses has %.4g", loss, log(classes));
+        finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g; who guesses has %.4g", loss,
+                     log(classes));
     else
         finding_tell(&run->found, FINDING_FINE, "loss", "", "it begins at %.4g", loss);
 }
@@ -227,19 +238,23 @@ static void judge_end(check_run *run, double begin, double end, int steps) {
     snprintf(mend, sizeof mend, "koine train … --lr %g", 10 * run->options->how.learning_rate);
     if (!isfinite(end))
         finding_tell(&run->found, FINDING_PROBLEM, "learning", "",
-                     "the loss is no longer finite after %d steps: --find-nan names where it begins; a lower --lr or --clip "
+                     "the loss is no longer finite after %d steps: --find-nan names where it begins; a lower "
+                     "--lr or --clip "
                      "1 often helps",
                      steps);
     else if (left <= 0.2)
         finding_tell(&run->found, FINDING_FINE, "learning", "",
-                     "one batch is learnt by heart: the loss falls from %.4g to %.4g in %d steps", begin, end, steps);
+                     "one batch is learnt by heart: the loss falls from %.4g to %.4g in %d steps", begin, end,
+                     steps);
     else if (left <= 0.9)
         finding_tell(&run->found, FINDING_HINT, "learning", mend,
-                     "one batch is learnt slowly: the loss falls from %.4g to %.4g in %d steps; a higher rate may be faster",
+                     "one batch is learnt slowly: the loss falls from %.4g to %.4g in %d steps; a higher "
+                     "rate may be faster",
                      begin, end, steps);
     else
         finding_tell(&run->found, FINDING_PROBLEM, "learning", "",
-                     "not even one batch is learnt: the loss goes from %.4g to %.4g in %d steps. The rate %g may be too "
+                     "not even one batch is learnt: the loss goes from %.4g to %.4g in %d steps. The rate %g "
+                     "may be too "
                      "%s, inputs and targets may not belong together, or the model cannot express it",
                      begin, end, steps, run->options->how.learning_rate, end > begin ? "high" : "low");
 }
@@ -248,8 +263,8 @@ static void tell_time(check_run *run, double seconds) {
     char time[32];
     if (!(seconds > 0)) return;
     if (run->total_steps)
-        finding_tell(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms, all %llu about %s", 1e3 * seconds,
-                     (unsigned long long)run->total_steps,
+        finding_tell(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms, all %llu about %s",
+                     1e3 * seconds, (unsigned long long)run->total_steps,
                      time_text(seconds * (double)run->total_steps, time, sizeof time));
     else
         finding_tell(&run->found, FINDING_FINE, "time", "", "a step takes %.3g ms", 1e3 * seconds);
@@ -264,8 +279,8 @@ static bool learn(check_run *run) {
     double began = clock_now();
     while (steps < MOST_STEPS && clock_now() - began < most_seconds && !interrupted()) {
         double loss = 0;
-        if (kn_trainer_step(run->trainer, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count, &loss) !=
-            KN_OK)
+        if (kn_trainer_step(run->trainer, (int64_t)run->batch.count, run->batch.feeds, run->batch.feed_count,
+                            &loss) != KN_OK)
             return command_fail("%s", kn_trainer_error(run->trainer)) == EXIT_DONE;
         if (!steps) {
             first = loss;

@@ -1,0 +1,297 @@
+/* koine train --report: what happened in a training, as one HTML file that needs nothing beside it. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_page.h"
+
+train_page *page_open(const train_options *options) {
+    train_page *page = calloc(1, sizeof *page);
+    if (page) {
+        page->options = options;
+        page->stride = 1;
+    }
+    return page;
+}
+
+void page_close(train_page **page) {
+    free(*page);
+    *page = NULL;
+}
+
+/* ---- collecting -------------------------------------------------------------------------------------- */
+
+/* Times of the first steps after the first one, by the operator, which is the first word of a label. */
+static void time_operators(train_page *page, kn_context *context) {
+    size_t count = 0;
+    const kn_timeline_entry *entries = kn_context_timeline(context, &count);
+    for (size_t i = 0; i < count; i++) {
+        char name[sizeof page->operators[0].name];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(entries[i].label, " "), entries[i].label);
+        int at = 0;
+        while (at < page->operator_count && strcmp(page->operators[at].name, name))
+            at++;
+        if (at == PAGE_OPERATORS) continue;
+        if (at == page->operator_count) strcpy(page->operators[page->operator_count++].name, name);
+        page->operators[at].seconds += entries[i].end - entries[i].start;
+    }
+}
+
+void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
+    if (!page) return;
+    if (page->begun && page->timed < PAGE_TIMED) {
+        time_operators(page, context);
+        page->timed++;
+    }
+    if (!page->options->trace) kn_context_timeline_clear(context);
+    page->begun = true; /* what came before the first step is not timed */
+    page->steps_an_epoch = step->batches;
+    page->seconds = step->seconds;
+    if (step->step % page->stride) return;
+    if (page->step_count == PAGE_STEPS) {
+        for (size_t i = 0; i < PAGE_STEPS / 2; i++) {
+            page->loss[i] = page->loss[2 * i + 1];
+            page->rate[i] = page->rate[2 * i + 1];
+        }
+        page->step_count = PAGE_STEPS / 2;
+        page->stride *= 2;
+        if (step->step % page->stride) return;
+    }
+    page->loss[page->step_count] = (svg_point){(double)step->step, step->loss};
+    page->rate[page->step_count++] = (svg_point){(double)step->step, step->rate};
+}
+
+void page_epoch(train_page *page, kn_context *context, const training_setup *setup, const kn_fit_epoch *epoch) {
+    if (!page) return;
+    if (!page->options->trace) kn_context_timeline_clear(context); /* judging is no part of a step */
+    if (page->epoch_count == PAGE_EPOCHS) return;
+    size_t at = page->epoch_count++;
+    double number = (double)epoch->epoch, r2 = setup_r2(setup, &epoch->validation);
+    bool judged = epoch->validation.samples > 0;
+    page->judged = page->judged || judged;
+    page->regression = isfinite(r2);
+    page->train_loss[at] = (svg_point){number, epoch->loss};
+    page->validation_loss[at] = (svg_point){number, judged ? epoch->validation.loss : NAN};
+    page->quality[at] = (svg_point){number, !judged            ? NAN
+                                            : page->regression ? r2
+                                                               : 100 * epoch->validation.accuracy};
+}
+
+/* ---- what the curves say ------------------------------------------------------------------------------- */
+
+const char *page_verdict(const train_page *page, char *text, size_t room) {
+    size_t count = page->epoch_count, best = 0;
+    const svg_point *train = page->train_loss, *held = page->validation_loss;
+    if (count < 2) {
+        snprintf(text, room, "One epoch says little of under- or over-fitting: train for more of them.");
+        return text;
+    }
+    double falls = (train[count - 2].y - train[count - 1].y) / fmax(fabs(train[count - 2].y), 1e-30);
+    bool still = falls > 0.03;
+    for (size_t i = 1; i < count; i++)
+        if (held[i].y < held[best].y) best = i;
+    if (!page->judged)
+        snprintf(
+            text, room,
+            "Nothing was set aside to judge by, so over-fitting cannot be seen: give --validation 0.1.%s",
+            still ? " The training loss is still falling: more epochs will lower it." : "");
+    else if (best + 1 < count && held[count - 1].y > 1.03 * held[best].y &&
+             train[count - 1].y < train[best].y)
+        snprintf(text, room,
+                 "Over-fitting: the validation loss was lowest after epoch %.0f (%.4g) and has risen to %.4g "
+                 "since, while "
+                 "the training loss went on falling. Stop there (--patience), or use more data, dropout or "
+                 "--weight-decay.",
+                 held[best].x, held[best].y, held[count - 1].y);
+    else if (still)
+        snprintf(text, room,
+                 "Under-fitting: the training loss still fell by %.0f%% in the last epoch, and the "
+                 "validation loss %s. More "
+                 "epochs, or a higher rate, will help.",
+                 100 * falls, best + 1 == count ? "with it" : "stays");
+    else if (held[count - 1].y > 1.5 * train[count - 1].y && train[count - 1].y > 0)
+        snprintf(text, room,
+                 "The validation loss is %.1f times the training loss: the model knows its samples better "
+                 "than the rest. More "
+                 "data, dropout or --weight-decay may narrow that gap.",
+                 held[count - 1].y / train[count - 1].y);
+    else
+        snprintf(text, room,
+                 "Training and validation agree, and both have levelled out: neither over-fitting nor, for "
+                 "this model, "
+                 "under-fitting. Only a larger model or other data will go lower.");
+    return text;
+}
+
+/* ---- the page --------------------------------------------------------------------------------------------
+ */
+
+static const char style[] =
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:0 "
+    "auto;padding:1rem;color:#222;background:#fff}"
+    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}figure{margin:1rem "
+    "0}svg{width:100%;height:auto}"
+    "svg text{font:12px system-ui,sans-serif;fill:#444}svg .title{font-weight:600;font-size:14px;fill:#222}"
+    ".grid{stroke:#ddd}[class^=line]{fill:none;stroke-width:2}.line0{stroke:#1668b0}.line1{stroke:#d2601a}"
+    ".line2{stroke:#2a8c4a}.line3{stroke:#999}.fill0{fill:#1668b0}.fill1{fill:#d2601a}.fill2{fill:#2a8c4a}"
+    ".fill3{fill:#bbb}.wide{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.15rem "
+    ".5rem;text-align:right;"
+    "font-variant-numeric:tabular-nums}td:first-child,th:first-child{text-align:left}pre{overflow-x:auto;"
+    "background:#f4f4f4;"
+    "padding:.7rem;font-size:.8rem}.verdict{border-left:4px solid "
+    "#d2601a;padding-left:.8rem}.samples{display:flex;"
+    "flex-wrap:wrap;gap:.8rem}.samples figure{width:7rem;margin:0;font-size:.8rem}.samples img{width:100%;"
+    "image-rendering:pixelated}"
+    "@media(prefers-color-scheme:dark){body{background:#16181b;color:#ddd}svg text{fill:#bbb}svg "
+    ".title{fill:#eee}"
+    ".grid{stroke:#333}pre{background:#24272b}}";
+
+static void command_line(FILE *file, const train_options *options) {
+    fputs("<h2>The command</h2>\n<pre>koine train", file);
+    for (int i = 0; i < options->argument_count; i++) {
+        const char *word = options->arguments[i];
+        bool plain =
+            word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                          "-_./:,=+%@")];
+        fputs(plain ? " " : " '", file);
+        for (const char *at = word; *at; at++) {
+            char one[2] = {*at, 0};
+            if (*at == '\'')
+                fputs("'\\''", file);
+            else
+                html_text(file, one);
+        }
+        if (!plain) fputc('\'', file);
+    }
+    fprintf(file, "</pre>\n<p>koine %s; the same seed (%llu) gives the same bits on the same device.</p>\n",
+            kn_version_text(), (unsigned long long)options->seed);
+}
+
+static void summary(FILE *file, const train_page *page, const training_setup *setup, kn_context *context,
+                    const kn_fit_result *result) {
+    char quality[80], time[32];
+    fputs("<p>Trained on ", file);
+    html_text(file, page->options->data);
+    fputs(" on ", file);
+    html_text(file, kn_context_device(context)->name);
+    fprintf(file, ": %llu steps in %s, %.0f samples/s, %llu parameters.</p>\n<p>Loss %.4g",
+            (unsigned long long)result->step, time_text(page->seconds, time, sizeof time),
+            result->samples_per_s, (unsigned long long)kn_model_parameter_elements(setup->model),
+            result->loss);
+    if (result->validation.samples) {
+        fprintf(file, ", validation loss %.4g", result->validation.loss);
+        html_text(file, setup->unit);
+    }
+    html_text(file, setup_quality(setup, &result->validation, ", ", quality, sizeof quality));
+    fputs(".</p>\n", file);
+}
+
+static void curves(FILE *file, train_page *page) {
+    char verdict[600];
+    svg_point *smooth = malloc(sizeof page->loss);
+    double each = page->steps_an_epoch ? (double)page->steps_an_epoch : 1, mean = 0;
+    for (size_t i = 0; smooth && i < page->step_count; i++) {
+        double keep = i < 20 ? (double)i / (double)(i + 1) : 0.95;
+        if (isfinite(page->loss[i].y)) mean = keep * mean + (1 - keep) * page->loss[i].y;
+        smooth[i] = (svg_point){page->loss[i].x / each, mean};
+        page->loss[i].x /= each;
+        page->rate[i].x /= each;
+    }
+    fputs("<h2>Curves</h2>\n<p class=\"verdict\">", file);
+    html_text(file, page_verdict(page, verdict, sizeof verdict));
+    fputs("</p>\n", file);
+    const svg_line losses[] = {
+        {"steps", page->loss, page->step_count, 3},
+        {"smoothed", smooth, smooth ? page->step_count : 0, 0},
+        {"validation", page->validation_loss, page->judged ? page->epoch_count : 0, 1}};
+    svg_chart(file, "Loss", "epochs", losses, 3, 0);
+    const svg_line quality = {page->regression ? "R2" : "accuracy", page->quality, page->epoch_count, 2};
+    bool any = false;
+    for (size_t i = 0; i < page->epoch_count; i++)
+        any = any || isfinite(page->quality[i].y);
+    if (any)
+        svg_chart(file, page->regression ? "R2 of the validation data" : "Validation accuracy, %", "epochs",
+                  &quality, 1, 0);
+    const svg_line rate = {"rate", page->rate, page->step_count, 0};
+    svg_chart(file, "Learning rate", "epochs", &rate, 1, 0);
+    free(smooth);
+}
+
+static int longer(const void *left, const void *right) {
+    double a = ((const page_operator *)left)->seconds, b = ((const page_operator *)right)->seconds;
+    return (a < b) - (a > b);
+}
+
+static void operators(FILE *file, train_page *page) {
+    const char *names[12];
+    double numbers[12];
+    int count = 0;
+    if (!page->timed) return;
+    qsort(page->operators, (size_t)page->operator_count, sizeof *page->operators, longer);
+    for (; count < 12 && count < page->operator_count; count++) {
+        names[count] = page->operators[count].name;
+        numbers[count] = 1e3 * page->operators[count].seconds / page->timed;
+    }
+    fputs("<h2>Where the time goes</h2>\n", file);
+    svg_bars(file, "Milliseconds of a step by operator", names, numbers, count, " ms");
+}
+
+static void plan(FILE *file, kn_trainer *trainer) {
+    char *text = kn_trainer_plan_text(trainer);
+    if (!text) return;
+    fputs("<h2>The plan</h2>\n<details><summary>Each step with its kernel, and the memory</summary>\n<pre>",
+          file);
+    html_text(file, text);
+    fputs("</pre></details>\n", file);
+    kn_trainer_free_text(trainer, text);
+}
+
+bool page_write(train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer,
+                const kn_fit_result *result) {
+    const char *path = page->options->report;
+    const kn_dataset *dataset = setup_judged(setup);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return command_fail("the report '%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
+    const char *name = kn_model_name(setup->model);
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>",
+          file);
+    html_text(file, name);
+    fprintf(file, ", a training</title><style>%s</style></head><body>\n<h1>", style);
+    html_text(file, name);
+    fputs("</h1>\n", file);
+    summary(file, page, setup, context, result);
+    curves(file, page);
+    progress_now("judging for the report");
+    judgement *judged = calloc(1, sizeof *judged);
+    kn_session *session =
+        setup_judge(setup, context, kn_trainer_states(trainer), page->options->common.exact, true);
+    uint64_t samples = kn_dataset_count(dataset),
+             batch = page->options->batch < samples ? page->options->batch : samples;
+    int64_t most = judge_batch_most(setup, (int64_t)batch);
+    bool fine = judged && session && judge_samples(setup, session, dataset, most, judged);
+    if (fine) {
+        if (!setup->validation)
+            fputs("<p>What follows is of the training data: nothing was set aside.</p>\n", file);
+        page_judged(file, setup, dataset, judged);
+        page_inputs(file, setup, page->options->data, dataset, session, (uint64_t)most);
+        page_writes(file, setup, dataset, session);
+    } else {
+        fputs("<p>The data could not be judged sample by sample.</p>\n", file);
+    }
+    if (judged) judge_finish(judged);
+    free(judged);
+    kn_session_destroy(&session);
+    operators(file, page);
+    plan(file, trainer);
+    command_line(file, page->options);
+    fputs("</body></html>\n", file);
+    progress_clear();
+    bool failed = ferror(file) != 0;
+    if ((fclose(file) != 0) | failed)
+        return command_fail("the report '%s' could not be written", path) == EXIT_DONE;
+    command_tell("report in %s", path);
+    return true;
+}
