@@ -360,14 +360,14 @@ def plan_that_is_measured(folder):
 # ---- a terminal
 
 
-def on_terminal(columns, arguments, folder):
+def on_terminal(columns, arguments, folder, **environment):
     """What the standard error of koine shows on a terminal of so many columns, and its exit status."""
     try:
         ours, theirs = pty.openpty()
     except OSError as error:  # a bare root has no /dev/pts
         raise Skipped(f"no terminal can be made here: {error}") from error
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-    child = subprocess.Popen([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, "TERM": "xterm"}, stdout=-3,
+    child = subprocess.Popen([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, "TERM": "xterm", **environment}, stdout=-3,
                              stdin=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     shown, end = b"", time.monotonic() + TIME_LIMIT
@@ -398,6 +398,26 @@ def progress_on_a_terminal(folder):
         expect(len(ends) == 2, f"no line of an epoch stays: {shown!r}")
         rest = shown.split("\r\x1b[K")[-1]
         expect("[#" not in rest, f"a bar is left standing: {rest!r}")
+
+
+@case
+def a_curve_at_the_end(folder):
+    arguments = ["train", *problem(folder), "--batch", "10", "--epochs", "3", "--lr", "0.01"]
+
+    def shown_with(columns, **environment):
+        shown, status = on_terminal(columns, arguments, folder, **environment)
+        expect(status == 0, f"status {status}: {shown}")
+        return shown, [line for line in re.split(r"\r\n|\r\x1b\[K", shown) if "│" in line or "└" in line]
+    utf8, plain = {"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C"}
+    _, lines = shown_with(80, **utf8)
+    expect(len(lines) == 5 and all("\x1b[34m" in line for line in lines[:4]) and lines[4].endswith("─ 30 steps"), lines)
+    shown, lines = shown_with(40, NO_COLOR="1", **utf8)
+    expect(len(lines) == 5 and not any("\x1b" in line for line in lines), f"found {lines}")
+    expect(all(len(line) < 40 for line in lines) and {len(line) for line in lines[:4]} == {11 + 16}, f"found {lines}")
+    expect(set("".join(line[11:] for line in lines[:4])) <= set(" ▁▂▃▄▅▆▇█") and " " not in lines[3][11:], f"found {lines}")
+    expect(not shown_with(20, **utf8)[1] and not shown_with(80, **plain)[1], "a curve where it cannot be shown")
+    koine(*arguments, folder=folder, environment=utf8).needs(0, err="epoch 3/3")
+    expect("│" not in koine(*arguments, folder=folder, environment=utf8).err, "a curve in a pipe")
 
 
 @case

@@ -149,6 +149,8 @@ void progress_now(const char *format, ...) COMMAND_PRINTF(1, 2);
 bool progress_plain_due(void);
 /* Takes the line away, before something else is printed. */
 void progress_clear(void);
+/* Columns of the terminal that reads along; 0 where none does, or when quiet. */
+int progress_width(void);
 /* "[#####     ]" of a width in characters. */
 const char *progress_bar(double share, char *text, size_t room);
 /* For kn_progress: compiling. */

@@ -18,12 +18,16 @@ void progress_setup(const common_options *common) {
     last_shown = clock_now();
 }
 
+int progress_width(void) {
+    struct winsize size;
+    if (!live) return 0;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 /* A line that is wider than the terminal would break, and could not be taken back. */
 static void show(const char *format, va_list arguments) {
     char text[256];
-    size_t width = 80;
-    struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) width = size.ws_col;
+    size_t width = (size_t)progress_width();
     if (width > sizeof text) width = sizeof text;
     vsnprintf(text, width, format, arguments);
     fprintf(stderr, "\r\033[K%s", text);

@@ -250,6 +250,7 @@ static int fit(train_run *run) {
     uint64_t before = kn_trainer_steps(run->trainer);
     kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);
     progress_clear();
+    if (status == KN_OK) curve_show(&run->report.curve);
     if (run->log) report_end_json(run->log, setup, &result);
     if (status == KN_ERROR_NOT_FINITE)
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,

@@ -116,6 +116,19 @@ typedef struct train_options {
 /* Reads "flip,crop=4,…" (NULL: nothing). EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
 int train_augment_check(const char *text, kn_augmentation *into);
 
+/* ---- train_curve.c: the loss on a terminal ---------------------------------------------------- */
+
+enum { CURVE_POINTS = 1024 };
+typedef struct loss_curve {
+    float losses[CURVE_POINTS]; /* each `stride`-th */
+    size_t count;
+    uint64_t seen, stride;
+} loss_curve;
+
+void curve_add(loss_curve *curve, double loss);
+/* On a terminal that is wide enough and shows UTF-8; without colour where NO_COLOR is set. */
+void curve_show(const loss_curve *curve);
+
 /* ---- train_report.c: what is told on the way and at the end ---------------------------------- */
 
 typedef struct train_report {
@@ -124,6 +137,7 @@ typedef struct train_report {
     uint64_t total_steps; /* 0: not known */
     const training_setup *setup;
     kn_score score; /* of the last judging; samples 0: none yet */
+    loss_curve curve;
     double begun;
 } train_report;
 

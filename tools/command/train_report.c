@@ -30,6 +30,7 @@ bool report_step(void *user, const kn_fit_step *step) {
     const train_options *options = report->options;
     char bar[24], time[32], epochs[32] = "", quality[80], rest[48] = "";
     if (report->log) log_step(report->log, step);
+    curve_add(&report->curve, step->loss);
     double left = seconds_left(report, step);
     if (left >= 0) snprintf(rest, sizeof rest, "  %s left", time_text(left, time, sizeof time));
     if (options->epochs) snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)options->epochs);

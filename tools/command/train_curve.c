@@ -1,0 +1,80 @@
+/* The small curve of the loss that a terminal shows when a training ends. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train.h"
+
+enum { ROWS = 4, EIGHTHS = 8, MOST_COLUMNS = 60, LEAST_COLUMNS = 8, MARGIN = 24 };
+
+void curve_add(loss_curve *curve, double loss) {
+    if (!curve->stride) curve->stride = 1;
+    if (curve->seen++ % curve->stride) return;
+    if (curve->count == CURVE_POINTS) { /* every second one stays, and from now on half as many come */
+        for (size_t i = 0; i < CURVE_POINTS / 2; i++)
+            curve->losses[i] = curve->losses[2 * i];
+        curve->count = CURVE_POINTS / 2;
+        curve->stride *= 2;
+        if ((curve->seen - 1) % curve->stride) return;
+    }
+    curve->losses[curve->count++] = (float)loss;
+}
+
+/* Whether the terminal is told to show UTF-8, as the C library finds it out. */
+static bool shows_blocks(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8");
+    }
+    return false;
+}
+
+/* Columns that hold the mean of as many losses each; answers how many. */
+static int columns_of(const loss_curve *curve, int room, double *columns) {
+    int count = curve->count < (size_t)room ? (int)curve->count : room;
+    for (int c = 0; c < count; c++) {
+        size_t from = curve->count * (size_t)c / (size_t)count, to = curve->count * (size_t)(c + 1) / (size_t)count;
+        double sum = 0;
+        for (size_t i = from; i < to; i++)
+            sum += curve->losses[i];
+        columns[c] = sum / (double)(to - from);
+    }
+    return count;
+}
+
+void curve_show(const loss_curve *curve) {
+    static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    double columns[MOST_COLUMNS], low = INFINITY, high = -INFINITY;
+    int room = progress_width() - MARGIN;
+    if (room < LEAST_COLUMNS || !shows_blocks()) return;
+    int count = columns_of(curve, room < MOST_COLUMNS ? room : MOST_COLUMNS, columns);
+    for (int c = 0; c < count; c++) {
+        if (!isfinite(columns[c])) return;
+        low = fmin(low, columns[c]);
+        high = fmax(high, columns[c]);
+    }
+    if (count < LEAST_COLUMNS || !(high > low)) return;
+    const char *no_colour = getenv("NO_COLOR");
+    bool coloured = !no_colour || !*no_colour;
+    progress_clear();
+    for (int row = ROWS - 1; row >= 0; row--) {
+        if (row == ROWS - 1)
+            fprintf(stderr, "%9.4g ", high);
+        else if (row == 0)
+            fprintf(stderr, "%9.4g ", low);
+        else
+            fprintf(stderr, "%9s ", row == ROWS - 2 ? "loss" : "");
+        fputs(coloured ? "│\033[34m" : "│", stderr);
+        for (int c = 0; c < count; c++) {
+            /* The lowest still shows. */
+            int level = 1 + (int)((columns[c] - low) / (high - low) * (ROWS * EIGHTHS - 1) + 0.5) - row * EIGHTHS;
+            fputs(blocks[level < 0 ? 0 : level > EIGHTHS ? EIGHTHS : level], stderr);
+        }
+        fputs(coloured ? "\033[0m\n" : "\n", stderr);
+    }
+    fprintf(stderr, "%9s └", "");
+    for (int c = 0; c < count; c++)
+        fputs("─", stderr);
+    fprintf(stderr, " %llu steps\n", (unsigned long long)curve->seen);
+}
