@@ -94,6 +94,22 @@ KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
 KN_API char *kn_session_plan_text(kn_session *session);
 KN_API void kn_session_free_text(kn_session *session, char *text);
 
+/* One step of the current plan. */
+enum { KN_PLAN_STEP_INPUTS = 32 };
+typedef struct kn_plan_step {
+    size_t size;
+    char label[160];  /* operator and node: "conv2d conv1" */
+    char kernel[120]; /* file and kernel, or what else it is: "copy" */
+    char shape[120];  /* type and sizes of what it leaves; "" where that is nothing */
+    double flops, bytes;
+    bool once; /* runs when states have changed */
+    int inputs[KN_PLAN_STEP_INPUTS]; /* positions of the steps whose results it reads, rising */
+    int input_count; /* there may be more than are told */
+} kn_plan_step;
+#define KN_PLAN_STEP_DEFAULTS {sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0}
+/* Step `position`, from 0; KN_ERROR_NOT_FOUND beyond the last. */
+KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
+
 #ifdef __cplusplus
 }
 #endif

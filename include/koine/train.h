@@ -155,6 +155,7 @@ KN_API kn_status kn_trainer_judged(kn_trainer *trainer, double loss);
 KN_API kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use);
 KN_API kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info);
 KN_API char *kn_trainer_plan_text(kn_trainer *trainer);
+KN_API kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *step);
 KN_API void kn_trainer_free_text(kn_trainer *trainer, char *text);
 /* Computes the last step again without updating, operator by operator, and names the first whose
  * result is not finite: writes a sentence. KN_ERROR_NOT_FOUND if all are finite. */

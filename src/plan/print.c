@@ -112,3 +112,79 @@ void kn_plan_print(const kn_plan *plan, kn_text *text) {
     kn_text_add(text, plan->fast_math ? ", fast math\n" : ", exact math\n");
     add_memory(plan, text);
 }
+
+/* ---- steps one by one ---------------------------------------------------------------------------- */
+
+/* Whether a step writes to the memory of `root`, or, where that is NULL, to this scratch memory. Of copies and fills
+ * the step knows the roots. */
+static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t scratch) {
+    const kn_step *step = ready->step;
+    if (root && ready->target == root) return true;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (!argument->writes) continue;
+        if (argument->kind == KN_ARGUMENT_SCRATCH && !root && argument->integer == scratch) return true;
+        if (argument->kind == KN_ARGUMENT_VALUE && root && argument->value && kn_value_root(argument->value) == root)
+            return true;
+    }
+    return false;
+}
+
+static void add_input(kn_plan_step *told, int position) {
+    int at = told->input_count;
+    for (int i = 0; i < told->input_count; i++)
+        if (told->inputs[i] == position) return;
+    if (told->input_count == KN_PLAN_STEP_INPUTS) return;
+    for (; at > 0 && told->inputs[at - 1] > position; at--)
+        told->inputs[at] = told->inputs[at - 1];
+    told->inputs[at] = position;
+    told->input_count++;
+}
+
+/* The last step before this one that wrote what it reads. */
+static void add_writer(const kn_plan *plan, int position, const kn_value *root, int64_t scratch, kn_plan_step *told) {
+    for (int i = position - 1; i >= 0; i--)
+        if (writes_to(&plan->steps[i], root, scratch)) {
+            add_input(told, i);
+            return;
+        }
+}
+
+static void keep(char *target, size_t room, kn_text *text) {
+    size_t count = text->length < room ? text->length : room - 1;
+    if (!text->failed && text->data) memcpy(target, text->data, count);
+    target[text->failed || !text->data ? 0 : count] = '\0';
+    kn_text_clear(text);
+}
+
+kn_status kn_plan_tell_step(const kn_plan *plan, int position, kn_plan_step *told) {
+    if (position < 0 || position >= plan->step_count) return KN_ERROR_NOT_FOUND;
+    const kn_ready_step *ready = &plan->steps[position];
+    const kn_step *step = ready->step;
+    const kn_value *value = written_by(step);
+    kn_text text;
+    *told = (kn_plan_step){.size = told->size,
+                           .flops = ready->cost.flops,
+                           .bytes = ready->cost.bytes,
+                           .once = ready->once};
+    kn_text_init(&text, &plan->host);
+    kn_text_add(&text, step->label ? step->label : "");
+    keep(told->label, sizeof told->label, &text);
+    add_kernel(step, &text);
+    keep(told->kernel, sizeof told->kernel, &text);
+    if (value) kn_shape_text(plan->graph, &value->shape, &text);
+    keep(told->shape, sizeof told->shape, &text);
+    bool failed = text.failed;
+    kn_text_finish(&text);
+    if (failed) return KN_ERROR_MEMORY;
+    if (ready->source) add_writer(plan, position, ready->source, 0, told);
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (!argument->reads) continue;
+        if (argument->kind == KN_ARGUMENT_SCRATCH)
+            add_writer(plan, position, NULL, argument->integer, told);
+        else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
+            add_writer(plan, position, kn_value_root(argument->value), 0, told);
+    }
+    return KN_OK;
+}

@@ -242,6 +242,12 @@ kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
     return KN_OK;
 }
 
+kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step) {
+    if (!session || !step || step->size < sizeof *step) return KN_ERROR_ARGUMENT;
+    kn_status status = need_plan(session);
+    return status == KN_OK ? kn_plan_tell_step(session->current, position, step) : status;
+}
+
 char *kn_session_plan_text(kn_session *session) {
     if (!session || need_plan(session) != KN_OK) return NULL;
     kn_text text;

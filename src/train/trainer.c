@@ -283,6 +283,11 @@ char *kn_trainer_plan_text(kn_trainer *trainer) {
     return begin(trainer) == KN_OK ? kn_session_plan_text(trainer->session) : NULL;
 }
 
+kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *step) {
+    kn_status status = begin(trainer);
+    return status == KN_OK ? kn_session_plan_step(trainer->session, position, step) : status;
+}
+
 void kn_trainer_free_text(kn_trainer *trainer, char *text) {
     if (trainer) kn_session_free_text(trainer->session, text);
 }

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+import xml.etree.ElementTree
 
 from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, TIME_LIMIT, TINY, WIDTH, Skipped
 from koine import bytes_of, case, expect, koine, numbers_of, problem, read_npy, run_cases, train, write, write_npy
@@ -149,6 +150,33 @@ if COUNT_BUFFERS:
                "looking for a batch that fits takes buffers")
         expect(buffers("train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--device", "0", "--steps", "1") > opened,
                "no buffers are counted at all")
+
+
+@case
+def plan_as_a_drawing(folder):
+    problem(folder)
+    steps = koine("plan", "tiny.koine", "--batch", "8", "--json", folder=folder).objects(*PLAN_KEYS)[0]["steps"]
+    dot = koine("plan", "tiny.koine", "--batch", "8", "--dot", folder=folder).needs(0, err="", out="digraph plan {").out
+    edges = [(int(a), int(b)) for a, b in re.findall(r"^  s(\d+) -> s(\d+)$", dot, flags=re.M)]
+    names = re.findall(r'^  s(\d+) \[label="\1  ([^"]*)"', dot, flags=re.M)
+    expect([int(name) for name, _ in names] == list(range(steps)), f"found {dot}")
+    expect(all(a < b for a, b in edges) and len(set(edges)) == len(edges), f"found {edges}")
+    # What is computed forward is read by what is computed backward, and the loss is the end of something.
+    products = [i for i, (_, label) in enumerate(names) if label.startswith("matmul")]
+    expect(len(products) >= 4 and any(a == products[0] for a, _ in edges), f"found {dot}")
+    readers = {b for _, b in edges}
+    expect(sum(i not in readers for i in range(steps)) <= 2, f"steps that read no step: {dot}")
+    svg = koine("plan", "tiny.koine", "--batch", "8", "--svg", folder=folder).needs(0, err="").out
+    root = xml.etree.ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    expect(root.tag == space + "svg" and len(root.findall(space + "g")) == steps, f"found {svg}")
+    expect(len(root.findall(space + "path")) == len(edges), f"{len(edges)} edges, found {svg}")
+    boxes = [group.find(space + "rect").attrib for group in root.findall(space + "g")]
+    places = {(box["x"], box["y"]) for box in boxes}
+    expect(len(places) == steps, "boxes lie on one another")
+    expect(all(int(boxes[a]["y"]) < int(boxes[b]["y"]) for a, b in edges), "an arrow goes up")
+    koine("plan", "tiny.koine", "--mode", "infer", "--dot", folder=folder).needs(0, out="->")
+    koine("plan", "tiny.koine", "--dot", "--svg", folder=folder).needs(2, out="", err="give one of --dot, --svg")
 
 
 # ---- eval and infer

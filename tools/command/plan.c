@@ -5,6 +5,7 @@
 #include "batch.h"
 #include "bench.h"
 #include "infer.h"
+#include "plan_draw.h"
 #include "training.h"
 
 typedef struct plan_run {
@@ -14,7 +15,7 @@ typedef struct plan_run {
     kn_trainer *trainer; /* one of them */
     kn_session *session;
     kn_plan_info info;
-    bool training, measure;
+    bool training, measure, dot, svg;
     kn_optimizer optimizer;
     uint64_t batch, memory;
 } plan_run;
@@ -101,6 +102,25 @@ static void print_text(const plan_run *run) {
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 
+/* The steps as a drawing. */
+static int draw(plan_run *run) {
+    size_t count = (size_t)run->info.steps;
+    kn_plan_step *steps = calloc(count + 1, sizeof *steps);
+    kn_status status = steps ? KN_OK : KN_ERROR_MEMORY;
+    for (size_t i = 0; status == KN_OK && i < count; i++) {
+        steps[i].size = sizeof *steps;
+        status = run->training ? kn_trainer_plan_step(run->trainer, (int)i, &steps[i])
+                               : kn_session_plan_step(run->session, (int)i, &steps[i]);
+    }
+    bool drawn = status == KN_OK;
+    if (drawn && run->dot)
+        plan_dot(steps, (int)count);
+    else if (drawn)
+        drawn = plan_svg(steps, (int)count);
+    free(steps);
+    return drawn ? EXIT_DONE : command_fail("the plan cannot be drawn: %s", kn_status_message(status));
+}
+
 /* The planned context goes first, so that nothing is on the device twice. */
 static int measure(plan_run *run, const char *name, int64_t batch) {
     bench_options options = {.common = run->common,
@@ -122,6 +142,7 @@ static int show(plan_run *run, const char *name) {
         return EXIT_FAILED;
     tell_compiling(run->context);
     progress_clear();
+    if (run->dot || run->svg) return draw(run);
     if (run->common.json)
         print_json(run, batch);
     else
@@ -142,6 +163,8 @@ static int run(int count, char **arguments) {
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
+        {"dot", OPTION_FLAG, NULL, "the steps and what they read as a graph for Graphviz", &run.dot},
+        {"svg", OPTION_FLAG, NULL, "the same as a picture", &run.svg},
         {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
          &run.measure},
         MATH_OPTION(run.common),
@@ -162,6 +185,8 @@ static int run(int count, char **arguments) {
     int chosen = option_choice("mode", mode, modes, 2);
     int rule = option_choice("optimizer", optimizer, optimizer_words, optimizer_word_count);
     if (chosen < 0 || rule < 0) return EXIT_USAGE;
+    if (run.dot + run.svg + ((run.dot || run.svg) && (run.measure || run.common.json)) > 1)
+        return command_misuse("give one of --dot, --svg%s", run.measure ? " and --measure" : " and --json");
     run.optimizer = (kn_optimizer)rule;
     run.training = chosen == 0;
     status = EXIT_FAILED;
@@ -190,5 +215,6 @@ const command command_plan = {
     "\n"
     "  koine plan lenet --batch 64\n"
     "  koine plan lenet --mode infer --measure\n"
+    "  koine plan lenet --svg > plan.svg\n"
     "  koine plan lenet --batch 10000 --memory 2GB",
     run};

@@ -1,0 +1,12 @@
+/* A plan as a drawing, on the standard output. */
+#ifndef KOINE_COMMAND_PLAN_DRAW_H
+#define KOINE_COMMAND_PLAN_DRAW_H
+
+#include "command.h"
+
+/* A graph in Graphviz's language. */
+void plan_dot(const kn_plan_step *steps, int count);
+/* Steps in rows from top to bottom, each below all that it reads. False where memory is out. */
+bool plan_svg(const kn_plan_step *steps, int count);
+
+#endif
