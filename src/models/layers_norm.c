@@ -1,0 +1,139 @@
+/* Layers that bring numbers to a mean and a variance. */
+#include "models/layers_private.h"
+
+enum { NORM_EPSILON, NORM_MOMENTUM, NORM_AFFINE };
+const kn_option kn_norm_arguments[3] = {
+    NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
+    NUMBER("momentum", "share of the batch in the running statistics", .usual = "0.1"),
+    FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes"),
+};
+
+/* A row of the operator table with its attribute epsilon. */
+static kn_value *apply_epsilon(kn_layer_call *call, const char *row, kn_value *const *inputs, size_t count,
+                               double epsilon) {
+    kn_value *value = NULL;
+    kn_text text;
+    kn_text_init(&text, &call->model->host);
+    kn_text_add(&text, "epsilon=");
+    kn_text_number(&text, epsilon);
+    if (kn_text_failed(&text))
+        kn_model_no_memory(call->model);
+    else
+        value = kn_apply(call->graph, row, inputs, count, text.data);
+    kn_text_finish(&text);
+    return value;
+}
+
+/* By the parameters and statistics of another layer. Those follow the other's batches only: a state is
+ * written once in a run. */
+static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_params *params) {
+    static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
+    kn_value *inputs[5] = {call->inputs[0]};
+    for (int i = 0; i < 4; i++) {
+        inputs[1 + i] = kn_shared(call, parts[i]);
+        if (inputs[1 + i]) continue;
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "'%s' has no %s; expected share= with another %s", call->share, parts[i],
+                   call->line->word.text);
+        return NULL;
+    }
+    return apply_epsilon(call, "batch_norm", inputs, 5, params->epsilon);
+}
+
+/* x is (N,C,...). */
+kn_value *kn_build_batch_norm(kn_layer_call *call) {
+    kn_batch_norm_params params;
+    kn_batch_norm_params_init(&params);
+    params.name = call->name;
+    if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
+    if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
+    params.no_affine = call->values[NORM_AFFINE].given && !call->values[NORM_AFFINE].flag;
+    return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
+}
+
+enum { GROUPS, GROUP_EPSILON, GROUP_AFFINE };
+#define GROUP_ARGUMENTS                                                                                      \
+    NUMBER("epsilon", "added to the variance", .usual = "1e-5"),                                             \
+        FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes")
+const kn_option kn_group_norm_arguments[3] = {
+    WHOLE("groups", "parts of the channels that are brought to mean 0 and variance 1 apart", REQUIRED),
+    GROUP_ARGUMENTS,
+};
+const kn_option kn_instance_norm_arguments[2] = {GROUP_ARGUMENTS};
+
+static kn_norm_params group_params(const kn_layer_call *call, const kn_option_value *epsilon,
+                                   const kn_option_value *affine) {
+    kn_norm_params params;
+    kn_norm_params_init(&params);
+    params.name = call->name;
+    if (epsilon->given) params.epsilon = epsilon->number;
+    params.no_affine = affine->given && !affine->flag;
+    return params;
+}
+
+/* x is (N,C,...). */
+kn_value *kn_build_group_norm(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_norm_params params = group_params(call, &values[GROUP_EPSILON], &values[GROUP_AFFINE]);
+    return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
+}
+
+kn_value *kn_build_instance_norm(kn_layer_call *call) {
+    kn_norm_params params = group_params(call, &call->values[0], &call->values[1]);
+    return kn_instance_norm(call->inputs[0], &params);
+}
+
+enum { LOCAL_CHANNELS, LOCAL_ALPHA, LOCAL_BETA, LOCAL_K };
+const kn_option kn_local_norm_arguments[4] = {
+    WHOLE("channels", "how many neighbouring channels count", REQUIRED),
+    NUMBER("alpha", "what the mean of their squares is multiplied by", .usual = "1e-4"),
+    NUMBER("beta", "power of the divisor", .usual = "0.75"),
+    NUMBER("k", "added to the divisor", .usual = "1"),
+};
+
+/* x is (N,C,...). What it is made of takes no name that the text may want. */
+kn_value *kn_build_local_norm(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_local_norm_params params;
+    kn_local_norm_params_init(&params);
+    if (values[LOCAL_ALPHA].given) params.alpha = values[LOCAL_ALPHA].number;
+    if (values[LOCAL_BETA].given) params.beta = values[LOCAL_BETA].number;
+    if (values[LOCAL_K].given) params.k = values[LOCAL_K].number;
+    kn_scope_begin(call->graph, call->name);
+    kn_value *y = kn_local_response_norm(call->inputs[0], values[LOCAL_CHANNELS].whole, &params);
+    kn_scope_end(call->graph);
+    return y;
+}
+
+enum { ROW_NORM_EPSILON, ROW_NORM_BIAS };
+const kn_option kn_layer_norm_arguments[2] = {
+    NUMBER("epsilon", "added to the variance", .usual = "1e-5"),
+    FLAG("bias", "whether a learnt number is added to each element of a row", .usual = "yes"),
+};
+const kn_option kn_rms_norm_arguments[1] = {
+    NUMBER("epsilon", "added to the mean square", .usual = "1e-5"),
+};
+
+/* x is (..., D). */
+static kn_value *build_row_norm(kn_layer_call *call, bool rms) {
+    const kn_option_value *values = call->values;
+    kn_norm_params params;
+    kn_norm_params_init(&params);
+    params.name = call->name;
+    if (values[ROW_NORM_EPSILON].given) params.epsilon = values[ROW_NORM_EPSILON].number;
+    if (!rms) params.no_bias = values[ROW_NORM_BIAS].given && !values[ROW_NORM_BIAS].flag;
+    if (!call->share)
+        return rms ? kn_rms_norm(call->inputs[0], &params) : kn_layer_norm(call->inputs[0], &params);
+    const kn_option_value any = {.given = false};
+    kn_value *inputs[3] = {call->inputs[0], kn_shared_weight(call, 1, &any),
+                           rms || params.no_bias ? NULL : kn_shared(call, "bias")};
+    if (!inputs[1]) return NULL;
+    return apply_epsilon(call, rms ? "rms_norm" : "layer_norm", inputs, inputs[2] ? 3 : 2, params.epsilon);
+}
+
+kn_value *kn_build_layer_norm(kn_layer_call *call) {
+    return build_row_norm(call, false);
+}
+kn_value *kn_build_rms_norm(kn_layer_call *call) {
+    return build_row_norm(call, true);
+}

@@ -1,0 +1,77 @@
+/* Layers that make one pixel of a window. */
+#include "models/layers_private.h"
+
+enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_LAST };
+#define POOL_ARGUMENTS                                                                                       \
+    PAIR("window", "height and width of the window: 2 or 2x3", REQUIRED),                                    \
+        PAIR("stride", "steps of the window, down and across", .usual = "the window"),                       \
+        SIDES("padding", "rows and columns around the image, as for conv", .words = NULL),                   \
+        FLAG("ceil", "whether a part of a window that is left at the end makes one more", .usual = "no")
+const kn_option kn_max_pool_arguments[5] = {
+    POOL_ARGUMENTS,
+    PAIR("dilation", "distance between the points of the window", .usual = "1"),
+};
+const kn_option kn_average_pool_arguments[5] = {
+    POOL_ARGUMENTS,
+    FLAG("skip_padding", "divide by the elements inside the image only", .usual = "no"),
+};
+const kn_option kn_power_pool_arguments[5] = {
+    POOL_ARGUMENTS,
+    NUMBER("power", "of the elements", .usual = "2"),
+};
+
+static kn_pool_params pool_params(const kn_layer_call *call) {
+    kn_pool_params params = {.size = sizeof params, .ceil = call->values[POOL_CEIL].flag, .all_padding = true};
+    kn_copy_pair(&call->values[POOL_WINDOW], params.window);
+    kn_copy_pair(&call->values[POOL_STRIDE], params.stride);
+    kn_copy_sides(&call->values[POOL_PADDING], params.padding);
+    return params;
+}
+
+/* x is (N,C,H,W), the result (N,C,P,Q). */
+kn_value *kn_build_max_pool(kn_layer_call *call) {
+    kn_pool_params params = pool_params(call);
+    kn_copy_pair(&call->values[POOL_LAST], params.dilation);
+    return kn_max_pool(call->inputs[0], params.window[0], &params);
+}
+
+kn_value *kn_build_average_pool(kn_layer_call *call) {
+    kn_pool_params params = pool_params(call);
+    params.skip_padding = call->values[POOL_LAST].flag;
+    return kn_average_pool(call->inputs[0], params.window[0], &params);
+}
+
+kn_value *kn_build_power_pool(kn_layer_call *call) {
+    kn_pool_params params = pool_params(call);
+    const kn_option_value *power = &call->values[POOL_LAST];
+    kn_scope_begin(call->graph, call->name);
+    kn_value *y = kn_lp_pool(call->inputs[0], power->given ? power->number : 2, params.window[0], &params);
+    kn_scope_end(call->graph);
+    return y;
+}
+
+const kn_option kn_adaptive_arguments[1] = {
+    PAIR("size", "height and width of the result: 6 or 6x4", REQUIRED),
+};
+
+/* x is (N,C,H,W), the result (N,C,size). */
+kn_value *kn_build_adaptive_max_pool(kn_layer_call *call) {
+    int64_t size[2] = {0, 0};
+    kn_copy_pair(&call->values[0], size);
+    return kn_adaptive_max_pool(call->inputs[0], size[0], size[1]);
+}
+
+kn_value *kn_build_adaptive_average_pool(kn_layer_call *call) {
+    int64_t size[2] = {0, 0};
+    kn_copy_pair(&call->values[0], size);
+    return kn_adaptive_average_pool(call->inputs[0], size[0], size[1]);
+}
+
+/* (N,C,H,W) to (N,C,1,1). */
+kn_value *kn_build_global_average_pool(kn_layer_call *call) {
+    return kn_global_average_pool(call->inputs[0]);
+}
+
+kn_value *kn_build_global_max_pool(kn_layer_call *call) {
+    return kn_global_max_pool(call->inputs[0]);
+}

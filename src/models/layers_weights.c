@@ -1,0 +1,178 @@
+/* Layers with weights: linear ones, convolutions, rows of a table; and what all layers need that may share
+ * the parameters of another. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/layers_private.h"
+
+/* Parameter `part` of the layer at call->share; NULL if that one has none. */
+kn_value *kn_shared(kn_layer_call *call, const char *part) {
+    char name[KN_MODEL_PATH_BYTES + 32];
+    snprintf(name, sizeof name, "%s.%s", call->share, part);
+    return kn_graph_find(call->graph, name);
+}
+
+/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows; NULL after a mistake. */
+kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units) {
+    kn_value *weight = kn_shared(call, "weight");
+    if (!weight || kn_value_rank(weight) != rank) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "the weight of '%s' %s; expected share= with another %s", call->share,
+                   weight ? "has another number of dimensions" : "does not exist", call->line->word.text);
+        return NULL;
+    }
+    if (units->given && units->whole != kn_value_dimension(weight, 0)) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "found %" PRId64 " for a %s whose shared weight, that of '%s', has %" PRId64
+                   "; expected the same, or no number",
+                   units->whole, call->line->word.text, call->share, kn_value_dimension(weight, 0));
+        return NULL;
+    }
+    return weight;
+}
+
+/* One number or two: a 0 in the second repeats the first. */
+void kn_copy_pair(const kn_option_value *value, int64_t pair[2]) {
+    for (int i = 0; i < value->count && i < 2; i++)
+        pair[i] = value->list[i];
+}
+
+/* One for all sides, two for height and width, or four: top, left, bottom, right. */
+void kn_copy_sides(const kn_option_value *value, int64_t sides[4]) {
+    for (int i = 0; i < 4 && value->count > 0; i++)
+        sides[i] = value->list[value->count == 1 ? 0 : value->count == 2 ? i % 2 : i];
+}
+
+enum { LINEAR_UNITS, LINEAR_BIAS };
+const kn_option kn_linear_arguments[2] = {
+    WHOLE("units", "size of the last dimension of the result", REQUIRED),
+    FLAG("bias", "whether a learnt number is added to each unit", .usual = "yes"),
+};
+
+/* x is (..., inputs), the result (..., units). */
+kn_value *kn_build_linear(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    bool no_bias = values[LINEAR_BIAS].given && !values[LINEAR_BIAS].flag;
+    if (call->share) {
+        kn_value *weight = kn_shared_weight(call, 2, &values[LINEAR_UNITS]), *bias = kn_shared(call, "bias");
+        if (!weight) return NULL;
+        kn_scope_begin(call->graph,
+                       call->name); /* so that the product takes no name that the text may want */
+        kn_value *product = kn_matmul(call->inputs[0], weight, false, true);
+        kn_scope_end(call->graph);
+        return bias && !no_bias ? kn_add(product, bias) : product;
+    }
+    kn_linear_params params = {.size = sizeof params,
+                               .name = call->name,
+                               .no_bias = no_bias,
+                               .weight = call->init,
+                               .bias = call->bias_init};
+    return kn_linear(call->inputs[0], values[LINEAR_UNITS].whole, &params);
+}
+
+enum { CONV_CHANNELS, CONV_SIZE, CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_BIAS };
+const kn_option kn_conv_arguments[7] = {
+    WHOLE("channels", "channels of the result", REQUIRED),
+    PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
+    PAIR("stride", "steps of the filter, down and across", .usual = "1"),
+    SIDES("padding",
+          "rows and columns of zeros around the image: all sides, or height,width, or top,left,bottom,right; "
+          "same: as many as keep the size, divided by the stride, an odd one behind; same-lower: before",
+          .words = "same same-lower"),
+    PAIR("dilation", "distance between the points of the filter", .usual = "1"),
+    WHOLE("groups", "parts into which the channels are split", .usual = "1"),
+    FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
+};
+
+/* Whether a list stands for a word. */
+static bool is_word(const kn_option_value *value, const char *word) {
+    return value->text && !strcmp(value->text, word);
+}
+
+/* x is (N,C,H,W), the result (N,channels,P,Q); or (N,C,L) and (N,channels,Q). */
+kn_value *kn_build_conv(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_conv_params params = {.size = sizeof params,
+                             .name = call->name,
+                             .groups = values[CONV_GROUPS].whole,
+                             .same = is_word(&values[CONV_PADDING], "same"),
+                             .same_lower = is_word(&values[CONV_PADDING], "same-lower"),
+                             .all_padding = true,
+                             .no_bias = values[CONV_BIAS].given && !values[CONV_BIAS].flag,
+                             .weight = call->init,
+                             .bias = call->bias_init};
+    int64_t size[2] = {0, 0};
+    kn_copy_pair(&values[CONV_SIZE], size);
+    kn_copy_pair(&values[CONV_STRIDE], params.stride);
+    kn_copy_pair(&values[CONV_DILATION], params.dilation);
+    kn_copy_sides(&values[CONV_PADDING], params.padding);
+    if (!call->share) return kn_conv(call->inputs[0], values[CONV_CHANNELS].whole, size[0], size[1], &params);
+    bool along = kn_value_rank(call->inputs[0]) == 3;
+    kn_value *weight = kn_shared_weight(call, along ? 3 : 4, &values[CONV_CHANNELS]);
+    if (!weight) return NULL;
+    int64_t height = kn_value_dimension(weight, 2), width = along ? height : kn_value_dimension(weight, 3);
+    if (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width)) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "the shared filter, that of '%s', is %" PRId64 "x%" PRId64 "; expected that size, or none",
+                   call->share, height, width);
+        return NULL;
+    }
+    kn_value *bias = params.no_bias ? NULL : kn_shared(call, "bias");
+    return (along ? kn_conv1d : kn_conv2d)(call->inputs[0], weight, bias, &params);
+}
+
+enum { TRANSPOSE_CHANNELS, TRANSPOSE_SIZE, TRANSPOSE_STRIDE, TRANSPOSE_PADDING, TRANSPOSE_OUTPUT, TRANSPOSE_DILATION,
+       TRANSPOSE_GROUPS, TRANSPOSE_BIAS };
+const kn_option kn_transpose_arguments[8] = {
+    WHOLE("channels", "channels of the result", REQUIRED),
+    PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
+    PAIR("stride", "steps in the result from one pixel to the next, down and across", .usual = "1"),
+    SIDES("padding", "rows and columns of the result that are cut off, as for conv", .words = NULL),
+    {.name = "output_padding",
+     .kind = KN_OPTION_WHOLES,
+     .least_count = 1,
+     .most_count = 2,
+     .help = "rows and columns more at the end of the result, fewer than the stride",
+     .usual = "0"},
+    PAIR("dilation", "distance between the points of the filter", .usual = "1"),
+    WHOLE("groups", "parts into which the channels are split", .usual = "1"),
+    FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
+};
+
+/* x is (N,C,P,Q), the result (N,channels,H,W); or (N,C,Q) and (N,channels,L). */
+kn_value *kn_build_conv_transpose(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    kn_conv_params params = {.size = sizeof params,
+                             .name = call->name,
+                             .groups = values[TRANSPOSE_GROUPS].whole,
+                             .all_padding = true,
+                             .no_bias = values[TRANSPOSE_BIAS].given && !values[TRANSPOSE_BIAS].flag,
+                             .weight = call->init,
+                             .bias = call->bias_init};
+    int64_t size[2] = {0, 0};
+    kn_copy_pair(&values[TRANSPOSE_SIZE], size);
+    kn_copy_pair(&values[TRANSPOSE_STRIDE], params.stride);
+    kn_copy_pair(&values[TRANSPOSE_DILATION], params.dilation);
+    kn_copy_pair(&values[TRANSPOSE_OUTPUT], params.output_padding);
+    kn_copy_sides(&values[TRANSPOSE_PADDING], params.padding);
+    return kn_conv_transpose(call->inputs[0], values[TRANSPOSE_CHANNELS].whole, size[0], size[1], &params);
+}
+
+enum { EMBEDDING_ROWS, EMBEDDING_COLUMNS };
+const kn_option kn_embedding_arguments[2] = {
+    WHOLE("rows", "how many tokens there are", REQUIRED),
+    WHOLE("columns", "size of the last dimension of the result", REQUIRED),
+};
+
+/* Tokens are int32 (...), the result (..., columns). */
+kn_value *kn_build_embedding(kn_layer_call *call) {
+    const kn_option_value *values = call->values;
+    if (call->share) {
+        kn_value *inputs[2] = {kn_shared_weight(call, 2, &values[EMBEDDING_ROWS]), call->inputs[0]};
+        return inputs[0] ? kn_apply(call->graph, "embedding", inputs, 2, NULL) : NULL;
+    }
+    kn_embedding_params params = {.size = sizeof params, .name = call->name, .weight = call->init};
+    return kn_embedding(call->inputs[0], values[EMBEDDING_ROWS].whole, values[EMBEDDING_COLUMNS].whole,
+                        &params);
+}
