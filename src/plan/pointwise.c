@@ -333,7 +333,8 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
 
 /* Functions that compilers make no vectors of, though they have them for vectors. */
 static bool calls_functions(const char *body) {
-    static const char *const functions[] = {"exp(", "log(", "log1p(", "sin(", "cos(", "tanh(", "erf(", "pow("};
+    static const char *const functions[] = {"exp(",  "expm1(", "log(",  "log1p(", "sin(", "cos(", "tan(", "atan2(",
+                                            "sinh(", "cosh(",  "tanh(", "erf(",   "pow("}; /* as parts of asin( and so on, too */
     for (size_t i = 0; i < KN_COUNT_OF(functions); i++)
         if (strstr(body, functions[i])) return true;
     return false;
