@@ -68,7 +68,8 @@ KN_WORK_GROUP kernel void kn_recurrent_step(
         for (int at = get_local_id(0); at < KN_TILE_N * KN_TILE_K; at += KN_ITEMS) {
             const int k = at % KN_TILE_K, i = at / KN_TILE_K, column = column0 + i;
             const int unit = KN_UNIT_OF(column), gate = KN_GATE_OF(column);
-            const bool inside = unit < units && gate < KN_GATES && k0 + k < units;
+            const int last = gate < KN_GATES ? units : 0; /* apart: compilers warn of what one gate makes constant */
+            const bool inside = unit < last && k0 + k < units;
             right[k * KN_RIGHT_ROW + i] = inside ? KN_TO_A(weight[((KN_INDEX)gate * units + unit) * units + k0 + k]) : 0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
