@@ -150,7 +150,8 @@ KN_API kn_value *kn_dropout(kn_value *x, double rate);
 /* a is (...,M,K), or (...,K,M) transposed; b is (...,K,N), or (...,N,K) transposed; leading dimensions broadcast. */
 KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b);
 /* Sums of products by letters, as "bij,bjk->bik": a letter for each axis of each value; letters that are not in the
- * result are summed over, and without -> it has those that appear once. Twice in one value: its diagonal. */
+ * result are summed over, and without -> it has those that appear once. Twice in one value: its diagonal. In
+ * "...ij,jk->...ik" the points stand for axes without letters, which broadcast and come first where there is no ->. */
 KN_API kn_value *kn_einsum(const char *equation, kn_value *const *values, size_t count);
 /* params: everything but name, no_bias and initializers is used. bias may be NULL. */
 KN_API kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
@@ -407,6 +408,9 @@ KN_API kn_value *kn_gather(kn_value *x, kn_value *numbers, int axis);
 KN_API kn_value *kn_gather_elements(kn_value *x, kn_value *numbers, int axis);
 /* numbers are (...,K), places in the first K axes of x. */
 KN_API kn_value *kn_gather_nd(kn_value *x, kn_value *numbers);
+/* The same in each of the parts that the first `batch` axes of both count; the places are in the K axes of x after
+ * these. */
+KN_API kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch);
 typedef enum kn_scatter_reduction {
     KN_SCATTER_REPLACE = 0, /* of several for one place the last counts */
     KN_SCATTER_ADD = 1,

@@ -226,6 +226,15 @@ const kn_option kn_one_hot_arguments[2] = {
      .help = "where it stands in the result"},
 };
 
+const kn_option kn_gather_nd_arguments[1] = {
+    {.name = "batch",
+     .kind = KN_OPTION_WHOLE,
+     .least = 0,
+     .most = 7,
+     .usual = "1",
+     .help = "how many first axes both have in common, the batch being one"},
+};
+
 static int axis_or_last(const kn_option_value *value) {
     return value->given ? (int)value->whole : -1;
 }
@@ -237,4 +246,9 @@ kn_value *kn_build_argmin(kn_layer_call *call) {
 }
 kn_value *kn_build_one_hot(kn_layer_call *call) {
     return kn_one_hot(call->inputs[0], call->values[0].whole, axis_or_last(&call->values[1]), 1, 0);
+}
+/* x is (N,...), numbers are (N,...,K). */
+kn_value *kn_build_gather_nd(kn_layer_call *call) {
+    const kn_option_value *batch = &call->values[0];
+    return kn_gather_nd_batches(call->inputs[0], call->inputs[1], batch->given ? (int)batch->whole : 1);
 }

@@ -15,6 +15,7 @@ extern const kn_option kn_image_size_arguments[4];
 extern const kn_option kn_own_padding_arguments[2];
 extern const kn_option kn_place_arguments[2];
 extern const kn_option kn_one_hot_arguments[2];
+extern const kn_option kn_gather_nd_arguments[1];
 extern const kn_option kn_spectrogram_arguments[8];
 
 kn_value *kn_build_squeeze(kn_layer_call *call);
@@ -30,6 +31,7 @@ kn_value *kn_build_own_padding(kn_layer_call *call);
 kn_value *kn_build_argmax(kn_layer_call *call);
 kn_value *kn_build_argmin(kn_layer_call *call);
 kn_value *kn_build_one_hot(kn_layer_call *call);
+kn_value *kn_build_gather_nd(kn_layer_call *call);
 kn_value *kn_build_einsum(kn_layer_call *call);
 kn_value *kn_build_spectrogram(kn_layer_call *call);
 
@@ -40,6 +42,8 @@ kn_value *kn_build_spectrogram(kn_layer_call *call);
 #define KN_SHAPE_LAYERS                                                                                      \
     {.name = "einsum", .help = "sums of products by letters", .least_inputs = 1, .most_inputs = KN_MAX_INPUTS,\
      .arguments = kn_einsum_arguments, .argument_count = 1, .build = kn_build_einsum},                       \
+    {.name = "gather_nd", .help = "elements or slices of x at places (...,K) in its axes", .least_inputs = 2,\
+     .most_inputs = 2, .arguments = kn_gather_nd_arguments, .argument_count = 1, .build = kn_build_gather_nd},\
     KN_SHAPE_LAYER("squeeze", "axes of size 1 left out", NULL,                                               \
                    kn_squeeze_arguments, kn_build_squeeze),                                                  \
     KN_SHAPE_LAYER("unsqueeze", "axes of size 1 put in", "expand_dims",                                      \

@@ -1,4 +1,5 @@
-/* Sums of products by letters, "bij,bjk->bik": each pair of operands becomes one matrix product. */
+/* Sums of products by letters, "bij,bjk->bik": each pair of operands becomes one matrix product. Three points stand
+ * for axes without a letter of the caller's: these get digits, 0 for the last. */
 #include "ops/ops_private.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ typedef struct letter_sum {
     kn_graph *graph;
     const char *text;
     lettered *operands;
-    int count;
+    int count, unnamed; /* axes that the points stand for, at most */
     char result[KN_MAX_RANK + 1];
     int result_rank;
 } letter_sum;
@@ -23,7 +24,7 @@ static bool refuse(const letter_sum *equation, const char *what) {
     kn_graph_fail(
         equation->graph, KN_ERROR_ARGUMENT,
         "einsum: \"%s\": %s; expected letters for the axes of each value, commas between values, and "
-        "perhaps -> and the letters of the result: \"bij,bjk->bik\"",
+        "perhaps -> and the letters of the result: \"bij,bjk->bik\"; ... once a value for axes without letters",
         equation->text, what);
     return false;
 }
@@ -38,10 +39,18 @@ static const char *find(const char *letters, int count, char letter) {
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-static bool read_letters(letter_sum *equation, const char **at, char *letters, int *count) {
+/* *points: before how many letters the three points stand; -1: there are none. */
+static bool read_letters(letter_sum *equation, const char **at, char *letters, int *count, int *points) {
     *count = 0;
+    *points = -1;
     for (;; (*at)++) {
         if (**at == ' ') continue;
+        if (!strncmp(*at, "...", 3)) {
+            if (*points >= 0) return refuse(equation, "a part has ... twice");
+            *points = *count;
+            *at += 2;
+            continue;
+        }
         if (!is_letter(**at)) return true;
         if (*count == KN_MAX_RANK) return refuse(equation, "a value has more than 8 axes");
         letters[(*count)++] = **at;
@@ -49,8 +58,30 @@ static bool read_letters(letter_sum *equation, const char **at, char *letters, i
     }
 }
 
-/* Letters that appear once, in the order of the alphabet. */
+/* Digits for `unnamed` axes where the points stand: those of all parts meet at the last. */
+static bool name_axes(letter_sum *equation, char *letters, int *count, int points, int unnamed) {
+    if (*count + unnamed > KN_MAX_RANK) return refuse(equation, "the result has more than 8 axes");
+    memmove(letters + points + unnamed, letters + points, (size_t)(*count - points));
+    for (int i = 0; i < unnamed; i++)
+        letters[points + i] = (char)('0' + unnamed - 1 - i);
+    *count += unnamed;
+    letters[*count] = '\0';
+    return true;
+}
+
+static bool read_operand(letter_sum *equation, const char **at, lettered *operand) {
+    int points, rank = operand->value->shape.rank;
+    if (!read_letters(equation, at, operand->letters, &operand->rank, &points)) return false;
+    int unnamed = rank - operand->rank;
+    if (points < 0 ? unnamed != 0 : unnamed < 0)
+        return refuse(equation, "a part does not have as many letters as its value has axes");
+    if (unnamed > equation->unnamed) equation->unnamed = unnamed;
+    return points < 0 || name_axes(equation, operand->letters, &operand->rank, points, unnamed);
+}
+
+/* What the points stand for, then letters that appear once, in the order of the alphabet. */
 static bool usual_result(letter_sum *equation) {
+    if (!name_axes(equation, equation->result, &equation->result_rank, 0, equation->unnamed)) return false;
     for (int c = 'A'; c <= 'z'; c++) {
         int times = 0;
         for (int i = 0; i < equation->count; i++)
@@ -79,17 +110,18 @@ static bool check_result(letter_sum *equation) {
 static bool read_equation(letter_sum *equation) {
     const char *at = equation->text;
     for (int i = 0; i < equation->count; i++) {
-        lettered *operand = &equation->operands[i];
         if (i && *at++ != ',') return refuse(equation, "there are more values than parts");
-        if (!read_letters(equation, &at, operand->letters, &operand->rank)) return false;
-        if (operand->rank != operand->value->shape.rank)
-            return refuse(equation, "a part does not have as many letters as its value has axes");
+        if (!read_operand(equation, &at, &equation->operands[i])) return false;
     }
     if (*at == '\0') return usual_result(equation);
     if (strncmp(at, "->", 2) != 0) return refuse(equation, "a letter, a comma or -> was expected");
     at += 2;
-    if (!read_letters(equation, &at, equation->result, &equation->result_rank)) return false;
+    int points;
+    if (!read_letters(equation, &at, equation->result, &equation->result_rank, &points)) return false;
     if (*at) return refuse(equation, "letters alone were expected after ->");
+    if (points >= 0 &&
+        !name_axes(equation, equation->result, &equation->result_rank, points, equation->unnamed))
+        return false;
     return check_result(equation);
 }
 
@@ -140,6 +172,28 @@ static bool without_doubles(letter_sum *equation, lettered *term) {
         i = -1;
     }
     return true;
+}
+
+/* Leaves out axes without a letter whose size is 1 where that of another value is not: they repeat. */
+static void without_repeated(letter_sum *equation, lettered *term) {
+    for (int i = 0; i < term->rank; i++) {
+        const kn_shape *shape = &term->value->shape;
+        bool repeated = false;
+        if (is_letter(term->letters[i]) || shape->dims[i] != 1) continue;
+        for (int k = 0; k < equation->count; k++) {
+            const lettered *other = &equation->operands[k];
+            const char *same = find(other->letters, other->rank, term->letters[i]);
+            repeated = repeated || (same && other->value->shape.dims[same - other->letters] != 1);
+        }
+        if (!repeated) continue;
+        kn_dim dims[KN_MAX_RANK];
+        for (int k = 0; k + 1 < term->rank; k++)
+            dims[k] = shape->dims[k < i ? k : k + 1];
+        kn_value *rest = kn_reshape_to(term->value, term->rank - 1, dims);
+        if (kn_value_failed(rest)) return;
+        term->value = rest;
+        drop_letter(term, i--);
+    }
 }
 
 /* Whether a letter is still wanted: by the result, or by operands from `next` on. */
@@ -285,6 +339,8 @@ kn_value *kn_einsum(const char *text, kn_value *const *values, size_t count) {
     if (!read_equation(&equation)) return failed;
     for (size_t i = 0; i < count; i++)
         if (!without_doubles(&equation, &operands[i])) return failed;
+    for (size_t i = 0; i < count; i++)
+        without_repeated(&equation, &operands[i]);
     lettered *result = &operands[0];
     for (int i = 1; i < equation.count; i++)
         if (!multiply(&equation, result, &operands[i], i + 1)) return failed;

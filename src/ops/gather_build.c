@@ -89,21 +89,20 @@ static kn_value *from_beginning(kn_value *numbers, int64_t size) {
     return kn_where(kn_less(numbers, zero), kn_shift(numbers, (double)size), numbers);
 }
 
-/* numbers is (...,K): each K of them say where in the first K axes of x. Answers (...) numbers along these
- * axes as one, whose length goes to *length, and what is behind them to `rest`. NULL after telling the graph.
- */
-static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int64_t *length,
+/* numbers is (...,K): each K of them say where in K axes of x from `first` on. Answers (...) numbers along these axes as
+ * one, whose length goes to *length, and K to *axes. NULL after telling the graph. */
+static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int first, int64_t *length,
                                 int *axes) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &numbers->shape;
     kn_dim depth = shape->rank ? shape->dims[shape->rank - 1] : -1;
-    bool fits = shape->rank > 0 && kn_dim_known(depth) && depth >= 1 && depth <= x->shape.rank &&
+    bool fits = shape->rank > 0 && kn_dim_known(depth) && depth >= 1 && first + depth <= x->shape.rank &&
                 (shape->dtype == KN_INT32 || shape->dtype == KN_INT64);
     *length = 1;
     for (int i = 0; fits && i < (int)depth; i++) {
-        fits =
-            kn_dim_known(x->shape.dims[i]) && x->shape.dims[i] > 0 && *length <= INT32_MAX / x->shape.dims[i];
-        if (fits) *length *= x->shape.dims[i];
+        kn_dim size = x->shape.dims[first + i];
+        fits = kn_dim_known(size) && size > 0 && *length <= INT32_MAX / size;
+        if (fits) *length *= size;
     }
     if (!fits) {
         kn_graph_fail(
@@ -117,10 +116,10 @@ static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numb
     kn_value *joined = NULL;
     int64_t stride = *length;
     for (int i = 0; i < (int)depth; i++) {
-        stride /= x->shape.dims[i];
+        stride /= x->shape.dims[first + i];
         kn_value *one = kn_slice(numbers, -1, i, i + 1);
         if (!kn_value_failed(one)) one = kn_reshape_to(one, shape->rank - 1, one->shape.dims);
-        one = kn_scale(from_beginning(one, x->shape.dims[i]), (double)stride);
+        one = kn_scale(from_beginning(one, x->shape.dims[first + i]), (double)stride);
         joined = joined ? kn_add(joined, one) : one;
     }
     return joined;
@@ -138,15 +137,58 @@ kn_value *kn_gather_nd(kn_value *x, kn_value *numbers) {
     if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_gather(x, numbers, 0);
     int64_t length;
     int axes;
-    kn_value *joined = joined_numbers("gather_nd", x, numbers, &length, &axes);
+    kn_value *joined = joined_numbers("gather_nd", x, numbers, 0, &length, &axes);
     return joined ? kn_gather(join_axes(x, axes, length), joined, 0) : &x->graph->failed;
+}
+
+/* The product of the dimensions from `first` to before `last`. */
+static kn_dim elements_between(kn_graph *graph, const kn_shape *shape, int first, int last) {
+    kn_dim product = 1;
+    for (int i = first; i < last; i++)
+        product = kn_dim_multiply(graph, product, shape->dims[i]);
+    return product;
+}
+
+static bool share_batches(const kn_shape *x, const kn_shape *numbers, int batch) {
+    bool shared = batch >= 0 && batch < numbers->rank && batch < x->rank;
+    for (int i = 0; i < batch && shared; i++)
+        shared = x->dims[i] == numbers->dims[i];
+    return shared;
+}
+
+/* x is (B...,places...,rest...), numbers (B...,I...,K): seen as (B,length,R) and (B,I), so that the batch may be a
+ * symbol. */
+kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
+    if (kn_value_failed(x) || kn_value_failed(numbers) || batch == 0) return kn_gather_nd(x, numbers);
+    kn_graph *graph = x->graph;
+    int64_t length;
+    int axes;
+    if (!share_batches(&x->shape, &numbers->shape, batch))
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "gather_nd: x is %s and the numbers are %s; expected both to begin with the same %d axes, "
+                             "and to have more",
+                             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), batch);
+    kn_value *joined = joined_numbers("gather_nd", x, numbers, batch, &length, &axes);
+    if (kn_value_failed(joined)) return &graph->failed;
+    int rank = joined->shape.rank, rest = x->shape.rank - batch - axes;
+    if (rank + rest > KN_MAX_RANK)
+        return kn_graph_fail(graph, KN_ERROR_SHAPE, "gather_nd: x is %s and the numbers are %s: more than %d dimensions",
+                             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), KN_MAX_RANK);
+    kn_dim dims[KN_MAX_RANK], all[3] = {elements_between(graph, &x->shape, 0, batch), length,
+                                        elements_between(graph, &x->shape, batch + axes, x->shape.rank)};
+    kn_dim picked[3] = {all[0], elements_between(graph, &joined->shape, batch, rank), 1};
+    for (int i = 0; i < rank + rest; i++)
+        dims[i] = i < rank ? joined->shape.dims[i] : x->shape.dims[i - rank + batch + axes];
+    kn_value *lanes = kn_reshape_to(x, 3, all), *places = kn_reshape_to(joined, 3, picked);
+    picked[2] = all[2];
+    return kn_reshape_to(kn_gather_elements(lanes, kn_broadcast_to(places, 3, picked), 1), rank + rest, dims);
 }
 
 kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_scatter_reduction reduction) {
     if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_scatter(x, numbers, updates, 0, reduction);
     int64_t length;
     int axes;
-    kn_value *joined = joined_numbers("scatter_nd", x, numbers, &length, &axes);
+    kn_value *joined = joined_numbers("scatter_nd", x, numbers, 0, &length, &axes);
     if (!joined) return &x->graph->failed;
     kn_value *y = kn_scatter(join_axes(x, axes, length), joined, updates, 0, reduction);
     return kn_reshape_to(y, x->shape.rank, x->shape.dims);

@@ -21,7 +21,7 @@ static void shapes(kn_value *x) {
     kn_resize_params_init(NULL);
     assert_true(kn_value_failed(kn_resize_image(NULL, 2, 2, NULL)));
     assert_true(kn_value_failed(kn_gather(NULL, NULL, 0)) && kn_value_failed(kn_gather_elements(NULL, NULL, 0)));
-    assert_true(kn_value_failed(kn_gather_nd(NULL, NULL)));
+    assert_true(kn_value_failed(kn_gather_nd(NULL, NULL)) && kn_value_failed(kn_gather_nd_batches(NULL, NULL, 1)));
     assert_true(kn_value_failed(kn_scatter(NULL, NULL, NULL, 0, KN_SCATTER_ADD)));
     assert_true(kn_value_failed(kn_scatter_elements(NULL, NULL, NULL, 0, KN_SCATTER_ADD)));
     assert_true(kn_value_failed(kn_scatter_nd(NULL, NULL, NULL, KN_SCATTER_ADD)));

@@ -47,6 +47,8 @@ MADE(gather, kn_gather(x, numbers, 1))
 MADE(gather_elements, kn_gather_elements(x, elements, 1))
 MADE(gather_elements_of_part, kn_gather_elements(y, elements, 0))
 MADE(gather_nd, kn_gather_nd(x, pairs))
+MADE(gather_nd_batches, kn_gather_nd_batches(x, kn_reshape(elements, "2,2,1"), 1))
+MADE(gather_nd_batches_of_rows, kn_gather_nd_batches(z, kn_slice(elements, 1, 1, 2), 1))
 MADE(scatter, kn_scatter(x, numbers, kn_scale(x, 10), 1, KN_SCATTER_ADD))
 MADE(scatter_elements,
      kn_scatter_elements(y, elements, kn_scale(kn_slice(x, 1, 0, 2), 10), 0, KN_SCATTER_REPLACE))
@@ -71,6 +73,13 @@ MADE(einsum_ij_ij_to_, kn_einsum("ij,ij->", (kn_value *const[]){x, x}, 2))
 MADE(einsum_ij_jk_il_to_lk, kn_einsum("ij,jk,il->lk", (kn_value *const[]){x, y, x}, 3))
 MADE(einsum_iji_ik_to_j, kn_einsum("iji,ik->j", (kn_value *const[]){z, x}, 2))
 MADE(einsum_ji_jk_to_ik, kn_einsum("ji,jk->ik", (kn_value *const[]){y, y}, 2))
+MADE(einsum_points_ii_to_points_i, kn_einsum("...ii->...i", (kn_value *const[]){z}, 1))
+MADE(einsum_points_bik_kj, kn_einsum("...ik, ...kj", (kn_value *const[]){z, kn_slice(y, 0, 0, 2)}, 2))
+MADE(einsum_points_to_first, kn_einsum("i...,j->...ij", (kn_value *const[]){x, kn_slice(kn_reshape(y, "12"), 0, 0, 2)}, 2))
+MADE(einsum_points_summed, kn_einsum("...j->j", (kn_value *const[]){z}, 1))
+MADE(einsum_points_repeat,
+     kn_einsum("a...,a...->...a", (kn_value *const[]){z, kn_slice(kn_reshape(y, "2,1,6"), 2, 0, 2)}, 2))
+MADE(einsum_points_none, kn_einsum("...ij,...->i...", (kn_value *const[]){x, kn_number(graph, 2)}, 2))
 MADE(resize_nearest, resized((kn_resize_params){.size = sizeof(kn_resize_params),
                                                 .cubic = -0.75,
                                                 .coordinates = KN_RESIZE_ASYMMETRIC,
@@ -111,6 +120,7 @@ MADE(wrong_padding, kn_pad_own(x, "1,1,1", KN_PAD_EDGE))
 MADE(wrong_gather, kn_gather(x, y, 0))
 MADE(wrong_elements, kn_gather_elements(x, kn_cast(y, KN_INT32), 1))
 MADE(wrong_places, kn_gather_nd(x, kn_reshape(kn_cast(y, KN_INT32), "4,3")))
+MADE(wrong_batches, kn_gather_nd_batches(y, kn_reshape(pairs, "2,2"), 1))
 MADE(wrong_scatter, kn_scatter(x, numbers, y, 1, KN_SCATTER_ADD))
 MADE(wrong_reduction, kn_scatter(x, numbers, x, 1, (kn_scatter_reduction)7))
 MADE(wrong_classes, kn_one_hot(numbers, 0, 0, 1, 0))
@@ -119,6 +129,9 @@ MADE(wrong_letters, kn_einsum("ijk->i", &x, 1))
 MADE(wrong_result, kn_einsum("ij->k", &x, 1))
 MADE(wrong_sizes, kn_einsum("ij,ij->i", (kn_value *const[]){x, y}, 2))
 MADE(wrong_equation, kn_einsum("ij=>i", &x, 1))
+MADE(wrong_points, kn_einsum("...i...j->i", &x, 1))
+MADE(wrong_points_sizes, kn_einsum("...,...->", (kn_value *const[]){x, y}, 2))
+MADE(wrong_points_letters, kn_einsum("...ijk->i", &x, 1))
 MADE(wrong_image, kn_resize_image(kn_reshape(x, "6"), 2, 2, NULL))
 MADE(wrong_mode,
      kn_resize_image(x, 4, 4,
@@ -168,6 +181,8 @@ static const built table[] = {
     {"gather_elements", made_gather_elements, "2,2", {3, 1, 5, 5}},
     {"gather_elements_of_part", made_gather_elements_of_part, "2,2", {9, 2, 5, 6}},
     {"gather_nd", made_gather_nd, "2", {6, 1}},
+    {"gather_nd_batches", made_gather_nd_batches, "2,2", {3, 1, 5, 5}},
+    {"gather_nd_batches_of_rows", made_gather_nd_batches_of_rows, "2,2", {1, 2, 7, 8}},
     {"scatter", made_scatter, "2,3", {21, 2, 43, 54, 5, 106}},
     {"scatter_elements", made_scatter_elements, "3,4", {1, 20, 3, 4, 40, 50, 7, 8, 10, 10, 11, 12}},
     {"scatter_nd", made_scatter_nd, "2,3", {20, 2, 3, 4, 5, 60}},
@@ -202,6 +217,15 @@ static const built table[] = {
      made_einsum_ji_jk_to_ik,
      "4,4",
      {107, 122, 137, 152, 122, 140, 158, 176, 137, 158, 179, 200, 152, 176, 200, 224}},
+    {"einsum_points_ii_to_points_i", made_einsum_points_ii_to_points_i, "2,2", {1, 4, 5, 8}},
+    {"einsum_points_bik_kj",
+     made_einsum_points_bik_kj,
+     "2,2,4",
+     {11, 14, 17, 20, 23, 30, 37, 44, 35, 46, 57, 68, 47, 62, 77, 92}},
+    {"einsum_points_to_first", made_einsum_points_to_first, "3,2,2", {1, 2, 4, 8, 2, 4, 5, 10, 3, 6, 6, 12}},
+    {"einsum_points_summed", made_einsum_points_summed, "2", {16, 20}},
+    {"einsum_points_repeat", made_einsum_points_repeat, "2,2,2", {1, 35, 4, 48, 3, 49, 8, 64}},
+    {"einsum_points_none", made_einsum_points_none, "2", {12, 30}},
     {"resize_nearest", made_resize_nearest, "5,3", {1, 2, 3, 1, 2, 3, 5, 6, 7, 5, 6, 7, 9, 10, 11}},
     {"resize_nearest_exact",
      made_resize_nearest_exact,
@@ -336,6 +360,8 @@ static void symbols_stay(void **state) {
     shape_is(kn_depth_to_space(w, 2, true), "batch,1,2*h,2*w");
     shape_is(kn_space_to_depth(kn_depth_to_space(w, 2, true), 2, false), "batch,4,h,w");
     shape_is(kn_einsum("bld,bmd->blm", (kn_value *const[]){v, v}, 2), "batch,length,length");
+    shape_is(kn_einsum("...d,...d->...", (kn_value *const[]){v, v}, 2), "batch,length");
+    shape_is(kn_gather_nd_batches(w, kn_input(graph, "n", KN_INT32, "batch,5,1"), 1), "batch,5,h,w");
     shape_is(kn_top_k(v, 2, -1, true, &places), "batch,length,2");
     shape_is(places, "batch,length,2");
     shape_is(kn_argmax(v, -1, false), "batch,length");
@@ -368,6 +394,7 @@ static void mistakes_are_told(void **state) {
         {made_wrong_gather, "expected int32 or int64"},
         {made_wrong_elements, "the same sizes"},
         {made_wrong_places, "expected int32 or int64 (...,K)"},
+        {made_wrong_batches, "begin with the same 1 axes"},
         {made_wrong_scatter, "an update"},
         {made_wrong_reduction, "no reduction"},
         {made_wrong_classes, "expected at least 1"},
@@ -376,6 +403,9 @@ static void mistakes_are_told(void **state) {
         {made_wrong_result, "no value has"},
         {made_wrong_sizes, "two sizes"},
         {made_wrong_equation, "-> was expected"},
+        {made_wrong_points, "... twice"},
+        {made_wrong_points_sizes, "two sizes"},
+        {made_wrong_points_letters, "as many letters"},
         {made_wrong_image, "expected (...,H,W)"},
         {made_wrong_mode, "unknown"},
         {made_wrong_flip, "no axis 2"},

@@ -25,34 +25,13 @@ static bool gather_elements(kn_import_call *call) {
            kn_import_put(call, 0, kn_gather_elements(x, numbers, axis));
 }
 
-/* Axes that both have become numbers in front of the others. */
-static kn_value *with_batch_numbers(kn_import_call *call, kn_value *numbers, int axes) {
-    kn_import *import = call->import;
-    kn_value *parts[KN_MAX_RANK + 1];
-    kn_dim dims[KN_MAX_RANK];
-    int rank = numbers->shape.rank;
-    for (int i = 0; i < rank; i++)
-        dims[i] = i + 1 < rank ? numbers->shape.dims[i] : 1;
-    for (int i = 0; i < axes; i++) {
-        kn_dim line[KN_MAX_RANK];
-        for (int k = 0; k < rank; k++)
-            line[k] = k == i ? dims[i] : 1;
-        kn_value *ones = kn_import_broadcast(import, kn_import_scalar(import, KN_INT32, 1), line, rank);
-        kn_value *counted = kn_cumulative_sum(ones, i, true, false);
-        parts[i] = kn_import_broadcast(import, kn_import_cast(counted, numbers->shape.dtype), dims, rank);
-    }
-    parts[axes] = numbers;
-    return kn_concat(parts, (size_t)axes + 1, rank - 1);
-}
-
 static bool gather_nd(kn_import_call *call) {
     kn_value *x, *numbers;
     if (!take_two(call, &x, &numbers)) return false;
     int64_t batch = kn_import_int(call, "batch_dims", 0);
     if (batch < 0 || batch >= numbers->shape.rank || batch >= x->shape.rank)
         return kn_import_fail(call, KN_ERROR_SHAPE, "batch_dims is %" PRId64, batch);
-    if (batch) numbers = with_batch_numbers(call, numbers, (int)batch);
-    return kn_import_put(call, 0, kn_gather_nd(x, numbers));
+    return kn_import_put(call, 0, kn_gather_nd_batches(x, numbers, (int)batch));
 }
 
 static kn_scatter_reduction reduction_of(const kn_import_call *call) {
