@@ -1,4 +1,7 @@
 /* Layers that bring numbers to a mean and a variance. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "models/layers_private.h"
 
 enum { NORM_EPSILON, NORM_MOMENTUM, NORM_AFFINE };
@@ -71,16 +74,50 @@ static kn_norm_params group_params(const kn_layer_call *call, const kn_option_va
     return params;
 }
 
+/* A parameter (C) as (C,1,...), beside x (N,C,...). */
+static kn_value *per_channel(kn_value *own, int rank) {
+    char shape[64];
+    int length = snprintf(shape, sizeof shape, "%" PRId64, kn_value_dimension(own, 0));
+    for (int i = 2; i < rank && length + 2 < (int)sizeof shape; i++)
+        length += snprintf(shape + length, sizeof shape - (size_t)length, ",1");
+    return kn_reshape(own, shape);
+}
+
+/* Each channel scaled and shifted by the numbers of another layer; groups 0: a group for each channel. */
+static kn_value *build_shared_group_norm(kn_layer_call *call, kn_norm_params *params, int64_t groups) {
+    const kn_option_value any = {.given = false};
+    kn_value *x = call->inputs[0], *weight = kn_shared_weight(call, 1, &any), *bias = kn_shared(call, "bias");
+    if (!weight) return NULL;
+    if (kn_value_rank(x) < 2 || kn_value_dimension(x, 1) != kn_value_dimension(weight, 0)) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "the weight of '%s' is for %" PRId64 " channels; expected a value (batch,channels,...) with as many",
+                   call->share, kn_value_dimension(weight, 0));
+        return NULL;
+    }
+    params->no_affine = true;
+    params->name = "normal";
+    kn_scope_begin(call->graph, call->name);
+    kn_value *y = groups ? kn_group_norm(x, groups, params) : kn_instance_norm(x, params);
+    y = kn_mul(y, per_channel(weight, kn_value_rank(x)));
+    bias = bias ? per_channel(bias, kn_value_rank(x)) : NULL;
+    kn_scope_end(call->graph);
+    return bias ? kn_add(y, bias) : y;
+}
+
 /* x is (N,C,...). */
 kn_value *kn_build_group_norm(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_norm_params params = group_params(call, &values[GROUP_EPSILON], &values[GROUP_AFFINE]);
-    return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
+    if (!call->share) return kn_group_norm(call->inputs[0], values[GROUPS].whole, &params);
+    if (values[GROUPS].given) return build_shared_group_norm(call, &params, values[GROUPS].whole);
+    kn_mistake(call->model, call->line, call->line->word.column,
+               "found a groupnorm without groups; expected their number, which share= does not tell");
+    return NULL;
 }
 
 kn_value *kn_build_instance_norm(kn_layer_call *call) {
     kn_norm_params params = group_params(call, &call->values[0], &call->values[1]);
-    return kn_instance_norm(call->inputs[0], &params);
+    return call->share ? build_shared_group_norm(call, &params, 0) : kn_instance_norm(call->inputs[0], &params);
 }
 
 enum { LOCAL_CHANNELS, LOCAL_ALPHA, LOCAL_BETA, LOCAL_K };

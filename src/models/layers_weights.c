@@ -140,6 +140,26 @@ const kn_option kn_transpose_arguments[8] = {
     FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
 };
 
+/* By the filter of another layer, (C,channels/groups,height,width). */
+static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_params *params, const int64_t size[2]) {
+    const kn_option_value *channels = &call->values[TRANSPOSE_CHANNELS], any = {.given = false};
+    bool along = kn_value_rank(call->inputs[0]) == 3;
+    kn_value *weight = kn_shared_weight(call, along ? 3 : 4, &any);
+    if (!weight) return NULL;
+    int64_t groups = params->groups ? params->groups : 1, made = kn_value_dimension(weight, 1) * groups;
+    int64_t height = kn_value_dimension(weight, 2), width = along ? height : kn_value_dimension(weight, 3);
+    if ((channels->given && channels->whole != made) ||
+        (size[0] && (size[0] != height || (size[1] ? size[1] : size[0]) != width))) {
+        kn_mistake(call->model, call->line, call->line->word.column,
+                   "the shared filter, that of '%s', is %" PRId64 "x%" PRId64 " and makes %" PRId64
+                   " channels; expected these numbers, or none",
+                   call->share, height, width, made);
+        return NULL;
+    }
+    kn_value *bias = params->no_bias ? NULL : kn_shared(call, "bias");
+    return (along ? kn_conv_transpose1d : kn_conv_transpose2d)(call->inputs[0], weight, bias, params);
+}
+
 /* x is (N,C,P,Q), the result (N,channels,H,W); or (N,C,Q) and (N,channels,L). */
 kn_value *kn_build_conv_transpose(kn_layer_call *call) {
     const kn_option_value *values = call->values;
@@ -156,7 +176,9 @@ kn_value *kn_build_conv_transpose(kn_layer_call *call) {
     kn_copy_pair(&values[TRANSPOSE_DILATION], params.dilation);
     kn_copy_pair(&values[TRANSPOSE_OUTPUT], params.output_padding);
     kn_copy_sides(&values[TRANSPOSE_PADDING], params.padding);
-    return kn_conv_transpose(call->inputs[0], values[TRANSPOSE_CHANNELS].whole, size[0], size[1], &params);
+    if (!call->share)
+        return kn_conv_transpose(call->inputs[0], values[TRANSPOSE_CHANNELS].whole, size[0], size[1], &params);
+    return build_shared_transpose(call, &params, size);
 }
 
 enum { EMBEDDING_ROWS, EMBEDDING_COLUMNS };

@@ -136,7 +136,11 @@ static void windows_of_other_kinds(void **state) {
                             "i = conv @s 6 3 padding=2,0\n"
                             "j = conv @i share=i padding=1\n"
                             "k = convtranspose @x 6 3 stride=2 padding=1 output_padding=1 groups=2\n"
-                            "l = convtranspose @s 5 4 stride=2 bias=no init=zero\n");
+                            "l = convtranspose @s 5 4 stride=2 bias=no init=zero\n"
+                            "m = convtranspose @x share=k groups=2\n"
+                            "n = convtranspose @s 5 share=l stride=2\n");
+    has_shape(model, "m", "batch,6,17,19");
+    has_shape(model, "n", "batch,5,42");
     has_shape(model, "a", "batch,4,7,7");
     has_shape(model, "b", "batch,4,8,9");
     has_shape(model, "c", "batch,4,7,8");
@@ -166,8 +170,13 @@ static void norms(void **state) {
                             "c = instancenorm epsilon=1e-3\n"
                             "d = localnorm 5 alpha=1e-3 beta=0.5 k=2\n"
                             "e = batchnorm affine=no\n"
-                            "mean axes=2,3\n");
+                            "mean axes=2,3\n"
+                            "f = groupnorm @x 2 share=a\n"
+                            "g = instancenorm @f share=c\n"
+                            "add @f @g\n");
     const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "g", "batch,6,5,7");
+    has_shape(model, "add1", "batch,6,5,7"); /* likewise */
     has_shape(model, "d", "batch,6,5,7");
     has_shape(model, "mean1", "batch,6"); /* no layer takes that name */
     has_parameters(model, "a.weight a.bias c.weight c.bias");
@@ -363,12 +372,15 @@ static void shapes(void **state) {
                             "u = flip @x axes=1,2\n"
                             "v = and @p @q\n"
                             "w = einsum @x @x equation=bchw,bchv->bcwv\n"
+                            "aa = reshape @n 5x1\n"
+                            "ab = gather_nd @x @aa\n"
                             "y = reshape @x 192\n"
                             "z = spectrogram @y 16 8 3 rate=1000 low=50 high=400 floor=1e-5\n"
                             "sp = spectrogram @y 16 8 log=no\n");
     has_shape(model, "z", "batch,23,3");
     has_shape(model, "sp", "batch,23,9");
     has_shape(model, "w", "batch,4,8,8");
+    has_shape(model, "ab", "batch,5,6,8");
     has_shape(model, "a", "batch,1,4,6,8,1");
     has_shape(model, "b", "batch,1,4,6,8");
     has_shape(model, "c", "batch,4,6,8");

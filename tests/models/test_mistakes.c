@@ -241,6 +241,12 @@ static void names(void **state) {
         {"a{i} = relu\n", "text:3:3: found 'i', expected a whole number"},
         {"linear 3\nbatchnorm share=linear1\n",
          "text:4:1: 'linear1' has no running_mean; expected share= with another batchnorm"},
+        {"a = groupnorm 1\ngroupnorm share=a\n",
+         "text:4:1: found a groupnorm without groups; expected their number, which share= does not tell"},
+        {"a = groupnorm 1\nlinear 5\ninstancenorm share=a\n",
+         "text:5:1: the weight of 'a' is for 3 channels; expected a value (batch,channels,...) with as many"},
+        {"reshape 3x1\na = convtranspose 2 3\nreshape 3x2\nconvtranspose 2 4 share=a\n",
+         "text:6:1: the shared filter, that of 'a', is 3x3 and makes 2 channels; expected these numbers, or none"},
         {"p = parameter 3x3x3\nlinear share=p\n",
          "text:4:1: the weight of 'p' does not exist; expected share= with another linear"});
 }
