@@ -229,6 +229,8 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering -------------------------------------------------------------------------------------------- */
 
+enum { LINE = 64 }; /* pixels beside one another whose maxima the first cache has room for */
+
 static kn_status lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
@@ -249,6 +251,10 @@ static kn_status lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_DILATION_Y", "%d", (int)form.dilation[0]);
     kn_step_define(step, "KN_DILATION_X", "%d", (int)form.dilation[1]);
     kn_step_define(step, "KN_ADAPTIVE", "%d", form.adaptive);
+    if (target->wide_vector && lanes == 1 && !form.adaptive && form.maximum && !form.data) {
+        kn_step_define(step, "KN_LINE", "%d", LINE);
+        if (form.stride[1] <= 2) kn_step_define(step, "KN_STRIDE_X", "%d", (int)form.stride[1]);
+    }
     kn_step_read(step, node->inputs[0]);
     if (form.maximum && form.data) kn_step_read(step, node->inputs[1]);
     kn_step_write(step, lowering->result);

@@ -81,13 +81,16 @@ static int64_t size_of(const kn_node *node) {
     return x->dims[kn_axis_of(node, x->rank)];
 }
 
-static bool by_passes(const kn_node *node, bool wide) {
+enum { PASSES, RANKS, SORTED, MOST_SORTED = 64 }; /* KN_METHOD and KN_MOST of the kernels */
+
+static int method_of(const kn_node *node, bool wide) {
     int64_t k = kn_attribute_of(node, "k")->integer;
-    return k <= 8 && (wide || k * size_of(node) <= ROUNDS);
+    if (wide) return k <= MOST_SORTED ? SORTED : RANKS;
+    return k <= 8 && k * size_of(node) <= ROUNDS ? PASSES : RANKS;
 }
 
 static void top_k_cost(const kn_node *node, kn_cost *cost) {
-    int64_t looks = by_passes(node, true) ? kn_attribute_of(node, "k")->integer : size_of(node);
+    int64_t looks = method_of(node, true) == SORTED ? 2 : size_of(node);
     kn_cost_set(node, (double)kn_elements_of(node->inputs[0]) * (double)looks, cost);
 }
 
@@ -101,13 +104,15 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     kn_value *x = node->inputs[0];
     kn_lanes lanes = kn_lanes_of(&x->shape, kn_axis_of(node, x->shape.rank));
     int64_t k = kn_attribute_of(node, "k")->integer, share = 1;
-    bool passes = by_passes(node, wide);
-    int64_t all = lanes.outer * lanes.inner * (passes ? 1 : lanes.size);
+    static const char *const kernels[] = {"kn_passes", "kn_ranks", "kn_sorted"};
+    int method = method_of(node, wide);
+    int64_t all = lanes.outer * lanes.inner * (method == RANKS ? lanes.size : 1);
     if (all * k == 0) return KN_OK;
-    if (wide) share = WORK / (lanes.size * (passes ? k : 1)) + 1;
-    kn_step *step = kn_step_begin(lowering, "top_k.cl", passes ? "kn_passes" : "kn_ranks");
+    if (wide) share = WORK / (lanes.size * (method == SORTED ? 2 : 1)) + 1;
+    kn_step *step = kn_step_begin(lowering, "top_k.cl", kernels[method]);
     kn_step_define_type(step, "KN_T", x->shape.dtype);
-    kn_step_define(step, "KN_RANKS", "%d", passes ? 0 : 1);
+    kn_step_define(step, "KN_METHOD", "%d", method);
+    kn_step_define(step, "KN_MOST", "%d", MOST_SORTED);
     kn_step_read(step, x);
     kn_step_write(step, lowering->result);
     kn_step_write(step, node->outputs[1]);
@@ -143,6 +148,7 @@ KN_OPERATOR(top_k,
             KN_CASES({.inputs = {"3,7"}, .attributes = "k=2", .smallest = true},
                      {.inputs = {"31,93"}, .attributes = "k=5 smallest=true"},
                      {.inputs = {"5,33"}, .attributes = "k=33", .smallest = true},
+                     {.inputs = {"2,93"}, .attributes = "k=67"},
                      {.inputs = {"33,7"}, .attributes = "k=3 axis=0"},
                      {.inputs = {"3,31,5"}, .attributes = "k=17 axis=1 smallest=true"},
                      {.inputs = {"int32 7,33"}, .attributes = "k=4", .no_gradient = true},

@@ -55,6 +55,7 @@ static const turned families[] = {
     {"pool.cl", "lanes most = -INFINITY", "lanes most = INFINITY", "max_pool", "window", MANY},
     {"pool.cl", "sum += KN_TO(KN_A, KN_LOAD((plane * height", "sum -= KN_TO(KN_A, KN_LOAD((plane * height",
      "average_pool", "window", MANY},
+    {"pool.cl", "most[c] = -INFINITY", "most[c] = INFINITY", "max_pool", "window", WIDE},
     {"random.cl", "k0 += 0x9E3779B9u", "k0 -= 0x9E3779B9u", "dropout", NULL, MANY},
     {"recurrent/gru.cl", "dh * (1.0f - z)", "dh * (1.0f + z)", "gru_gradient,gru", "tiled", MANY},
     {"recurrent/lstm.cl", "o * (1.0f - c * c)", "o * (1.0f + c * c)", "lstm_gradient,lstm", "tiled", MANY},
@@ -70,6 +71,7 @@ static const turned families[] = {
     {"softmax.cl", "((y) * ((g) - (sum)))", "((y) * ((g) + (sum)))", "softmax_gradient", "tree", MANY},
     {"strided.cl", "*out = *in;", "*out = -*in;", "slice", "plain", MANY},
     {"top_k.cl", "= last = best;", "= last = -best;", "top_k", "threads", MANY},
+    {"top_k.cl", "best[at] = element", "best[at] = -element", "top_k", "wide", WIDE},
     {"transpose.cl", "= tile[x][y];", "= -tile[x][y];", "transpose", "tiled", MANY},
 };
 
