@@ -63,16 +63,6 @@ static kn_operator *make_distances(void) {
     return kn_operator_create_kernel(&params);
 }
 
-static kn_operator *make_bump(void) {
-    kn_pointwise_params params;
-    kn_pointwise_params_init(&params);
-    params.name = "bump";
-    params.value = "exp(-x / width)";
-    params.gradients[0] = "-g * r / width";
-    params.attributes = "width=0.5";
-    return kn_operator_create_pointwise(&params);
-}
-
 static void tell(void *user, const kn_verify_result *result) {
     (void)user;
     printf("%s %s %s\n", result->status == KN_OK ? "right" : "WRONG", result->name, result->message);
@@ -85,7 +75,13 @@ int main(void) {
         inside[i] = x * x + y * y < 0.5f;
     }
     kn_context *context = kn_context_create(NULL);
-    kn_operator *distances = make_distances(), *bump = make_bump();
+    kn_operator *distances = make_distances();
+    kn_pointwise_params params = KN_POINTWISE_DEFAULTS;
+    params.name = "bump";
+    params.value = "exp(-x / width)";
+    params.gradients[0] = "-g * r / width"; /* g is that of the result r */
+    params.attributes = "width=0.5";        /* and what it is where nothing is said */
+    kn_operator *bump = kn_operator_create_pointwise(&params);
 
     const kn_verify_case of_distances[] = {{"5,3; 7,3", NULL, NULL, false}, {"0,3; 7,3", NULL, NULL, false}};
     const kn_verify_case of_bump[] = {{"31,33", "width=0.25", "0..4", false}, {"3,1,7", NULL, "0..4", false}};
@@ -102,7 +98,7 @@ int main(void) {
     kn_value *target = kn_input(graph, "inside", KN_INT32, "batch");
     kn_value *both[2] = {in, kn_parameter(graph, "centres", KN_FLOAT32, "16,2", &anywhere)};
     kn_value *far = kn_apply_operator(distances, both, 2, NULL);
-    kn_value *near = kn_apply_operator(bump, &far, 1, "width=0.2");
+    kn_value *near = kn_apply_operator(bump, &far, 1, "width=0.2"); /* far is a value of a graph */
     kn_value *logits = kn_linear(near, 2, NULL);
     kn_value *accuracy = kn_name(kn_accuracy(logits, target), "accuracy");
     kn_trainer *trainer = kn_trainer_create(context, kn_cross_entropy(logits, target, NULL), NULL);

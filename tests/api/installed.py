@@ -73,9 +73,9 @@ def readme_is_short():
 
 
 def own_operator_is_told():
-    """The README's lines on operators of one's own stand in the example, which is compiled and run."""
+    """The README's lines on operators of one's own stand in the example, which is compiled and run, in their order."""
     blocks = re.findall(r"^```c\n(.*?)^```$", (SOURCE / "README.md").read_text(), flags=re.S | re.M)
-    lines = {line.strip() for line in (SOURCE / "examples" / "own_operator.c").read_text().splitlines()}
+    lines = iter([line.strip() for line in (SOURCE / "examples" / "own_operator.c").read_text().splitlines()])
     missing = [line for line in "".join(blocks[1:2]).splitlines() if line.strip() and line.strip() not in lines]
     return [f"not in examples/own_operator.c: {line}" for line in missing] if len(blocks) > 1 else ["it has none"]
 
