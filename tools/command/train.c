@@ -477,7 +477,8 @@ const command command_train = {
     "are\n"
     "trained further. DATA names a source by one word: digits, shapes, figures, wind, text and tones are made by\n"
     "Koine itself, images:DIR, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy, npz:FILE and text:FILE are read from files.\n"
-    "koine datasets tells of each. Drawn pictures are enlarged to what the model reads.\n"
+    "koine datasets tells of each. Drawn pictures are enlarged to what the model reads. unet tells what each pixel is,\n"
+    "which figures have; table and table-classes read csv:FILE?target=COLUMN, gpt and char-rnn text.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
     "\n"
@@ -503,6 +504,7 @@ const command command_train = {
     "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8\n"
     "  koine models mlp --text > my.koine\n"
     "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
+    "  koine train unet --data figures --steps 200 --batch 4\n"
     "  koine train table --data 'csv:FILE?target=COLUMN' --validation 0.1\n"
     "  koine train char-rnn --data text:FILE --steps 2500 --batch 32",
     run};
