@@ -92,10 +92,14 @@ KN_API kn_value *kn_model_output(const kn_model *model, int position);
 /* The model as it writes, a few places of its window in each run: a new graph, which the caller destroys. It reads an
  * input of the model's name, (1,rows), at the places from the input "step.start" on, int32 (1), which has to leave room
  * for all rows in the window; *output is what the model's first output is there, (1,rows,…), under its name. Keys and
- * values of earlier places stay in states of their own, which sessions with the same states share: one with `rows` of a
- * prompt, then one with a single row for what follows. NULL where the model holds more than causal attention and what
- * treats each place by itself, or without memory. */
+ * values of earlier places, and what recurrent layers remember, stay in states of their own, which sessions with the same
+ * states share: one with `rows` of a prompt, then one with a single row for what follows. Recurrent layers begin anew at
+ * place 0, and need the input "step.count", int32 (1): how many of the rows count, the rest being filled up. NULL where
+ * the model holds more than causal attention, recurrent layers from the first place to the last, and what treats each
+ * place by itself, or without memory. */
 KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output);
+/* Whether places beyond the window may follow: where the model looks back by recurrent layers alone. */
+KN_API bool kn_model_steps_on(const kn_model *model);
 /* What a line `set NAME NUMBER` of its text says; false, and nothing is written, when there is none of that name. */
 KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
 /* What the file calls them. An ONNX file's names may have signs that those of values have not; "" beyond the last. */

@@ -1,5 +1,5 @@
-/* A model that generates, place by place: its graph anew for a few rows, with caches where attention looks
- * back. */
+/* A model that generates, place by place: its graph anew for a few rows, with caches where attention looks back, and
+ * states that recurrent layers go on from. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +11,24 @@ typedef struct carrying {
     kn_value **values; /* by id of those in `from`: what stands for them; NULL: none yet */
     bool *needed;      /* likewise */
     bool *along;       /* likewise: it is (1,window,…), made of the input */
-    kn_value *start, *lengths;
+    kn_value *start, *count, *lengths;
     int64_t window, rows;
+    bool bounded; /* by the window: something knows its place in it */
 } carrying;
+
+/* Where recurrent rows have their first state; behind it come cells, if they have some, and lengths. */
+typedef struct recurrence {
+    const char *name;
+    int start;
+    bool cells;
+} recurrence;
+
+static const recurrence *recurrence_of(const kn_node *node) {
+    static const recurrence all[] = {{"lstm", 2, true}, {"gru", 3, false}, {"rnn", 2, false}};
+    for (size_t i = 0; i < KN_COUNT_OF(all); i++)
+        if (!strcmp(node->operator->name, all[i].name)) return &all[i];
+    return NULL;
+}
 
 static bool is_along(const carrying *c, const kn_value *value) {
     return value && c->along[value->id];
@@ -26,7 +41,8 @@ static void mark_needed(carrying *c, const kn_value *output) {
         bool needed = false;
         for (int k = 0; k < node->output_count; k++)
             needed = needed || c->needed[node->outputs[k]->id];
-        for (int k = 0; k < node->input_count && needed; k++)
+        const recurrence *kind = recurrence_of(node); /* its first state is another here */
+        for (int k = 0; k < (kind ? kind->start : node->input_count) && needed; k++)
             if (node->inputs[k]) c->needed[node->inputs[k]->id] = true;
     }
 }
@@ -59,6 +75,7 @@ static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs)
 /* Of a table of the window's places, (window,C) or (1,window,C), those of this run: (1,rows,C). */
 static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
     char shape[64];
+    c->bounded = true;
     snprintf(shape, sizeof shape, "1,%lld,%lld", (long long)c->window,
              (long long)table->shape.dims[table->shape.rank - 1]);
     return kn_take_rows(kn_reshape(own, shape), c->start, c->rows);
@@ -106,6 +123,7 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
         k = inputs[1];
         v = inputs[2];
     }
+    c->bounded = true;
     char keys[600], values[600];
     snprintf(keys, sizeof keys, "%s.keys", node->name);
     snprintf(values, sizeof values, "%s.values", node->name);
@@ -113,6 +131,45 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
                                kn_cache(v, c->start, c->window, values), &params);
     c->values[node->outputs[0]->id] = y;
     return !kn_value_failed(y);
+}
+
+/* (1,units): what an earlier run left, or zeros at the first place. */
+static kn_value *begins_with(carrying *c, const kn_node *node, const char *what, kn_value **state) {
+    char name[600];
+    const kn_shape shape = {.dtype = node->outputs[0]->shape.dtype, .rank = 2,
+                            .dims = {1, node->outputs[0]->shape.dims[2]}};
+    const int32_t nothing = 0;
+    snprintf(name, sizeof name, "%s.%s", node->name, what);
+    *state = kn_state_add(c->to, kn_name_here(c->to, name), &shape, KN_STATE_CACHE, NULL);
+    kn_value *later = kn_greater(c->start, kn_constant(c->to, KN_INT32, "1", &nothing, sizeof nothing));
+    return kn_where(later, *state, kn_cast(kn_number(c->to, 0), shape.dtype));
+}
+
+/* Forward from zeros, as the model's own runs outside training do, or from where the run before ended. */
+static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence *kind) {
+    kn_value *inputs[KN_MAX_INPUTS] = {NULL}, *state, *cells = NULL;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_value *input = node->inputs[i];
+        if (!input) continue;
+        /* A first state of the model's own is one that only training keeps. */
+        if (i >= kind->start && !(input->producer && input->producer->operator->training_only)) return false;
+        if (i >= kind->start) continue;
+        inputs[i] = carried(c, input);
+        if (kn_value_failed(inputs[i]) || is_along(c, input) != (i == 0)) return false;
+    }
+    const kn_shape *shape = &node->outputs[0]->shape;
+    if (shape->dims[1] != c->window || kn_attribute_of(node, "reverse")->integer) return false;
+    inputs[kind->start] = begins_with(c, node, "state", &state);
+    if (kind->cells) inputs[kind->start + 1] = begins_with(c, node, "cells", &cells);
+    int count = kind->start + 1 + kind->cells;
+    inputs[count++] = c->count;
+    kn_value *y = kn_node_add(c->to, node->operator, NULL, inputs, count, node->attributes);
+    if (kn_value_failed(y)) return false;
+    kn_assign(c->to, state, y->producer->outputs[1]);
+    if (cells) kn_assign(c->to, cells, y->producer->outputs[2]);
+    c->values[node->outputs[0]->id] = y;
+    c->along[node->outputs[0]->id] = true;
+    return true;
 }
 
 /* Rows that treat each place by itself, where only their first input is along the window. */
@@ -132,6 +189,8 @@ static bool carry_node(carrying *c, const kn_node *node) {
     kn_value *inputs[KN_MAX_INPUTS];
     int along = 0;
     if (node->derivative) return false;
+    const recurrence *kind = recurrence_of(node);
+    if (kind) return carry_recurrence(c, node, kind);
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = NULL;
         if (!node->inputs[i]) continue;
@@ -157,6 +216,7 @@ static bool carry_node(carrying *c, const kn_node *node) {
     if (!is_along(c, node->inputs[0])) return false;
     if (!strcmp(name, "rotary") && node->input_count == 1) {
         kn_value *pair[2] = {inputs[0], c->start};
+        c->bounded = true;
         kn_value *y = kn_node_add(c->to, node->operator, NULL, pair, 2, node->attributes);
         c->values[node->outputs[0]->id] = y;
         return !kn_value_failed(y);
@@ -172,6 +232,7 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
     c->along[input->id] = true;
     kn_scope_begin(c->to, "step");
     c->start = kn_input(c->to, "start", KN_INT32, "1");
+    c->count = kn_input(c->to, "count", KN_INT32, "1");
     c->lengths = kn_add(c->start, kn_constant(c->to, KN_INT32, "1", &rows, sizeof rows));
     mark_needed(c, output);
     for (size_t i = 0; i < c->from->node_count; i++) {
@@ -185,7 +246,7 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
     return is_along(c, output) && kn_graph_status(c->to) == KN_OK;
 }
 
-kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) {
+static kn_graph *make_step(const kn_model *model, int64_t rows, kn_value **output, bool *bounded) {
     const kn_value *input = kn_model_input(model, 0), *made = kn_model_output(model, 0);
     if (output) *output = NULL;
     if (!output || !input || !made || kn_model_input_count(model) != 1 || input->shape.rank != 2) return NULL;
@@ -206,5 +267,20 @@ kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) 
     kn_release(&model->host, c.values);
     kn_release(&model->host, c.needed);
     kn_release(&model->host, c.along);
+    *bounded = c.bounded;
     return c.to;
+}
+
+kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **output) {
+    bool bounded;
+    return make_step(model, rows, output, &bounded);
+}
+
+bool kn_model_steps_on(const kn_model *model) {
+    bool bounded = true;
+    kn_value *output;
+    kn_graph *graph = make_step(model, 1, &output, &bounded);
+    bool made = graph != NULL;
+    kn_graph_destroy(&graph);
+    return made && !bounded;
 }

@@ -24,6 +24,16 @@ static const char text[] = "koine 1\n"
                            "gelu_tanh\n"
                            "logits = linear 7 bias=no\n";
 
+/* Of a layer that training goes on from one step to the next, too: outside it, it begins with zeros. */
+static const char recurrent_text[] = "koine 1\n"
+                                     "model walk\n"
+                                     "input x 9 int32\n"
+                                     "embedding 7 12\n"
+                                     "lstm 5 layers=2\n"
+                                     "gru 6 stateful=yes\n"
+                                     "rnn 4\n"
+                                     "logits = linear 7 bias=no\n";
+
 static void good(const kn_session *session, kn_status status) {
     if (status != KN_OK) fail_msg("%s", session ? kn_session_error(session) : "no memory");
 }
@@ -45,9 +55,9 @@ static kn_session *open_step(const kn_model *model, kn_context *context, kn_stat
 }
 
 static void run(kn_session *session, const int32_t *x, int32_t start, int32_t rows, float *logits) {
-    kn_feed feeds[2] = {{"x", x, (size_t)rows * sizeof *x}, {"step.start", &start, sizeof start}};
+    kn_feed feeds[3] = {{"x", x, (size_t)rows * sizeof *x}, {"step.start", &start, sizeof start}, {"step.count", &rows, 4}};
     kn_fetch fetch = {"logits", logits, (size_t)rows * ANSWERS * sizeof *logits};
-    good(session, kn_session_run(session, feeds, start < 0 ? 1 : 2, &fetch, 1));
+    good(session, kn_session_run(session, feeds, start < 0 ? 1 : 3, &fetch, 1));
 }
 
 static void compare(const float *got, const float *expected, int place, int rows) {
@@ -87,10 +97,45 @@ static void steps_are_the_whole(void **state) {
     kn_context_destroy(&context);
 }
 
+/* A prompt that fills the rows in part, then sign by sign, then anew. */
+static void recurrent_steps_are_the_whole(void **state) {
+    (void)state;
+    kn_context *context = kn_context_create(NULL);
+    kn_model *model = kn_model_parse(recurrent_text, NULL);
+    if (kn_model_status(model)) fail_msg("%s", kn_model_error(model));
+    assert_true(kn_model_steps_on(model));
+    kn_states *states = kn_states_create(context, 3);
+    kn_session *whole = open_step(model, context, states, 0),
+               *prompt = open_step(model, context, states, PROMPT),
+               *single = open_step(model, context, states, 1);
+    const int32_t x[WINDOW] = {3, 1, 4, 1, 5, 0, 2, 6, 5}, start = 0, count = 2;
+    float expected[WINDOW * ANSWERS], got[WINDOW * ANSWERS];
+    run(whole, x, -1, WINDOW, expected);
+    for (int again = 0; again < 2; again++) {
+        const kn_feed feeds[] = {{"x", x, sizeof *x * PROMPT}, {"step.start", &start, 4}, {"step.count", &count, 4}};
+        kn_fetch fetch = {"logits", got, sizeof *got * PROMPT * ANSWERS};
+        good(prompt, kn_session_run(prompt, feeds, 3, &fetch, 1));
+        compare(got, expected, 0, count);
+        for (int32_t place = count; place < WINDOW - 2 * again; place++) {
+            run(single, x + place, place, 1, got);
+            compare(got, expected, place, 1);
+        }
+    }
+    run(prompt, x, 0, PROMPT, got);
+    run(prompt, x + PROMPT, PROMPT, PROMPT, got);
+    compare(got, expected, PROMPT, PROMPT);
+    kn_session_destroy(&whole);
+    kn_session_destroy(&prompt);
+    kn_session_destroy(&single);
+    kn_states_destroy(&states);
+    kn_model_destroy(&model);
+    kn_context_destroy(&context);
+}
+
 /* What looks at other places otherwise has no steps. */
 static void others_are_refused(void **state) {
     (void)state;
-    static const char *const lines[] = {"attention heads=2",         "lstm 36",
+    static const char *const lines[] = {"attention heads=2",         "lstm 36 bidirectional",
                                         "transpose permutation=0,2,1",     "softmax axis=1",
                                         "cumsum axis=1", "flip axes=1"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -102,12 +147,14 @@ static void others_are_refused(void **state) {
         assert_null(kn_model_step(model, 1, &output));
         assert_null(output);
         assert_null(kn_model_step(model, 0, &output));
+        assert_false(kn_model_steps_on(model));
         kn_model_destroy(&model);
     }
 }
 
 int test_steps(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(others_are_refused),
-                                       cmocka_unit_test(steps_are_the_whole)};
+                                       cmocka_unit_test(steps_are_the_whole),
+                                       cmocka_unit_test(recurrent_steps_are_the_whole)};
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ typedef struct generate_run {
     /* Sessions that keep what they read, for the whole window and for one sign, or NULL; how many signs that are. */
     kn_session *whole, *single;
     uint64_t kept;
+    bool on;       /* what was read stays beyond the window, too */
     int32_t *x;    /* (1,window) */
     float *logits; /* (1,window,answers) */
 } generate_run;
@@ -111,6 +112,7 @@ static bool open_session(generate_run *run) {
     params.fast_math = !run->common.exact;
     run->whole = open_step(run, run->window, &params);
     run->single = run->whole ? open_step(run, 1, &params) : NULL;
+    run->on = kn_model_steps_on(run->model);
     if (!run->single) {
         run->session = kn_session_create(run->context, &run->output, 1, &params);
         if (kn_session_status(run->session) != KN_OK)
@@ -171,29 +173,33 @@ static int32_t draw(const generate_run *run, const float *logits) {
     return best;
 }
 
-/* Reads `count` signs of x, the first at place `start`; the logits are theirs. */
-static bool read_signs(generate_run *run, kn_session *session, const int32_t *x, int64_t count, int32_t start) {
-    kn_feed feeds[2] = {{kn_value_name(run->input), x, (size_t)count * sizeof *x}, {"step.start", &start, sizeof start}};
+/* Reads `rows` signs of x, of which so many count, the first at place `start`; the logits are theirs. */
+static bool read_signs(generate_run *run, kn_session *session, const int32_t *x, int64_t rows, int32_t count,
+                       int32_t start) {
+    kn_feed feeds[3] = {{kn_value_name(run->input), x, (size_t)rows * sizeof *x},
+                        {"step.start", &start, sizeof start},
+                        {"step.count", &count, sizeof count}};
     kn_fetch fetch = {kn_value_name(run->output), run->logits,
-                      (size_t)(count * run->answers) * sizeof *run->logits};
-    kn_status status = kn_session_run(session, feeds, session == run->session ? 1 : 2, &fetch, 1);
+                      (size_t)(rows * run->answers) * sizeof *run->logits};
+    kn_status status = kn_session_run(session, feeds, session == run->session ? 1 : 3, &fetch, 1);
     if (status == KN_OK) return true;
     const char *text = kn_session_error(session);
     return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
 }
 
 /* The sign that follows. What stands behind the text in the window has no influence on what stands before. While the
- * window has room, a model that keeps what it read reads one sign more. */
+ * window has room, or what was read is kept beyond it, a model that keeps what it read reads one sign more. */
 static bool next_sign(generate_run *run, int32_t *number) {
     uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
-    if (run->single && run->used <= window && run->kept + 1 == run->used && run->kept > 0) {
-        if (!read_signs(run, run->single, run->text + run->kept, 1, (int32_t)run->kept)) return false;
+    if (run->single && (run->on || run->used <= window) && run->kept + 1 == run->used && run->kept > 0) {
+        if (!read_signs(run, run->single, run->text + run->kept, 1, 1, (int32_t)run->kept)) return false;
         run->kept = run->used;
         *number = draw(run, run->logits);
         return true;
     }
     memcpy(run->x, run->text + run->used - seen, (size_t)seen * sizeof *run->x);
-    if (!read_signs(run, run->single ? run->whole : run->session, run->x, run->window, 0)) return false;
+    if (!read_signs(run, run->single ? run->whole : run->session, run->x, run->window, (int32_t)seen, 0))
+        return false;
     run->kept = run->used;
     *number = draw(run, run->logits + (seen - 1) * (uint64_t)run->answers);
     return true;
