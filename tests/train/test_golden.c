@@ -1,8 +1,9 @@
 /* Trajectories of training against PyTorch's: the files of tests/golden, told in tools/golden/README.md.
  *
- *     test-golden FOLDER
+ *     test-golden FOLDER [NAME]
  *
- * Each trajectory runs twice: with exact algorithms, and with those that fast_math allows. */
+ * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those that fast_math
+ * allows. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -445,11 +446,13 @@ int main(int argc, char **argv) {
         {"gpt, AdamW, fast", "gpt_adamw", true, false},
     };
     struct CMUnitTest tests[KN_COUNT_OF(all)];
-    if (argc != 2) return 1;
+    size_t count = 0;
+    if (argc != 2 && argc != 3) return 1;
     folder = argv[1];
     if (!device_is_there()) return 77;
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)
-        tests[i] =
-            (struct CMUnitTest){.name = all[i].test, .test_func = run_trajectory, .initial_state = &all[i]};
-    return cmocka_run_group_tests_name("trajectories", tests, open_device, close_device) != 0;
+        if (argc == 2 || !strcmp(argv[2], all[i].name))
+            tests[count++] =
+                (struct CMUnitTest){.name = all[i].test, .test_func = run_trajectory, .initial_state = &all[i]};
+    return _cmocka_run_group_tests("trajectories", tests, count, open_device, close_device) != 0;
 }

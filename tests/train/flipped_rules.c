@@ -1,0 +1,53 @@
+/* Optimizer rules with one sign turned round: calls of rules.c are led here by the linker. KOINE_TEST_FLIP says which
+ * of a rule's additions, subtractions, factors and summands, from 0 on. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "train/optimizer.h"
+
+static bool inside;
+static int seen;
+
+void __real_kn_update_by_rule(const kn_update_part *part);
+kn_value *__real_kn_add(kn_value *x, kn_value *y);
+kn_value *__real_kn_sub(kn_value *x, kn_value *y);
+kn_value *__real_kn_scale(kn_value *x, double factor);
+kn_value *__real_kn_shift(kn_value *x, double summand);
+void __wrap_kn_update_by_rule(const kn_update_part *part);
+kn_value *__wrap_kn_add(kn_value *x, kn_value *y);
+kn_value *__wrap_kn_sub(kn_value *x, kn_value *y);
+kn_value *__wrap_kn_scale(kn_value *x, double factor);
+kn_value *__wrap_kn_shift(kn_value *x, double summand);
+
+static bool is_turned(void) {
+    const char *wanted = getenv("KOINE_TEST_FLIP");
+    if (!inside || !wanted || seen++ != atoi(wanted)) return false;
+    fprintf(stderr, "turned round\n");
+    return true;
+}
+
+/* Of each parameter's rule the same sign. */
+void __wrap_kn_update_by_rule(const kn_update_part *part) {
+    seen = 0;
+    inside = true;
+    __real_kn_update_by_rule(part);
+    inside = false;
+}
+
+kn_value *__wrap_kn_add(kn_value *x, kn_value *y) {
+    return is_turned() ? __real_kn_sub(x, y) : __real_kn_add(x, y);
+}
+
+kn_value *__wrap_kn_sub(kn_value *x, kn_value *y) {
+    return is_turned() ? __real_kn_add(x, y) : __real_kn_sub(x, y);
+}
+
+kn_value *__wrap_kn_scale(kn_value *x, double factor) {
+    return __real_kn_scale(x, is_turned() ? -factor : factor);
+}
+
+/* An epsilon of either sign is next to nothing. */
+kn_value *__wrap_kn_shift(kn_value *x, double summand) {
+    return __real_kn_shift(x, fabs(summand) > 1e-3 && is_turned() ? -summand : summand);
+}

@@ -1,0 +1,44 @@
+"""The trajectories notice a sign of an optimizer's rule that is turned round.
+
+usage: flipped_rules.py TEST_GOLDEN_FLIPPED FOLDER first|all
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "house"))
+from report import run  # noqa: E402
+
+PROGRAM, FOLDER, MANY = sys.argv[1], sys.argv[2], sys.argv[3] == "all"
+MOST = 40
+TRAJECTORIES = ["mlp_nesterov", "mlp_adam", "mlp_adamw", "small_dampened", "small_amsgrad", "small_rmsprop_centered",
+                "small_adagrad", "small_adadelta", "small_lamb", "small_lion"]
+
+
+def outcome(name, sign):
+    environment = {key: value for key, value in os.environ.items() if key != "KOINE_TEST_CASES"}
+    result = subprocess.run([PROGRAM, FOLDER, name], env={**environment, "KOINE_TEST_FLIP": str(sign)},
+                            capture_output=True, text=True)
+    text = result.stdout + result.stderr
+    return result.returncode, "turned round" in text, "PyTorch in float64 has" in text, text
+
+
+def trajectory(name):
+    complaints = []
+    for sign in range(MOST):
+        code, turned, noticed, text = outcome(name, sign)
+        if not turned:
+            if sign == 0 or code not in (0, 77):
+                complaints += [f"sign {sign}: nothing is turned round, status {code}", *text.splitlines()[-6:]]
+            return complaints
+        if not noticed:
+            complaints.append(f"sign {sign} of the rule: nobody noticed, status {code}")
+        if not MANY:
+            return complaints
+    return complaints
+
+
+if subprocess.run([PROGRAM, FOLDER, "none"], capture_output=True).returncode == 77:
+    sys.exit(77)
+run([(name, lambda name=name: trajectory(name)) for name in TRAJECTORIES])
