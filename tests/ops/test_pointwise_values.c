@@ -167,6 +167,7 @@ static const known table[] = {
     {"dropout", known_dropout_kept, {-3}, {3}, {0.25}, true, 0.25},
     {"dropout", known_dropout_gone, {-3}, {3}, {0.25}, true, 0.2499},
     TWO(equal, -3, 3, -3, 3),
+    TWO(equal, 2, 2, 2, 2),
     TWO(not_equal, -3, 3, -3, 3),
     TWO(less, -3, 3, -3, 3),
     TWO(less_equal, -3, 3, -3, 3),
@@ -228,6 +229,7 @@ static const known table[] = {
     ONE(isnan, -3, 3),
     ONE(isnan, NAN, NAN),
     ONE(isinf, -3, 3),
+    ONE(isinf, -INFINITY, -INFINITY),
     ONE(isinf, INFINITY, INFINITY),
     TWO(absolute_error, -3, 3, -3, 3),
     {"weighted_logits_error", known_weighted_logits_error, {-4, 0, 0.5}, {4, 1, 3}, {0}, false, 0},
@@ -286,23 +288,63 @@ static point point_of(const known *entry, const kn_operator *row, int sample) {
         at.attributes[i] = entry->given && i < 2 ? entry->attributes[i] : row->attributes[i].number;
     for (int i = 0; i < 3; i++) {
         double u = kn_random_uniform(kn_random_key(7, entry->row), (uint64_t)(3 * sample + i));
-        at.in[i] = entry->low[i] + u * (entry->high[i] - entry->low[i]);
+        double width = entry->low[i] < entry->high[i] ? entry->high[i] - entry->low[i] : 0;
+        at.in[i] = entry->low[i] + u * width;
     }
     return at;
 }
 
 enum { SAMPLES = 60 };
 
+/* What the function gives at a sample, and what the expression `text` in the place of the row's own does. */
+typedef struct answers {
+    point at;
+    double expected, actual;
+} answers;
+
+static answers value_at(const known *entry, const kn_operator *row, const char *text, int sample) {
+    answers both = {.at = point_of(entry, row, sample)};
+    both.expected = entry->value(both.at.in, both.at.attributes);
+    both.actual = evaluate(row, text, &both.at);
+    return both;
+}
+
+static bool values_agree(const answers *both) {
+    return fabs(both->actual - both->expected) <= 1e-12 * fmax(fabs(both->expected), 1e-3);
+}
+
+static bool has_gradient(const known *entry, const kn_operator *row, int by) {
+    if (!row->by[by] || (row->fixed_dtype && row->result_dtype == KN_BOOL)) return false;
+    return row != kn_operator_find("cast") || entry->attributes[0] != KN_BOOL;
+}
+
+static answers gradient_at(const known *entry, const kn_operator *row, int by, const char *text, int sample) {
+    answers both = {.at = point_of(entry, row, sample)};
+    point moved = both.at;
+    const double step = 1e-6;
+    both.at.result = entry->value(both.at.in, both.at.attributes);
+    moved.in[by] = both.at.in[by] + step;
+    double above = entry->value(moved.in, both.at.attributes);
+    moved.in[by] = both.at.in[by] - step;
+    double below = entry->value(moved.in, both.at.attributes);
+    both.expected = both.at.gradient * (above - below) / (2 * step);
+    both.actual = evaluate(row, text, &both.at);
+    return both;
+}
+
+static bool gradients_agree(const answers *both) {
+    return fabs(both->actual - both->expected) <= 1e-7 * fmax(fabs(both->expected), 1);
+}
+
 static void values_are_right(void **state) {
     (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         const kn_operator *row = row_of(&table[i]);
         for (int sample = 0; sample < SAMPLES; sample++) {
-            point at = point_of(&table[i], row, sample);
-            double expected = table[i].value(at.in, at.attributes), actual = evaluate(row, row->value, &at);
-            if (!(fabs(actual - expected) <= 1e-12 * fmax(fabs(expected), 1e-3)))
-                fail_msg("%s(%.9g, %.9g, %.9g) is %.17g; expected %.17g", row->name, at.in[0], at.in[1],
-                         at.in[2], actual, expected);
+            answers both = value_at(&table[i], row, row->value, sample);
+            if (!values_agree(&both))
+                fail_msg("%s(%.9g, %.9g, %.9g) is %.17g; expected %.17g", row->name, both.at.in[0], both.at.in[1],
+                         both.at.in[2], both.actual, both.expected);
         }
     }
 }
@@ -313,22 +355,72 @@ static void gradients_are_right(void **state) {
         const kn_operator *row = row_of(&table[i]);
         for (int sample = 0; sample < SAMPLES; sample++)
             for (int by = 0; by < 3; by++) {
-                if (!row->by[by] || (row->fixed_dtype && row->result_dtype == KN_BOOL)) continue;
-                if (row == kn_operator_find("cast") && table[i].attributes[0] == KN_BOOL) continue;
-                point at = point_of(&table[i], row, sample), moved = at;
-                const double step = 1e-6;
-                at.result = table[i].value(at.in, at.attributes);
-                moved.in[by] = at.in[by] + step;
-                double above = table[i].value(moved.in, at.attributes);
-                moved.in[by] = at.in[by] - step;
-                double below = table[i].value(moved.in, at.attributes);
-                double expected = at.gradient * (above - below) / (2 * step);
-                double actual = evaluate(row, row->by[by], &at);
-                if (!(fabs(actual - expected) <= 1e-7 * fmax(fabs(expected), 1)))
+                if (!has_gradient(&table[i], row, by)) continue;
+                answers both = gradient_at(&table[i], row, by, row->by[by], sample);
+                if (!gradients_agree(&both))
                     fail_msg("%s by input %d at (%.9g, %.9g, %.9g) is %.12g; central differences give %.12g",
-                             row->name, by, at.in[0], at.in[1], at.in[2], actual, expected);
+                             row->name, by, both.at.in[0], both.at.in[1], both.at.in[2], both.actual,
+                             both.expected);
             }
     }
+}
+
+/* Whether a sample of one of the row's functions tells `text` from its value (by -1) or its gradient by an input. */
+static bool is_noticed(const kn_operator *row, int by, const char *text) {
+    for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
+        if (row_of(&table[i]) != row || (by >= 0 && !has_gradient(&table[i], row, by))) continue;
+        for (int sample = 0; sample < SAMPLES; sample++) {
+            answers both = by < 0 ? value_at(&table[i], row, text, sample)
+                                  : gradient_at(&table[i], row, by, text, sample);
+            if (by < 0 ? !values_agree(&both) : !gradients_agree(&both)) return true;
+        }
+    }
+    return false;
+}
+
+/* Turns the sign at `place` round, if one is there: one before a number or a name is left out. One of an exponent is no
+ * sign of its own, and one before a zero that only passes NaN on says nothing. */
+static bool turn_sign(char *text, size_t place) {
+    size_t before = place;
+    if (text[place] != '+' && text[place] != '-') return false;
+    if (!strncmp(text + place, "+ 0 * ", 6)) return false;
+    if (place > 1 && text[place - 1] == 'e' && text[place - 2] >= '0' && text[place - 2] <= '9') return false;
+    while (before > 0 && text[before - 1] == ' ')
+        before--;
+    if (before == 0 || strchr("(,?:<>=*/+-&|!", text[before - 1]))
+        text[place] = ' ';
+    else
+        text[place] = text[place] == '+' ? '-' : '+';
+    return true;
+}
+
+static int unnoticed_signs(const kn_operator *row, int by, const char *expression) {
+    char text[600];
+    int unnoticed = 0;
+    assert_true(strlen(expression) + 4 < sizeof text);
+    for (size_t place = 0; place <= strlen(expression); place++) {
+        bool whole = place == strlen(expression); /* behind the last: that of all */
+        snprintf(text, sizeof text, whole ? "-(%s)" : "%s", expression);
+        if ((!whole && !turn_sign(text, place)) || is_noticed(row, by, text)) continue;
+        print_error("%s: \"%s\" instead of \"%s\" is not noticed\n", row->name, text, expression);
+        unnoticed++;
+    }
+    return unnoticed;
+}
+
+/* Devices and references get these numbers from one expression, so that only this table would notice a sign in it. */
+static void signs_are_noticed(void **state) {
+    (void)state;
+    int unnoticed = 0;
+    for (int i = 0; i < kn_operator_table_count; i++) {
+        const kn_operator *row = kn_operator_table[i];
+        if (row->class != KN_CLASS_POINTWISE) continue;
+        unnoticed += unnoticed_signs(row, -1, row->value);
+        for (int by = 0; by < 3; by++)
+            if (row->by[by] && !(row->fixed_dtype && row->result_dtype == KN_BOOL))
+                unnoticed += unnoticed_signs(row, by, row->by[by]);
+    }
+    assert_int_equal(unnoticed, 0);
 }
 
 /* Where two are equal, and where a function has a corner, there is no difference to take: these are choices.
@@ -406,8 +498,8 @@ static int end(void **state) {
 int test_pointwise_values(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_right),   cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(corners_are_chosen), cmocka_unit_test(nan_is_passed_on),
-        cmocka_unit_test(every_row_is_here),
+        cmocka_unit_test(signs_are_noticed),  cmocka_unit_test(corners_are_chosen),
+        cmocka_unit_test(nan_is_passed_on),   cmocka_unit_test(every_row_is_here),
     };
     return cmocka_run_group_tests_name("pointwise values", tests, begin, end);
 }
