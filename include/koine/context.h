@@ -75,6 +75,7 @@ typedef struct kn_capabilities {
     bool shares_memory;
     bool half, double_precision, subgroups; /* claimed, compiled and computed right */
     bool half_claimed, double_claimed, subgroups_claimed;
+    bool integer_dot, integer_dot_claimed; /* products of four bytes each are added at a time */
 } kn_capabilities;
 
 KN_API const kn_device_info *kn_context_device(const kn_context *context);

@@ -149,10 +149,19 @@ KN_API kn_value *kn_dropout(kn_value *x, double rate);
 
 /* a is (...,M,K), or (...,K,M) transposed; b is (...,K,N), or (...,N,K) transposed; leading dimensions broadcast. */
 KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b);
+/* The same of int8 or uint8 (...,M,K) and (...,K,N), less their zero points: int32, exact as long as that holds it. A
+ * zero point has its matrix's type and is one number, or one for each row of a and each column of b; NULL: 0. */
+KN_API kn_value *kn_matmul_integer(kn_value *a, kn_value *b, kn_value *a_zero, kn_value *b_zero);
 /* Sums of products by letters, as "bij,bjk->bik": a letter for each axis of each value; letters that are not in the
  * result are summed over, and without -> it has those that appear once. Twice in one value: its diagonal. In
  * "...ij,jk->...ik" the points stand for axes without letters, which broadcast and come first where there is no ->. */
 KN_API kn_value *kn_einsum(const char *equation, kn_value *const *values, size_t count);
+/* Convolutions of int8 or uint8, less their zero points, as kn_matmul_integer tells: int32. Beyond the image x_zero, one
+ * number, stands; weight_zero is one number or, with one group, one for each filter. Both may be NULL. */
+KN_API kn_value *kn_conv2d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
+                                   const kn_conv_params *params);
+KN_API kn_value *kn_conv1d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
+                                   const kn_conv_params *params);
 /* params: everything but name, no_bias and initializers is used. bias may be NULL. */
 KN_API kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
 KN_API kn_value *kn_conv1d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);

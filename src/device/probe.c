@@ -6,6 +6,9 @@
 
 #include "device/device_private.h"
 
+/* What the extension brings is declared in this language only. */
+static const char dot_prelude[] = "// language: CL3.0\n";
+
 enum { ITEMS = 64, MATRIX = 512, MATRIX_RUNS = 3 };
 
 /* One small kernel with one input and up to two outputs, of which the last is read back. */
@@ -138,6 +141,37 @@ static bool try_subgroups(kn_context *context, kn_error *error) {
     return true;
 }
 
+/* All pairs of bytes that are far from 0, near it, and between, with either sign. */
+static bool try_dot(kn_context *context, kn_error *error) {
+    uint32_t input[2 * ITEMS];
+    int32_t output[4 * ITEMS];
+    probe task = {.name = "integer_dot",
+                  .file = "probe/dot.cl",
+                  .kernel = "kn_probe_dot",
+                  .prelude = dot_prelude,
+                  .input = input,
+                  .input_bytes = sizeof input,
+                  .output = output,
+                  .output_bytes = sizeof output,
+                  .local = 8};
+    for (uint32_t i = 0; i < 2 * ITEMS; i++)
+        input[i] = i * 2654435761u ^ (i % 3 ? 0x80ff7f01u : 0xff80807fu);
+    if (run_probe(context, &task, error)) return false;
+    for (int i = 0; i < ITEMS; i++) {
+        int32_t sums[4] = {0};
+        for (int byte = 0; byte < 4; byte++) {
+            int a = (int)(input[2 * i] >> 8 * byte & 255), b = (int)(input[2 * i + 1] >> 8 * byte & 255);
+            int signed_a = a < 128 ? a : a - 256, signed_b = b < 128 ? b : b - 256;
+            sums[0] += signed_a * signed_b;
+            sums[1] += a * b;
+            sums[2] += signed_a * b;
+            sums[3] += a * signed_b;
+        }
+        if (memcmp(sums, output + 4 * i, sizeof sums) != 0) return false;
+    }
+    return true;
+}
+
 /* More rounds than the shortest limit of a driver that is known. */
 static bool try_loops(kn_context *context, kn_error *error) {
     uint32_t input[2] = {100000, 2463534242u}, output[ITEMS], value = input[1];
@@ -244,6 +278,8 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
     capabilities->double_claimed = kn_device_claims(host, device, "cl_khr_fp64");
     capabilities->subgroups_claimed = kn_device_claims(host, device, "cl_khr_subgroups") &&
                                       kn_opencl_version_number(context->found.info.version) >= 200;
+    capabilities->integer_dot_claimed = kn_device_claims(host, device, "cl_khr_integer_dot_product") &&
+                                        kn_device_speaks(host, &context->found, 300);
     kn_status status = doubt_kind(context, error);
     if (!status)
         status = decide_feature(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,
@@ -255,6 +291,9 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
         status =
             decide_feature(context, "subgroups", "probe/subgroups.cl", subgroups_prelude(context),
                            try_subgroups, capabilities->subgroups_claimed, &capabilities->subgroups, error);
+    if (!status)
+        status = decide_feature(context, "integer_dot", "probe/dot.cl", dot_prelude, try_dot,
+                                capabilities->integer_dot_claimed, &capabilities->integer_dot, error);
     return status;
 }
 

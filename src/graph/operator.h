@@ -66,6 +66,7 @@ typedef struct kn_target {
     int compute_units;
     size_t work_group_items;
     uint64_t local_bytes;
+    bool integer_dot;  /* four products of bytes are added at a time, in OpenCL C 3.0 */
     bool wide_indices; /* 64-bit indices in kernels */
     bool fast_math;    /* algorithms with a slightly larger error are allowed */
     /* Bytes that a library for matrix products wants beside a product. NULL: there is no such library. */

@@ -130,6 +130,10 @@ kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kern
 
 /* ---- the prelude ------------------------------------------------------------------------------------- */
 
+void kn_step_language(kn_step *step, const char *language) {
+    if (step) step->language = language;
+}
+
 /* A define is one line, however long. */
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) {
     if (!step) return;
@@ -336,13 +340,17 @@ static kn_status check_groups(const kn_step *step, const kn_target *target, kn_e
     return KN_OK;
 }
 
-/* The defines one after another, in the arena. */
+/* The language and the defines one after another, in the arena. */
 static bool join_prelude(kn_step *step) {
-    size_t length = 0;
+    static const char before[] = "// language: ";
+    size_t length = step->language ? strlen(before) + strlen(step->language) + 1 : 0;
+    size_t first = length;
     for (const struct kn_step_define *define = step->defines; define; define = define->next)
         length += strlen(define->text);
     char *prelude = kn_arena_take(step->arena, length + 1, 1), *end = prelude;
     if (!prelude) return false;
+    if (step->language) snprintf(prelude, length + 1, "%s%s\n", before, step->language);
+    end += first;
     for (const struct kn_step_define *define = step->defines; define; define = define->next) {
         size_t piece = strlen(define->text);
         memcpy(end, define->text, piece);

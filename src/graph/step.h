@@ -43,6 +43,7 @@ typedef struct kn_step {
     const char *file;    /* of cl/, or what `source` is called */
     const char *source;  /* NULL: that of the file */
     const char *kernel;
+    const char *language; /* "CL3.0"; NULL: OpenCL C 1.2 */
     const char *prelude; /* complete after kn_step_end */
     kn_argument *arguments;
     int argument_count, argument_capacity;
@@ -75,6 +76,8 @@ void kn_emitter_finish(kn_emitter *emitter); /* the arrays; steps stay in the ar
  * large for 32-bit indices) is carried to kn_step_end; NULL is a step that found no memory. Every prelude
  * starts with KN_INDEX. A step whose global size has a 0 launches nothing and is dropped at its end. */
 kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel);
+/* The kernel is written in this language, "CL3.0": only where the device is known to speak it. */
+void kn_step_language(kn_step *step, const char *language);
 void kn_step_define(kn_step *step, const char *name, const char *format, ...) KN_PRINTF(3, 4);
 /* A number as a float literal, whatever the locale. */
 void kn_step_define_number(kn_step *step, const char *name, double number);

@@ -40,6 +40,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
         .compute_units = device->compute_units,
         .work_group_items = device->work_group_items,
         .local_bytes = device->local_bytes,
+        .integer_dot = device->integer_dot,
         .wide_indices = kn_context_wide_indices(context),
         .product_scratch = kn_product_library() ? product_scratch : NULL,
         .library = context,

@@ -115,6 +115,12 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_dropout(NULL, 0.5)));
     assert_true(kn_value_failed(kn_matmul(NULL, NULL, false, false)));
     assert_true(kn_value_failed(kn_matmul(x, NULL, true, false)));
+    assert_true(kn_value_failed(kn_matmul_integer(NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_matmul_integer(x, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv2d_integer(NULL, NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv2d_integer(x, NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv1d_integer(NULL, NULL, NULL, NULL, NULL)));
+    assert_true(kn_value_failed(kn_conv1d_integer(x, NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv2d(NULL, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv2d(x, NULL, NULL, NULL)));
     assert_true(kn_value_failed(kn_conv1d(NULL, NULL, NULL, NULL)));

@@ -23,6 +23,7 @@ static void a_context_tells_what_it_opened(void **state) {
     assert_true(capabilities->half_claimed || !capabilities->half);
     assert_true(capabilities->double_claimed || !capabilities->double_precision);
     assert_true(capabilities->subgroups_claimed || !capabilities->subgroups);
+    assert_true(capabilities->integer_dot_claimed || !capabilities->integer_dot);
     if (capabilities->wide_vector) assert_true(capabilities->vector_width >= 4);
     kn_context_destroy(&context);
     assert_null(context);

@@ -20,10 +20,35 @@ static kn_value *resized(kn_resize_params params) {
     return kn_resize_image(y, 5, 3, &params);
 }
 
+/* How far a convolution of whole numbers is from that of the same fractions: of images in two groups, or along a length
+ * with a zero point for each filter. */
+static kn_value *convolution_off_by(bool along) {
+    const uint8_t zero = 17;
+    const int8_t low = 3, lows[6] = {1, -2, 3, -4, 5, -6};
+    const kn_conv_params params = {
+        .size = sizeof params, .stride = {2, 1}, .padding = {1, 2}, .groups = along ? 1 : 2, .all_padding = along};
+    kn_value *points = kn_constant(graph, KN_UINT8, "", &zero, 1);
+    kn_value *pixels = kn_cast(kn_range(graph, KN_FLOAT32, 0, 100, 1), KN_UINT8);
+    kn_value *taps = kn_cast(kn_range(graph, KN_FLOAT32, -36, 36, 1), KN_INT8);
+    kn_value *filters = along ? kn_constant(graph, KN_INT8, "6", lows, 6) : kn_constant(graph, KN_INT8, "", &low, 1);
+    pixels = kn_reshape(pixels, along ? "1,4,25" : "1,4,5,5");
+    taps = kn_reshape(taps, along ? "6,4,3" : "6,2,3,2");
+    kn_value *whole = along ? kn_conv1d_integer(pixels, taps, points, filters, &params)
+                            : kn_conv2d_integer(pixels, taps, points, filters, &params);
+    pixels = kn_sub(kn_cast(pixels, KN_FLOAT32), kn_cast(points, KN_FLOAT32));
+    filters = kn_cast(filters, KN_FLOAT32);
+    taps = kn_sub(kn_cast(taps, KN_FLOAT32), along ? kn_reshape(filters, "6,1,1") : filters);
+    kn_value *parts =
+        along ? kn_conv1d(pixels, taps, NULL, &params) : kn_conv2d(pixels, taps, NULL, &params);
+    return kn_sum(kn_abs(kn_sub(kn_cast(whole, KN_FLOAT32), parts)), NULL, false);
+}
+
 #define MADE(name, ...)                                                                                      \
     static kn_value *made_##name(void) {                                                                     \
         return __VA_ARGS__;                                                                                  \
     }
+MADE(convolution, convolution_off_by(false))
+MADE(convolution_along, convolution_off_by(true))
 MADE(flip, kn_flip(x, "-1"))
 MADE(squeeze, kn_squeeze(kn_slice(x, 0, 1, 2), NULL))
 MADE(squeeze_axis, kn_squeeze(kn_slice(x, 1, 1, 2), "-1"))
@@ -195,6 +220,8 @@ static const built table[] = {
     {"einsum_ij_jk_to_ki", made_einsum_ij_jk_to_ki, "4,2", {38, 83, 44, 98, 50, 113, 56, 128}},
     {"einsum_ij_jk", made_einsum_ij_jk, "2,4", {38, 44, 50, 56, 83, 98, 113, 128}},
     {"einsum_ij_to_ji", made_einsum_ij_to_ji, "3,2", {1, 4, 2, 5, 3, 6}},
+    {"convolution", made_convolution, "", {0}},
+    {"convolution_along", made_convolution_along, "", {0}},
     {"einsum_ij_to_", made_einsum_ij_to_, "", {21}},
     {"einsum_ij_to_i", made_einsum_ij_to_i, "2", {6, 15}},
     {"einsum_bii_to_bi", made_einsum_bii_to_bi, "2,2", {1, 4, 5, 8}},

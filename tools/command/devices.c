@@ -64,7 +64,7 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
 
 static void print_chosen(const kn_context *context) {
     const kn_capabilities *can = kn_context_capabilities(context);
-    printf("      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s\n",
+    printf("      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s, integer dot products %s\n",
            can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
            can->half           ? "yes"
            : can->half_claimed ? "claimed, but computed wrongly"
@@ -74,7 +74,10 @@ static void print_chosen(const kn_context *context) {
                                  : "no",
            can->subgroups           ? "yes"
            : can->subgroups_claimed ? "claimed, but computed wrongly"
-                                    : "no");
+                                    : "no",
+           can->integer_dot           ? "yes"
+           : can->integer_dot_claimed ? "claimed, but computed wrongly"
+                                      : "no");
 }
 
 static void print_text(const kn_device_list *list, const kn_context *context, bool asked, const measured *found) {
