@@ -34,7 +34,7 @@ KN_API const char *kn_onnx_file_output(const kn_onnx_file *file, int position, c
 
 typedef struct kn_onnx_tensor_file kn_onnx_tensor_file;
 
-/* Reads a tensor. KN_ERROR_UNSUPPORTED where its type is none of Koine's. Otherwise as kn_onnx_file_open. */
+/* Reads a tensor; whole numbers of 4 and 2 bits come as int8 or uint8. KN_ERROR_UNSUPPORTED where its type is none of Koine's. Otherwise as kn_onnx_file_open. */
 KN_API kn_onnx_tensor_file *kn_onnx_tensor_file_open(const char *path, const kn_allocator *allocator);
 KN_API void kn_onnx_tensor_file_destroy(kn_onnx_tensor_file **file);
 KN_API kn_status kn_onnx_tensor_file_status(const kn_onnx_tensor_file *file);

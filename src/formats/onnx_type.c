@@ -38,6 +38,9 @@ static const struct {
     {KN_ONNX_INT32, KN_INT32},       {KN_ONNX_INT64, KN_INT64},     {KN_ONNX_UINT8, KN_UINT8},
     {KN_ONNX_UINT16, KN_UINT16},     {KN_ONNX_UINT32, KN_UINT32},   {KN_ONNX_UINT64, KN_UINT64},
     {KN_ONNX_BOOL, KN_BOOL},
+    /* Below a byte, a byte each; never asked for the other way round. */
+    {KN_ONNX_INT4, KN_INT8},         {KN_ONNX_UINT4, KN_UINT8},     {KN_ONNX_INT2, KN_INT8},
+    {KN_ONNX_UINT2, KN_UINT8},
 };
 
 bool kn_onnx_type_to(kn_onnx_type type, kn_dtype *dtype) {
@@ -230,6 +233,17 @@ double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index) {
     }
 }
 
+/* Whole numbers of 4 and 2 bits as bytes. */
+static kn_status unpack(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array, kn_error *error) {
+    uint8_t *bytes = kn_resize(host, NULL, (size_t)tensor->count + 1, 1);
+    if (!bytes) return kn_fail_memory(error, (size_t)tensor->count + 1);
+    for (uint64_t i = 0; i < tensor->count; i++)
+        bytes[i] = (uint8_t)(int)kn_onnx_tensor_number(tensor, i);
+    array->bytes = array->owned = bytes;
+    array->byte_count = tensor->count;
+    return KN_OK;
+}
+
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
                                kn_error *error) {
     *array = (kn_array){.type = KN_FLOAT32};
@@ -243,8 +257,9 @@ kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor
                        tensor->name ? tensor->name : "", tensor->rank, KN_MAX_RANK);
     array->rank = (int)tensor->rank;
     if (tensor->rank > 0) memcpy(array->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
-    array->bytes = tensor->bytes;
     array->count = tensor->count;
+    if (kn_onnx_type_bits(tensor->type) < 8) return unpack(host, tensor, array, error);
+    array->bytes = tensor->bytes;
     array->byte_count = tensor->byte_count;
     size_t size = kn_array_type_bytes(array->type);
     if (kn_little_endian() || size == 1) return KN_OK;

@@ -250,6 +250,35 @@ static void operators(void **state) {
     gives("STFT", "signal,two,,one", NULL, "1,3,1,2", "0 0 2 0 4 0");
 }
 
+/* More numbers of 4 bits than are unpacked on the host: 7 * i modulo 16, less 8. */
+static void numbers_below_a_byte(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    made tensor = {.count = 0}, raw = {.count = 0};
+    for (int i = 0; i < 5002; i += 2)
+        raw.bytes[raw.count++] = (uint8_t)((7 * i + 8) % 16 | (i + 1 < 5001 ? (7 * (i + 1) + 8) % 16 : 0) << 4);
+    add_number(add_number(&tensor, 1, 5001), 2, 22);
+    add_text(&tensor, 8, "w");
+    add_packet(&tensor, 9, raw.bytes, raw.count);
+    add_message(&graph.bytes, 5, &tensor);
+    onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
+    onnx_wholes(&graph, "from", "4996");
+    onnx_wholes(&graph, "to", "5001");
+    onnx_wholes(&graph, "minus", "-1");
+    onnx_node(&graph, "DequantizeLinear", "w,factor", "numbers", NULL);
+    onnx_node(&graph, "Slice", "numbers,from,to", "last", NULL);
+    onnx_node(&graph, "ReduceSum", "numbers", "sum", "keepdims=0");
+    onnx_node(&graph, "Cast", "from", "lower", "to=22");
+    onnx_output(&graph, "last");
+    onnx_output(&graph, "sum");
+    onnx_output(&graph, "lower");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "5", "8 -10 4 -14 0");
+    onnx_gives(model, 1, "", "-5016");
+    onnx_gives(model, 2, "1", "4");
+    kn_model_destroy(&model);
+}
+
 /* Of (steps, batch, 3), in two directions; a GRU whose reset stands in front of the product has fixed steps.
  */
 static void recurrent_layers(void **state) {
@@ -338,6 +367,7 @@ int test_onnx(void) {
         cmocka_unit_test(given_numbers),
         cmocka_unit_test(branches_and_loops),
         cmocka_unit_test(operators),
+        cmocka_unit_test(numbers_below_a_byte),
         cmocka_unit_test(refusals),
         cmocka_unit_test(hostile_bytes),
         cmocka_unit_test(recurrent_layers),

@@ -131,22 +131,35 @@ static bool where(kn_import_call *call) {
     return y && kn_import_put(call, 0, kn_where(condition, x, y));
 }
 
-static bool cast_to(kn_import_call *call, kn_dtype dtype) {
+/* Below a byte what is too large loses its upper bits. */
+static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype dtype, int bits) {
+    double size = bits == 4 ? 16 : 4, low = dtype == KN_INT8 ? -size / 2 : 0;
+    x = kn_cast(kn_cast(x, KN_INT32), KN_FLOAT32);
+    kn_value *rounds = kn_floor(kn_scale(kn_sub(x, kn_import_scalar(call->import, KN_FLOAT32, low)), 1 / size));
+    return kn_cast(kn_sub(x, kn_scale(rounds, size)), dtype);
+}
+
+static bool cast_to(kn_import_call *call, kn_dtype dtype, int bits) {
     kn_value *x = kn_import_in(call, 0);
+    if (bits && x) {
+        call->outputs[0].bits = bits;
+        return kn_import_put_as(call, 0, within_bits(call, x, dtype, bits), dtype);
+    }
     return x && kn_import_put_as(call, 0, kn_import_cast(x, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
 }
 
 static bool cast(kn_import_call *call) {
     kn_dtype dtype;
+    int bits;
     kn_onnx_type to = (kn_onnx_type)kn_import_int(call, "to", 0);
-    if (!kn_onnx_type_to(to, &dtype))
+    if (!kn_item_type(to, &dtype, &bits))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s, which Koine does not compute with",
                               kn_onnx_type_name(to));
-    return cast_to(call, dtype);
+    return cast_to(call, dtype, bits);
 }
 
 static bool cast_like(kn_import_call *call) {
-    return cast_to(call, kn_import_dtype(call, 1));
+    return cast_to(call, kn_import_dtype(call, 1), kn_import_bits(call, 1));
 }
 
 static bool identity(kn_import_call *call) {

@@ -208,7 +208,7 @@ static bool define_initializers(kn_import *import, const kn_onnx_graph *graph) {
         kn_item item = {.tensor = tensor, .initializer = true};
         if (kn_map_get_text(&import->scope->items, tensor->name))
             continue; /* an input that the caller gave */
-        if (!kn_onnx_type_to(tensor->type, &item.dtype)) {
+        if (!kn_item_type(tensor->type, &item.dtype, &item.bits)) {
             kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
                     "%s: the initializer '%.100s' is of type %s, which Koine does not compute with",
                     import->model->source, tensor->name, kn_onnx_type_name(tensor->type));
@@ -384,7 +384,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     if (!given && is_initializer(&import->file->graph, input->name)) return true;
     if (input->type.kind != KN_ONNX_TENSOR)
         return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is no tensor");
-    if (!kn_onnx_type_to(input->type.type, &item.dtype)) {
+    if (!kn_item_type(input->type.type, &item.dtype, &item.bits)) {
         kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
                 "%s: input '%.100s' is of type %s, which Koine does not compute with", import->model->source,
                 input->name, kn_onnx_type_name(input->type.type));

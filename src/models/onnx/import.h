@@ -29,6 +29,7 @@ typedef struct kn_import_call kn_import_call;
 struct kn_item {
     const char *name;             /* in the file */
     kn_dtype dtype;               /* in the file; what is made of halves is float32 */
+    int bits;                     /* 4 or 2: of whole numbers below a byte, which have one each; 0: as dtype says */
     kn_value *value;              /* NULL until somebody computes with it */
     const kn_onnx_tensor *tensor; /* its elements, where they are the file's */
     bool initializer;             /* a tensor that may be learnt */
@@ -129,6 +130,10 @@ static inline bool kn_import_has(const kn_import_call *call, int i) {
 }
 /* The type that the file gives input i. */
 kn_dtype kn_import_dtype(const kn_import_call *call, int i);
+/* Its bits, where they are fewer than that type has; otherwise 0. */
+int kn_import_bits(const kn_import_call *call, int i);
+/* The type and bits of numbers of the file; false where Koine has no such numbers. */
+bool kn_item_type(kn_onnx_type type, kn_dtype *dtype, int *bits);
 /* Sets output `i`; false when the value failed. Its type is that of the value, or the half whose numbers are
  * computed in float32. */
 bool kn_import_put(kn_import_call *call, int i, kn_value *value);
@@ -173,6 +178,9 @@ kn_value *kn_import_counted(kn_import *import, kn_dim count);
 
 /* A convolution with the attributes of the node (layers.c); bias may be NULL. */
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias);
+/* The same of bytes, less their zero points, of lengths and images: int32. */
+kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
+                                      kn_value *weight_zero);
 
 /* ---- whole numbers while building (sizes.c) -------------------------------------------------------------
  */

@@ -75,6 +75,30 @@ static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor 
     return true;
 }
 
+/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks them. */
+static kn_value *unpacked(kn_import *import, const kn_item *item) {
+    const kn_onnx_tensor *tensor = item->tensor;
+    int64_t bytes = (int64_t)tensor->byte_count;
+    double size = item->bits == 4 ? 16 : 4;
+    kn_value *parts[4];
+    int count = 8 / item->bits;
+    kn_value *rest = kn_constant(import->graph, KN_UINT8, kn_import_list(import, &bytes, 1), tensor->bytes,
+                                 (size_t)tensor->byte_count);
+    rest = kn_unsqueeze(kn_cast(rest, KN_FLOAT32), "1");
+    for (int i = 0; i < count; i++) {
+        kn_value *higher = kn_floor(kn_scale(rest, 1 / size));
+        kn_value *part = kn_sub(rest, kn_scale(higher, size));
+        if (item->dtype == KN_INT8) part = kn_sub(part, kn_scale(kn_floor(kn_scale(part, 2 / size)), size));
+        parts[i] = kn_cast(part, item->dtype);
+        rest = higher;
+    }
+    kn_value *joined = kn_concat(parts, (size_t)count, 1);
+    joined = kn_import_reshape(import, joined, (kn_dim[]){bytes * count}, 1);
+    if ((int64_t)tensor->count != bytes * count)
+        joined = kn_import_slice(import, joined, 0, 0, (int64_t)tensor->count, 1);
+    return kn_import_reshape(import, joined, tensor->shape, (int)tensor->rank);
+}
+
 static kn_value *tensor_value(kn_import *import, kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     kn_model *model = import->model;
@@ -93,6 +117,7 @@ static kn_value *tensor_value(kn_import *import, kn_item *item) {
         value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
         return value && keep_state(import, value, tensor) ? value : NULL;
     }
+    if (item->bits && tensor->count > KN_IMPORT_SIZES) return unpacked(import, item);
     if (kn_onnx_tensor_array(&model->host, tensor, &array, &model->error) != KN_OK) return NULL;
     value = kn_constant(import->graph, item->dtype, shape, array.bytes, (size_t)array.byte_count);
     if (computed != item->dtype && !kn_value_failed(value)) {
@@ -147,6 +172,16 @@ bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape) {
 
 kn_value *kn_import_in(kn_import_call *call, int i) {
     return kn_import_has(call, i) ? kn_item_value(call->import, call->inputs[i]) : NULL;
+}
+
+int kn_import_bits(const kn_import_call *call, int i) {
+    return kn_import_has(call, i) ? call->inputs[i]->bits : 0;
+}
+
+bool kn_item_type(kn_onnx_type type, kn_dtype *dtype, int *bits) {
+    int each = kn_onnx_type_bits(type);
+    *bits = each < 8 ? each : 0;
+    return kn_onnx_type_to(type, dtype);
 }
 
 kn_dtype kn_import_dtype(const kn_import_call *call, int i) {

@@ -1,5 +1,5 @@
-/* Quantised numbers: small whole ones with a scale and a zero point. Products of them are computed as
- * fractions, exactly as long as these hold the sums. */
+/* Quantised numbers: small whole ones with a scale and a zero point. Products of bytes are those of whole numbers;
+ * others are computed as fractions, exactly as long as these hold the sums. */
 #include "models/onnx/import.h"
 
 #include <inttypes.h>
@@ -8,17 +8,17 @@
 /* Above so many products of bytes a sum may be beyond the whole numbers that float32 holds. */
 enum { EXACT_PRODUCTS = 256 };
 
-static void range_of(kn_dtype dtype, double *low, double *high) {
-    double size = ldexp(1, (int)kn_dtype_bytes(dtype) * 8);
+static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
+    double size = ldexp(1, bits ? bits : (int)kn_dtype_bytes(dtype) * 8);
     bool is_signed = dtype <= KN_INT64;
     *low = is_signed ? -size / 2 : 0;
     *high = is_signed ? size / 2 - 1 : size - 1;
 }
 
-/* round(x) + zero, within the type. */
-static kn_value *to_whole(kn_value *x, kn_value *zero, kn_dtype dtype) {
+/* round(x) + zero, within the type, or within so many bits. */
+static kn_value *to_whole(kn_value *x, kn_value *zero, kn_dtype dtype, int bits) {
     double low, high;
-    range_of(dtype, &low, &high);
+    range_of(dtype, bits, &low, &high);
     x = kn_round(x);
     if (zero) x = kn_add(x, kn_import_cast(zero, KN_FLOAT32));
     return kn_cast(kn_clip(x, low, high), dtype);
@@ -52,12 +52,14 @@ static bool quantize(kn_import_call *call) {
     kn_dtype dtype = kn_import_has(call, 2) ? kn_import_dtype(call, 2) : KN_UINT8;
     kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
     if (!x) return false;
-    if (asked && !kn_onnx_type_to(asked, &dtype))
+    int bits = kn_import_bits(call, 2);
+    if (asked && !kn_item_type(asked, &dtype, &bits))
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s", kn_onnx_type_name(asked));
     kn_value *scale = along(call, 1, x), *zero = along(call, 2, x);
     if (!scale || (kn_import_has(call, 2) && !zero)) return false;
     x = kn_import_cast(x, KN_FLOAT32);
-    return kn_import_put_as(call, 0, to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype),
+    call->outputs[0].bits = bits;
+    return kn_import_put_as(call, 0, to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype, bits),
                             dtype);
 }
 
@@ -87,7 +89,7 @@ static bool dynamic_quantize(kn_import_call *call) {
     kn_value *scale = kn_scale(kn_sub(high, low), 1.0 / 255);
     kn_value *point = kn_round(kn_clip(kn_neg(kn_div(low, scale)), 0, 255));
     return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, kn_cast(point, KN_UINT8), KN_UINT8) &&
-           kn_import_put_as(call, 0, to_whole(kn_div(x, scale), point, KN_UINT8), KN_UINT8);
+           kn_import_put_as(call, 0, to_whole(kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
 }
 
 /* ---- products
@@ -103,13 +105,32 @@ static kn_value *for_rows(kn_value *value) {
     return value && value->shape.rank == 1 && value->shape.dims[0] != 1 ? kn_unsqueeze(value, "1") : value;
 }
 
-/* a and b are inputs; zero points are inputs, too, or left out. The sums are fractions that are whole. */
+static bool is_byte(kn_dtype dtype) {
+    return dtype == KN_INT8 || dtype == KN_UINT8;
+}
+
+/* Whether the integer product takes this zero point: none, one number, or one for each of `count`. */
+static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
+    if (!zero) return true;
+    if (zero->shape.dtype != of->shape.dtype) return false;
+    return zero->shape.rank == 0 ||
+           (zero->shape.rank == 1 && (zero->shape.dims[0] == 1 || zero->shape.dims[0] == count));
+}
+
+/* a and b are inputs; zero points are inputs, too, or left out. The sums are int32, or fractions that are whole where
+ * the integer product does not have that form. */
 static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
     kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL;
     if (!y) return NULL;
-    kn_dtype dtype = exact_for(x, x->shape.rank - 1);
-    x = without_zero(x, for_rows(kn_import_in(call, a_zero)), dtype);
-    y = without_zero(y, kn_import_in(call, b_zero), dtype);
+    kn_value *x_zero = kn_import_in(call, a_zero), *y_zero = kn_import_in(call, b_zero);
+    int x_rank = x->shape.rank, y_rank = y->shape.rank;
+    if ((!x_zero && kn_import_has(call, a_zero)) || (!y_zero && kn_import_has(call, b_zero))) return NULL;
+    if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
+        is_point(x_zero, x, x->shape.dims[x_rank - 2]) && is_point(y_zero, y, y->shape.dims[y_rank - 1]))
+        return kn_matmul_integer(x, y, x_zero, y_zero);
+    kn_dtype dtype = exact_for(x, x_rank - 1);
+    x = without_zero(x, for_rows(x_zero), dtype);
+    y = without_zero(y, y_zero, dtype);
     return kn_matmul(x, y, false, false);
 }
 
@@ -130,7 +151,7 @@ static bool qlinear_matmul(kn_import_call *call) {
     kn_dtype dtype = kn_import_dtype(call, 7);
     if (!scale) return false;
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
-    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype), dtype);
+    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
 /* (K) as (K,1,…) for each filter, or for each channel of the result. */
@@ -151,9 +172,15 @@ static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) 
         terms *= kn_value_dimension(weight, i) < 1 << 20 ? kn_value_dimension(weight, i) : 1 << 20;
     kn_dtype dtype = terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
     int rank = weight->shape.rank;
+    kn_value *less = kn_import_in(call, w_zero);
+    if ((!zero && kn_import_has(call, x_zero)) || (!less && kn_import_has(call, w_zero))) return NULL;
     if (zero && zero->shape.rank == 1) zero = kn_import_reshape(call->import, zero, NULL, 0);
+    kn_dim filters = kn_import_int(call, "group", 1) == 1 ? weight->shape.dims[0] : 1;
+    if (is_byte(x->shape.dtype) && is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
+        is_point(zero, x, 1) && is_point(less, weight, filters))
+        return kn_import_whole_convolution(call, x, weight, zero, less);
     x = without_zero(x, zero, dtype);
-    weight = without_zero(weight, for_channels(call, kn_import_in(call, w_zero), rank), dtype);
+    weight = without_zero(weight, for_channels(call, less, rank), dtype);
     return x && weight ? kn_import_convolution(call, x, weight, NULL) : NULL;
 }
 
@@ -171,7 +198,7 @@ static bool qlinear_conv(kn_import_call *call) {
     int rank = sums->shape.rank;
     if (bias) sums = kn_add(sums, kn_import_cast(for_channels(call, bias, rank - 1), sums->shape.dtype));
     kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), for_channels(call, scale, rank - 1));
-    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype), dtype);
+    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
 const kn_import_row kn_import_quantized[] = {

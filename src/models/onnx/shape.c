@@ -336,7 +336,7 @@ static bool constant(kn_import_call *call) {
     switch (given->kind) {
     case KN_ONNX_ATTRIBUTE_TENSOR:
         item->tensor = &given->tensors[0];
-        if (!kn_onnx_type_to(item->tensor->type, &item->dtype))
+        if (!kn_item_type(item->tensor->type, &item->dtype, &item->bits))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                                   "is of the type %s, which Koine does not compute with",
                                   kn_onnx_type_name(item->tensor->type));

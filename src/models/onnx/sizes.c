@@ -119,7 +119,9 @@ bool kn_sizes_cast(kn_import_call *call) {
     const kn_item *from = call->inputs[0];
     kn_dtype dtype;
     int64_t number;
-    if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "to", 0), &dtype) || kn_dtype_is_float(dtype))
+    int bits;
+    if (!kn_item_type((kn_onnx_type)kn_import_int(call, "to", 0), &dtype, &bits) || bits ||
+        kn_dtype_is_float(dtype))
         return false;
     bool small = dtype != KN_INT64 && dtype != KN_INT32;
     for (int i = 0; small && i < from->count; i++)

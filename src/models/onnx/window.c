@@ -65,18 +65,34 @@ static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, i
     memcpy(padding, w->padding, 4 * sizeof *padding);
 }
 
+static bool take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
+                             kn_conv_params *params) {
+    if (!take_window(call, x, weight, w)) return false;
+    *params = (kn_conv_params){
+        .size = sizeof *params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
+    if ((w->same || w->same_lower) && known_image(x, w))
+        pad_same(x, w);
+    else
+        params->same = w->same, params->same_lower = w->same_lower;
+    if (w->axes < 3) copy_window(w, params->stride, params->padding, params->dilation);
+    return true;
+}
+
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias) {
     kn_window w;
-    if (!take_window(call, x, weight, &w)) return NULL;
-    kn_conv_params params = {
-        .size = sizeof params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
-    if ((w.same || w.same_lower) && known_image(x, &w))
-        pad_same(x, &w);
-    else
-        params.same = w.same, params.same_lower = w.same_lower;
+    kn_conv_params params;
+    if (!take_convolution(call, x, weight, &w, &params)) return NULL;
     if (w.axes == 3) return kn_volume_convolution(call, x, weight, bias, &w, params.groups);
-    copy_window(&w, params.stride, params.padding, params.dilation);
     return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
+}
+
+kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
+                                      kn_value *weight_zero) {
+    kn_window w;
+    kn_conv_params params;
+    if (!take_convolution(call, x, weight, &w, &params)) return NULL;
+    return w.axes == 1 ? kn_conv1d_integer(x, weight, x_zero, weight_zero, &params)
+                       : kn_conv2d_integer(x, weight, x_zero, weight_zero, &params);
 }
 
 static bool conv(kn_import_call *call) {
