@@ -94,10 +94,11 @@ KN_INLINE vector load_part(global const float *source, int count) {
 /* Rows far apart are fetched so many ahead of their turn. */
 #define KN_AHEAD 8
 
-/* panel (depth,KN_COLUMNS) from B(depth,columns) at b; columns beyond the last repeat it or are zero. */
+/* panel (depth,KN_COLUMNS) from B(depth,columns) at b; columns beyond the last repeat it or are zero. Apart, since
+ * compilers take three times as long for the product with these loops inside its own. */
 #define KN_DEFINE_PACK(name, space)                                                                          \
-    KN_INLINE void name(global const float *b, KN_INDEX b_row, KN_INDEX b_column, int columns, int depth,    \
-                        space float *panel) {                                                                \
+    KN_APART void name(global const float *b, KN_INDEX b_row, KN_INDEX b_column, int columns, int depth,     \
+                       space float *panel) {                                                                 \
         if (b_column == 1 && columns >= KN_COLUMNS) {                                                        \
             for (int k = 0; k < depth; k++)                                                                  \
                 for (int v = 0; v < KN_VECTORS; v++) {                                                       \
@@ -121,9 +122,10 @@ KN_INLINE vector load_part(global const float *source, int count) {
                 panel[k * KN_COLUMNS + j] =                                                                  \
                     j < columns ? b[(KN_INDEX)k * b_row + (KN_INDEX)j * b_column] : 0.0f;                    \
     }
-KN_DEFINE_PACK(pack_global, global)
 
 #if KN_WANTED(kn_matmul_pack)
+KN_DEFINE_PACK(pack_global, global)
+
 KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict panels, int n, int k,
                        KN_INDEX b_row, KN_INDEX b_column, int batch_inner, KN_INDEX b_outer, KN_INDEX b_inner,
                        KN_INDEX panels_batch, int item_panels) {
