@@ -81,7 +81,7 @@ def report(folder, model, data, *more):
         text = file.read()
     page = Page(text)
     expect('name="viewport"' in text and "viewBox" in text, "it is not made for phones")
-    for part in ("Curves", "Where the time goes", "The plan", "The command", "peak"):
+    for part in ("Curves", "Where the time goes", "Memory over time", "The plan", "The command", "peak"):
         expect(part in page.text, f"'{part}' is missing: {page.text}")
     return page, text
 
@@ -91,19 +91,24 @@ def classes_and_pictures(folder):
     problem(folder)
     x = [abs(number) for number in numbers_of(SAMPLES * 48)]
     write_npy(os.path.join(folder, "x.npy"), "<f4", (SAMPLES, 3, 4, 4), x)
-    write(folder, "see.koine", "koine 1\nmodel <see>\ninput x 3x4x4\nflatten\nlogits = linear 3\n".replace("<see>", "see"))
+    write(folder, "see.koine", "koine 1\nmodel <see>\ninput x 3x4x4\nconv 4 3\nflatten\nlogits = linear 3\n".replace("<see>", "see"))
     page, text = report(folder, "see.koine", "npy:x.npy,y.npy", "--epochs", "3", "--validation", "0.3", "--batch", "10")
     expect("Validation accuracy" in page.text and "What is taken for what" in page.text, page.text)
     rows = re.findall(r"<tr><th>\d</th>(.*?)</tr>", text)
     cells = [[int(number) for number in re.findall(r">(\d+)</td>", row)] for row in rows]
     expect(len(cells) == 3 and sum(map(sum, cells)) == 30, f"found {cells}")
     wrong = sum(sum(row) for row in cells) - sum(cells[c][c] for c in range(3))
-    expect(len(page.images) == min(wrong, 24) > 0, f"{len(page.images)} pictures of {wrong} mistakes")
-    for source in page.images:
+    expect(len(page.images) - 1 == min(wrong, 24) > 0, f"{len(page.images)} pictures of {wrong} mistakes")
+    for source in page.images[:-1]:
         width, height, channels, pixels = png(source)
         expect((width, height, channels) == (4, 4, 3) and max(pixels) == 255 and min(pixels) == 0, "not the picture")
+    # Four filters of 3x3, six pixels for a weight and two between them.
+    expect("The first layer's filters" in page.text, page.text)
+    width, height, channels, pixels = png(page.images[-1])
+    expect((width, height, channels) == (42, 42, 3) and max(pixels[:126 * 2]) == 0, f"filters of {width}x{height}")
+    expect(pixels[126 * 2 + 6:126 * 2 + 9] == pixels[126 * 7 + 21:126 * 7 + 24] and max(pixels) >= 254, "not the filters")
     # The command is there as it was given.
-    line = re.search(r"<pre>koine (.*?)</pre>", text).group(1)
+    line = re.search(r'<pre id="command">koine (.*?)</pre>', text).group(1)
     expect(shlex.split(line)[:4] == ["train", "see.koine", "--data", "npy:x.npy,y.npy"], f"found {line}")
 
 

@@ -4,7 +4,9 @@
 
 #include "svg.h"
 
-enum { WIDE = 640, HIGH = 300, LEFT = 62, RIGHT = 12, TOP = 30, BOTTOM = 40, MOST_TICKS = 6 };
+/* A sign is SIGN wide at most, in the larger letters that narrow screens get. */
+enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MOST_TICKS = 6, SIGN = 11 };
+enum { BAR_LEFT = 250, BAR_WIDE = 280, BAR_STEP = 26 };
 
 void html_text(FILE *file, const char *text) {
     for (; *text; text++)
@@ -63,21 +65,37 @@ static double step_of(const axis *range) {
     return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 }
 
-static void ticks(FILE *file, const axis *range, int vertical) {
-    double step = step_of(range);
-    for (double at = ceil(range->low / step) * step; at <= range->high + 1e-9 * step; at += step) {
-        double shown = range->logarithmic ? pow(10, at) : fabs(at) < 1e-9 * step ? 0 : at;
-        if (vertical)
-            fprintf(
-                file,
+static void tick(FILE *file, const axis *range, int vertical, double shown) {
+    if (vertical)
+        fprintf(file,
                 "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
-                "text-anchor=\"end\">%.3g</text>",
+                "text-anchor=\"end\">%.4g</text>",
                 LEFT, WIDE - RIGHT, down(range, shown), down(range, shown), LEFT - 6, down(range, shown) + 4,
                 shown);
-        else
-            fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.5g</text>",
-                    across(range, shown), HIGH - BOTTOM + 16, shown);
+    else
+        fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.5g</text>", across(range, shown),
+                HIGH - BOTTOM + 18, shown);
+}
+
+/* Powers of ten, and between few of them 2 and 5 times one as well. */
+static void ticks_logarithmic(FILE *file, const axis *range, int vertical) {
+    static const double between[] = {1, 2, 5};
+    double decades = range->high - range->low, each = ceil(decades / MOST_TICKS);
+    for (double power = floor(range->low); power <= range->high; power += each)
+        for (int i = 0; i < (decades < 2.5 ? 3 : 1); i++) {
+            double shown = between[i] * pow(10, power), at = log10(shown);
+            if (at >= range->low && at <= range->high) tick(file, range, vertical, shown);
+        }
+}
+
+static void ticks(FILE *file, const axis *range, int vertical) {
+    if (range->logarithmic) {
+        ticks_logarithmic(file, range, vertical);
+        return;
     }
+    double step = step_of(range);
+    for (double at = ceil(range->low / step) * step; at <= range->high + 1e-9 * step; at += step)
+        tick(file, range, vertical, fabs(at) < 1e-9 * step ? 0 : at);
 }
 
 static void begin(FILE *file, const char *title, int high) {
@@ -115,7 +133,7 @@ void svg_chart(FILE *file, const char *title, const char *x_name, const svg_line
     int right = WIDE - RIGHT;
     for (int i = count - 1; i >= 0; i--) {
         if (!lines[i].count) continue;
-        right -= 8 * (int)strlen(lines[i].name) + 24;
+        right -= SIGN * (int)strlen(lines[i].name) + 24;
         fprintf(
             file,
             "<rect class=\"fill%d\" x=\"%d\" y=\"10\" width=\"10\" height=\"10\"/><text x=\"%d\" y=\"19\">",
@@ -168,14 +186,16 @@ void svg_bars(FILE *file, const char *title, const char *const *names, const dou
     double most = 1e-300;
     for (int i = 0; i < count; i++)
         if (numbers[i] > most) most = numbers[i];
-    begin(file, title, 34 + 22 * count);
+    begin(file, title, 38 + BAR_STEP * count);
     for (int i = 0; i < count; i++) {
-        fprintf(file, "<text x=\"200\" y=\"%d\" text-anchor=\"end\">", 45 + 22 * i);
+        double wide = fmax(0, numbers[i] / most) * BAR_WIDE;
+        int y = 36 + BAR_STEP * i;
+        fprintf(file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", BAR_LEFT - 8, y + 14);
         html_text(file, names[i]);
-        fprintf(file, "</text><rect class=\"fill0\" x=\"208\" y=\"%d\" width=\"%.1f\" height=\"14\"/>",
-                34 + 22 * i, fmax(0, numbers[i] / most) * 320);
-        fprintf(file, "<text x=\"%.1f\" y=\"%d\">%.3g%s</text>", 214 + fmax(0, numbers[i] / most) * 320,
-                45 + 22 * i, numbers[i], unit);
+        fprintf(file,
+                "</text><rect class=\"fill0\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"18\"/>"
+                "<text x=\"%.1f\" y=\"%d\">%.3g%s</text>",
+                BAR_LEFT, y, wide, BAR_LEFT + wide + 6, y + 14, numbers[i], unit);
     }
     fputs("</svg></figure>\n", file);
 }

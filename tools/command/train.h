@@ -178,6 +178,15 @@ bool events_close(train_events *events);
 void events_step(train_events *events, const kn_fit_step *step);
 void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer, const kn_fit_epoch *epoch);
 
+/* ---- train_filters.c -------------------------------------------------------------------------------- */
+
+/* The numbers of a parameter, to be freed; NULL where there are none to show. */
+float *parameter_numbers(kn_states *states, const kn_value *parameter, size_t *count);
+/* Whether they are filters for pictures. */
+bool parameter_is_filters(const kn_value *parameter);
+/* Those filters, 64 at most, beside one another, grey where they are 0: (height,width,channels), to be freed. */
+uint8_t *filters_picture(const kn_value *parameter, const float *weight, int size[3]);
+
 /* ---- train_page.c: --report --------------------------------------------------------------------- */
 
 typedef struct train_page train_page;

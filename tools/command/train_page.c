@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench.h"
 #include "train_page.h"
 
 train_page *page_open(const train_options *options) {
@@ -47,18 +48,25 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
     if (!page->options->trace) kn_context_timeline_clear(context);
     page->begun = true; /* what came before the first step is not timed */
     page->steps_an_epoch = step->batches;
+    page->last_step = step->step;
     page->seconds = step->seconds;
+    if (!page->weighed_at || clock_now() - page->weighed_at > 0.05) {
+        page->weighed_at = clock_now();
+        page->weight = 1e-6 * (double)bench_rss();
+    }
     if (step->step % page->stride) return;
     if (page->step_count == PAGE_STEPS) {
         for (size_t i = 0; i < PAGE_STEPS / 2; i++) {
             page->loss[i] = page->loss[2 * i + 1];
             page->rate[i] = page->rate[2 * i + 1];
+            page->memory[i] = page->memory[2 * i + 1];
         }
         page->step_count = PAGE_STEPS / 2;
         page->stride *= 2;
         if (step->step % page->stride) return;
     }
     page->loss[page->step_count] = (svg_point){(double)step->step, step->loss};
+    page->memory[page->step_count] = (svg_point){(double)step->step, page->weight};
     page->rate[page->step_count++] = (svg_point){(double)step->step, step->rate};
 }
 
@@ -67,7 +75,8 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
     if (!page->options->trace) kn_context_timeline_clear(context); /* judging is no part of a step */
     if (page->epoch_count == PAGE_EPOCHS) return;
     size_t at = page->epoch_count++;
-    double number = (double)epoch->epoch, r2 = setup_r2(setup, &epoch->validation);
+    double each = page->steps_an_epoch ? (double)page->steps_an_epoch : 1,
+           number = (double)page->last_step / each, r2 = setup_r2(setup, &epoch->validation);
     bool judged = epoch->validation.samples > 0;
     page->judged = page->judged || judged;
     page->regression = isfinite(r2);
@@ -143,12 +152,16 @@ static const char style[] =
     "#d2601a;padding-left:.8rem}.samples{display:flex;"
     "flex-wrap:wrap;gap:.8rem}.samples figure{width:7rem;margin:0;font-size:.8rem}.samples img{width:100%;"
     "image-rendering:pixelated}"
+    "#written,#command{white-space:pre-wrap;overflow-wrap:anywhere}.filters{width:min(100%,16rem);"
+    "image-rendering:pixelated}"
+    "@media(max-width:36rem){svg text,svg .title{font-size:19px}#confusion{font-size:.75rem}"
+    "#confusion td,#confusion th{padding:.1rem .2rem}.samples figure{width:5.8rem}}"
     "@media(prefers-color-scheme:dark){body{background:#16181b;color:#ddd}svg text{fill:#bbb}svg "
     ".title{fill:#eee}"
     ".grid{stroke:#333}pre{background:#24272b}}";
 
 static void command_line(FILE *file, const train_options *options) {
-    fputs("<h2>The command</h2>\n<pre>koine train", file);
+    fputs("<h2>The command</h2>\n<pre id=\"command\">koine train", file);
     for (int i = 0; i < options->argument_count; i++) {
         const char *word = options->arguments[i];
         bool plain =
@@ -197,7 +210,12 @@ static void curves(FILE *file, train_page *page) {
         smooth[i] = (svg_point){page->loss[i].x / each, mean};
         page->loss[i].x /= each;
         page->rate[i].x /= each;
+        page->memory[i].x /= each;
     }
+    /* Where a loss falls a long way, its end would lie flat on the axis. */
+    bool far = smooth && page->step_count > 1 && mean > 0 && smooth[0].y > 10 * mean;
+    for (size_t i = 0; i < page->step_count; i++)
+        far = far && page->loss[i].y > 1e-3 * mean;
     fputs("<h2>Curves</h2>\n<p class=\"verdict\">", file);
     html_text(file, page_verdict(page, verdict, sizeof verdict));
     fputs("</p>\n", file);
@@ -205,12 +223,12 @@ static void curves(FILE *file, train_page *page) {
         {"steps", page->loss, page->step_count, 3},
         {"smoothed", smooth, smooth ? page->step_count : 0, 0},
         {"validation", page->validation_loss, page->judged ? page->epoch_count : 0, 1}};
-    svg_chart(file, "Loss", "epochs", losses, 3, 0);
+    svg_chart(file, "Loss", "epochs", losses, 3, far);
     const svg_line quality = {page->regression ? "R2" : "accuracy", page->quality, page->epoch_count, 2};
-    bool any = false;
+    int told = 0;
     for (size_t i = 0; i < page->epoch_count; i++)
-        any = any || isfinite(page->quality[i].y);
-    if (any)
+        told += isfinite(page->quality[i].y) != 0;
+    if (told > 1) /* one is in the summary */
         svg_chart(file, page->regression ? "R2 of the validation data" : "Validation accuracy, %", "epochs",
                   &quality, 1, 0);
     const svg_line rate = {"rate", page->rate, page->step_count, 0};
@@ -235,6 +253,41 @@ static void operators(FILE *file, train_page *page) {
     }
     fputs("<h2>Where the time goes</h2>\n", file);
     svg_bars(file, "Milliseconds of a step by operator", names, numbers, count, " ms");
+}
+
+/* The first layer's, where they are for pictures. */
+static void filters(FILE *file, const training_setup *setup, kn_trainer *trainer) {
+    const kn_graph *graph = kn_model_graph(setup->model);
+    const kn_value *parameter = NULL;
+    for (int i = 0; i < kn_graph_parameter_count(graph) && !parameter; i++)
+        if (parameter_is_filters(kn_graph_parameter(graph, i))) parameter = kn_graph_parameter(graph, i);
+    size_t count;
+    int size[3];
+    float *numbers = parameter ? parameter_numbers(kn_trainer_states(trainer), parameter, &count) : NULL;
+    uint8_t *picture = numbers ? filters_picture(parameter, numbers, size) : NULL;
+    if (picture) {
+        fputs("<h2>The first layer's filters</h2>\n<p>Of ", file);
+        html_text(file, kn_value_name(parameter));
+        fputs(", grey where a weight is 0.</p>\n<figure><img class=\"filters\" alt=\"filters\" src=\"", file);
+        html_picture(file, size[1], size[0], size[2], picture);
+        fputs("\"></figure>\n", file);
+    }
+    free(picture);
+    free(numbers);
+}
+
+static void memory(FILE *file, const train_page *page, kn_trainer *trainer) {
+    kn_plan_info info = {.size = sizeof info};
+    if (page->step_count < 2 || kn_trainer_plan(trainer, &info) != KN_OK) return;
+    double planned = 1e-6 * (double)info.peak_bytes;
+    const svg_point device[2] = {{page->memory[0].x, planned}, {page->memory[page->step_count - 1].x, planned}};
+    const svg_line lines[] = {{"host", page->memory, page->step_count, 0}, {"device", device, 2, 1}};
+    fputs("<h2>Memory over time</h2>\n", file);
+    svg_chart(file, "Megabytes", "epochs", lines, 2, 0);
+    fprintf(file,
+            "<p>Of the host, what the program had in use; of the device, what a training step needs at most by its "
+            "plan, %.4g MB: %.4g for weights and their updates, %.4g for results on the way.</p>\n",
+            planned, 1e-6 * (double)info.state_bytes, 1e-6 * (double)info.scratch_bytes);
 }
 
 static void plan(FILE *file, kn_trainer *trainer) {
@@ -284,7 +337,9 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     if (judged) judge_finish(judged);
     free(judged);
     kn_session_destroy(&session);
+    filters(file, setup, trainer);
     operators(file, page);
+    memory(file, page, trainer);
     plan(file, trainer);
     command_line(file, page->options);
     fputs("</body></html>\n", file);

@@ -16,17 +16,18 @@ typedef struct page_operator {
 struct train_page {
     const train_options *options;
     /* Each `stride` steps, so that long trainings fit. */
-    svg_point loss[PAGE_STEPS], rate[PAGE_STEPS];
+    svg_point loss[PAGE_STEPS], rate[PAGE_STEPS], memory[PAGE_STEPS]; /* of the host, in MB */
     size_t step_count;
     uint64_t stride;
     svg_point train_loss[PAGE_EPOCHS], validation_loss[PAGE_EPOCHS], quality[PAGE_EPOCHS];
     size_t epoch_count;
     bool judged, regression; /* quality is R2, not accuracy */
-    uint64_t steps_an_epoch;
+    uint64_t steps_an_epoch, last_step;
     page_operator operators[PAGE_OPERATORS];
     int operator_count, timed; /* so many steps are looked at */
     bool begun;
-    double seconds;
+    double seconds, weighed_at; /* when the memory was asked for */
+    double weight;
 };
 
 /* What the curves say, as a sentence. */
