@@ -1,8 +1,10 @@
-"""Several devices beside one another: --device auto.
+"""Several devices beside one another: --device auto and koine bench crossover.
 
 usage: choosing.py KOINE HOUSE_TESTS
 """
+import os
 import re
+import xml.etree.ElementTree as xml
 
 from koine import case, expect, koine, problem, run_cases
 
@@ -67,6 +69,51 @@ def auto_where_a_batch_does_not_fit(folder):
     found = koine(*arguments, "10kB", folder=folder, environment=TWICE).needs(0, err="training goes on with")
     for one in devices() if len(devices()) > 1 else []:
         expect(f"auto: device {one['index']} ({one['name']}) is left out" in found.err, f"{found}")
+
+
+# ---- crossover
+
+KEYS = "operation size math index device median_ms gflops fastest".split()
+
+
+@case
+def crossover(folder):
+    usable = devices()
+    found = koine("bench", "crossover", "--operators", "train,matmul", "--sizes", "3", "--seconds", "0", "--json", "--plot",
+                  "c.svg", folder=folder, environment=TWICE).needs(0).objects(*KEYS)
+    expect({one["operation"] for one in found} == {"matmul", "train"}, f"found {found}")
+    for operation, first in (("matmul", 16), ("train", 1)):
+        rows = [one for one in found if one["operation"] == operation]
+        # A device that is slow on this machine is left behind, but each is tried at the smallest size.
+        expect([one["index"] for one in rows if one["size"] == first] == [one["index"] for one in usable], f"found {rows}")
+        expect({one["size"] for one in rows} <= {first, 2 * first, 4 * first}, f"found {rows}")
+        leader = None
+        for size in sorted({one["size"] for one in rows}):
+            here = [one for one in rows if one["size"] == size]
+            times = {one["index"]: one["median_ms"] for one in here if one["median_ms"] is not None}
+            fastest = [one["index"] for one in here if one["fastest"]]
+            best = min(times, key=times.get)
+            expect(all(ms > 0 for ms in times.values()) and len(fastest) == 1, f"found {here}")
+            expect(fastest[0] == best or (fastest[0] == leader and times[best] > 0.949 * times[leader]), f"found {here}")
+            leader = fastest[0]
+    products = [one for one in found if one["operation"] == "matmul" and one["median_ms"]]
+    expect(all(abs(one["gflops"] * one["median_ms"] * 1e6 / (2 * one["size"] ** 3) - 1) < 0.01 for one in products),
+           f"found {products}")
+    plot = xml.parse(os.path.join(folder, "c.svg")).getroot()
+    texts = ["".join(text.itertext()) for text in plot.iter("{http://www.w3.org/2000/svg}text")]
+    expect(all(f"{one['index']}: {one['name']}" in texts for one in usable), f"found {texts}")
+    lines = list(plot.iter("{http://www.w3.org/2000/svg}path"))
+    expect(len(lines) == 2 * len(usable) and all(line.get("d").startswith("M") for line in lines), "lines are missing")
+
+
+@case
+def crossover_as_a_table(folder):
+    text = koine("bench", "crossover", "--operators", "conv2d", "--sizes", "2", "--seconds", "0", "--quiet",
+                 environment=TWICE).needs(0, out=("convolution", "fastest: device "), err="").out
+    rows = [line.split() for line in text.splitlines() if re.match(r" +(8|16) ", line)]
+    expect([row[0] for row in rows] in (["8", "16"], ["8"]), f"found {text}")
+    expect(all(len(row) == len(devices()) + 2 for row in rows), f"found {text}")
+    koine("bench", "crossover", "--plot", "nowhere/a.svg", folder=folder).needs(1, out="", err="'nowhere/a.svg' cannot be")
 
 
 run_cases()

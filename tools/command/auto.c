@@ -58,8 +58,8 @@ typedef struct choice {
 static void consider(choice *made, const kn_device_info *info, double seconds) {
     size_t used = strlen(made->times);
     if (isfinite(seconds))
-        snprintf(made->times + used, sizeof made->times - used, "%s%.3g ms on %d (%s)", used ? ", " : "", 1e3 * seconds,
-                 info->index, info->name);
+        snprintf(made->times + used, sizeof made->times - used, "%s%.3g ms on %d (%s)", used ? ", " : "",
+                 1e3 * seconds, info->index, info->name);
     else
         command_warn("auto: device %d (%s) is left out", info->index, info->name);
     if (!isfinite(seconds)) return;
@@ -74,9 +74,10 @@ static void consider(choice *made, const kn_device_info *info, double seconds) {
 
 static void tell(const choice *made, const auto_trial *trial) {
     char why[60] = "the only one that could do it";
-    if (isfinite(made->next)) snprintf(why, sizeof why, "%.3g times as fast as the next", made->next / made->seconds);
-    command_tell("auto: %s takes %s; device %d is taken, %s", trial->what, made->times,
-                 made->best->index, why);
+    if (isfinite(made->next))
+        snprintf(why, sizeof why, "%.3g times as fast as the next", made->next / made->seconds);
+    command_tell("auto: %s takes %s; device %d is taken, %s", trial->what, made->times, made->best->index,
+                 why);
 }
 
 /* Where there is nothing to choose from, nothing is timed: opening a device says what is wrong. */
@@ -100,8 +101,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     if (!list) return command_fail("out of memory") == EXIT_DONE;
     const kn_device_info *only = only_device(list, &usable);
     choice made = {.best = NULL, .seconds = NAN, .next = NAN};
-    if (only)
-        command_tell("auto: device %d (%s) is the only one that can be used", only->index, only->name);
+    if (only) command_tell("auto: device %d (%s) is the only one that can be used", only->index, only->name);
     for (int i = 0; usable > 1 && i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
         if (info->usable) consider(&made, info, time_device(common, trial, info));

@@ -35,15 +35,18 @@ static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
 static bool prepare_training(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->trainer = kn_trainer_create(context, trial->setup->loss.value, trial->params);
-    if (kn_trainer_status(trial->trainer) == KN_OK && kn_trainer_compile(trial->trainer, trial->batch) == KN_OK)
+    if (kn_trainer_status(trial->trainer) == KN_OK &&
+        kn_trainer_compile(trial->trainer, trial->batch) == KN_OK)
         return true;
-    return command_fail("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory") == EXIT_DONE;
+    return command_fail("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory") ==
+           EXIT_DONE;
 }
 
 static bool train_step(void *user) {
     setup_trial *trial = user;
     double loss;
-    if (kn_trainer_step(trial->trainer, trial->batch, trial->feeds, trial->feed_count, &loss) == KN_OK) return true;
+    if (kn_trainer_step(trial->trainer, trial->batch, trial->feeds, trial->feed_count, &loss) == KN_OK)
+        return true;
     return command_fail("%s", kn_trainer_error(trial->trainer)) == EXIT_DONE;
 }
 
@@ -59,7 +62,8 @@ static bool judge_step(void *user) {
     float loss, accuracy;
     kn_fetch fetches[] = {{trial->setup->loss_name, &loss, sizeof loss},
                           {trial->setup->accuracy_name, &accuracy, sizeof accuracy}};
-    if (kn_session_run(trial->session, trial->feeds, trial->feed_count, fetches, trial->setup->accuracy ? 2 : 1) == KN_OK)
+    if (kn_session_run(trial->session, trial->feeds, trial->feed_count, fetches,
+                       trial->setup->accuracy ? 2 : 1) == KN_OK)
         return true;
     return command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
 }
@@ -75,8 +79,8 @@ static bool choose(common_options *common, setup_trial *trial, const kn_dataset 
     char what[90];
     uint64_t samples = kn_dataset_count(dataset);
     trial->batch = (int64_t)(batch < samples ? batch : samples);
-    snprintf(what, sizeof what, "%s of %lld samples, transfers included,", trial->params ? "a training step" : "judging a batch",
-             (long long)trial->batch);
+    snprintf(what, sizeof what, "%s of %lld samples, transfers included,",
+             trial->params ? "a training step" : "judging a batch", (long long)trial->batch);
     auto_trial about = {.what = what,
                         .user = trial,
                         .prepare = trial->params ? prepare_training : prepare_judging,

@@ -1,5 +1,6 @@
 /* koine bench: how fast models train and run on a device. */
 #include <errno.h>
+#include <math.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -44,14 +45,19 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 /* Cases that are no models. */
 static bool is_apart(const char *name) {
-    return !strcmp(name, "gemm") || !strcmp(name, "operators");
+    return !strcmp(name, "gemm") || !strcmp(name, "operators") || !strcmp(name, "crossover");
 }
 
-static int run_case(const char *name, const bench_options *options, const uint64_t *sizes, const char *only) {
-    if (!strcmp(name, "operators")) return bench_operators(options, only);
+typedef struct case_options {
+    uint64_t gemm[3], sizes; /* of gemm, and how many of crossover */
+    const char *only, *plot;
+} case_options;
+
+static int run_case(const char *name, const bench_options *options, const case_options *more) {
+    if (!strcmp(name, "operators")) return bench_operators(options, more->only);
+    if (!strcmp(name, "crossover")) return bench_crossover(options, more->only, (int)more->sizes, more->plot);
     if (!strcmp(name, "gemm"))
-        return bench_gemm(&options->common, options->seconds, (int64_t)sizes[0], (int64_t)sizes[1],
-                          (int64_t)sizes[2]);
+        return bench_gemm(options, (int64_t)more->gemm[0], (int64_t)more->gemm[1], (int64_t)more->gemm[2]);
     return bench_model(name, options);
 }
 
@@ -65,29 +71,66 @@ static int files_check(const bench_options *options, const char *const *words, i
     return EXIT_DONE;
 }
 
+/* The same for --power and --price. */
+static int power_check(bench_power *power, const char *const *words, int word_count) {
+    bool priced = !isnan(power->price);
+    if (priced && !(power->price > 0)) return command_misuse("--price is %g; expected a number above 0", power->price);
+    power->wanted = power->wanted || power->command;
+    power->watts = power->per_joule = NAN;
+    if (!priced) power->price = 0;
+    for (int i = 0; i < word_count; i++)
+        if ((power->wanted || priced) && is_apart(words[i]) && strcmp(words[i], "gemm") != 0)
+            return command_misuse("--power and --price are of models and gemm, not of %s", words[i]);
+    return EXIT_DONE;
+}
+
+/* The same for what is of some cases alone. */
+static int crossover_check(const case_options *more, const char *const *words, int word_count) {
+    bool crossover = !strcmp(words[0], "crossover");
+    if (more->only && !crossover && strcmp(words[0], "operators") != 0)
+        return command_misuse("--operators is of the cases operators and crossover");
+    for (int i = 1; i < word_count; i++)
+        if (crossover || !strcmp(words[i], "crossover"))
+            return command_misuse("crossover compares all devices at once: it is a case alone");
+    if (more->plot && !crossover) return command_misuse("--plot is of the case crossover");
+    if (!crossover) return EXIT_DONE;
+    int status = bench_crossover_check(more->only, more->sizes);
+    if (status == EXIT_DONE && more->plot && !path_writable(more->plot)) return EXIT_FAILED;
+    return status;
+}
+
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
-    bench_options bench = {.seconds = 3};
-    const char *mode = "train", *trace = NULL, *only = NULL;
+    bench_options bench = {.seconds = NAN, .power = {.root = "/sys", .price = NAN}};
+    const char *mode = "train", *trace = NULL;
     /* What is not given can be told from an explicit 0. */
-    uint64_t batch = UINT64_MAX, size = 1024, sizes[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    uint64_t batch = UINT64_MAX, size = 1024;
+    case_options more = {.gemm = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, .sizes = 9};
     const option options[] = {
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
         {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)",
          &batch},
-        {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3)", &bench.seconds},
+        {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3; crossover 0.2)", &bench.seconds},
         {"weights", OPTION_TEXT, "FILE", "safetensors with the parameters to begin with, by their names",
          &bench.weights},
         {"input", OPTION_TEXT, "FILE", "safetensors with the samples: 'x', and in training the targets 'y'",
          &bench.input},
         {"dump", OPTION_TEXT, "FILE", "write what the timed steps computed, as safetensors", &bench.dump},
         {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
-        {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &sizes[0]},
-        {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &sizes[1]},
-        {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &sizes[2]},
-        {"operators", OPTION_TEXT, "A,B", "of operators: only these", &only},
+        {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &more.gemm[0]},
+        {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &more.gemm[1]},
+        {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &more.gemm[2]},
+        {"operators", OPTION_TEXT, "A,B", "of operators and crossover: only these", &more.only},
+        {"sizes", OPTION_COUNT, "N", "of crossover: so many, each twice the one before (9)", &more.sizes},
+        {"plot", OPTION_TEXT, "FILE", "of crossover: the curves as SVG", &more.plot},
         {"profile", OPTION_FLAG, NULL, "where the time goes, and how near to the device's limits",
          &bench.common.timeline},
+        {"power", OPTION_FLAG, NULL, "samples per joule, by the counters and sensors of this machine", &bench.power.wanted},
+        {"power-command", OPTION_TEXT, "COMMAND", "what prints the watts of now, asked ten times a second (none)",
+         &bench.power.command},
+        {"power-root", OPTION_TEXT, "DIR", "the folder that holds class/powercap and class/hwmon (/sys)",
+         &bench.power.root},
+        {"price", OPTION_NUMBER, "N", "of an hour of this machine: samples per unit of money", &bench.power.price},
         TRACE_OPTION(trace),
         MATH_OPTION(bench.common),
         KERNEL_OPTIONS(bench.common),
@@ -108,19 +151,21 @@ static int run(int count, char **arguments) {
     if (batch != UINT64_MAX && (!batch || batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)batch, INT32_MAX);
     bench.batch = batch == UINT64_MAX ? 0 : batch;
+    if (isnan(bench.seconds)) bench.seconds = !strcmp(words[0], "crossover") ? 0.2 : 3;
     if (!(bench.seconds >= 0 && bench.seconds <= 1e6))
         return command_misuse("--seconds is %g; expected a number from 0 on", bench.seconds);
     for (int i = 0; i < 3; i++) {
-        if (sizes[i] == UINT64_MAX) sizes[i] = size;
-        if (sizes[i] < 1 || sizes[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
+        if (more.gemm[i] == UINT64_MAX) more.gemm[i] = size;
+        if (more.gemm[i] < 1 || more.gemm[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
-    if (only && strcmp(words[0], "operators") != 0) return command_misuse("--operators is of the case operators");
+    if ((status = power_check(&bench.power, words, word_count)) != EXIT_DONE) return status;
+    if ((status = crossover_check(&more, words, word_count)) != EXIT_DONE) return status;
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
         return command_misuse("--trace is of one case at a time, and of models");
     if (!trace_open(trace, &bench.common)) return EXIT_FAILED;
     if (word_count == 1) {
-        status = run_case(words[0], &bench, sizes, only);
+        status = run_case(words[0], &bench, &more);
         return trace_close() ? status : EXIT_FAILED;
     }
     /* What is misspelt is told before the others take their time. */
@@ -137,11 +182,21 @@ static int run(int count, char **arguments) {
 const command command_bench = {
     "bench", "how fast models train and run here", "CASE… [--mode train|infer] [--OPTION …]",
     "A CASE is a model, gemm, a matrix product beside a plain C loop on one core and on all, or operators:\n"
-    "what each takes at a size as networks have it, forward and gradient, of the device's limits. A training\n"
+    "what each takes at a size as networks have it, forward and gradient, of the device's limits, or crossover:\n"
+    "at which size each device here beats the others. A training\n"
     "step is the upload of a fresh batch, forward with dropout, loss, backward, the update of every\n"
     "parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at 0.0003 with decay 0.01), and the loss read by\n"
     "the host; an inference step uploads a batch and reads the output. Steps are timed for at least 3\n"
     "seconds (--seconds) and 5 steps after 4 of warm-up, each case in a process of its own.\n"
+    "\n"
+    "crossover measures matrix products, convolutions and training steps at growing sizes on all devices, with\n"
+    "uploads and downloads, and tells from which size on each is the fastest: by 5% at least, else the one before\n"
+    "stays. A device is not tried beyond the size that takes it a quarter of a second.\n"
+    "\n"
+    "--power runs the steps once more for as long, and tells watts and samples per joule: of a processor by the\n"
+    "counters of its packages (powercap; often root alone may read them) or a sensor (hwmon), of another device by\n"
+    "its own sensors and the packages. --power-command is asked instead where it is given, such as\n"
+    "'nvidia-smi -i 0 --query-gpu=power.draw --format=csv,noheader'. What is not known is null.\n"
     "\n"
     "--device auto times a few steps on each device, takes the fastest and says why.\n"
     "--trace writes the steps that --profile looks at, and shows that as well.\n"
@@ -162,5 +217,7 @@ const command command_bench = {
     "  koine bench resnet18c --mode infer --profile\n"
     "  koine bench lenet --weights w.safetensors --input xy.safetensors --dump losses.safetensors\n"
     "  koine bench gemm --size 512\n"
+    "  koine bench resnet18c --power --price 0.35\n"
+    "  koine bench crossover --plot crossover.svg\n"
     "  koine bench operators --operators conv2d,softmax --seconds 1",
     run};

@@ -33,6 +33,23 @@ uint64_t bench_rss(void);
 uint64_t bench_peak_rss(void);
 extern double bench_start; /* when the program began */
 
+/* ---- --power and --price (bench_power.c) ---- */
+
+typedef struct bench_power {
+    bool wanted;
+    const char *root, *command; /* "/sys", and NULL or what prints watts */
+    double price;               /* of an hour of this machine; 0: not told */
+    double watts, per_joule;    /* NaN where they are not known */
+    char about[300];            /* what told them */
+} bench_power;
+/* Runs steps for so many seconds while their energy is measured; not knowing it is said, and no failure. Answers false
+ * where a step failed. */
+bool bench_power_measure(bench_power *power, const kn_device_info *device, bool (*step)(void *user), void *user,
+                         double seconds, int64_t batch);
+/* What was found, behind the line of the case; or more fields of its object. per_s: samples in a second. */
+void bench_power_text(const bench_power *power, double per_s);
+void bench_power_json(const bench_power *power, double per_s);
+
 /* What was asked for of a model. */
 typedef struct bench_options {
     common_options common;
@@ -41,6 +58,7 @@ typedef struct bench_options {
     double seconds;                     /* to measure */
     const char *weights, *input, *dump; /* NULL: none */
     const kn_optimizer *optimizer;      /* NULL: that of the case */
+    bench_power power;
 } bench_options;
 int bench_model(const char *name, const bench_options *options);
 /* Only what each step of the plan takes: a table, or with --json fields that follow others of an object. */
@@ -63,7 +81,11 @@ bool bench_profile_print(kn_context *context, int runs, double seconds, bench_pr
 /* Each operator (only: those of a list with commas, or NULL), forward and gradient, of the device's limits. */
 int bench_operators(const bench_options *options, const char *only);
 
+/* Operations at growing sizes on each device beside one another. only: as for operators; plot: an SVG file, or NULL. */
+int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot);
+int bench_crossover_check(const char *only, uint64_t sizes);
+
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
-int bench_gemm(const common_options *common, double seconds, int64_t m, int64_t n, int64_t k);
+int bench_gemm(const bench_options *options, int64_t m, int64_t n, int64_t k);
 
 #endif

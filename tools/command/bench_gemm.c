@@ -107,8 +107,8 @@ static void compare_plain(int64_t m, int64_t n, int64_t k, double *one, double *
     free(c);
 }
 
-static void print_text(bench_times *times, const bench_result *result, const int64_t *sizes, double one,
-                       double all, int cores) {
+static void print_text(bench_times *times, const bench_result *result, const bench_power *power, const int64_t *sizes,
+                       double one, double all, int cores) {
     double median, best, p99;
     bench_summary(times, &median, &best, &p99);
     progress_clear();
@@ -117,13 +117,15 @@ static void print_text(bench_times *times, const bench_result *result, const int
         "long on one core, %.1f times on %d\n",
         (long long)sizes[0], (long long)sizes[1], (long long)sizes[2], 1e3 * median, 1e3 * best, 1e3 * p99,
         result->flops / median * 1e-9, one / median, all / median, cores);
+    bench_power_text(power, 1 / median);
 }
 
-static void print_json(bench_times *times, const bench_result *result, const int64_t *sizes, double one,
-                       double all, int cores) {
+static void print_json(bench_times *times, const bench_result *result, const bench_power *power, const int64_t *sizes,
+                       double one, double all, int cores) {
     double median, best, p99;
     bench_summary(times, &median, &best, &p99);
     bench_print_json(result, times);
+    bench_power_json(power, 1 / median);
     printf(", \"sizes\": [%lld, %lld, %lld], \"times_plain_one_core\": ", (long long)sizes[0],
            (long long)sizes[1], (long long)sizes[2]);
     json_measure(stdout, one / median);
@@ -138,19 +140,20 @@ static void finish(void *user) {
     kn_graph_destroy(&bench->graph);
 }
 
-int bench_gemm(const common_options *given, double seconds, int64_t m, int64_t n, int64_t k) {
-    common_options own = *given;
-    const common_options *common = &own;
+int bench_gemm(const bench_options *given, int64_t m, int64_t n, int64_t k) {
+    bench_options own = *given;
+    const common_options *common = &own.common;
     gemm_bench bench = {.m = m, .n = n, .k = k};
     auto_trial trial = {"a product of what is on the device", &bench, prepare, step, finish};
-    if (!device_auto(&own, &trial)) return EXIT_FAILED;
-    if (device_is_auto(given)) bench_start = clock_now();
+    if (!device_auto(&own.common, &trial)) return EXIT_FAILED;
+    if (device_is_auto(&given->common)) bench_start = clock_now();
     kn_context *context = context_open(common);
     static bench_times times;
     kn_plan_info info = {.size = sizeof info};
     uint64_t base = bench_rss();
     int status = EXIT_FAILED, cores = 1;
-    if (context && prepare(&bench, context) && bench_measure(step, &bench, seconds, &times) &&
+    if (context && prepare(&bench, context) && bench_measure(step, &bench, own.seconds, &times) &&
+        bench_power_measure(&own.power, kn_context_device(context), step, &bench, own.seconds, 1) &&
         kn_session_plan(bench.session, &info) == KN_OK) {
         const int64_t sizes[3] = {m, n, k};
         bench_result result = {.name = "gemm",
@@ -165,7 +168,7 @@ int bench_gemm(const common_options *given, double seconds, int64_t m, int64_t n
                                .rss_base_bytes = base};
         double one, all;
         compare_plain(m, n, k, &one, &all, &cores);
-        (common->json ? print_json : print_text)(&times, &result, sizes, one, all, cores);
+        (common->json ? print_json : print_text)(&times, &result, &own.power, sizes, one, all, cores);
         status = EXIT_DONE;
     }
     finish(&bench);

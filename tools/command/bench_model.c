@@ -218,7 +218,7 @@ static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
 
 /* ---- results --------------------------------------------------------------------------------------- */
 
-static void print_text(const bench_result *result, bench_times *times) {
+static void print_text(const bench_result *result, const bench_power *power, bench_times *times) {
     double median, best, p99;
     char memory[32];
     bench_summary(times, &median, &best, &p99);
@@ -229,6 +229,7 @@ static void print_text(const bench_result *result, bench_times *times) {
            (double)result->batch / median, result->flops / median * 1e-9, times->first,
            (unsigned long long)result->kernels,
            bytes_text((double)result->plan_bytes, memory, sizeof memory));
+    bench_power_text(power, (double)result->batch / median);
 }
 
 /* The losses of all steps (steps), or the output of all batches (samples,...). */
@@ -254,6 +255,9 @@ static bool measure(model_bench *bench, uint64_t base) {
     if (!(options->training ? prepare_training : prepare_inference)(bench, &info) ||
         !bench_measure(step, bench, options->seconds, &times))
         return false;
+    bench_power power = options->power;
+    if (!bench_power_measure(&power, kn_context_device(bench->context), step, bench, options->seconds, bench->batch))
+        return false;
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",
                            .math = options->common.exact ? "exact" : "fast",
@@ -266,10 +270,13 @@ static bool measure(model_bench *bench, uint64_t base) {
                            .rss_base_bytes = base};
     bool fine = true;
     if (!options->common.json) {
-        print_text(&result, &times);
+        print_text(&result, &power, &times);
         fine = !options->common.timeline || profile_steps(bench, PROFILE_TABLES);
     } else {
+        double median, best, p99;
         bench_print_json(&result, &times);
+        bench_summary(&times, &median, &best, &p99);
+        bench_power_json(&power, (double)result.batch / median);
         if (options->common.timeline) fine = profile_steps(bench, PROFILE_TABLES);
         puts("}");
     }
