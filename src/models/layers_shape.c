@@ -12,8 +12,7 @@
         .help = about, __VA_ARGS__                                                                           \
     }
 
-/* A list as the public API wants it: "1,-1". */
-static const char *list_text(const kn_option_value *value, char *text, size_t bytes) {
+const char *kn_option_list_text(const kn_option_value *value, char *text, size_t bytes) {
     size_t length = 0;
     text[0] = '\0';
     for (int i = 0; i < value->count && length < bytes; i++)
@@ -77,15 +76,15 @@ const kn_option kn_triangle_arguments[1] = {
 
 kn_value *kn_build_squeeze(kn_layer_call *call) {
     char axes[128];
-    return kn_squeeze(call->inputs[0], list_text(&call->values[0], axes, sizeof axes));
+    return kn_squeeze(call->inputs[0], kn_option_list_text(&call->values[0], axes, sizeof axes));
 }
 kn_value *kn_build_unsqueeze(kn_layer_call *call) {
     char axes[128];
-    return kn_unsqueeze(call->inputs[0], list_text(&call->values[0], axes, sizeof axes));
+    return kn_unsqueeze(call->inputs[0], kn_option_list_text(&call->values[0], axes, sizeof axes));
 }
 kn_value *kn_build_tile(kn_layer_call *call) {
     char times[256];
-    return kn_tile(call->inputs[0], list_text(&call->values[0], times, sizeof times));
+    return kn_tile(call->inputs[0], kn_option_list_text(&call->values[0], times, sizeof times));
 }
 kn_value *kn_build_repeat(kn_layer_call *call) {
     return kn_repeat(call->inputs[0], call->values[1].given ? (int)call->values[1].whole : -1,

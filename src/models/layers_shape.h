@@ -1,4 +1,4 @@
-/* The kinds of layers of layers_shape.c and layers_sound.c: their rows in the table of layers. */
+/* The kinds of layers of layers_shape.c, layers_measures.c and layers_sound.c: their rows in the table of layers. */
 #ifndef KN_LAYERS_SHAPE_H
 #define KN_LAYERS_SHAPE_H
 
@@ -16,7 +16,12 @@ extern const kn_option kn_own_padding_arguments[2];
 extern const kn_option kn_place_arguments[2];
 extern const kn_option kn_one_hot_arguments[2];
 extern const kn_option kn_gather_nd_arguments[1];
+extern const kn_option kn_measure_arguments[2];
+extern const kn_option kn_stack_arguments[1];
 extern const kn_option kn_spectrogram_arguments[8];
+
+/* A list as the public API wants it: "1,-1". */
+const char *kn_option_list_text(const kn_option_value *value, char *text, size_t bytes);
 
 kn_value *kn_build_squeeze(kn_layer_call *call);
 kn_value *kn_build_unsqueeze(kn_layer_call *call);
@@ -33,6 +38,14 @@ kn_value *kn_build_argmin(kn_layer_call *call);
 kn_value *kn_build_one_hot(kn_layer_call *call);
 kn_value *kn_build_gather_nd(kn_layer_call *call);
 kn_value *kn_build_einsum(kn_layer_call *call);
+kn_value *kn_build_stack(kn_layer_call *call);
+kn_value *kn_build_cosine_similarity(kn_layer_call *call);
+kn_value *kn_build_reduce_prod(kn_layer_call *call);
+kn_value *kn_build_reduce_l1(kn_layer_call *call);
+kn_value *kn_build_reduce_l2(kn_layer_call *call);
+kn_value *kn_build_reduce_sum_square(kn_layer_call *call);
+kn_value *kn_build_reduce_log_sum(kn_layer_call *call);
+kn_value *kn_build_reduce_log_sum_exp(kn_layer_call *call);
 kn_value *kn_build_spectrogram(kn_layer_call *call);
 
 /* clang-format off */
@@ -73,6 +86,22 @@ kn_value *kn_build_spectrogram(kn_layer_call *call);
                    kn_place_arguments, kn_build_argmin),                                                     \
     KN_SHAPE_LAYER("one_hot", "1 at the number, 0 elsewhere, along a new axis", "onehot",                    \
                    kn_one_hot_arguments, kn_build_one_hot),                                                  \
+    KN_SHAPE_LAYER("reduce_prod", "products along axes", "prod",                                             \
+                   kn_measure_arguments, kn_build_reduce_prod),                                              \
+    KN_SHAPE_LAYER("reduce_l1", "sums of sizes along axes", NULL,                                            \
+                   kn_measure_arguments, kn_build_reduce_l1),                                                \
+    KN_SHAPE_LAYER("reduce_l2", "roots of the sums of squares along axes", "norm",                           \
+                   kn_measure_arguments, kn_build_reduce_l2),                                                \
+    KN_SHAPE_LAYER("reduce_sum_square", "sums of squares along axes", NULL,                                  \
+                   kn_measure_arguments, kn_build_reduce_sum_square),                                        \
+    KN_SHAPE_LAYER("reduce_log_sum", "logarithms of sums along axes", NULL,                                  \
+                   kn_measure_arguments, kn_build_reduce_log_sum),                                           \
+    KN_SHAPE_LAYER("reduce_log_sum_exp", "logarithms of sums of exponentials along axes", "logsumexp",       \
+                   kn_measure_arguments, kn_build_reduce_log_sum_exp),                                       \
+    {.name = "stack", .help = "values of one shape beside one another, along a new axis", .least_inputs = 1, \
+     .most_inputs = KN_MAX_INPUTS, .arguments = kn_stack_arguments, .argument_count = 1, .build = kn_build_stack},\
+    {.name = "cosine_similarity", .help = "the cosine between rows (...,D) of two values", .least_inputs = 2,\
+     .most_inputs = 2, .build = kn_build_cosine_similarity},                                                 \
     KN_SHAPE_LAYER("spectrogram", "how loud a sound is by time and pitch: (N,1,samples) to (N,1,windows,bands)",\
                    "mel melspectrogram mel_spectrogram stft fft logmel",                                     \
                    kn_spectrogram_arguments, kn_build_spectrogram)

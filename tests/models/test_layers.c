@@ -374,6 +374,14 @@ static void shapes(void **state) {
                             "w = einsum @x @x equation=bchw,bchv->bcwv\n"
                             "aa = reshape @n 5x1\n"
                             "ab = gather_nd @x @aa\n"
+                            "ac = stack @x @x @x\n"
+                            "ad = reduce_l2 @x 2,-1 keep\n"
+                            "ae = reduce_log_sum_exp @x axes=1\n"
+                            "af = reduce_prod @x -1\n"
+                            "ag = cosine_similarity @x @p\n"
+                            "ah = reduce_sum_square @x 1,2,3\n"
+                            "ai = reduce_l1 @x\n"
+                            "aj = reduce_log_sum @x 3\n"
                             "y = reshape @x 192\n"
                             "z = spectrogram @y 16 8 3 rate=1000 low=50 high=400 floor=1e-5\n"
                             "sp = spectrogram @y 16 8 log=no\n");
@@ -381,6 +389,14 @@ static void shapes(void **state) {
     has_shape(model, "sp", "batch,23,9");
     has_shape(model, "w", "batch,4,8,8");
     has_shape(model, "ab", "batch,5,6,8");
+    has_shape(model, "ac", "batch,3,4,6,8");
+    has_shape(model, "ad", "batch,4,1,1");
+    has_shape(model, "ae", "batch,6,8");
+    has_shape(model, "af", "batch,4,6");
+    has_shape(model, "ag", "batch,4,6");
+    has_shape(model, "ah", "batch");
+    has_shape(model, "ai", "");
+    has_shape(model, "aj", "batch,4,6");
     has_shape(model, "a", "batch,1,4,6,8,1");
     has_shape(model, "b", "batch,1,4,6,8");
     has_shape(model, "c", "batch,4,6,8");
