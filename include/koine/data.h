@@ -83,9 +83,10 @@ typedef struct kn_dataset_params {
     bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
     kn_archive_reader archives; /* for images:ARCHIVE; without one these cannot be opened */
     bool skip_bad; /* leave out pictures that cannot be read, instead of failing at the first */
+    bool labels;            /* of files: whole numbers in "y" are classes, of whatever shape, read as int32 */
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS                                                                                            \
-    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false}
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):

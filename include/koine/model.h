@@ -49,8 +49,10 @@ typedef struct kn_model_params {
     size_t setting_count;
     const kn_model_given *given; /* for ONNX files; needed until the model is made */
     size_t given_count;
+    bool frozen_statistics; /* batch norms keep their running statistics and go by them in training, too */
+    bool narrow_integers;   /* inputs of int64 in an ONNX file become int32, as data sets have them */
 } kn_model_params;
-#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0, 0, 0}
+#define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0, 0, 0, false, false}
 KN_API void kn_model_params_init(kn_model_params *params);
 
 /* A model of the zoo (see kn_zoo_count). params NULL means defaults. */
@@ -102,7 +104,8 @@ KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **o
 KN_API bool kn_model_steps_on(const kn_model *model);
 /* What a line `set NAME NUMBER` of its text says; false, and nothing is written, when there is none of that name. */
 KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
-/* What the file calls them. An ONNX file's names may have signs that those of values have not; "" beyond the last. */
+/* What the file calls them; "" beyond the last. An ONNX file's names may have signs that those of values have not, and
+ * its input, where there is one only, is "x" in the graph, as data calls it. */
 KN_API const char *kn_model_input_name(const kn_model *model, int position);
 KN_API const char *kn_model_output_name(const kn_model *model, int position);
 /* Numbers in all its parameters, frozen ones included. */
@@ -110,6 +113,22 @@ KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
 /* Operations of its outputs for one sample, outside training and by the direct methods; a multiply-add counts as two. Sizes
  * that are left open count as 1. 0 for a failed model, and where memory is out. */
 KN_API double kn_model_flops(const kn_model *model);
+
+/* A weight of the model; texts live as long as it does. */
+typedef struct kn_model_weight {
+    size_t size;
+    const char *name;        /* that of its value; of what the graph has no state for, the file's */
+    const char *type;        /* "float32", as the model computes with it */
+    const char *shape;       /* "64,3,7,7"; "" for a single number */
+    uint64_t elements;
+    bool trained;            /* by a loss on the first output */
+    const char *why;         /* it is not; "" where it is */
+} kn_model_weight;
+#define KN_MODEL_WEIGHT_DEFAULTS {sizeof(kn_model_weight), 0, 0, 0, 0, false, 0}
+/* Parameters and running statistics in the order in which the graph got them; of an ONNX file also all other
+ * initializers. False, and nothing is written, beyond the last. */
+KN_API int kn_model_weight_count(const kn_model *model);
+KN_API bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight);
 
 /* What training needs beside the model. */
 typedef struct kn_model_loss {
@@ -143,9 +162,14 @@ typedef struct kn_model_save_params {
 #define KN_MODEL_SAVE_DEFAULTS {sizeof(kn_model_save_params), false, 0, 0}
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
 /* Writes a safetensors file, whole or not at all: parameters and statistics by their names, and the text of
- * the model as metadata. Waits for the device. */
+ * the model as metadata; one from ONNX has no text, and its file can only be loaded into it. Waits for the device. */
 KN_API kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
                                const kn_model_save_params *params);
+/* Writes a model from an ONNX file as such a file again, whole or not at all: names and nodes are the file's, weights and
+ * statistics those in `states` (NULL: its own). Batch norms and dropouts that train in the file only infer in the new
+ * one. Of params the metadata counts: what continues a training has no place in ONNX. Waits for the device. */
+KN_API kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
+                                    const kn_model_save_params *params);
 
 typedef struct kn_model_load_params {
     size_t size;

@@ -55,10 +55,15 @@ typedef struct kn_batch_norm_params {
     double epsilon;  /* 1e-5 */
     double momentum; /* 0.1: running = 0.9 running + 0.1 batch */
     bool no_affine;  /* neither weight nor bias */
+    bool frozen;     /* in training, too, by the running statistics, which stay as they are */
 } kn_batch_norm_params;
 KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
 KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
+/* The same by values that are there already: weight, bias and the running mean and variance, all (C). Training updates
+ * the last two where they are statistics that no other layer updates. name and no_affine of params are not looked at. */
+KN_API kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean, kn_value *variance,
+                                  const kn_batch_norm_params *params);
 
 typedef struct kn_recurrent_params {
     size_t size;

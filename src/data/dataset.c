@@ -221,6 +221,7 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->columns = known.columns;
     options->inputs_only = known.inputs_only;
     options->same = known.same;
+    options->labels = known.labels;
 }
 
 /* "y" becomes another name of "x". */

@@ -120,6 +120,7 @@ typedef struct kn_source_options {
     kn_archive_reader archives;
     bool skip_bad; /* leave samples out that cannot be read */
     bool same; /* "y" is "x" (dataset.c) */
+    bool labels; /* integers in "y" are read as int32 */
 } kn_source_options;
 
 /* Opens what the word `spec` names (sources.c). */

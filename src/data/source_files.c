@@ -53,7 +53,7 @@ static bool holds_classes(const kn_array *array, int *classes) {
 }
 
 static kn_status add_y(kn_store *store, const char *x_path, const char *path, const kn_array *array,
-                       bool tokens, kn_error *error) {
+                       bool whole_numbers, kn_error *error) {
     if (array->rank == 0 || (uint64_t)array->shape[0] != store->count)
         return kn_fail(error, KN_ERROR_SHAPE, "%s holds %lld samples and %s %llu: as many were expected",
                        path, array->rank == 0 ? 1 : (long long)array->shape[0], x_path,
@@ -62,7 +62,7 @@ static kn_status add_y(kn_store *store, const char *x_path, const char *path, co
     kn_tensor_info sample = sample_of(array, false);
     if (labels) sample.rank = 0;
     kn_store_field *field;
-    bool whole = labels || (tokens && is_integer(array->type));
+    bool whole = labels || (whole_numbers && is_integer(array->type));
     kn_status status = kn_store_add(store, "y", &sample, whole ? KN_INT32 : KN_FLOAT32, 1, &field, error);
     if (status != KN_OK) return kn_fail_in(error, "%s", path);
     field->bytes = array->bytes;
@@ -72,10 +72,10 @@ static kn_status add_y(kn_store *store, const char *x_path, const char *path, co
 
 kn_status kn_store_add_pair(kn_store *store, const char *x_path, const char *y_path,
                             const kn_source_options *options, kn_error *error) {
-    bool tokens = options->tokens;
+    bool tokens = options->tokens, labels = tokens || options->labels;
     kn_status status = add_x(store, x_path, &store->files[0].array, tokens, error);
-    if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, tokens, error);
-    if (status == KN_OK && tokens) status = kn_store_check(store, error);
+    if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, labels, error);
+    if (status == KN_OK && labels) status = kn_store_check(store, error);
     if (status == KN_OK && store->count == 0)
         status = kn_fail(error, KN_ERROR_SHAPE, "%s holds no samples", x_path);
     if (status == KN_OK && store->count > options->most_samples) store->count = options->most_samples;

@@ -107,6 +107,8 @@ bool kn_onnx_tensor_measure(kn_onnx_tensor *tensor);
  * type that kn_onnx_type_to does not know or a rank above KN_MAX_RANK. */
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
                                kn_error *error);
+/* Elements of so many bytes each, as this machine has them, to what `bytes` of a tensor are; in place. */
+void kn_onnx_pack(void *elements, uint64_t count, size_t bytes);
 /* Element `index` of any type of numbers, exact but for integers above 2^53; of a complex number
  * the real part. 0 for strings. index < count. */
 double kn_onnx_tensor_number(const kn_onnx_tensor *tensor, uint64_t index);

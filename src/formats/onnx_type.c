@@ -244,6 +244,10 @@ static kn_status unpack(const kn_host *host, const kn_onnx_tensor *tensor, kn_ar
     return KN_OK;
 }
 
+void kn_onnx_pack(void *elements, uint64_t count, size_t bytes) {
+    if (!kn_little_endian() && bytes > 1) kn_swap_bytes(elements, elements, count, bytes);
+}
+
 kn_status kn_onnx_tensor_array(const kn_host *host, const kn_onnx_tensor *tensor, kn_array *array,
                                kn_error *error) {
     *array = (kn_array){.type = KN_FLOAT32};

@@ -40,7 +40,7 @@ static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_para
                    call->line->word.text);
         return NULL;
     }
-    return apply_epsilon(call, "batch_norm", inputs, 5, params->epsilon);
+    return kn_batch_norm_by(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], params);
 }
 
 /* x is (N,C,...). */
@@ -50,6 +50,7 @@ kn_value *kn_build_batch_norm(kn_layer_call *call) {
     params.name = call->name;
     if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
     if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
+    params.frozen = call->model->frozen_statistics;
     params.no_affine = call->values[NORM_AFFINE].given && !call->values[NORM_AFFINE].flag;
     return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
 }

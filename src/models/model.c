@@ -22,6 +22,7 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
     kn_arena_init(&model->arena, &model->host);
     model->source = kn_arena_text(&model->arena, given.source ? given.source : source);
     model->wanted = given.settings;
+    model->frozen_statistics = given.frozen_statistics;
     model->wanted_count = given.settings ? given.setting_count : 0;
     if (!model->source) kn_model_destroy(&model);
     return model;
@@ -30,6 +31,7 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
 /* The end of every creator: what failed stays in the handle. */
 static kn_model *finish(kn_model *model) {
     if (!model) return NULL;
+    if (model->error.status == KN_OK) kn_model_list_weights(model);
     model->status = model->error.status;
     model->wanted = NULL; /* the caller's */
     model->wanted_count = 0;

@@ -98,7 +98,7 @@ struct kn_block {
 typedef struct kn_scope kn_scope;
 
 typedef struct kn_variable kn_variable;
-/* A parameter of an imported model, and what it begins with. */
+/* A parameter or statistic of an imported model, and what it begins with. */
 typedef struct kn_import_state {
     kn_value *value;
     const kn_onnx_tensor *tensor;
@@ -127,10 +127,15 @@ struct kn_model {
     int input_count, output_count;
     bool loss_added;
     bool has_weights;
+    bool frozen_statistics; /* of all batch norms */
     kn_safetensors weights; /* with has_weights: the file it was opened from, unless that is ONNX */
     kn_onnx_model *onnx;    /* the file it was opened from, if that is ONNX; NULL otherwise */
-    const kn_import_state *states; /* its parameters, and the tensors that they begin with */
+    const kn_import_state *states; /* its parameters and statistics, and the tensors that they begin with */
     size_t state_count;
+    const kn_onnx_node **training_nodes; /* that train in the file and will not when it is saved */
+    size_t training_node_count;
+    kn_model_weight *listed; /* weights.c */
+    size_t listed_count;
     const char **input_names, **output_names; /* in the ONNX file */
     const kn_scope *scope;  /* where the builder is, for messages */
 };
@@ -341,6 +346,12 @@ bool kn_onnx_is(const uint8_t *bytes, uint64_t count);
 bool kn_import_open(kn_model *model, const char *path, const kn_model_params *params);
 /* Sets the parameters to what the file holds; *loaded counts them. */
 kn_status kn_import_load(kn_model *model, kn_states *states, int *loaded);
+/* Writes the file anew with the weights in `states`, which may be NULL: with its own. */
+kn_status kn_import_save(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params);
+
+/* ---- the list of weights (weights.c) --------------------------------------------------------------------- */
+
+bool kn_model_list_weights(kn_model *model);
 
 /* ---- the zoo (zoo.c) --------------------------------------------------------------------------------------
  */

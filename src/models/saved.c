@@ -59,7 +59,11 @@ bool kn_model_has_weights(const kn_model *model) {
 }
 
 const char *kn_model_metadata(const kn_model *model, const char *key) {
-    return kn_model_has_weights(model) && !model->onnx && key ? kn_safetensors_metadata(&model->weights, key) : NULL;
+    if (!kn_model_has_weights(model) || !key) return NULL;
+    if (!model->onnx) return kn_safetensors_metadata(&model->weights, key);
+    for (size_t i = 0; i < model->onnx->metadata_count; i++)
+        if (!strcmp(model->onnx->metadata[i].key, key)) return model->onnx->metadata[i].value;
+    return NULL;
 }
 
 /* ---- states of the model
@@ -140,12 +144,14 @@ static kn_status list_tensors(saving *s, bool training) {
 static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn_text_pair **pairs,
                                size_t *count) {
     kn_model *model = s->model;
+    size_t own = 0;
     *count = 3 + params->pair_count;
     *pairs = kn_arena_take(&s->arena, *count, sizeof **pairs);
     if (!*pairs) return kn_fail_memory(&model->error, *count * sizeof **pairs);
-    (*pairs)[0] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
-    (*pairs)[1] = (kn_text_pair){MODEL_KEY, model->text};
-    (*pairs)[2] = (kn_text_pair){KN_SAFETENSORS_CHECKSUM, KN_SAFETENSORS_NO_CHECKSUM};
+    (*pairs)[own++] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
+    if (model->text) (*pairs)[own++] = (kn_text_pair){MODEL_KEY, model->text}; /* one from ONNX has none */
+    (*pairs)[own++] = (kn_text_pair){KN_SAFETENSORS_CHECKSUM, KN_SAFETENSORS_NO_CHECKSUM};
+    *count = own + params->pair_count;
     for (size_t i = 0; i < params->pair_count; i++) {
         const kn_model_pair *pair = &params->pairs[i];
         if (!pair->key || !pair->value || !strncmp(pair->key, "koine.", 6))
@@ -153,7 +159,7 @@ static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn
                            "metadata '%.60s': expected a key that does not begin with "
                            "'koine.', and a value",
                            pair->key ? pair->key : "NULL");
-        (*pairs)[3 + i] = (kn_text_pair){pair->key, pair->value};
+        (*pairs)[own + i] = (kn_text_pair){pair->key, pair->value};
     }
     return KN_OK;
 }
@@ -201,10 +207,6 @@ kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
     if (!path || !states)
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save: %s is NULL",
                        path ? "states" : "path");
-    if (model->onnx)
-        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                       "the model '%s' is from an ONNX file and has no text that could be kept with its weights",
-                       model->name);
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
     saving s = {.model = model, .states = states};
@@ -212,6 +214,21 @@ kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
     kn_status status = save(&s, path, &given);
     kn_arena_finish(&s.arena);
     return status;
+}
+
+kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
+                             const kn_model_save_params *params) {
+    if (!model) return KN_ERROR_ARGUMENT;
+    if (model->status != KN_OK) return model->status;
+    kn_error_clear(&model->error);
+    if (!path) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: path is NULL");
+    kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    if (!model->onnx)
+        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
+                       "the model '%s' is from no ONNX file, which is all that can be written as one",
+                       model->name);
+    return kn_import_save(model, path, states, &given);
 }
 
 /* ---- loading

@@ -360,13 +360,16 @@ static kn_value *along_channels(kn_value *value, int rank) {
 
 /* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel depends
  * on states alone. */
+static kn_value *by_running(kn_value *const *inputs, double epsilon) {
+    int rank = inputs[0]->shape.rank;
+    kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], epsilon));
+    kn_value *scale = kn_mul(inputs[1], inverse), *shift = kn_sub(inputs[2], kn_mul(inputs[3], scale));
+    return kn_add(kn_mul(inputs[0], along_channels(scale, rank)), along_channels(shift, rank));
+}
+
 static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results) {
-    int rank = inputs[0]->shape.rank;
-    kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], kn_attribute_of(node, "epsilon")->number));
-    kn_value *scale = kn_mul(inputs[1], inverse), *shift = kn_sub(inputs[2], kn_mul(inputs[3], scale));
-    results[RESULT] =
-        kn_add(kn_mul(inputs[0], along_channels(scale, rank)), along_channels(shift, rank));
+    results[RESULT] = by_running(inputs, kn_attribute_of(node, "epsilon")->number);
     return bound->error.status;
 }
 
@@ -414,6 +417,40 @@ void kn_batch_norm_params_init(kn_batch_norm_params *params) {
     if (params) *params = (kn_batch_norm_params){.size = sizeof *params, .epsilon = 1e-5, .momentum = 0.1};
 }
 
+/* Fails the graph where x has no channels, or a number of the params makes no sense. */
+static bool check_params(kn_graph *graph, const kn_value *x, const kn_batch_norm_params *given,
+                         const char *layer) {
+    if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1]))
+        kn_graph_fail(graph, KN_ERROR_SHAPE,
+                      "batch_norm %s: x is %s; expected (N,C,...) with a known number of channels", layer,
+                      kn_shape_words(graph, &x->shape));
+    else if (!(given->epsilon >= 0) || !(given->momentum >= 0 && given->momentum <= 1))
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                      "batch_norm %s: expected an epsilon of at least 0 and a momentum from 0 to 1", layer);
+    return graph->error.status == KN_OK;
+}
+
+/* A state is written once in a run. */
+static void follow(kn_graph *graph, kn_value *state, kn_value *next) {
+    if (state->kind == KN_VALUE_STATE && state->role == KN_STATE_STATISTIC && !state->assign)
+        kn_assign(graph, state, next);
+}
+
+/* inputs are x (N,C,...), weight, bias, mean and variance (C). layer NULL: named by kind and number. */
+static kn_value *build(kn_graph *graph, kn_value *const *inputs, const char *layer,
+                       const kn_batch_norm_params *given) {
+    kn_settings settings;
+    if (given->frozen) return by_running(inputs, given->epsilon);
+    kn_settings_init(&settings, graph, &kn_row_batch_norm);
+    kn_settings_float(&settings, "epsilon", given->epsilon);
+    kn_settings_float(&settings, "momentum", given->momentum);
+    kn_value *y = kn_node_add(graph, &kn_row_batch_norm, layer, inputs, 5, settings.values);
+    if (kn_value_failed(y)) return y;
+    follow(graph, inputs[3], y->producer->outputs[NEXT_MEAN]);
+    follow(graph, inputs[4], y->producer->outputs[NEXT_VARIANCE]);
+    return graph->error.status ? &graph->failed : y;
+}
+
 /* x is (N,C,...); the parameters and running statistics are (C). */
 kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
     if (kn_value_failed(x)) return x;
@@ -422,14 +459,7 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
     kn_batch_norm_params_init(&given);
     KN_TAKE_PARAMS(given, params);
     const char *layer = kn_layer_name(graph, given.name, "batchnorm");
-    if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1]))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "batch_norm %s: x is %s; expected (N,C,...) with a known number of channels",
-                             layer, kn_shape_words(graph, &x->shape));
-    if (!(given.epsilon >= 0) || !(given.momentum >= 0 && given.momentum <= 1))
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "batch_norm %s: expected an epsilon of at least 0 and a momentum from 0 to 1",
-                             layer);
+    if (!check_params(graph, x, &given, layer)) return &graph->failed;
     static const struct {
         const char *name;
         kn_state_role role;
@@ -450,13 +480,28 @@ kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
         if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
         inputs[1 + i] = kn_state_add(graph, name, &shape, states[i].role, &start);
     }
-    kn_settings settings;
-    kn_settings_init(&settings, graph, &kn_row_batch_norm);
-    kn_settings_float(&settings, "epsilon", given.epsilon);
-    kn_settings_float(&settings, "momentum", given.momentum);
-    kn_value *y = kn_node_add(graph, &kn_row_batch_norm, layer, inputs, 5, settings.values);
-    if (kn_value_failed(y)) return y;
-    kn_assign(graph, inputs[3], y->producer->outputs[NEXT_MEAN]);
-    kn_assign(graph, inputs[4], y->producer->outputs[NEXT_VARIANCE]);
-    return graph->error.status ? &graph->failed : y;
+    return build(graph, inputs, layer, &given);
+}
+
+kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean, kn_value *variance,
+                           const kn_batch_norm_params *params) {
+    kn_value *inputs[5] = {x, weight, bias, mean, variance};
+    if (kn_value_failed(x)) return x;
+    kn_graph *graph = x->graph;
+    kn_batch_norm_params given;
+    kn_batch_norm_params_init(&given);
+    KN_TAKE_PARAMS(given, params);
+    for (int i = 1; i < 5; i++) {
+        if (!inputs[i])
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is NULL", i);
+        if (inputs[i]->failed) return inputs[i];
+        if (inputs[i]->graph != graph)
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is of another graph", i);
+        if (x->shape.rank >= 2 && (inputs[i]->shape.rank != 1 || inputs[i]->shape.dims[0] != x->shape.dims[1]))
+            return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                                 "kn_batch_norm_by: x is %s and input %d is %s; expected one number per channel, (C)",
+                                 kn_shape_words(graph, &x->shape), i, kn_shape_words(graph, &inputs[i]->shape));
+    }
+    if (!check_params(graph, x, &given, "by values")) return &graph->failed;
+    return build(graph, inputs, NULL, &given);
 }

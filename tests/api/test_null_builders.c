@@ -108,6 +108,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_linear(NULL, 3, NULL)));
     assert_true(kn_value_failed(kn_conv(NULL, 3, 3, 3, NULL)));
     assert_true(kn_value_failed(kn_batch_norm(NULL, NULL)));
+    assert_true(kn_value_failed(kn_batch_norm_by(NULL, NULL, NULL, NULL, NULL, NULL)));
     kn_batch_norm_params_init(NULL);
     kn_norm_params_init(NULL);
     assert_true(kn_value_failed(kn_layer_norm(NULL, NULL)));

@@ -84,6 +84,7 @@ static void models(void **state) {
     (void)state;
     kn_model *model = NULL;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
     int loaded = 0;
     kn_model_params_init(NULL);
     kn_model_save_params_init(NULL);
@@ -124,7 +125,10 @@ static void models(void **state) {
     assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
     assert_true(kn_model_add_weighted_loss(NULL, NULL, NULL, 0, &loss) != KN_OK);
     assert_true(kn_model_save(NULL, NULL, NULL, NULL) != KN_OK);
+    assert_true(kn_model_save_onnx(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_model_load(NULL, NULL, NULL, NULL, &loaded) != KN_OK);
+    assert_int_equal(kn_model_weight_count(NULL), 0);
+    assert_false(kn_model_weight_at(NULL, 0, NULL));
     assert_false(kn_model_has_weights(NULL));
     assert_null(kn_model_metadata(NULL, "key"));
     assert_false(kn_model_setting_value(NULL, "inputs", NULL));
@@ -137,6 +141,9 @@ static void models(void **state) {
     assert_int_equal(kn_model_status(model), KN_OK);
     assert_true(kn_model_add_loss(model, NULL, NULL) != KN_OK);
     assert_true(kn_model_save(model, NULL, NULL, NULL) != KN_OK);
+    assert_true(kn_model_save_onnx(model, NULL, NULL, NULL) != KN_OK);
+    assert_false(kn_model_weight_at(model, 0, NULL));
+    assert_false(kn_model_weight_at(model, -1, &weight));
     assert_true(kn_model_load(model, NULL, NULL, NULL, NULL) != KN_OK);
     assert_null(kn_model_metadata(model, NULL));
     assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);

@@ -22,10 +22,10 @@ static void layers_and_parameters(void **state) {
     kn_model *model = onnx_right(&graph, NULL);
     assert_int_equal(kn_model_input_count(model), 1);
     assert_string_equal(kn_model_input_name(model, 0), "in:0");
-    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "in_0");
+    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "x"); /* the only one */
     assert_string_equal(kn_model_input_name(model, 1), "");
     assert_string_equal(kn_model_output_name(model, 0), "out/1");
-    has_shape(model, "in_0", "batch,3");
+    has_shape(model, "x", "batch,3");
     has_shape(model, "out/1", "batch,2");
     has_parameters(model, "w b");
     assert_int_equal(kn_model_parameter_elements(model), 8);
@@ -41,7 +41,7 @@ static void layers_and_parameters(void **state) {
     assert_true(numbers[0] == 1 && numbers[5] == 6);
     assert_int_equal(kn_states_get(states, "b", numbers, 2 * sizeof *numbers), KN_OK);
     assert_true(numbers[1] == 1.5f);
-    assert_int_equal(kn_model_save(model, "/nowhere/x", states, NULL), KN_ERROR_UNSUPPORTED);
+    assert_int_not_equal(kn_model_save(model, "/nowhere/x", states, NULL), KN_OK);
     fake_states_fail_after(states, 1);
     assert_int_not_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
     fake_states_release(states);

@@ -303,7 +303,7 @@ static bool clip(kn_import_call *call) {
     return kn_import_put(call, 0, most ? kn_min(x, most) : x);
 }
 
-/* Outside training it does nothing; its mask says so. */
+/* Outside training it does nothing, whatever the file's own numbers say; its mask says so. */
 static bool dropout(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double rate = call->opset < 12 ? kn_import_float(call, "ratio", 0.5) : 0.5, training = 0;
@@ -311,7 +311,9 @@ static bool dropout(kn_import_call *call) {
     if (!x || (kn_import_has(call, 1) && !kn_import_numbers(call, 1, &rate, 1, NULL)) ||
         (kn_import_has(call, 2) && !kn_import_numbers(call, 2, &training, 1, NULL)))
         return false;
-    if (training != 0 && rate != 0)
+    bool own = training != 0 && call->inputs[2]->tensor; /* the file was written in the middle of a training */
+    if (own && !kn_import_settle(call)) return false;
+    if (training != 0 && rate != 0 && !own)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                               "asks for training while the model runs; expected training_mode 0");
     if (call->output_count > 1) {

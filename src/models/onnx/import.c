@@ -36,6 +36,21 @@ bool kn_import_fail(const kn_import_call *call, kn_status status, const char *fo
     return false;
 }
 
+bool kn_import_settle(kn_import_call *call) {
+    kn_import *import = call->import;
+    if (import->training_count == import->training_capacity) {
+        size_t more = import->training_capacity ? 2 * import->training_capacity : 16;
+        const kn_onnx_node **nodes = kn_arena_take(import->arena, more, sizeof *nodes);
+        if (!nodes) return kn_import_no_memory(import);
+        if (import->training_count)
+            memcpy(nodes, import->training, import->training_count * sizeof *nodes);
+        import->training = nodes;
+        import->training_capacity = more;
+    }
+    import->training[import->training_count++] = call->node;
+    return true;
+}
+
 /* ---- names -------------------------------------------------------------------------------------------- */
 
 const char *kn_import_name(kn_import *import, const char *name) {
@@ -402,15 +417,27 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
         fine = given && given->data && kn_tensor_bytes(&given->info, &bytes);
         if (fine) item.value = kn_constant(import->graph, item.dtype, shape.data, given->data, (size_t)bytes);
     } else if (fine) {
-        const char *name = kn_import_name(import, input->name);
-        item.value = name ? kn_input(import->graph, name, item.dtype, shape.data) : NULL;
+        const char *name = kn_import_name(import, import->alone ? "x" : input->name);
+        bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
+        item.value = name ? kn_input(import->graph, name, narrow ? KN_INT32 : item.dtype, shape.data) : NULL;
         model->input_names[model->input_count] = input->name;
         model->inputs[model->input_count++] = item.value;
+        if (narrow && item.value) item.value = kn_cast(item.value, KN_INT64);
     }
     kn_text_finish(&shape);
     if (fine && kn_value_failed(item.value))
         fine = fail_input(import, input->name, KN_ERROR_FORMAT, kn_graph_error(import->graph));
     return fine && kn_import_define(import, input->name, &item);
+}
+
+/* Whether the model has a single input, which is then called as a text model's is. */
+static bool has_one_input(const kn_import *import) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    int count = 0;
+    for (size_t i = 0; i < graph->input_count; i++)
+        count += !import->wanted[i] && (find_given(import, graph->inputs[i].name) ||
+                                        !is_initializer(graph, graph->inputs[i].name));
+    return count == 1;
 }
 
 static bool is_output_already(const kn_model *model, const kn_value *value) {
@@ -461,10 +488,11 @@ static bool build_graph(kn_import *import) {
     model->graph = import->graph = kn_graph_create(&params);
     if (!import->graph) return kn_import_no_memory(import);
     model->input_count = model->output_count = 0;
-    import->state_count = import->nodes = 0;
+    import->state_count = import->training_count = import->nodes = 0;
     import->depth = 0;
     bool fine = true;
     open_scope(import, &scope);
+    import->alone = has_one_input(import);
     for (size_t i = 0; fine && i < graph->input_count; i++)
         fine = add_input(import, (int)i, &graph->inputs[i]);
     fine = fine && define_initializers(import, graph) &&
@@ -505,6 +533,8 @@ bool kn_import_onnx(kn_model *model, const kn_model_params *params) {
     kn_map_finish(&import.constants);
     model->states = import.states;
     model->state_count = import.state_count;
+    model->training_nodes = import.training;
+    model->training_node_count = import.training_count;
     if (!fine && model->error.status == KN_OK)
         kn_fail(&model->error, KN_ERROR_INTERNAL, "%s: could not be built", model->source);
     return fine;

@@ -62,14 +62,17 @@ struct kn_import {
     const kn_onnx_model *file;
     const kn_model_params *params;
     kn_import_scope *scope;
+    bool alone;        /* the model has one input */
     const char *batch; /* the file's name for the size of the batch, or NULL */
     int depth;
     size_t nodes;     /* built so far */
     bool *wanted;     /* by input of the file: its numbers have to be known */
     kn_map constants; /* initializers whose numbers have to be known, by address: they are not learnt */
     bool again;       /* one more is wanted than was known when this began */
-    kn_import_state *states; /* parameters, and what they begin with */
+    kn_import_state *states; /* parameters and statistics, and what they begin with */
     size_t state_count, state_capacity;
+    const kn_onnx_node **training; /* nodes that train in the file */
+    size_t training_count, training_capacity;
 };
 
 typedef struct kn_import_row {
@@ -108,6 +111,8 @@ bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count)
 bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 bool kn_import_no_memory(const kn_import *import);
 bool kn_import_failed(const kn_import *import);
+/* Notes that the node trains in the file and is to be saved in the form that only infers. */
+bool kn_import_settle(kn_import_call *call);
 /* NULL where the scope, and those around it, have no such name. */
 kn_item *kn_import_item(const kn_import *import, const char *name);
 bool kn_import_define(kn_import *import, const char *name, const kn_item *item);
@@ -121,6 +126,9 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
 
 /* The value of an item, made now if need be; halves as float32. NULL after a failure. */
 kn_value *kn_item_value(kn_import *import, kn_item *item);
+/* The item as a running statistic of a batch norm, which is not learnt: NULL, without a failure, where it is no
+ * initializer (C) of finite fractions, or stands for something else already. */
+kn_value *kn_item_statistic(kn_import *import, kn_item *item);
 /* Its shape, without making it. False after a failure. */
 bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape);
 /* Input `i` in the graph: NULL where it is left out or has failed. */

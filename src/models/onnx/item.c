@@ -99,6 +99,21 @@ static kn_value *unpacked(kn_import *import, const kn_item *item) {
     return kn_import_reshape(import, joined, tensor->shape, (int)tensor->rank);
 }
 
+kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
+    kn_value *value = item->value;
+    if (value) return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC ? value : NULL;
+    if (!item->tensor || item->sizes || item->tensor->rank != 1 || !is_learnt(import, item)) return NULL;
+    const kn_onnx_tensor *tensor = item->tensor;
+    const char *name = kn_import_name(import, tensor->name);
+    const kn_initializer start = {KN_INITIALIZE_FILL, 0};
+    const kn_shape shape = {.dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype,
+                            .rank = 1,
+                            .dims = {tensor->shape[0]}};
+    value = name ? kn_state_add(import->graph, name, &shape, KN_STATE_STATISTIC, &start) : NULL;
+    if (kn_value_failed(value) || !keep_state(import, value, tensor)) return NULL;
+    return item->value = value;
+}
+
 static kn_value *tensor_value(kn_import *import, kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     kn_model *model = import->model;

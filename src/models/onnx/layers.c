@@ -105,15 +105,11 @@ static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
 }
 
 /* (x - mean) / sqrt(variance + epsilon) * scale + bias, by the running statistics, or by the batch's. */
-static bool batch_norm(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
+static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
     kn_value *scale = per_channel(call, 1, x), *bias = per_channel(call, 2, x);
     kn_value *mean = per_channel(call, 3, x), *variance = per_channel(call, 4, x);
     double epsilon = kn_import_float(call, "epsilon", 1e-5),
            momentum = kn_import_float(call, "momentum", 0.9);
-    bool training = call->opset >= 14 ? kn_import_int(call, "training_mode", 0) != 0
-                                      : call->opset < 7 && !kn_import_int(call, "is_test", 0);
     if (!scale || !bias || !mean || !variance) return false;
     kn_value *result_mean = mean, *result_variance = variance;
     if (training) {
@@ -137,6 +133,39 @@ static bool batch_norm(kn_import_call *call) {
     }
     kn_value *factor = kn_mul(scale, kn_rsqrt(kn_shift(result_variance, epsilon)));
     return kn_import_put(call, 0, kn_add(kn_mul(kn_sub(x, result_mean), factor), bias));
+}
+
+/* Whether all are one number per channel of x, of its type. */
+static bool fits_channels(const kn_value *x, kn_value *const *values, int count) {
+    if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1])) return false;
+    for (int i = 0; i < count; i++)
+        if (!values[i] || values[i]->shape.rank != 1 || values[i]->shape.dims[0] != x->shape.dims[1] ||
+            values[i]->shape.dtype != x->shape.dtype)
+            return false;
+    return true;
+}
+
+/* Where the running statistics are the file's own, training follows the batch and anything else those, whatever
+ * the node says: a file may have been written in the middle of a training. */
+static bool batch_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *values[4] = {NULL};
+    if (!x) return false;
+    bool training = call->opset >= 14 ? kn_import_int(call, "training_mode", 0) != 0
+                                      : call->opset < 7 && !kn_import_int(call, "is_test", 0);
+    for (int i = 2; i < 4; i++)
+        if (kn_import_has(call, 1 + i)) values[i] = kn_item_statistic(call->import, call->inputs[1 + i]);
+    if (kn_import_failed(call->import)) return false;
+    if (!values[2] || !values[3]) return batch_norm_apart(call, x, training);
+    if (!(values[0] = kn_import_in(call, 1)) || !(values[1] = kn_import_in(call, 2))) return false;
+    if (!fits_channels(x, values, 4)) return batch_norm_apart(call, x, training);
+    kn_batch_norm_params params;
+    kn_batch_norm_params_init(&params);
+    params.epsilon = kn_import_float(call, "epsilon", 1e-5);
+    params.momentum = 1 - kn_import_float(call, "momentum", 0.9);
+    params.frozen = call->import->model->frozen_statistics;
+    kn_value *y = kn_batch_norm_by(x, values[0], values[1], values[2], values[3], &params);
+    if (training && !kn_import_settle(call)) return false;
+    return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) && kn_import_put(call, 2, values[3]);
 }
 
 /* Each of `groups` parts of the channels of each sample to mean 0 and variance 1, as (N,C,…). */

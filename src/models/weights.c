@@ -1,0 +1,134 @@
+/* The weights of a model as a list: which are trained, and why others are not. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "models/models_private.h"
+
+/* ---- where a gradient comes to ------------------------------------------------------------------------- */
+
+static bool passes(const kn_operator *row, int input) {
+    if (row->gradient) return true;
+    return row->class == KN_CLASS_POINTWISE && input < (int)KN_COUNT_OF(row->by) && row->by[input];
+}
+
+/* Marks the values, by id, that a gradient of the first output comes to. */
+static bool *mark_reached(const kn_model *model) {
+    const kn_graph *graph = model->graph;
+    bool *reached = kn_allocate(&model->host, graph->value_count + 1, sizeof *reached);
+    if (!reached) return NULL;
+    if (model->output_count) reached[model->outputs[0]->id] = kn_dtype_is_float(model->outputs[0]->shape.dtype);
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        bool flows = false;
+        for (int k = 0; k < node->output_count; k++)
+            flows = flows || reached[node->outputs[k]->id];
+        for (int k = 0; flows && k < node->input_count; k++)
+            if (node->inputs[k] && kn_dtype_is_float(node->inputs[k]->shape.dtype) && passes(node->operator, k))
+                reached[node->inputs[k]->id] = true;
+    }
+    return reached;
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------- */
+
+static bool is_weight(const kn_value *value) {
+    return value->kind == KN_VALUE_STATE &&
+           (value->role == KN_STATE_PARAMETER || value->role == KN_STATE_STATISTIC);
+}
+
+static kn_model_weight of_state(kn_model *model, const kn_value *value, const bool *reached) {
+    char shape[512];
+    int64_t elements = kn_shape_elements(&value->shape);
+    kn_value_shape_text(value, shape, sizeof shape);
+    kn_model_weight weight = {.size = sizeof weight,
+                              .name = value->name,
+                              .type = kn_dtype_name(value->shape.dtype),
+                              .shape = kn_arena_text(&model->arena, shape),
+                              .elements = elements > 0 ? (uint64_t)elements : 0};
+    weight.why = value->role == KN_STATE_STATISTIC ? "follows the batches"
+                 : value->frozen                   ? "frozen"
+                 : !reached[value->id]             ? "no gradient comes to it from the first output"
+                                                   : "";
+    weight.trained = !weight.why[0];
+    return weight;
+}
+
+static bool all_finite(const kn_onnx_tensor *tensor) {
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return false;
+    return true;
+}
+
+/* Of an initializer that is no state of the graph. */
+static const char *reason(const kn_onnx_tensor *tensor) {
+    kn_dtype dtype;
+    if (!kn_onnx_type_to(tensor->type, &dtype) || !kn_dtype_is_float(dtype)) return "holds no fractions";
+    if (tensor->rank == 0) return "is a single number";
+    if (tensor->count == 0) return "is empty";
+    if (!all_finite(tensor)) return "holds what is not finite";
+    return "sizes or settings are made of it, or nothing";
+}
+
+static kn_model_weight of_tensor(kn_model *model, const kn_onnx_tensor *tensor) {
+    kn_text text;
+    kn_text_init(&text, &model->host);
+    for (size_t i = 0; i < tensor->rank; i++)
+        kn_text_format(&text, "%s%" PRId64, i ? "," : "", tensor->shape[i]);
+    kn_model_weight weight = {.size = sizeof weight,
+                              .name = tensor->name,
+                              .type = kn_onnx_type_name(tensor->type),
+                              .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
+                              .elements = tensor->count,
+                              .why = reason(tensor)};
+    if (!tensor->rank) weight.shape = "";
+    kn_text_finish(&text);
+    return weight;
+}
+
+static bool add(kn_model *model, const kn_model_weight *weight) {
+    if (!weight->shape) return kn_model_no_memory(model);
+    model->listed[model->listed_count++] = *weight;
+    return true;
+}
+
+static bool is_state(const kn_model *model, const kn_onnx_tensor *tensor) {
+    for (size_t i = 0; i < model->state_count; i++)
+        if (model->states[i].tensor == tensor) return true;
+    return false;
+}
+
+bool kn_model_list_weights(kn_model *model) {
+    const kn_graph *graph = model->graph;
+    const kn_onnx_graph *file = model->onnx ? &model->onnx->graph : NULL;
+    size_t most = file ? file->initializer_count : 0;
+    for (size_t i = 0; i < graph->value_count; i++)
+        most += is_weight(graph->values[i]);
+    bool *reached = mark_reached(model);
+    model->listed = kn_arena_take(&model->arena, most + 1, sizeof *model->listed);
+    bool fine = (reached && model->listed) || kn_model_no_memory(model);
+    for (size_t i = 0; fine && i < graph->value_count; i++) {
+        if (!is_weight(graph->values[i])) continue;
+        kn_model_weight weight = of_state(model, graph->values[i], reached);
+        fine = add(model, &weight);
+    }
+    for (size_t i = 0; fine && file && i < file->initializer_count; i++) {
+        if (is_state(model, &file->initializers[i])) continue;
+        kn_model_weight weight = of_tensor(model, &file->initializers[i]);
+        fine = add(model, &weight);
+    }
+    kn_release(&model->host, reached);
+    return fine;
+}
+
+int kn_model_weight_count(const kn_model *model) {
+    return model && model->status == KN_OK ? (int)model->listed_count : 0;
+}
+
+bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight) {
+    if (!weight || position < 0 || position >= kn_model_weight_count(model)) return false;
+    size_t size = weight->size < sizeof *weight ? weight->size : sizeof *weight;
+    memcpy(weight, &model->listed[position], size);
+    weight->size = size;
+    return true;
+}

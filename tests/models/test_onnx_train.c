@@ -1,0 +1,214 @@
+/* ONNX files that are trained: which weights are, what batch norms and dropouts become, and the file that is saved. */
+#include "onnx_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_states.h"
+#include "formats/formats.h"
+#include "graph/graph.h"
+
+static void is_weight(const kn_model *model, int position, const char *name, const char *shape, const char *why) {
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
+    assert_true(kn_model_weight_at(model, position, &weight));
+    assert_string_equal(weight.name, name);
+    assert_string_equal(weight.shape, shape);
+    assert_string_equal(weight.why, why);
+    assert_int_equal(weight.trained, !why[0]);
+}
+
+static int count_nodes(const kn_model *model, const char *row) {
+    const kn_graph *graph = kn_model_graph(model);
+    int count = 0;
+    for (size_t i = 0; i < graph->node_count; i++)
+        count += !strcmp(graph->nodes[i]->operator->name, row);
+    return count;
+}
+
+/* x (batch,3,4), a batch norm of it, what a weight adds, and a dropout. */
+static void network(onnx_graph *graph, bool training) {
+    onnx_input(graph, "images", ONNX_FLOAT, "batch,3,4");
+    onnx_floats(graph, "scale", "3", 1);
+    onnx_floats(graph, "shift", "3", 0);
+    onnx_floats(graph, "mean", "3", 0.5f);
+    onnx_floats(graph, "variance", "3", 2);
+    onnx_floats(graph, "bias", "4", 1);
+    onnx_floats(graph, "factor", "", 2);
+    onnx_floats(graph, "unused", "2", 2);
+    onnx_wholes(graph, "shape", "0,-1");
+    onnx_floats(graph, "ratio", "", 0.25f);
+    onnx_wholes(graph, "yes", "1");
+    if (training) {
+        onnx_node(graph, "BatchNormalization", "images,scale,shift,mean,variance", "n,next_mean,next_variance",
+                  "momentum=0.75f training_mode=1");
+        onnx_node(graph, "Dropout", "n,ratio,yes", "d", NULL);
+    } else {
+        onnx_node(graph, "BatchNormalization", "images,scale,shift,mean,variance", "n", "momentum=0.75f");
+        onnx_node(graph, "Dropout", "n,ratio", "d", NULL);
+    }
+    onnx_node(graph, "Add", "d,bias", "a", NULL);
+    onnx_node(graph, "Mul", "a,factor", "m", NULL);
+    onnx_node(graph, "Reshape", "m,shape", "out", NULL);
+    onnx_output(graph, "out");
+}
+
+static void weights_and_reasons(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    network(&graph, false);
+    kn_model *model = onnx_right(&graph, NULL);
+    has_parameters(model, "scale shift bias");
+    assert_int_equal(kn_model_weight_count(model), 10);
+    is_weight(model, 0, "mean", "3", "follows the batches");
+    is_weight(model, 1, "variance", "3", "follows the batches");
+    is_weight(model, 2, "scale", "3", "");
+    is_weight(model, 3, "shift", "3", "");
+    is_weight(model, 4, "bias", "4", "");
+    is_weight(model, 5, "factor", "", "is a single number");
+    is_weight(model, 6, "unused", "2", "sizes or settings are made of it, or nothing");
+    is_weight(model, 7, "shape", "2", "holds no fractions");
+    is_weight(model, 8, "ratio", "", "is a single number");
+    is_weight(model, 9, "yes", "1", "holds no fractions");
+    assert_int_equal(count_nodes(model, "batch_norm"), 1);
+    assert_int_equal(count_nodes(model, "dropout"), 1);
+    const kn_value *mean = kn_graph_find(kn_model_graph(model), "mean");
+    assert_non_null(mean->assign);
+    const kn_node *norm = kn_graph_find(kn_model_graph(model), "scale") ? mean->assign : NULL;
+    assert_non_null(norm);
+    kn_model_destroy(&model);
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    params.frozen_statistics = true;
+    model = onnx_right(&graph, &params);
+    has_parameters(model, "scale shift bias");
+    assert_int_equal(count_nodes(model, "batch_norm"), 0);
+    assert_null(kn_graph_find(kn_model_graph(model), "mean")->assign);
+    is_weight(model, 0, "mean", "3", "follows the batches");
+    kn_model_destroy(&model);
+}
+
+/* What a comparison is made of goes no further back. */
+static void no_gradient(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "a", ONNX_FLOAT, "batch,3");
+    onnx_input(&graph, "b", ONNX_INT64, "batch,3");
+    onnx_floats(&graph, "limit", "3", 1);
+    onnx_floats(&graph, "weight", "3", 1);
+    onnx_node(&graph, "Less", "a,limit", "less", NULL);
+    onnx_node(&graph, "Where", "less,a,weight", "out", NULL);
+    onnx_node(&graph, "Add", "b,b", "twice", NULL);
+    onnx_output(&graph, "out");
+    onnx_output(&graph, "twice");
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    params.narrow_integers = true;
+    kn_model *model = onnx_right(&graph, &params);
+    is_weight(model, 0, "limit", "3", "no gradient comes to it from the first output");
+    is_weight(model, 1, "weight", "3", "");
+    assert_int_equal(kn_value_dtype(kn_model_input(model, 1)), KN_INT32);
+    assert_int_equal(kn_value_dtype(kn_model_output(model, 1)), KN_INT64);
+    assert_string_equal(kn_value_name(kn_model_input(model, 1)), "b");
+    kn_model_destroy(&model);
+}
+
+static void changed(kn_states *states, const char *name, int64_t count, float first) {
+    float numbers[8];
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = first + (float)i;
+    const kn_tensor_info info = {KN_FLOAT32, 1, {count}};
+    assert_int_equal(kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers), KN_OK);
+}
+
+static const kn_onnx_tensor *find_tensor(const kn_onnx_model *file, const char *name) {
+    for (size_t i = 0; i < file->graph.initializer_count; i++)
+        if (!strcmp(file->graph.initializers[i].name, name)) return &file->graph.initializers[i];
+    fail_msg("there is no initializer '%s'", name);
+    return NULL;
+}
+
+static void saved_again(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    char path[4096];
+    char *folder = test_folder_make();
+    test_path(path, sizeof path, folder, "trained.onnx");
+    network(&graph, true);
+    kn_model *model = onnx_right(&graph, NULL);
+    assert_int_equal(count_nodes(model, "batch_norm"), 1);
+    assert_int_equal(count_nodes(model, "dropout"), 1);
+    kn_states *states = fake_states_make();
+    int loaded = 0;
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, &loaded), KN_OK);
+    assert_int_equal(loaded, 5);
+    changed(states, "bias", 4, 10);
+    changed(states, "mean", 3, 20);
+    kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
+    params.pairs = (const kn_model_pair[]){{"why", "a test"}};
+    params.pair_count = 1;
+    assert_int_equal(kn_model_save_onnx(model, path, states, &params), KN_OK);
+    fake_states_fail_after(states, 1);
+    assert_int_equal(kn_model_save_onnx(model, path, states, &params), KN_ERROR_DEVICE);
+    assert_non_null(strstr(kn_model_error(model), "the device is gone"));
+
+    const kn_host host = kn_host_defaults();
+    kn_onnx_model file;
+    kn_error error = {0};
+    assert_int_equal(kn_onnx_open(&host, path, &file, &error), KN_OK);
+    assert_int_equal(file.graph.initializer_count, 10);
+    assert_true(kn_onnx_tensor_number(find_tensor(&file, "bias"), 3) == 13);
+    assert_true(kn_onnx_tensor_number(find_tensor(&file, "mean"), 0) == 20);
+    assert_true(kn_onnx_tensor_number(find_tensor(&file, "variance"), 1) == 3);
+    assert_true(kn_onnx_tensor_number(find_tensor(&file, "ratio"), 0) == 0.25);
+    /* Both nodes only infer now. */
+    const kn_onnx_node *norm = &file.graph.nodes[0], *dropout = &file.graph.nodes[1];
+    assert_int_equal(norm->output_count, 1);
+    assert_int_equal(kn_onnx_find_attribute(norm, "training_mode")->ints[0], 0);
+    assert_true(kn_onnx_find_attribute(norm, "momentum")->floats[0] == 0.75f);
+    assert_int_equal(dropout->input_count, 2);
+    kn_onnx_close(&host, &file);
+    kn_model_destroy(&model);
+
+    model = kn_model_open(path, NULL);
+    assert_int_equal(kn_model_status(model), KN_OK);
+    assert_string_equal(kn_model_metadata(model, "why"), "a test");
+    assert_string_equal(kn_model_input_name(model, 0), "images");
+    assert_int_equal(count_nodes(model, "dropout"), 1);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+    test_folder_remove(folder);
+}
+
+/* Weights in a safetensors file are taken by the model that they are from. */
+static void weights_alone(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    char path[4096];
+    char *folder = test_folder_make();
+    test_path(path, sizeof path, folder, "weights.safetensors");
+    network(&graph, false);
+    kn_model *model = onnx_right(&graph, NULL), *other;
+    kn_states *states = fake_states_make(), *read = fake_states_make();
+    float numbers[4];
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+    changed(states, "bias", 4, 10);
+    assert_int_equal(kn_model_save(model, path, states, NULL), KN_OK);
+    assert_int_equal(kn_model_load(model, path, read, NULL, NULL), KN_OK);
+    assert_int_equal(kn_states_get(read, "bias", numbers, sizeof numbers), KN_OK);
+    assert_true(numbers[3] == 13);
+    other = kn_model_open(path, NULL);
+    assert_non_null(strstr(kn_model_error(other), "has weights but no model"));
+    kn_model_destroy(&other);
+    fake_states_release(states);
+    fake_states_release(read);
+    kn_model_destroy(&model);
+    test_folder_remove(folder);
+}
+
+int test_onnx_train(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_and_reasons),
+        cmocka_unit_test(no_gradient),
+        cmocka_unit_test(saved_again),
+        cmocka_unit_test(weights_alone),
+    };
+    return cmocka_run_group_tests_name("training of ONNX files", tests, NULL, NULL);
+}
