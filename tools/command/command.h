@@ -113,6 +113,8 @@ bool device_is_auto(const common_options *common);
 kn_context *context_open(const common_options *common);
 /* Opens a model, or says why not and answers NULL. */
 kn_model *model_open(const char *name);
+/* Whether a path ends as ONNX files do. */
+bool path_is_onnx(const char *path);
 /* Whether a file could be written there; says why not. Nothing is written. */
 bool path_writable(const char *path);
 /* Says how long kernels were compiled since the last call, where it was long enough to be noticed. */
@@ -177,6 +179,6 @@ bool trace_close(void);
 /* ---- the commands ------------------------------------------------------------------------------- */
 
 extern const command command_devices, command_doctor, command_train, command_eval, command_infer, command_generate,
-    command_plan, command_bench, command_verify, command_models, command_datasets;
+    command_convert, command_plan, command_bench, command_verify, command_models, command_datasets;
 
 #endif

@@ -152,6 +152,11 @@ kn_context *context_open(const common_options *common) {
     return NULL;
 }
 
+bool path_is_onnx(const char *path) {
+    size_t length = strlen(path);
+    return length > 5 && !strcmp(path + length - 5, ".onnx");
+}
+
 kn_model *model_open(const char *name) {
     kn_model *model = kn_model_open(name, NULL);
     if (kn_model_status(model) == KN_OK) return model;

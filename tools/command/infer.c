@@ -336,7 +336,7 @@ static int run(int count, char **arguments) {
     if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    if (infer_is_onnx(words[0])) return infer_onnx(&run.common, words[0], input, output);
+    if (path_is_onnx(words[0])) return infer_onnx(&run.common, words[0], input, output);
     run.file = words[0];
     run.model = model_open(run.file);
     if (run.model && !kn_model_has_weights(run.model))

@@ -11,8 +11,6 @@ typedef struct named_file {
 } named_file;
 void named_file_split(const char *word, named_file *file);
 
-/* Whether the path is called like an ONNX file. */
-bool infer_is_onnx(const char *path);
 /* Runs an ONNX model once on whole arrays: "A=a.npy,B=b.npy" both. Answers the command's status. */
 int infer_onnx(const common_options *common, const char *path, const char *inputs, const char *outputs);
 

@@ -27,11 +27,6 @@ typedef struct onnx_run {
     kn_tensor_info infos[MOST_FILES];
 } onnx_run;
 
-bool infer_is_onnx(const char *path) {
-    size_t length = strlen(path);
-    return length > 5 && !strcmp(path + length - 5, ".onnx");
-}
-
 static bool split_list(char *words, named_file *files, int *count) {
     for (char *word = words, *comma; word; word = comma ? comma + 1 : NULL) {
         if (*count == MOST_FILES)

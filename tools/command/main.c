@@ -5,7 +5,7 @@
 #include "command.h"
 
 static const command *const commands[] = {&command_devices, &command_doctor, &command_train, &command_eval,   &command_infer,
-                                          &command_generate, &command_plan,    &command_bench, &command_verify, &command_models, &command_datasets};
+                                          &command_generate, &command_convert, &command_plan,    &command_bench, &command_verify, &command_models, &command_datasets};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *stream) {

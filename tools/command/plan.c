@@ -152,10 +152,46 @@ static int show(plan_run *run, const char *name) {
     return status;
 }
 
+/* ---- which weights are trained ------------------------------------------------------------------- */
+
+static void print_weight_json(const kn_model_weight *weight) {
+    printf("{\"name\": ");
+    json_text(stdout, weight->name);
+    printf(", \"type\": \"%s\", \"shape\": \"%s\", \"elements\": ", weight->type, weight->shape);
+    json_count(stdout, weight->elements);
+    printf(", \"trained\": %s, \"why\": ", weight->trained ? "true" : "false");
+    json_text(stdout, weight->why);
+    puts("}");
+}
+
+static int show_parameters(const kn_model *model, bool json) {
+    unsigned long long trained = 0, all = 0;
+    int count = kn_model_weight_count(model), width = 0;
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
+    for (int i = 0; i < count && kn_model_weight_at(model, i, &weight); i++) {
+        int length = (int)strlen(weight.name);
+        width = length > width && length <= 60 ? length : width;
+    }
+    for (int i = 0; i < count && kn_model_weight_at(model, i, &weight); i++) {
+        all += weight.elements;
+        trained += weight.trained ? weight.elements : 0;
+        if (json)
+            print_weight_json(&weight);
+        else
+            printf("%-*s  %-8s (%s)  %s%s\n", width, weight.name, weight.type, weight.shape,
+                   weight.trained ? "trained" : "not trained: ", weight.why);
+    }
+    if (!json) printf("%llu of %llu numbers are trained\n", trained, all);
+    return EXIT_DONE;
+}
+
+/* ---- the command line ----------------------------------------------------------------------------- */
+
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
     plan_run run = {.batch = 64};
     const char *mode = "train", *optimizer = "adam", *set = NULL;
+    bool parameters = false;
     const option options[] = {
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
@@ -167,6 +203,7 @@ static int run(int count, char **arguments) {
         {"svg", OPTION_FLAG, NULL, "the same as a picture", &run.svg},
         {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
          &run.measure},
+        {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained, and why others are not", &parameters},
         MATH_OPTION(run.common),
         KERNEL_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
@@ -192,11 +229,13 @@ static int run(int count, char **arguments) {
     status = EXIT_FAILED;
     progress_setup(&run.common);
     bool opened = setup_settings(&run.setup, set);
-    if (!run.training && infer_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
+    if ((!run.training || parameters) && path_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
         opened = (run.setup.model = model_open(words[0])) != NULL;
     else
         opened = opened && setup_model(&run.setup, words[0], NULL);
-    if (opened && (run.context = context_open(&run.common)))
+    if (opened && parameters)
+        status = show_parameters(run.setup.model, run.common.json);
+    else if (opened && (run.context = context_open(&run.common)))
         status = show(&run, words[0]);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);
@@ -216,5 +255,6 @@ const command command_plan = {
     "  koine plan lenet --batch 64\n"
     "  koine plan lenet --mode infer --measure\n"
     "  koine plan lenet --svg > plan.svg\n"
+    "  koine plan FILE.onnx --parameters\n"
     "  koine plan lenet --batch 10000 --memory 2GB",
     run};

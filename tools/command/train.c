@@ -61,6 +61,7 @@ static bool file_there(const char *path) {
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
+    setup->frozen_statistics = !strcmp(options->bn, bn_words[BN_FROZEN]);
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss)) return false;
     if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
         (options->report && !path_writable(options->report)) ||
@@ -365,6 +366,10 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume already brings the weights: leave --init out");
+    if (own->resume && path_is_onnx(own->resume))
+        return command_misuse("--resume has an ONNX file, which holds weights but no training: name it as the model, or "
+                              "go on from one of --checkpoints");
+    if (option_choice("bn", own->bn, bn_words, BN_WORDS) < 0) return EXIT_USAGE;
     if (own->oversample && (own->no_shuffle || own->in_sequence))
         return command_misuse("--oversample draws samples anew, and %s keeps their order: give one of both",
                               own->in_sequence ? "--in-sequence" : "--no-shuffle");
@@ -393,7 +398,8 @@ static void settle(train_options *own) {
 
 static int run(int count, char **arguments) {
     train_options own = {
-        .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1, .keep = UINT64_MAX};
+        .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1, .keep = UINT64_MAX,
+        .bn = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
     const option options[] = {
@@ -412,6 +418,8 @@ static int run(int count, char **arguments) {
          &own.seed},
         {"loss", OPTION_TEXT, "NAME", "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
          &own.loss},
+        {"bn", OPTION_TEXT, "MODE", "batch, or frozen: batch norms go by their running statistics and keep them (batch)",
+         &own.bn},
         {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
         {"augment", OPTION_TEXT, "LIST",
          "change samples at random: flip,crop=N,shift=N,rotate=DEGREES,brightness=B,contrast=C,cutout=N,noise=N",
@@ -435,7 +443,7 @@ static int run(int count, char **arguments) {
          &own.checkpoints},
         {"checkpoint-every", OPTION_TEXT, "N", "so many steps, or a time such as 30s or 10m (each epoch)", &own.every},
         {"keep", OPTION_COUNT, "N", "so many of the newest checkpoints stay, beside the best (3)", &own.keep},
-        {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors, in the current folder)",
+        {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors here; MODEL-trained.onnx if it is from ONNX)",
          &own.save},
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
          &own.log},
@@ -462,6 +470,8 @@ static int run(int count, char **arguments) {
     if (!model && !own.resume)
         return command_misuse("train needs a model: a name such as lenet, a text model, or a saved file");
     if (!own.data) return command_misuse("train needs --data, such as --data digits");
+    /* What others trained is trained on as the line says, word for word. */
+    if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
         (status = math_option_check(&own.common)))
         return status;
@@ -473,12 +483,12 @@ static int run(int count, char **arguments) {
 
 const command command_train = {
     "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
-    "MODEL is a name (koine models lists them), the path of a text model, or a saved model, whose weights "
-    "are\n"
-    "trained further. DATA names a source by one word: digits, shapes, figures, wind, text and tones are made by\n"
-    "Koine itself, images:DIR, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy, npz:FILE and text:FILE are read from files.\n"
-    "koine datasets tells of each. Drawn pictures are enlarged to what the model reads. unet tells what each pixel is,\n"
-    "which figures have; table and table-classes read csv:FILE?target=COLUMN, gpt and char-rnn text.\n"
+    "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights are\n"
+    "trained further, or an ONNX file (koine plan --parameters tells which of its weights are trained). DATA\n"
+    "names a source by one word: digits, shapes, figures, wind, text and tones are made by Koine itself,\n"
+    "images:DIR, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy, npz:FILE and text:FILE are read from files. koine\n"
+    "datasets tells of each. Drawn pictures are enlarged to what the model reads. unet tells what each pixel\n"
+    "is, which figures have; table and table-classes read csv:FILE?target=COLUMN, gpt and char-rnn text.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
     "\n"
@@ -506,5 +516,6 @@ const command command_train = {
     "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
     "  koine train unet --data figures --steps 200 --batch 4\n"
     "  koine train table --data 'csv:FILE?target=COLUMN' --validation 0.1\n"
-    "  koine train char-rnn --data text:FILE --steps 2500 --batch 32",
+    "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
+    "  koine train FILE.onnx --data npy:x.npy,y.npy --save trained.onnx",
     run};

@@ -101,7 +101,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *augment, *class_weights, *report;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *bn, *augment, *class_weights, *report;
     char **arguments; /* the command line */
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, keep, workers;

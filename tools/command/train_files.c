@@ -7,7 +7,9 @@
 const char *train_save_path(const train_options *options, const training_setup *setup) {
     static char path[512];
     if (options->save) return options->save;
-    snprintf(path, sizeof path, "%s.safetensors", kn_model_name(setup->model));
+    /* Not over the file that the model is from. */
+    snprintf(path, sizeof path, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors",
+             kn_model_name(setup->model));
     return path;
 }
 
@@ -154,7 +156,10 @@ bool train_save(training_setup *setup, kn_trainer *trainer, const train_options 
     params.training = true;
     params.pairs = pairs;
     params.pair_count = train_pairs(setup, options, &settings, pairs);
-    if (kn_model_save(setup->model, path, kn_trainer_states(trainer), &params) == KN_OK) return true;
+    kn_states *states = kn_trainer_states(trainer);
+    kn_status status = path_is_onnx(path) ? kn_model_save_onnx(setup->model, path, states, &params)
+                                          : kn_model_save(setup->model, path, states, &params);
+    if (status == KN_OK) return true;
     command_fail("%s", kn_model_error(setup->model));
     return false;
 }

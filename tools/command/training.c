@@ -16,11 +16,15 @@ const char *const optimizer_words[] = {"sgd",     "adam",     "adamw", "rmsprop"
                                        "adagrad", "adadelta", "lamb",  "lion"};
 const int optimizer_word_count = sizeof optimizer_words / sizeof *optimizer_words;
 
+const char *const bn_words[BN_WORDS] = {"batch", "frozen"};
+
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
     kn_model_params params;
     kn_model_params_init(&params);
     params.settings = settings;
     params.setting_count = count;
+    params.frozen_statistics = setup->frozen_statistics;
+    params.narrow_integers = true;
     kn_model_destroy(&setup->model);
     setup->model = kn_model_open(setup->source, &params);
     if (kn_model_status(setup->model) != KN_OK)
@@ -268,6 +272,7 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     params.archives = kn_images_archives();
     params.skip_bad = setup->skip_bad;
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
+    params.labels = kn_value_dtype(setup->loss.target) == KN_INT32;
     setup->all = kn_dataset_open(&params, data);
     if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
     tell_left_out(setup->all, "to train on");

@@ -21,6 +21,7 @@ typedef struct training_setup {
     float *class_weights; /* then, once the data is known */
     size_t weight_count;
     bool skip_bad;     /* --on-bad-sample skip */
+    bool frozen_statistics; /* --bn frozen */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
     double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
 } training_setup;
@@ -28,6 +29,9 @@ typedef struct training_setup {
 /* The words of --loss, and of --optimizer in the order of kn_optimizer. */
 extern const char *const loss_words[], *const optimizer_words[];
 extern const int loss_word_count, optimizer_word_count;
+/* The words of --bn: what batch norms go by in training. */
+enum { BN_BATCH, BN_FROZEN, BN_WORDS };
+extern const char *const bn_words[BN_WORDS];
 
 /* Reads "NAME=NUMBER,NAME=NUMBER" (NULL: nothing), before the model is opened. Says what is wrong and answers false. */
 bool setup_settings(training_setup *setup, const char *text);

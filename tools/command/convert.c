@@ -1,0 +1,84 @@
+/* koine convert: a model from one kind of file to another. */
+#include <string.h>
+
+#include "command.h"
+
+typedef enum kind { SAFETENSORS, ONNX, TEXT } kind;
+
+static bool ends_in(const char *path, const char *ending) {
+    size_t length = strlen(path), end = strlen(ending);
+    return length > end && !strcmp(path + length - end, ending);
+}
+
+static int write_text(const kn_model *model, const char *path) {
+    const char *text = kn_model_text(model);
+    if (!text[0])
+        return command_fail("'%s' is from an ONNX file and has no text; its weights alone go to a file "
+                            "that ends in .safetensors",
+                            kn_model_name(model));
+    FILE *file = fopen(path, "wb");
+    bool good = file && fputs(text, file) >= 0;
+    if (file && fclose(file) != 0) good = false;
+    return good ? EXIT_DONE : command_fail("'%s' could not be written", path);
+}
+
+/* What the model's file has, or --weights, on a device: there files with weights are read and written. */
+static int write_weights(const common_options *common, kn_model *model, const char *weights, const char *path,
+                         kind to) {
+    kn_context *context = context_open(common);
+    kn_states *states = context ? kn_states_create(context, 1) : NULL;
+    kn_status status = KN_ERROR_MEMORY;
+    if (states) status = kn_model_load(model, weights, states, NULL, NULL);
+    if (states && status == KN_OK)
+        status = to == ONNX ? kn_model_save_onnx(model, path, states, NULL) : kn_model_save(model, path, states, NULL);
+    if (context && status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
+    kn_states_destroy(&states);
+    kn_context_destroy(&context);
+    return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int convert(const common_options *common, kn_model *model, const char *weights, const char *path, kind to) {
+    if (to == TEXT) return write_text(model, path);
+    if (!weights && !kn_model_has_weights(model))
+        return command_fail("'%s' has no weights that could go to a file: name some with --weights",
+                            kn_model_name(model));
+    bool as_it_is = to == ONNX && !weights && !kn_model_text(model)[0];
+    if (!as_it_is) return write_weights(common, model, weights, path, to);
+    return kn_model_save_onnx(model, path, NULL, NULL) == KN_OK ? EXIT_DONE
+                                                                : command_fail("%s", kn_model_error(model));
+}
+
+static int run(int count, char **arguments) {
+    common_options common = {.device = NULL};
+    const char *weights = NULL, *words[2];
+    int word_count, status;
+    const option options[] = {
+        {"weights", OPTION_TEXT, "FILE", "a safetensors file with the model's weights (those of its own file)", &weights},
+        COMMON_OPTIONS(common),
+        {.name = NULL}};
+    if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
+    if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");
+    kind to = path_is_onnx(words[1])              ? ONNX
+              : ends_in(words[1], ".safetensors") ? SAFETENSORS
+                                                  : TEXT;
+    if (to == TEXT && !ends_in(words[1], ".koine"))
+        return command_misuse("'%s' does not say by its end what it is to be; expected .onnx, .safetensors or .koine",
+                              words[1]);
+    progress_setup(&common);
+    if (!path_writable(words[1])) return EXIT_FAILED;
+    kn_model *model = model_open(words[0]);
+    status = model ? convert(&common, model, weights, words[1], to) : EXIT_FAILED;
+    kn_model_destroy(&model);
+    return status;
+}
+
+const command command_convert = {
+    "convert", "write a model as another kind of file", "FROM TO [--weights FILE]",
+    "FROM is a saved model or an ONNX file, and the end of TO says what is written: .onnx, .safetensors (weights,\n"
+    "and the text of a model that has one) or .koine (the text alone).\n"
+    "A model from an ONNX file goes back with its own names and nodes; those that train in the file only infer in\n"
+    "the new one. --weights takes a file that koine train saved from that model.\n"
+    "\n"
+    "  koine convert trained.onnx weights.safetensors\n"
+    "  koine convert FILE.onnx trained.onnx --weights weights.safetensors",
+    run};
