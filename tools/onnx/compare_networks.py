@@ -1,0 +1,172 @@
+"""Small networks for compare_torch.py, of the kinds that people export."""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy
+import torch
+from torch import nn
+
+CLASSES = 5
+
+
+def fold(module):
+  """The network with each batch norm put into the convolution before it."""
+  module = module.eval()
+  for part in module.modules():
+    for name in [name for name, _ in part.named_children() if name.startswith("norm")]:
+      before = getattr(part, name.replace("norm", "conv"))
+      setattr(part, name.replace("norm", "conv"), nn.utils.fusion.fuse_conv_bn_eval(before, getattr(part, name)))
+      setattr(part, name, nn.Identity())
+  return module
+
+
+class Mlp(nn.Sequential):
+  def __init__(self):
+    super().__init__(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, CLASSES))
+
+
+class Residual(nn.Module):
+  def __init__(self, inputs, channels, stride):
+    super().__init__()
+    self.conv1 = nn.Conv2d(inputs, channels, 3, stride, 1, bias=False)
+    self.norm1 = nn.BatchNorm2d(channels)
+    self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+    self.norm2 = nn.BatchNorm2d(channels)
+    self.conv3 = nn.Conv2d(inputs, channels, 1, stride, bias=False)
+    self.norm3 = nn.BatchNorm2d(channels)
+
+  def forward(self, x):
+    y = torch.relu(self.norm1(self.conv1(x)))
+    return torch.relu(self.norm2(self.conv2(y)) + self.norm3(self.conv3(x)))
+
+
+class Resnet(nn.Module):
+  """Convolutions with batch norms whose statistics are not those of the start, residuals, both kinds of pooling."""
+
+  def __init__(self):
+    super().__init__()
+    self.conv0 = nn.Conv2d(3, 8, 3, 1, 1, bias=False)
+    self.norm0 = nn.BatchNorm2d(8)
+    self.first = Residual(8, 8, 1)
+    self.second = Residual(8, 16, 2)
+    self.head = nn.Linear(16, CLASSES)
+    for part in self.modules():
+      if isinstance(part, nn.BatchNorm2d):
+        part.running_mean.uniform_(-0.2, 0.2)
+        part.running_var.uniform_(0.7, 1.3)
+        nn.init.uniform_(part.weight, 0.8, 1.2)
+        nn.init.uniform_(part.bias, -0.1, 0.1)
+
+  def forward(self, x):
+    x = nn.functional.max_pool2d(torch.relu(self.norm0(self.conv0(x))), 2)
+    x = self.second(self.first(x))
+    return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+class Mobile(nn.Module):
+  """Depthwise convolutions between expansions."""
+
+  def __init__(self):
+    super().__init__()
+    self.conv0, self.norm0 = nn.Conv2d(3, 12, 1, bias=False), nn.BatchNorm2d(12)
+    self.conv1, self.norm1 = nn.Conv2d(12, 12, 3, 2, 1, groups=12, bias=False), nn.BatchNorm2d(12)
+    self.conv2, self.norm2 = nn.Conv2d(12, 8, 1, bias=False), nn.BatchNorm2d(8)
+    self.head = nn.Linear(8, CLASSES)
+
+  def forward(self, x):
+    x = nn.functional.relu6(self.norm0(self.conv0(x)))
+    x = nn.functional.relu6(self.norm1(self.conv1(x)))
+    return self.head(self.norm2(self.conv2(x)).mean((2, 3)))
+
+
+class Unet(nn.Module):
+  """Down and up again: a class for each pixel, classes last as the loss wants them."""
+
+  def __init__(self):
+    super().__init__()
+    self.down = nn.Conv2d(3, 8, 3, 1, 1)
+    self.middle = nn.Conv2d(8, 16, 3, 1, 1)
+    self.up = nn.ConvTranspose2d(16, 8, 2, 2)
+    self.last = nn.Conv2d(16, CLASSES, 1)
+
+  def forward(self, x):
+    down = torch.relu(self.down(x))
+    middle = torch.relu(self.middle(nn.functional.max_pool2d(down, 2)))
+    return self.last(torch.cat([down, self.up(middle)], 1)).permute(0, 2, 3, 1)
+
+
+class Squeeze(nn.Module):
+  """Two widths side by side, and a convolution for the classes."""
+
+  def __init__(self):
+    super().__init__()
+    self.first = nn.Conv2d(3, 8, 3, 2)
+    self.squeeze = nn.Conv2d(8, 4, 1)
+    self.narrow, self.wide = nn.Conv2d(4, 8, 1), nn.Conv2d(4, 8, 3, 1, 1)
+    self.head = nn.Conv2d(16, CLASSES, 1)
+
+  def forward(self, x):
+    x = torch.relu(self.squeeze(nn.functional.max_pool2d(torch.relu(self.first(x)), 3, 2, ceil_mode=True)))
+    x = torch.relu(torch.cat([self.narrow(x), self.wide(x)], 1))
+    return nn.functional.adaptive_avg_pool2d(self.head(x), 1).flatten(1)
+
+
+class Lstm(nn.Module):
+  def __init__(self):
+    super().__init__()
+    self.lstm = nn.LSTM(6, 10, batch_first=True)
+    self.head = nn.Linear(10, CLASSES)
+
+  def forward(self, x):
+    return self.head(self.lstm(x)[0][:, -1])
+
+
+class Gpt(nn.Module):
+  """Tokens and places, a block with causal attention written out, and a class for each place."""
+
+  def __init__(self, tokens=CLASSES, places=12, width=16, heads=2):
+    super().__init__()
+    self.heads = heads
+    self.tokens, self.places = nn.Embedding(tokens, width), nn.Embedding(places, width)
+    self.before, self.between, self.after = (nn.LayerNorm(width) for _ in range(3))
+    self.qkv, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
+    self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+    self.head = nn.Linear(width, tokens)
+    self.register_buffer("mask", torch.full((places, places), float("-inf")).triu(1))
+
+  def forward(self, x):
+    rows = x.shape[1]
+    x = self.tokens(x) + self.places(torch.arange(rows))
+    q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.before(x)).chunk(3, -1))
+    weights = torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + self.mask, -1)
+    x = x + self.mix((weights @ v).transpose(1, 2).flatten(2))
+    x = x + self.narrow(nn.functional.gelu(self.wide(self.between(x))))
+    return self.head(self.after(x))
+
+
+@dataclass
+class Network:
+  name: str
+  make: Callable
+  shape: tuple  # of a sample
+  label_shape: tuple = ()
+  folds: bool = False  # has batch norms
+  tokens: bool = False
+
+  def data(self, random, samples):
+    shape = (samples,) + self.shape
+    x = random.integers(0, CLASSES, shape) if self.tokens else random.random(shape, numpy.float32)
+    return x, random.integers(0, CLASSES, (samples,) + self.label_shape)
+
+
+PICTURE = (3, 12, 12)
+NETWORKS = [
+  Network("mlp", Mlp, (20,)),
+  Network("resnet", Resnet, PICTURE, folds=True),
+  Network("mobile", Mobile, PICTURE, folds=True),
+  Network("unet", Unet, PICTURE, PICTURE[1:]),
+  Network("squeeze", Squeeze, PICTURE),
+  Network("lstm", Lstm, (7, 6)),
+  Network("gpt", Gpt, (12,), (12,), tokens=True),
+]

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Exports networks from PyTorch, has Koine train the files, and holds the result against PyTorch and ONNX Runtime.
+
+Needs numpy, torch, onnx, onnxscript and onnxruntime. See README.md beside this file.
+"""
+
+import argparse
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import warnings
+
+import numpy
+import onnx
+import onnxruntime
+import torch
+from torch import nn
+
+import compare_networks
+
+STEPS, BATCH, LR, MOMENTUM = 20, 16, 0.05, 0.9
+LEAST = 1e-4  # what losses may be apart whatever PyTorch's own precisions are
+OUTPUTS = 1e-4
+
+
+# ---- exporting ------------------------------------------------------------------------------------------
+
+
+def export(network, module, example, exporter, path):
+  """exporter: "script" keeps batch norms apart, "folded" puts them into convolutions, "dynamo" is the newer one."""
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    if exporter == "dynamo":
+      dynamic = {0: torch.export.Dim("batch", min=2)}
+      program = torch.onnx.export(module.eval(), (example,), dynamo=True, dynamic_shapes=(dynamic,), verbose=False,
+                                  optimize=False, input_names=["images"], output_names=["logits"])
+      program.save(str(path))
+      return
+    training = torch.onnx.TrainingMode.EVAL if exporter == "folded" else torch.onnx.TrainingMode.TRAINING
+    module.train(exporter == "script")
+    torch.onnx.export(copy.deepcopy(module), (example,), str(path), dynamo=False, training=training,
+                      do_constant_folding=exporter == "folded", input_names=["images"], output_names=["logits"],
+                      dynamic_axes={"images": {0: "batch"}, "logits": {0: "batch"}})
+
+
+# ---- PyTorch's opinion --------------------------------------------------------------------------------------
+
+
+def train(module, x, y, dtype):
+  """The losses of 20 steps, and the module after them."""
+  module = copy.deepcopy(module).to(dtype).train()
+  optimizer = torch.optim.SGD(module.parameters(), lr=LR, momentum=MOMENTUM)
+  losses = []
+  for step in range(STEPS):
+    part = slice(step * BATCH, (step + 1) * BATCH)
+    inputs = torch.from_numpy(x[part])
+    inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs
+    loss = nn.functional.cross_entropy(module(inputs).flatten(0, -2), torch.from_numpy(y[part]).flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+  return losses, module
+
+
+# ---- Koine's ------------------------------------------------------------------------------------------------
+
+
+def run(*words):
+  done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+  if done.returncode:
+    raise SystemExit(f"{' '.join(str(word) for word in words)}\n{done.stdout}{done.stderr}")
+  return done.stdout
+
+
+def koine_train(koine, folder, name, more):
+  log = folder / f"{name}.jsonl"
+  run(koine, "train", folder / f"{name}.onnx", "--data", f"npy:{folder}/x.npy,{folder}/y.npy", "--loss",
+      "cross-entropy", "--optimizer", "sgd", "--lr", LR, "--momentum", MOMENTUM, "--batch", BATCH, "--steps", STEPS,
+      "--no-shuffle", "--log", log, "--save", folder / f"{name}.out.onnx", "--quiet", *more)
+  lines = [json.loads(line) for line in log.read_text().splitlines()]
+  return [line["loss"] for line in lines if "loss" in line and "step" in line][:STEPS]
+
+
+def runtime(path, x):
+  session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+  return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+def initializers(path):
+  return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(str(path)).graph.initializer}
+
+
+# ---- one network ----------------------------------------------------------------------------------------------
+
+
+def apart(name, found, double, single):
+  """Where a number is further from float64 than the rule allows: 3 times as far as float32's, and at least LEAST."""
+  found, double, single = (numpy.asarray(numbers, numpy.float64) for numbers in (found, double, single))
+  allowed, distance = max(3 * float(abs(double - single).max()), LEAST), float(abs(found - double).max())
+  return [] if distance <= allowed else [f"{name} is {distance:.3g} apart, allowed are {allowed:.3g}"]
+
+
+def compare(koine, folder, network, exporter):
+  torch.manual_seed(7)
+  module = network.make()
+  x, y = network.data(numpy.random.default_rng(3), STEPS * BATCH)
+  if exporter == "folded":
+    module = compare_networks.fold(module)
+  folder = folder / f"{network.name}-{exporter}"
+  folder.mkdir(parents=True, exist_ok=True)
+  numpy.save(folder / "x.npy", x)
+  numpy.save(folder / "y.npy", y.astype(numpy.int64))
+  export(network, copy.deepcopy(module), torch.from_numpy(x[:BATCH]), exporter, folder / "model.onnx")
+  # Exporting for training runs the network once: its statistics begin where the file has them.
+  before = initializers(folder / "model.onnx")
+  with torch.no_grad():
+    for name, value in module.named_buffers():
+      if name in before and value.is_floating_point():
+        value.copy_(torch.from_numpy(before[name].copy()))
+  double, far = train(module, x, y, torch.float64)
+  single, near = train(module, x, y, torch.float32)
+  found = koine_train(koine, folder, "model", [])
+  faults = apart("the loss", found, double, single)
+  # The trained file, by the names that both know.
+  saved = initializers(folder / "model.out.onnx")
+  if set(saved) != set(before):
+    faults.append("the names of the initializers are others")
+  states = {name: (value, near.state_dict()[name]) for name, value in far.state_dict().items()}
+  compared = 0
+  for name, (value, other) in states.items():
+    if name not in saved or saved[name].shape != tuple(value.shape) or not value.is_floating_point():
+      continue
+    compared += 1
+    faults += apart(name, saved[name], value.numpy(), other.numpy())
+  # What the trained file gives, by Koine, by ONNX Runtime and by PyTorch.
+  part = x[:8]
+  numpy.save(folder / "part.npy", part)
+  run(koine, "infer", folder / "model.out.onnx", "--input", folder / "part.npy", "--output", folder / "koine.npy",
+      "--quiet")
+  own, other = numpy.load(folder / "koine.npy"), runtime(folder / "model.out.onnx", part)
+  if abs(own - other).max() > OUTPUTS:
+    faults.append(f"Koine and ONNX Runtime are {abs(own - other).max():.3g} apart on the trained file")
+  with torch.no_grad():
+    inputs = torch.from_numpy(part)
+    wide = far.eval()(inputs.double() if inputs.is_floating_point() else inputs).numpy()
+    narrow = near.eval()(inputs).numpy()
+  faults += apart("what the trained file gives", other, wide, narrow)
+  # The file written anew without a training, before which a batch norm that trains has no one answer.
+  if exporter != "script":
+    run(koine, "convert", folder / "model.onnx", folder / "same.onnx")
+    first, again = runtime(folder / "model.onnx", part), runtime(folder / "same.onnx", part)
+    if abs(first - again).max() > OUTPUTS:
+      faults.append("the file that was only converted gives something else")
+  print(f"{network.name} {exporter}: {'; '.join(faults) or 'as PyTorch'} "
+        f"(last loss {found[-1]:.6f}, PyTorch {double[-1]:.6f}; {compared} weights compared)", flush=True)
+  return not faults
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument("koine", type=pathlib.Path, help="the command")
+  parser.add_argument("folder", type=pathlib.Path, help="where files are written")
+  parser.add_argument("--networks", help="names with commas between them (all)")
+  parser.add_argument("--exporters", default="script,folded,dynamo")
+  given = parser.parse_args()
+  torch.set_num_threads(1)
+  names = given.networks.split(",") if given.networks else None
+  good = True
+  for network in compare_networks.NETWORKS:
+    if names and network.name not in names:
+      continue
+    for exporter in given.exporters.split(","):
+      if exporter != "folded" or network.folds:
+        good = compare(given.koine, given.folder, network, exporter) and good
+  sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+  main()
