@@ -165,9 +165,10 @@ KN_API void kn_model_save_params_init(kn_model_save_params *params);
  * the model as metadata; one from ONNX has no text, and its file can only be loaded into it. Waits for the device. */
 KN_API kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
                                const kn_model_save_params *params);
-/* Writes a model from an ONNX file as such a file again, whole or not at all: names and nodes are the file's, weights and
- * statistics those in `states` (NULL: its own). Batch norms and dropouts that train in the file only infer in the new
- * one. Of params the metadata counts: what continues a training has no place in ONNX. Waits for the device. */
+/* Writes an ONNX file, whole or not at all. A model from such a file: names and nodes are the file's, weights and
+ * statistics those in `states` (NULL: its own); batch norms and dropouts that train in the file only infer in the new
+ * one. Another model: its graph with the names of its values; KN_ERROR_UNSUPPORTED names all that has no counterpart.
+ * Of params the metadata counts: what continues a training has no place in ONNX. Waits for the device. */
 KN_API kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
                                     const kn_model_save_params *params);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "models/models_private.h"
+#include "models/onnx/export.h"
 
 #define FORMAT_KEY "koine.format"
 #define FORMAT_VERSION "1"
@@ -224,11 +225,9 @@ kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *state
     if (!path) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: path is NULL");
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
-    if (!model->onnx)
-        return kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
-                       "the model '%s' is from no ONNX file, which is all that can be written as one",
-                       model->name);
-    return kn_import_save(model, path, states, &given);
+    if (model->onnx) return kn_import_save(model, path, states, &given);
+    if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: states is NULL");
+    return kn_export_onnx(model, path, states, &given);
 }
 
 /* ---- loading

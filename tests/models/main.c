@@ -50,5 +50,6 @@ void has_parameters(const kn_model *model, const char *names) {
 
 int main(void) {
     return (test_texts() + test_mistakes() + test_blocks() + test_layers() + test_zoo() + test_saved() +
-            test_losses() + test_hostile() + test_checkpoints() + test_onnx() + test_onnx_train()) != 0;
+            test_losses() + test_hostile() + test_checkpoints() + test_onnx() +
+            test_onnx_train() + test_onnx_export()) != 0;
 }

@@ -11,8 +11,8 @@ import subprocess
 from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, run_cases, train, write
 from koine import write_npy
 
-COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "plan", "bench", "verify", "models",
-            "datasets")
+COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "convert", "plan", "bench", "verify",
+            "models", "datasets")
 TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr momentum weight-decay schedule clip seed "
                  "loss no-shuffle drop-last in-sequence patience ema accumulate groups amsgrad clip-value milestones init "
                  "log save resume find-nan memory json quiet help").split()

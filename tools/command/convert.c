@@ -76,9 +76,11 @@ const command command_convert = {
     "convert", "write a model as another kind of file", "FROM TO [--weights FILE]",
     "FROM is a saved model or an ONNX file, and the end of TO says what is written: .onnx, .safetensors (weights,\n"
     "and the text of a model that has one) or .koine (the text alone).\n"
+    "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"
     "A model from an ONNX file goes back with its own names and nodes; those that train in the file only infer in\n"
     "the new one. --weights takes a file that koine train saved from that model.\n"
     "\n"
+    "  koine convert lenet.safetensors lenet.onnx\n"
     "  koine convert trained.onnx weights.safetensors\n"
     "  koine convert FILE.onnx trained.onnx --weights weights.safetensors",
     run};

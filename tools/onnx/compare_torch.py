@@ -131,7 +131,8 @@ def compare(koine, folder, network, exporter):
   states = {name: (value, near.state_dict()[name]) for name, value in far.state_dict().items()}
   compared = 0
   for name, (value, other) in states.items():
-    if name not in saved or saved[name].shape != tuple(value.shape) or not value.is_floating_point():
+    if name not in saved or saved[name].shape != tuple(value.shape) or not value.is_floating_point() or (
+        not value.isfinite().all()):
       continue
     compared += 1
     faults += apart(name, saved[name], value.numpy(), other.numpy())

@@ -1,0 +1,259 @@
+/* From a graph to an ONNX file: the nodes that the outputs need, by their rows (export_rows.c), with weights and
+ * constants as initializers under the names of their values. */
+#include "models/onnx/export.h"
+
+#include <stdio.h>
+
+/* ---- nodes -------------------------------------------------------------------------------------------- */
+
+static const char *new_name(kn_export *export, const kn_node *node) {
+    return kn_arena_format(&export->arena, "%s.part%d", node->name ? node->name : "node", ++export->made);
+}
+
+const char *kn_export_node(kn_export_call *call, const char *type, const char *output, const char *const *inputs) {
+    kn_export *export = call->export;
+    size_t count = 0;
+    while (inputs[count])
+        count++;
+    if (!output) output = new_name(export, call->node);
+    const char **names = kn_arena_take(&export->arena, count + 2, sizeof *names);
+    if (!names || !output || export->node_count == export->node_capacity) return NULL;
+    memcpy(names, inputs, count * sizeof *names);
+    names[count] = output;
+    export->nodes[export->node_count++] = (kn_onnx_node){.name = output,
+                                                         .type = type,
+                                                         .inputs = names,
+                                                         .input_count = count,
+                                                         .outputs = names + count,
+                                                         .output_count = 1};
+    return output;
+}
+
+static bool add_attribute(kn_export_call *call, kn_onnx_attribute attribute) {
+    enum { ROOM = 8 };
+    kn_export *export = call->export;
+    kn_onnx_node *node = &export->nodes[export->node_count - 1];
+    kn_onnx_attribute *list = kn_arena_take(&export->arena, ROOM, sizeof *list);
+    if (!list || node->attribute_count == ROOM) return false;
+    if (node->attribute_count) memcpy(list, node->attributes, node->attribute_count * sizeof *list);
+    list[node->attribute_count++] = attribute;
+    node->attributes = list;
+    return true;
+}
+
+bool kn_export_int(kn_export_call *call, const char *name, int64_t number) {
+    const int64_t *kept = kn_arena_copy(&call->export->arena, &number, 1, sizeof number);
+    return kept && add_attribute(call, (kn_onnx_attribute){
+                                           .name = name, .kind = KN_ONNX_ATTRIBUTE_INT, .count = 1, .ints = kept});
+}
+
+bool kn_export_float(kn_export_call *call, const char *name, double number) {
+    const float single = (float)number;
+    const float *kept = kn_arena_copy(&call->export->arena, &single, 1, sizeof single);
+    return kept && add_attribute(call, (kn_onnx_attribute){.name = name,
+                                                           .kind = KN_ONNX_ATTRIBUTE_FLOAT,
+                                                           .count = 1,
+                                                           .floats = kept});
+}
+
+bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count) {
+    int64_t *kept = kn_arena_take(&call->export->arena, count + 1, sizeof *kept);
+    if (!kept) return false;
+    if (count) memcpy(kept, numbers, count * sizeof *kept);
+    return add_attribute(
+        call, (kn_onnx_attribute){.name = name, .kind = KN_ONNX_ATTRIBUTE_INTS, .count = count, .ints = kept});
+}
+
+bool kn_export_string(kn_export_call *call, const char *name, const char *text) {
+    const kn_onnx_string string = {text, strlen(text)};
+    const kn_onnx_string *kept = kn_arena_copy(&call->export->arena, &string, 1, sizeof string);
+    return kept && add_attribute(call, (kn_onnx_attribute){.name = name,
+                                                           .kind = KN_ONNX_ATTRIBUTE_STRING,
+                                                           .count = 1,
+                                                           .strings = kept});
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------- */
+
+/* data holds the elements as this machine has them, in the arena; it is changed to what the file wants. */
+static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape,
+                       void *data) {
+    kn_onnx_tensor tensor = {.name = name, .type = kn_onnx_type_from(dtype), .rank = (size_t)rank};
+    int64_t *kept = kn_arena_take(&export->arena, (size_t)rank + 1, sizeof *kept);
+    if (!name || !kept || !data || export->tensor_count == export->tensor_capacity) return false;
+    if (rank) memcpy(kept, shape, (size_t)rank * sizeof *kept);
+    tensor.shape = kept;
+    if (!kn_onnx_tensor_measure(&tensor)) return false;
+    kn_onnx_pack(data, tensor.count, kn_dtype_bytes(dtype));
+    tensor.bytes = data;
+    export->tensors[export->tensor_count++] = tensor;
+    return true;
+}
+
+const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number) {
+    kn_export *export = call->export;
+    const char *name = new_name(export, call->node);
+    uint64_t *data = kn_arena_take(&export->arena, 1, sizeof *data);
+    if (data) kn_element_set(dtype, data, 0, number);
+    return add_tensor(export, name, dtype, 0, NULL, data) ? name : NULL;
+}
+
+const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count) {
+    kn_export *export = call->export;
+    const char *name = new_name(export, call->node);
+    int64_t length = (int64_t)count, *data = kn_arena_take(&export->arena, count + 1, sizeof *data);
+    if (data && count) memcpy(data, numbers, count * sizeof *data);
+    return add_tensor(export, name, KN_INT64, 1, &length, data) ? name : NULL;
+}
+
+/* A weight as it is by now, or a constant, under the name of its value. */
+static bool add_value(kn_export *export, const kn_value *value) {
+    kn_error *error = &export->model->error;
+    kn_tensor_info info = {.dtype = value->shape.dtype, .rank = value->shape.rank};
+    memcpy(info.shape, value->shape.dims, sizeof info.shape);
+    uint64_t bytes = 0;
+    if (!kn_tensor_bytes(&info, &bytes)) {
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "'%s' has open sizes and cannot be an initializer", value->name);
+        return false;
+    }
+    void *data = kn_arena_take(&export->arena, (size_t)bytes + 8, 1);
+    if (!data) return kn_model_no_memory(export->model);
+    if (value->kind == KN_VALUE_CONSTANT && bytes) memcpy(data, value->data, (size_t)bytes);
+    if (value->kind == KN_VALUE_STATE) {
+        kn_status status = kn_states_get(export->states, value->name, data, (size_t)bytes);
+        if (status != KN_OK) {
+            kn_fail(error, status, "the weight '%s': %s", value->name, kn_states_error(export->states));
+            return false;
+        }
+    }
+    return add_tensor(export, value->name, info.dtype, info.rank, info.shape, data) ||
+           kn_model_no_memory(export->model);
+}
+
+/* ---- inputs and outputs -------------------------------------------------------------------------------------- */
+
+static bool describe(kn_export *export, const kn_value *value, const char *name, kn_onnx_value_info *info) {
+    kn_onnx_dimension *dims = kn_arena_take(&export->arena, (size_t)value->shape.rank + 1, sizeof *dims);
+    if (!dims) return kn_model_no_memory(export->model);
+    for (int i = 0; i < value->shape.rank; i++) {
+        dims[i] = (kn_onnx_dimension){.known = kn_dim_known(value->shape.dims[i]), .length = value->shape.dims[i]};
+        if (dims[i].known) continue;
+        kn_text text;
+        kn_text_init(&text, &export->model->host);
+        kn_dim_text(value->graph, value->shape.dims[i], &text);
+        dims[i].name = kn_text_failed(&text) ? NULL : kn_arena_text(&export->arena, text.data);
+        kn_text_finish(&text);
+        if (!dims[i].name) return kn_model_no_memory(export->model);
+    }
+    *info = (kn_onnx_value_info){.name = name,
+                                 .type = {.kind = KN_ONNX_TENSOR,
+                                          .type = kn_onnx_type_from(value->shape.dtype),
+                                          .has_shape = true,
+                                          .rank = (size_t)value->shape.rank,
+                                          .shape = dims}};
+    return true;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+/* By id: what the outputs are made of. */
+static void mark_needed(const kn_model *model, bool *needed) {
+    const kn_graph *graph = model->graph;
+    for (int i = 0; i < model->output_count; i++)
+        needed[model->outputs[i]->id] = true;
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        bool wanted = false;
+        for (int k = 0; k < node->output_count; k++)
+            wanted = wanted || needed[node->outputs[k]->id];
+        for (int k = 0; wanted && k < node->input_count; k++)
+            /* What training alone reads has no place in the file, such as the counter that dropout draws by. */
+            if (node->inputs[k] && !(node->operator->training_only && k > 0)) needed[node->inputs[k]->id] = true;
+    }
+}
+
+static bool wanted(const kn_node *node, const bool *needed) {
+    for (int k = 0; k < node->output_count; k++)
+        if (needed[node->outputs[k]->id]) return true;
+    return false;
+}
+
+static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown) {
+    kn_export_call call = {.export = export, .node = node, .output = node->outputs[0]->name};
+    kn_export_builder build = kn_export_find(node->operator);
+    for (int i = 0; i < node->input_count; i++)
+        call.inputs[i] = node->inputs[i] ? node->inputs[i]->name : NULL;
+    if (build && build(&call)) return true;
+    kn_text_format(unknown, "%s%s '%.100s'", kn_text_failed(unknown) || !unknown->length ? "" : ", ",
+                   node->operator->name, node->name);
+    return false;
+}
+
+static bool export_nodes(kn_export *export, const bool *needed) {
+    const kn_graph *graph = export->model->graph;
+    bool fine = true;
+    kn_text unknown;
+    kn_text_init(&unknown, &export->model->host);
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (wanted(graph->nodes[i], needed) && unknown.length < 800)
+            fine = export_node(export, graph->nodes[i], &unknown) && fine;
+    if (!fine)
+        kn_fail(&export->model->error, KN_ERROR_UNSUPPORTED,
+                "the model '%s' has what is not written as ONNX here: %s", export->model->name,
+                kn_text_failed(&unknown) ? "" : unknown.data);
+    kn_text_finish(&unknown);
+    return fine;
+}
+
+static bool fill(kn_export *export, const bool *needed, kn_onnx_graph *file) {
+    kn_model *model = export->model;
+    const kn_graph *graph = model->graph;
+    kn_onnx_value_info *inputs = kn_arena_take(&export->arena, (size_t)model->input_count + 1, sizeof *inputs);
+    kn_onnx_value_info *outputs = kn_arena_take(&export->arena, (size_t)model->output_count + 1, sizeof *outputs);
+    export->node_capacity = graph->node_count * KN_EXPORT_MORE;
+    export->tensor_capacity = graph->value_count + graph->node_count * KN_EXPORT_MORE;
+    export->nodes = kn_arena_take(&export->arena, export->node_capacity + 1, sizeof *export->nodes);
+    export->tensors = kn_arena_take(&export->arena, export->tensor_capacity + 1, sizeof *export->tensors);
+    if (!inputs || !outputs || !export->nodes || !export->tensors) return kn_model_no_memory(model);
+    for (int i = 0; i < model->input_count; i++)
+        if (!describe(export, model->inputs[i], model->inputs[i]->name, &inputs[i])) return false;
+    for (int i = 0; i < model->output_count; i++)
+        if (!describe(export, model->outputs[i], model->outputs[i]->name, &outputs[i])) return false;
+    if (!export_nodes(export, needed)) return false;
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const kn_value *value = graph->values[i];
+        bool kept = value->kind == KN_VALUE_STATE || value->kind == KN_VALUE_CONSTANT;
+        if (kept && needed[value->id] && !add_value(export, value)) return false;
+    }
+    *file = (kn_onnx_graph){.name = model->name,
+                            .nodes = export->nodes,
+                            .node_count = export->node_count,
+                            .initializers = export->tensors,
+                            .initializer_count = export->tensor_count,
+                            .inputs = inputs,
+                            .input_count = (size_t)model->input_count,
+                            .outputs = outputs,
+                            .output_count = (size_t)model->output_count};
+    return true;
+}
+
+kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params) {
+    const kn_onnx_opset opset = {"", KN_EXPORT_OPSET};
+    kn_onnx_model file = {.ir_version = KN_EXPORT_IR, .opsets = &opset, .opset_count = 1, .producer = "koine"};
+    kn_export export = {.model = model, .states = states};
+    bool *needed = kn_allocate(&model->host, model->graph->value_count + 1, sizeof *needed);
+    if (!needed) return kn_fail_memory(&model->error, model->graph->value_count);
+    kn_arena_init(&export.arena, &model->host);
+    kn_onnx_pair *pairs = kn_arena_take(&export.arena, params->pair_count + 1, sizeof *pairs);
+    mark_needed(model, needed);
+    bool fine = pairs ? fill(&export, needed, &file.graph) : kn_model_no_memory(model);
+    for (size_t i = 0; fine && i < params->pair_count; i++)
+        pairs[i] = (kn_onnx_pair){params->pairs[i].key, params->pairs[i].value};
+    file.metadata = pairs;
+    file.metadata_count = params->pair_count;
+    kn_status status =
+        fine ? kn_onnx_write(&model->host, path, &file, NULL, &model->error) : model->error.status;
+    kn_arena_finish(&export.arena);
+    kn_release(&model->host, needed);
+    return status;
+}

@@ -1,0 +1,391 @@
+/* The table from rows to ONNX nodes. */
+#include "models/onnx/export.h"
+
+#include <math.h>
+
+static const kn_attribute_value *attribute(const kn_export_call *call, const char *name) {
+    return kn_attribute_of(call->node, name);
+}
+
+static kn_dtype dtype_of(const kn_export_call *call) {
+    return call->node->inputs[0]->shape.dtype;
+}
+
+static const char *one(kn_export_call *call, const char *type, const char *output, const char *input) {
+    return kn_export_node(call, type, output, KN_EXPORT_INPUTS(input));
+}
+
+/* ---- rows that are one node ----------------------------------------------------------------------------- */
+
+/* Attributes are numbers that both call by these names. */
+typedef struct plain_row {
+    const char *name, *type;
+    const char *ours[2], *theirs[2];
+} plain_row;
+static const plain_row plain_rows[] = {
+    {.name = "add", .type = "Add"},
+    {.name = "sub", .type = "Sub"},
+    {.name = "mul", .type = "Mul"},
+    {.name = "div", .type = "Div"},
+    {.name = "pow", .type = "Pow"},
+    {.name = "min", .type = "Min"},
+    {.name = "max", .type = "Max"},
+    {.name = "neg", .type = "Neg"},
+    {.name = "exp", .type = "Exp"},
+    {.name = "log", .type = "Log"},
+    {.name = "sqrt", .type = "Sqrt"},
+    {.name = "abs", .type = "Abs"},
+    {.name = "sin", .type = "Sin"},
+    {.name = "cos", .type = "Cos"},
+    {.name = "tan", .type = "Tan"},
+    {.name = "asin", .type = "Asin"},
+    {.name = "acos", .type = "Acos"},
+    {.name = "atan", .type = "Atan"},
+    {.name = "sinh", .type = "Sinh"},
+    {.name = "cosh", .type = "Cosh"},
+    {.name = "asinh", .type = "Asinh"},
+    {.name = "acosh", .type = "Acosh"},
+    {.name = "atanh", .type = "Atanh"},
+    {.name = "erf", .type = "Erf"},
+    {.name = "floor", .type = "Floor"},
+    {.name = "ceil", .type = "Ceil"},
+    {.name = "round", .type = "Round"},
+    {.name = "sign", .type = "Sign"},
+    {.name = "reciprocal", .type = "Reciprocal"},
+    {.name = "sigmoid", .type = "Sigmoid"},
+    {.name = "tanh", .type = "Tanh"},
+    {.name = "relu", .type = "Relu"},
+    {.name = "leaky_relu", .type = "LeakyRelu", .ours = {"slope"}, .theirs = {"alpha"}},
+    {.name = "elu", .type = "Elu", .ours = {"alpha"}, .theirs = {"alpha"}},
+    {.name = "selu", .type = "Selu"},
+    {.name = "softplus", .type = "Softplus"},
+    {.name = "hard_sigmoid", .type = "HardSigmoid", .ours = {"alpha", "beta"}, .theirs = {"alpha", "beta"}},
+    {.name = "hard_swish", .type = "HardSwish"},
+    {.name = "mish", .type = "Mish"},
+    {.name = "softsign", .type = "Softsign"},
+    {.name = "celu", .type = "Celu", .ours = {"alpha"}, .theirs = {"alpha"}},
+    {.name = "thresholded_relu", .type = "ThresholdedRelu", .ours = {"alpha"}, .theirs = {"alpha"}},
+    {.name = "shrink", .type = "Shrink", .ours = {"lambd", "bias"}, .theirs = {"lambd", "bias"}},
+    {.name = "prelu", .type = "PRelu"},
+    {.name = "equal", .type = "Equal"},
+    {.name = "less", .type = "Less"},
+    {.name = "less_equal", .type = "LessOrEqual"},
+    {.name = "greater", .type = "Greater"},
+    {.name = "greater_equal", .type = "GreaterOrEqual"},
+    {.name = "where", .type = "Where"},
+    {.name = "and", .type = "And"},
+    {.name = "or", .type = "Or"},
+    {.name = "xor", .type = "Xor"},
+    {.name = "not", .type = "Not"},
+    {.name = "isnan", .type = "IsNaN"},
+    {.name = "copy", .type = "Identity"},
+    {.name = "layer_norm", .type = "LayerNormalization", .ours = {"epsilon"}, .theirs = {"epsilon"}},
+};
+
+static const plain_row *find_plain(const char *name) {
+    for (size_t i = 0; i < KN_COUNT_OF(plain_rows); i++)
+        if (!strcmp(plain_rows[i].name, name)) return &plain_rows[i];
+    return NULL;
+}
+
+static bool plain(kn_export_call *call) {
+    const plain_row *row = find_plain(call->node->operator->name);
+    const char *inputs[KN_MAX_INPUTS + 1] = {NULL};
+    int count = 0;
+    while (count < call->node->input_count && call->inputs[count])
+        count++;
+    memcpy(inputs, call->inputs, (size_t)count * sizeof *inputs);
+    if (!kn_export_node(call, row->type, call->output, inputs)) return false;
+    for (int i = 0; i < 2 && row->ours[i]; i++)
+        if (!kn_export_float(call, row->theirs[i], attribute(call, row->ours[i])->number)) return false;
+    return true;
+}
+
+/* ---- with a number, and in several steps -------------------------------------------------------------------- */
+
+/* x with a number. */
+static const char *with(kn_export_call *call, const char *type, const char *output, const char *x, double number) {
+    const char *constant = kn_export_number(call, dtype_of(call), number);
+    return x && constant ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x, constant)) : NULL;
+}
+
+static bool scale(kn_export_call *call) {
+    return with(call, "Mul", call->output, call->inputs[0], attribute(call, "factor")->number);
+}
+
+static bool shift(kn_export_call *call) {
+    return with(call, "Add", call->output, call->inputs[0], attribute(call, "summand")->number);
+}
+
+static bool between(kn_export_call *call, double low, double high) {
+    const char *least = isinf(low) ? "" : kn_export_number(call, dtype_of(call), low);
+    const char *most = isinf(high) ? NULL : kn_export_number(call, dtype_of(call), high);
+    if (!least || (!most && !isinf(high))) return false;
+    return kn_export_node(call, "Clip", call->output, KN_EXPORT_INPUTS(call->inputs[0], least, most));
+}
+
+static bool clip(kn_export_call *call) {
+    return between(call, attribute(call, "low")->number, attribute(call, "high")->number);
+}
+
+static bool relu6(kn_export_call *call) {
+    return between(call, 0, 6);
+}
+
+static bool rsqrt_row(kn_export_call *call) {
+    const char *root = one(call, "Sqrt", NULL, call->inputs[0]);
+    return root && one(call, "Reciprocal", call->output, root);
+}
+
+static bool silu(kn_export_call *call) {
+    const char *share = one(call, "Sigmoid", NULL, call->inputs[0]);
+    return share && kn_export_node(call, "Mul", call->output, KN_EXPORT_INPUTS(call->inputs[0], share));
+}
+
+static bool log_sigmoid(kn_export_call *call) {
+    const char *minus = one(call, "Neg", NULL, call->inputs[0]);
+    const char *soft = minus ? one(call, "Softplus", NULL, minus) : NULL;
+    return soft && one(call, "Neg", call->output, soft);
+}
+
+static bool log1p_row(kn_export_call *call) {
+    const char *more = with(call, "Add", NULL, call->inputs[0], 1);
+    return more && one(call, "Log", call->output, more);
+}
+
+static bool expm1_row(kn_export_call *call) {
+    return with(call, "Sub", call->output, one(call, "Exp", NULL, call->inputs[0]), 1);
+}
+
+static bool gelu(kn_export_call *call) {
+    bool tangent = !strcmp(call->node->operator->name, "gelu_tanh");
+    return one(call, "Gelu", call->output, call->inputs[0]) &&
+           kn_export_string(call, "approximate", tangent ? "tanh" : "none");
+}
+
+static bool not_equal(kn_export_call *call) {
+    const char *equal = kn_export_node(call, "Equal", NULL, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1]));
+    return equal && one(call, "Not", call->output, equal);
+}
+
+static bool cast(kn_export_call *call) {
+    return one(call, "Cast", call->output, call->inputs[0]) &&
+           kn_export_int(call, "to", kn_onnx_type_from(call->node->outputs[0]->shape.dtype));
+}
+
+/* What drops in training; a reader of the file may train it again. */
+static bool dropout(kn_export_call *call) {
+    const char *rate = kn_export_number(call, KN_FLOAT32, attribute(call, "rate")->number);
+    return rate && kn_export_node(call, "Dropout", call->output, KN_EXPORT_INPUTS(call->inputs[0], rate));
+}
+
+static bool first(kn_export_call *call) {
+    return one(call, "Identity", call->output, call->inputs[0]);
+}
+
+/* ---- products, windows, norms -------------------------------------------------------------------------------- */
+
+/* With its last two axes exchanged. */
+static const char *turned(kn_export_call *call, int input) {
+    int64_t axes[KN_MAX_RANK];
+    int rank = call->node->inputs[input]->shape.rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    const char *name = one(call, "Transpose", NULL, call->inputs[input]);
+    return name && kn_export_ints(call, "perm", axes, (size_t)rank) ? name : NULL;
+}
+
+static bool matmul(kn_export_call *call) {
+    bool turns[2] = {attribute(call, "transpose_a")->integer != 0, attribute(call, "transpose_b")->integer != 0};
+    const char *a = call->inputs[0], *b = call->inputs[1];
+    if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
+        return kn_export_node(call, "Gemm", call->output, KN_EXPORT_INPUTS(a, b)) &&
+               kn_export_int(call, "transA", turns[0]) && kn_export_int(call, "transB", turns[1]);
+    if (turns[0] && !(a = turned(call, 0))) return false;
+    if (turns[1] && !(b = turned(call, 1))) return false;
+    return kn_export_node(call, "MatMul", call->output, KN_EXPORT_INPUTS(a, b));
+}
+
+static bool add_list(kn_export_call *call, const char *name, const char *ours, int count) {
+    const kn_attribute_value *value = attribute(call, ours);
+    return value->count == count && kn_export_ints(call, name, value->list, (size_t)count);
+}
+
+static bool conv(kn_export_call *call) {
+    const kn_value *weight = call->node->inputs[1];
+    const int64_t window[2] = {weight->shape.dims[2], weight->shape.dims[3]};
+    bool upper = attribute(call, "same")->integer != 0, lower = attribute(call, "same_lower")->integer != 0;
+    if (!kn_export_node(call, "Conv", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) ||
+        !kn_export_ints(call, "kernel_shape", window, 2) || !add_list(call, "strides", "stride", 2) ||
+        !add_list(call, "dilations", "dilation", 2) ||
+        !kn_export_int(call, "group", attribute(call, "groups")->integer))
+        return false;
+    return upper || lower ? kn_export_string(call, "auto_pad", upper ? "SAME_UPPER" : "SAME_LOWER")
+                          : add_list(call, "pads", "padding", 4);
+}
+
+static bool pool(kn_export_call *call) {
+    bool largest = !strcmp(call->node->operator->name, "max_pool");
+    const kn_attribute_value *size = attribute(call, "output");
+    if (size->count) {
+        bool whole = size->list[0] == 1 && size->list[size->count - 1] == 1;
+        return whole && one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output, call->inputs[0]);
+    }
+    if (!one(call, largest ? "MaxPool" : "AveragePool", call->output, call->inputs[0]) ||
+        !add_list(call, "kernel_shape", "window", 2) || !add_list(call, "strides", "stride", 2) ||
+        !add_list(call, "pads", "padding", 4) ||
+        !kn_export_int(call, "ceil_mode", attribute(call, "ceil")->integer != 0))
+        return false;
+    return largest ? add_list(call, "dilations", "dilation", 2)
+                   : kn_export_int(call, "count_include_pad", !attribute(call, "skip_padding")->integer);
+}
+
+static bool batch_norm(kn_export_call *call) {
+    return kn_export_node(call, "BatchNormalization", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1], call->inputs[2], call->inputs[3],
+                                           call->inputs[4])) &&
+           kn_export_float(call, "epsilon", attribute(call, "epsilon")->number) &&
+           kn_export_float(call, "momentum", 1 - attribute(call, "momentum")->number);
+}
+
+static bool softmax(kn_export_call *call) {
+    bool logarithm = !strcmp(call->node->operator->name, "log_softmax");
+    return one(call, logarithm ? "LogSoftmax" : "Softmax", call->output, call->inputs[0]) &&
+           kn_export_int(call, "axis", attribute(call, "axis")->integer);
+}
+
+static bool reduce(kn_export_call *call) {
+    static const char *const types[][2] = {{"sum", "ReduceSum"},
+                                           {"mean", "ReduceMean"},
+                                           {"reduce_max", "ReduceMax"},
+                                           {"reduce_min", "ReduceMin"}};
+    const kn_attribute_value *axes = attribute(call, "axes");
+    size_t row = 0;
+    while (strcmp(types[row][0], call->node->operator->name))
+        row++;
+    const char *list = axes->count ? kn_export_list(call, axes->list, (size_t)axes->count) : NULL;
+    if (axes->count && !list) return false;
+    return kn_export_node(call, types[row][1], call->output, KN_EXPORT_INPUTS(call->inputs[0], list)) &&
+           kn_export_int(call, "keepdims", attribute(call, "keep")->integer != 0);
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+/* An open size is that of the same axis before (0), or the only one that is left (-1). */
+static bool reshape(kn_export_call *call) {
+    const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
+    int64_t numbers[KN_MAX_RANK];
+    int open = 0;
+    for (int i = 0; i < to->rank; i++) {
+        bool same = i < from->rank && from->dims[i] == to->dims[i];
+        numbers[i] = kn_dim_known(to->dims[i]) ? to->dims[i] : same ? 0 : -1;
+        open += numbers[i] < 0;
+        if (kn_dim_known(to->dims[i]) && to->dims[i] == 0) return false; /* a 0 would mean the axis before */
+    }
+    const char *shape = open < 2 ? kn_export_list(call, numbers, (size_t)to->rank) : NULL;
+    return shape && kn_export_node(call, "Reshape", call->output, KN_EXPORT_INPUTS(call->inputs[0], shape));
+}
+
+/* An open size that is the input's own stays under a 1. */
+static bool broadcast(kn_export_call *call) {
+    const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
+    int64_t numbers[KN_MAX_RANK];
+    for (int i = 0; i < to->rank; i++) {
+        int place = i - (to->rank - from->rank);
+        bool same = place >= 0 && from->dims[place] == to->dims[i];
+        if (!kn_dim_known(to->dims[i]) && !same) return false;
+        numbers[i] = same ? 1 : to->dims[i];
+    }
+    const char *shape = kn_export_list(call, numbers, (size_t)to->rank);
+    return shape && kn_export_node(call, "Expand", call->output, KN_EXPORT_INPUTS(call->inputs[0], shape));
+}
+
+static bool transpose(kn_export_call *call) {
+    const kn_attribute_value *order = attribute(call, "permutation");
+    return one(call, "Transpose", call->output, call->inputs[0]) &&
+           (!order->count || kn_export_ints(call, "perm", order->list, (size_t)order->count));
+}
+
+static bool concat(kn_export_call *call) {
+    const char *inputs[KN_MAX_INPUTS + 1] = {NULL};
+    memcpy(inputs, call->inputs, (size_t)call->node->input_count * sizeof *inputs);
+    return kn_export_node(call, "Concat", call->output, inputs) &&
+           kn_export_int(call, "axis", attribute(call, "axis")->integer);
+}
+
+static bool slice(kn_export_call *call) {
+    static const char *const names[] = {"begin", "end", "axis", "step"};
+    const char *lists[4];
+    for (int i = 0; i < 4; i++)
+        if (!(lists[i] = kn_export_list(call, &attribute(call, names[i])->integer, 1))) return false;
+    if (attribute(call, "step")->integer < 1) return false;
+    return kn_export_node(call, "Slice", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], lists[0], lists[1], lists[2], lists[3]));
+}
+
+static bool pad(kn_export_call *call) {
+    const kn_attribute_value *amounts = attribute(call, "amounts");
+    const char *list = kn_export_list(call, amounts->list, (size_t)amounts->count);
+    const char *value = kn_export_number(call, dtype_of(call), attribute(call, "value")->number);
+    return list && value &&
+           kn_export_node(call, "Pad", call->output, KN_EXPORT_INPUTS(call->inputs[0], list, value));
+}
+
+static bool embedding(kn_export_call *call) {
+    return kn_export_node(call, "Gather", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1]));
+}
+
+static bool gather(kn_export_call *call) {
+    bool elements = !strcmp(call->node->operator->name, "gather_elements");
+    return kn_export_node(call, elements ? "GatherElements" : "Gather", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
+           kn_export_int(call, "axis", attribute(call, "axis")->integer);
+}
+
+static const struct {
+    const char *name;
+    kn_export_builder build;
+} rows[] = {
+    {"scale", scale},
+    {"shift", shift},
+    {"clip", clip},
+    {"relu6", relu6},
+    {"rsqrt", rsqrt_row},
+    {"silu", silu},
+    {"log_sigmoid", log_sigmoid},
+    {"log1p", log1p_row},
+    {"expm1", expm1_row},
+    {"gelu", gelu},
+    {"gelu_tanh", gelu},
+    {"not_equal", not_equal},
+    {"cast", cast},
+    {"dropout", dropout},
+    {"in_training", first},
+    {"matmul", matmul},
+    {"conv2d", conv},
+    {"max_pool", pool},
+    {"average_pool", pool},
+    {"batch_norm", batch_norm},
+    {"softmax", softmax},
+    {"log_softmax", softmax},
+    {"sum", reduce},
+    {"mean", reduce},
+    {"reduce_max", reduce},
+    {"reduce_min", reduce},
+    {"reshape", reshape},
+    {"flatten", reshape},
+    {"broadcast", broadcast},
+    {"transpose", transpose},
+    {"concat", concat},
+    {"slice", slice},
+    {"pad", pad},
+    {"embedding", embedding},
+    {"gather", gather},
+    {"gather_elements", gather},
+};
+
+kn_export_builder kn_export_find(const kn_operator *row) {
+    for (size_t i = 0; i < KN_COUNT_OF(rows); i++)
+        if (!strcmp(rows[i].name, row->name)) return rows[i].build;
+    return find_plain(row->name) ? plain : NULL;
+}
