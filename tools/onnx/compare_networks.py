@@ -18,7 +18,7 @@ def fold(module):
       before = getattr(part, name.replace("norm", "conv"))
       setattr(part, name.replace("norm", "conv"), nn.utils.fusion.fuse_conv_bn_eval(before, getattr(part, name)))
       setattr(part, name, nn.Identity())
-  return module
+  return module.requires_grad_(True)  # biases that come from a norm are not, by themselves
 
 
 class Mlp(nn.Sequential):
