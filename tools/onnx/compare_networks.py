@@ -21,6 +21,17 @@ def fold(module):
   return module.requires_grad_(True)  # biases that come from a norm are not, by themselves
 
 
+def begin_norms(module):
+  """Statistics as a training leaves them; folded, no sum is then exactly 0, where relu6 and clamp, which both become
+  Clip, have different gradients."""
+  for part in module.modules():
+    if isinstance(part, nn.BatchNorm2d):
+      part.running_mean.uniform_(-0.2, 0.2)
+      part.running_var.uniform_(0.7, 1.3)
+      nn.init.uniform_(part.weight, 0.8, 1.2)
+      nn.init.uniform_(part.bias, -0.1, 0.1)
+
+
 class Mlp(nn.Sequential):
   def __init__(self):
     super().__init__(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, CLASSES))
@@ -51,12 +62,7 @@ class Resnet(nn.Module):
     self.first = Residual(8, 8, 1)
     self.second = Residual(8, 16, 2)
     self.head = nn.Linear(16, CLASSES)
-    for part in self.modules():
-      if isinstance(part, nn.BatchNorm2d):
-        part.running_mean.uniform_(-0.2, 0.2)
-        part.running_var.uniform_(0.7, 1.3)
-        nn.init.uniform_(part.weight, 0.8, 1.2)
-        nn.init.uniform_(part.bias, -0.1, 0.1)
+    begin_norms(self)
 
   def forward(self, x):
     x = nn.functional.max_pool2d(torch.relu(self.norm0(self.conv0(x))), 2)
@@ -73,6 +79,7 @@ class Mobile(nn.Module):
     self.conv1, self.norm1 = nn.Conv2d(12, 12, 3, 2, 1, groups=12, bias=False), nn.BatchNorm2d(12)
     self.conv2, self.norm2 = nn.Conv2d(12, 8, 1, bias=False), nn.BatchNorm2d(8)
     self.head = nn.Linear(8, CLASSES)
+    begin_norms(self)
 
   def forward(self, x):
     x = nn.functional.relu6(self.norm0(self.conv0(x)))
