@@ -189,6 +189,18 @@ def text_is_learnt_and_written(folder):
                            for seed in ("5", "5", "6"))
     expect(first == again != other, "the seed does not decide")
     expect(len(first) == 301 and set(first) <= set(LINE), f"it wrote {first!r}")
+    # One sign to draw from is the likeliest one, however hot; all of them are as many as there are.
+    likeliest = koine("generate", "walk.safetensors", "--length", "20", "--temperature", "0", folder=folder).out
+    for alone in (("--top-k", "1"), ("--top-p", "0.001")):
+        koine("generate", "walk.safetensors", "--length", "20", "--temperature", "3", *alone, folder=folder).needs(
+            0, out=likeliest)
+    whole = koine("generate", "walk.safetensors", "--temperature", "3", "--seed", "7", folder=folder).out
+    for all_of in (("--top-k", "1000"), ("--top-p", "1")):
+        koine("generate", "walk.safetensors", "--temperature", "3", "--seed", "7", *all_of, folder=folder).needs(0, out=whole)
+    few = koine("generate", "walk.safetensors", "--temperature", "3", "--seed", "7", "--top-k", "2", folder=folder).out
+    expect(few not in (whole, likeliest), "two to draw from are neither one nor all")
+    koine("generate", "lstm", "--top-k", "0").needs(2, err="--top-k is 0")
+    koine("generate", "lstm", "--top-p", "1.5").needs(2, err="--top-p is 1.5")
     koine("generate", "walk.safetensors", "--prompt", "axb", folder=folder).needs(1, err="the prompt has 'xb")
     # Another text is read with the signs of the first.
     write(folder, "other.txt", "dédédédé" * 20)

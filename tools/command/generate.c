@@ -11,8 +11,8 @@ enum { MOST_SIGNS = 1 << 20 };
 typedef struct generate_run {
     common_options common;
     const char *prompt;
-    uint64_t length, seed;
-    double temperature;
+    uint64_t length, seed, top_k; /* UINT64_MAX: all */
+    double temperature, top_p;
     kn_model *model;
     kn_context *context;
     kn_states *states;
@@ -30,6 +30,7 @@ typedef struct generate_run {
     bool on;       /* what was read stays beyond the window, too */
     int32_t *x;    /* (1,window) */
     float *logits; /* (1,window,answers) */
+    float *sorted; /* of one place */
 } generate_run;
 
 /* ---- signs -------------------------------------------------------------------------------------- */
@@ -142,7 +143,8 @@ static bool measure(generate_run *run, const char *file) {
                             file, run->sign_count) == EXIT_DONE;
     run->x = calloc((size_t)run->window, sizeof *run->x);
     run->logits = malloc((size_t)(run->window * run->answers) * sizeof *run->logits);
-    return (run->x && run->logits) || command_fail("out of memory for the text") == EXIT_DONE;
+    run->sorted = malloc((size_t)run->sign_count * sizeof *run->sorted);
+    return (run->x && run->logits && run->sorted) || command_fail("out of memory for the text") == EXIT_DONE;
 }
 
 /* In [0, 1): the same for the same seed and place. */
@@ -156,6 +158,28 @@ static double chance_at(uint64_t seed, uint64_t place) {
     return (double)(z >> 11) * 0x1p-53;
 }
 
+static int larger_first(const void *left, const void *right) {
+    float a = *(const float *)left, b = *(const float *)right;
+    return (a < b) - (a > b);
+}
+
+/* The smallest logit that may still be drawn: of the --top-k likeliest, and of as many as have --top-p together. */
+static float least_of(const generate_run *run, const float *logits) {
+    uint64_t count = (uint64_t)run->sign_count;
+    if (run->top_k < count) count = run->top_k;
+    if (count == (uint64_t)run->sign_count && run->top_p >= 1) return -INFINITY;
+    memcpy(run->sorted, logits, (size_t)run->sign_count * sizeof *logits);
+    qsort(run->sorted, (size_t)run->sign_count, sizeof *run->sorted, larger_first);
+    double sum = 0, share = 0;
+    for (uint64_t i = 0; i < count; i++)
+        sum += exp((double)(run->sorted[i] - run->sorted[0]) / run->temperature);
+    for (uint64_t i = 0; i < count; i++) {
+        share += exp((double)(run->sorted[i] - run->sorted[0]) / run->temperature);
+        if (share >= run->top_p * sum) return run->sorted[i];
+    }
+    return run->sorted[count - 1];
+}
+
 /* One of the vocabulary's signs by their logits. */
 static int32_t draw(const generate_run *run, const float *logits) {
     int best = 0;
@@ -163,10 +187,12 @@ static int32_t draw(const generate_run *run, const float *logits) {
     for (int i = 1; i < run->sign_count; i++)
         if (logits[i] > logits[best]) best = i;
     if (run->temperature <= 0) return best;
+    float least = least_of(run, logits);
     for (int i = 0; i < run->sign_count; i++)
-        sum += exp((double)(logits[i] - logits[best]) / run->temperature);
+        if (!(logits[i] < least)) sum += exp((double)(logits[i] - logits[best]) / run->temperature);
     double left = chance_at(run->seed, run->used) * sum;
     for (int i = 0; i < run->sign_count; i++) {
+        if (logits[i] < least) continue;
         left -= exp((double)(logits[i] - logits[best]) / run->temperature);
         if (left < 0) return i;
     }
@@ -262,15 +288,19 @@ static void finish(generate_run *run) {
     free(run->text);
     free(run->x);
     free(run->logits);
+    free(run->sorted);
 }
 
 static int run(int count, char **arguments) {
-    generate_run run = {.prompt = "", .length = 300, .seed = 1, .temperature = 0.8};
+    generate_run run = {.prompt = "", .length = 300, .seed = 1, .top_k = UINT64_MAX, .temperature = 0.8, .top_p = 1};
     const option options[] = {
         {"prompt", OPTION_TEXT, "TEXT", "how the text begins", &run.prompt},
         {"length", OPTION_COUNT, "N", "signs to write (300)", &run.length},
         {"temperature", OPTION_NUMBER, "T",
          "0: always the likeliest sign; 1: as likely as the model says (0.8)", &run.temperature},
+        {"top-k", OPTION_COUNT, "N", "draw from the N likeliest signs alone (all)", &run.top_k},
+        {"top-p", OPTION_NUMBER, "P", "draw from the likeliest signs that have this probability together (1)",
+         &run.top_p},
         {"seed", OPTION_COUNT, "N", "of the choices: the same seed writes the same text (1)", &run.seed},
         MATH_OPTION(run.common),
         COMMON_OPTIONS(run.common),
@@ -284,6 +314,9 @@ static int run(int count, char **arguments) {
         return command_misuse("--length is %llu; expected 1 to 100000000", (unsigned long long)run.length);
     if (run.temperature < 0)
         return command_misuse("--temperature is %g; expected a number from 0 on", run.temperature);
+    if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
+    if (!(run.top_p > 0 && run.top_p <= 1))
+        return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.top_p);
     if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
