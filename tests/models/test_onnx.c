@@ -204,6 +204,9 @@ static void gives(const char *type, const char *inputs, const char *attributes, 
     reshaped(&graph, "scores", "1,3,0", "1,1,3");
     reshaped(&graph, "taps", "1,2,5,7", "1,2,2");
     reshaped(&graph, "signal", "0,1,2,3,4,5", "1,6,1");
+    reshaped(&graph, "image", "0,1,2,3,4,5,6,7,8", "1,1,3,3");
+    reshaped(&graph, "regions", "0,0,2,2,1,0,9,2", "2,4");
+    onnx_wholes(&graph, "images", "0,0");
     onnx_wholes(&graph, "row", "1,2");
     onnx_wholes(&graph, "column", "2,1");
     onnx_node(&graph, type, inputs, "y", attributes);
@@ -247,6 +250,7 @@ static void operators(void **state) {
     gives("NonMaxSuppression", "squares,scores,two", NULL, "2,3", "0 0 1 0 0 2");
     gives("NonMaxSuppression", "squares,scores,two,,factor", NULL, "1,3", "0 0 1");
     gives("Col2Im", "taps,row,column", "pads=1:0:0:0", "1,1,1,2", "5 7");
+    gives("RoiAlign", "image,regions,images", "sampling_ratio=1 output_width=2", "2,1,1,2", "1.5 2.5 3.5 0");
     gives("STFT", "signal,two,,one", NULL, "1,3,1,2", "0 0 2 0 4 0");
 }
 

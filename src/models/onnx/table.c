@@ -3,8 +3,8 @@
 
 /* clang-format off */
 #define FAMILIES(X)                                                                                          \
-    X(arithmetic) X(shape) X(resize) X(pick) X(known) X(sample) X(steps) X(fourier) X(reduce) X(layers)       \
-    X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)
+    X(arithmetic) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(reduce)       \
+    X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)
 /* clang-format on */
 
 #define DECLARE(family)                                                                                      \
