@@ -193,6 +193,11 @@ KN_API kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indi
  * all samples twice. */
 KN_API kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *variance);
 
+/* Mean and standard deviation of each channel, of which a sample's first dimension tells, for kn_standardize for example; 1
+ * where a channel is the same everywhere. `channels` is that dimension. Reads all samples. */
+KN_API kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *means, float *deviations,
+                                       size_t channels);
+
 /* What each class should count so that all together count the same: samples / (classes * samples of the class), for classes
  * without samples 1. `count` is kn_dataset_classes(); KN_ERROR_ARGUMENT where samples have no class each. */
 KN_API kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, size_t count);

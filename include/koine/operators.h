@@ -113,6 +113,9 @@ KN_API kn_value *kn_rms_norm(kn_value *x, const kn_norm_params *params);
  * each channel scaled by a weight (C) and shifted by a bias (C). Instance norm: each channel is a group. */
 KN_API kn_value *kn_group_norm(kn_value *x, int64_t groups, const kn_norm_params *params);
 KN_API kn_value *kn_instance_norm(kn_value *x, const kn_norm_params *params);
+/* x is an input (N,C,...); each channel less its mean, over its deviation. Both are statistics (C) of the graph, named after
+ * the input: "x.mean" (0 at first) and "x.deviation" (1), for kn_states_set with what kn_dataset_statistics measured. */
+KN_API kn_value *kn_standardize(kn_value *x);
 
 typedef struct kn_local_norm_params {
     size_t size;

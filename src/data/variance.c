@@ -1,6 +1,8 @@
 /* How much the numbers of a field vary. */
 #include "data/dataset_private.h"
 
+#include <math.h>
+
 static double element(const kn_store_field *field, const void *bytes, uint64_t i) {
     return field->read.dtype == KN_FLOAT32 ? (double)((const float *)bytes)[i]
                                            : (double)((const int32_t *)bytes)[i];
@@ -49,5 +51,53 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     }
     kn_release(host, sample);
     kn_release(host, sums);
+    return status;
+}
+
+/* sums is (2, channels): of the numbers and of their squares, less those of the first sample's channel, which keeps what is
+ * far from 0 exact. */
+static void add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample, const double *first,
+                         double *sums) {
+    const kn_store_field *field = &dataset->store->fields[index];
+    const uint64_t each = elements_of(field) / channels;
+    for (uint64_t i = 0; i < dataset->count; i++) {
+        kn_dataset_gather(dataset, index, &i, 1, sample);
+        for (uint64_t j = 0; j < each * channels; j++) {
+            double away = element(field, sample, j) - first[j / each];
+            sums[j / each] += away;
+            sums[channels + j / each] += away * away;
+        }
+    }
+}
+
+kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *means, float *deviations,
+                                size_t channels) {
+    kn_status status = kn_dataset_status(dataset);
+    if (status != KN_OK) return status;
+    if (!means || !deviations || field >= dataset->store->field_count || dataset->count == 0) return KN_ERROR_ARGUMENT;
+    const kn_host *host = &dataset->host;
+    const kn_store_field *from = &dataset->store->fields[field];
+    if (from->read.rank < 1 || channels == 0 || from->read.shape[0] != (int64_t)channels || elements_of(from) == 0)
+        return KN_ERROR_SHAPE;
+    const uint64_t each = elements_of(from) / channels;
+    void *sample = kn_allocate(host, 1, from->read_bytes);
+    double *first = kn_allocate(host, channels, 3 * sizeof *first), *sums = first ? first + channels : NULL;
+    if (sample && first) {
+        const uint64_t begin = 0;
+        const double numbers = (double)dataset->count * (double)each;
+        kn_dataset_gather(dataset, field, &begin, 1, sample);
+        for (size_t c = 0; c < channels; c++)
+            first[c] = element(from, sample, c * each);
+        add_channels(dataset, field, channels, sample, first, sums);
+        for (size_t c = 0; c < channels; c++) {
+            double away = sums[c] / numbers, variance = sums[channels + c] / numbers - away * away;
+            means[c] = (float)(first[c] + away);
+            deviations[c] = variance > 0 ? (float)sqrt(variance) : 1;
+        }
+    } else {
+        status = KN_ERROR_MEMORY;
+    }
+    kn_release(host, sample);
+    kn_release(host, first);
     return status;
 }

@@ -121,6 +121,14 @@ kn_value *kn_build_instance_norm(kn_layer_call *call) {
     return call->share ? build_shared_group_norm(call, &params, 0) : kn_instance_norm(call->inputs[0], &params);
 }
 
+/* x is an input (N,C,...). What it is made of takes no name that the text may want. */
+kn_value *kn_build_standardize(kn_layer_call *call) {
+    kn_scope_begin(call->graph, call->name);
+    kn_value *y = kn_standardize(call->inputs[0]);
+    kn_scope_end(call->graph);
+    return y;
+}
+
 enum { LOCAL_CHANNELS, LOCAL_ALPHA, LOCAL_BETA, LOCAL_K };
 const kn_option kn_local_norm_arguments[4] = {
     WHOLE("channels", "how many neighbouring channels count", REQUIRED),

@@ -56,6 +56,7 @@ kn_value *kn_build_batch_norm(kn_layer_call *call);
 kn_value *kn_build_group_norm(kn_layer_call *call);
 kn_value *kn_build_instance_norm(kn_layer_call *call);
 kn_value *kn_build_local_norm(kn_layer_call *call);
+kn_value *kn_build_standardize(kn_layer_call *call);
 kn_value *kn_build_layer_norm(kn_layer_call *call);
 kn_value *kn_build_rms_norm(kn_layer_call *call);
 kn_value *kn_build_embedding(kn_layer_call *call);

@@ -136,6 +136,7 @@ static void operators(void **state) {
     assert_true(kn_value_failed(kn_local_response_norm(NULL, 5, NULL)));
     assert_true(kn_value_failed(kn_group_norm(NULL, 2, NULL)));
     assert_true(kn_value_failed(kn_instance_norm(NULL, NULL)));
+    assert_true(kn_value_failed(kn_standardize(NULL)));
     assert_true(kn_value_failed(kn_lp_pool(NULL, 2, 2, NULL)));
     assert_true(kn_value_failed(kn_adaptive_max_pool(NULL, 2, 2)));
     assert_true(kn_value_failed(kn_adaptive_average_pool(NULL, 2, 2)));

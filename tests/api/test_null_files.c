@@ -42,6 +42,7 @@ static void data(void **state) {
     assert_true(kn_images_archives().read(NULL, NULL, NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_images_reader().read(NULL, NULL, NULL, 0, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_dataset_variance(NULL, 0, &number) != KN_OK);
+    assert_true(kn_dataset_statistics(NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_null(kn_data_source_usage(-1));
     assert_null(kn_data_source_about(kn_data_source_count()));
     assert_int_equal(kn_dataset_field_count(NULL), 0);

@@ -250,6 +250,18 @@ static void variance_of_arrays(void **state) {
     assert_true(fabs(variance - 0.25) < 1e-12);
     assert_int_equal(kn_dataset_variance(dataset, 2, &variance), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_dataset_variance(dataset, 0, NULL), KN_ERROR_ARGUMENT);
+    float means[3], deviations[3];
+    assert_int_equal(kn_dataset_statistics(dataset, 0, means, deviations, 3), KN_OK);
+    for (int c = 0; c < 3; c++)
+        assert_true(fabs(means[c] - (15 + c)) < 1e-5 && fabs(deviations[c] - sqrt(125)) < 1e-5);
+    assert_int_equal(kn_dataset_statistics(dataset, 0, means, deviations, 2), KN_ERROR_SHAPE);
+    assert_int_equal(kn_dataset_statistics(dataset, 1, means, deviations, 1), KN_ERROR_SHAPE);
+    assert_int_equal(kn_dataset_statistics(dataset, 2, means, deviations, 1), KN_ERROR_ARGUMENT);
+    kn_dataset_destroy(&dataset);
+    arrays.count = 1; /* nothing varies */
+    dataset = arrays_open(NULL, &arrays, 2);
+    assert_int_equal(kn_dataset_statistics(dataset, 0, means, deviations, 3), KN_OK);
+    assert_true(means[2] == 2 && deviations[2] == 1);
     kn_dataset_destroy(&dataset);
     arrays_free(&arrays);
 }

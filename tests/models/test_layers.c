@@ -173,8 +173,13 @@ static void norms(void **state) {
                             "mean axes=2,3\n"
                             "f = groupnorm @x 2 share=a\n"
                             "g = instancenorm @f share=c\n"
-                            "add @f @g\n");
+                            "add @f @g\n"
+                            "h = standardize @x\n"
+                            "sub @h @h\n");
     const kn_graph *graph = kn_model_graph(model);
+    has_shape(model, "h", "batch,6,5,7");
+    has_shape(model, "x.deviation", "6");
+    has_shape(model, "sub1", "batch,6,5,7"); /* no layer takes that name */
     has_shape(model, "g", "batch,6,5,7");
     has_shape(model, "add1", "batch,6,5,7"); /* likewise */
     has_shape(model, "d", "batch,6,5,7");

@@ -3,6 +3,7 @@
 #include "ops_tests.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static kn_graph *graph;
@@ -325,6 +326,22 @@ static void group_norms(void **state) {
              "batch,6,height,8");
 }
 
+static void standardized(void **state) {
+    (void)state;
+    shape_is(kn_standardize(images), "batch,6,9,8");
+    shape_is(kn_standardize(rows), "batch,20");
+    const char *input = kn_value_name(images);
+    char name[64];
+    snprintf(name, sizeof name, "%s.mean", input);
+    state_is(name, "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 0);
+    snprintf(name, sizeof name, "%s.deviation", input);
+    state_is(name, "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 1);
+    const size_t values = graph->value_count;
+    shape_is(kn_standardize(images), "batch,6,9,8"); /* by the same statistics */
+    for (size_t i = values; i < graph->value_count; i++)
+        assert_int_not_equal(graph->values[i]->kind, KN_VALUE_STATE);
+}
+
 /* ---- mistakes -------------------------------------------------------------------------------------------- */
 
 static void told(kn_value *value, kn_status status, const char *first, const char *second) {
@@ -377,6 +394,8 @@ static void mistakes(void **state) {
     kn_pool_params rounded = {.size = sizeof rounded, .stride = {3}, .ceil = true};
     told(kn_max_pool(kn_input(graph, "open", KN_FLOAT32, "1,1,n,n"), 2, &rounded), KN_ERROR_UNSUPPORTED, "(1,1,n,n)",
          "symbols");
+    told(kn_standardize(kn_relu(rows)), KN_ERROR_ARGUMENT, "standardize", "expected an input");
+    told(kn_standardize(kn_input(graph, "words", KN_INT32, "batch,5")), KN_ERROR_SHAPE, "int32 (batch,5)", "(N,C,...)");
     told(kn_lp_pool(images, 0.5, 2, NULL), KN_ERROR_ARGUMENT, "lp_pool", "at least 1");
     told(kn_group_norm(images, 4, NULL), KN_ERROR_ARGUMENT, "4 groups", "multiple");
     told(kn_local_response_norm(images, 0, NULL), KN_ERROR_ARGUMENT, "0 channels", "at least 1");
@@ -555,6 +574,7 @@ int test_layers(void) {
         cmocka_unit_test_setup_teardown(transposed, begin, end),
         cmocka_unit_test_setup_teardown(pools, begin, end),
         cmocka_unit_test_setup_teardown(group_norms, begin, end),
+        cmocka_unit_test_setup_teardown(standardized, begin, end),
         cmocka_unit_test_setup_teardown(batch_norm_lives_twice, begin, end),
         cmocka_unit_test_setup_teardown(batch_norm_by_hand, begin, end),
         cmocka_unit_test_setup_teardown(mistakes, begin, end),

@@ -9,7 +9,7 @@ import struct
 import zipfile
 import zlib
 
-from koine import case, expect, koine, run_cases, write, write_npy
+from koine import case, expect, koine, read_safetensors, run_cases, write, write_npy
 
 WALK = "koine 1\nmodel walk\ninput x 6 int32\nembedding 8 8\nlstm 12\nlogits = linear 8\n"
 LINE = "abcdéf\nabcdéf\n"  # each sign tells the next one
@@ -129,6 +129,32 @@ def broken_pictures_are_named(folder):
     koine("eval", "small.safetensors", "--data", "images:bad.zip", "--on-bad-sample", "skip", folder=folder).needs(
         0, out="on 7 samples", err="pets/cat/3.png")
     koine(*train, "images:bad.zip", "--on-bad-sample", "pass", folder=folder).needs(2, err="fail or skip")
+
+
+@case
+def inputs_are_standardized(folder):
+    """Channels 100 +- 2 and 7: with the layer as without it, where the numbers were brought to mean 0 and deviation 1 before."""
+    signs = [1 if i * 7 % 10 < 5 else -1 for i in range(80)]
+    write_npy(os.path.join(folder, "y.npy"), "<i8", (40,), [i % 2 for i in range(40)])
+    far = [number for i in range(40) for number in (100 + 2 * signs[2 * i], 100 + 2 * signs[2 * i + 1], 7, 7)]
+    near = [number for i in range(40) for number in (signs[2 * i], signs[2 * i + 1], 0, 0)]
+    losses = []
+    for name, numbers, line in (("far", far, "standardize\n"), ("near", near, "")):
+        write_npy(os.path.join(folder, f"{name}.npy"), "<f4", (40, 2, 2), numbers)
+        write(folder, f"{name}.koine", f"koine 1\ninput x 2x2\n{line}flatten\nlogits = linear 2\n")
+        train = ("train", f"{name}.koine", "--data", f"npy:{name}.npy,y.npy", "--lr", "0.1", "--batch", "40")
+        koine(*train, "--steps", "2", folder=folder).needs(0)
+        losses.append(koine("eval", f"{name}.safetensors", "--data", f"npy:{name}.npy,y.npy", "--json",
+                            folder=folder).objects()[0]["loss"])
+    expect(abs(losses[0] - losses[1]) < 1e-4, f"losses {losses}")
+    koine("train", "--resume", "far.safetensors", "--data", "npy:near.npy,y.npy", "--steps", "3", "--save", "on.safetensors",
+          folder=folder).needs(0)
+    for name in ("far", "on"):  # what was measured stays with the weights
+        tensors = read_safetensors(os.path.join(folder, f"{name}.safetensors"))
+        found = (tensors["x.mean"][2], tensors["x.deviation"][2])
+        expect(found == ((100, 7), (2, 1)), f"{name}: found {found}")
+    write(folder, "middle.koine", "koine 1\ninput x 2x2\nrelu\nstandardize\nflatten\nlogits = linear 2\n")
+    koine("train", "middle.koine", "--data", "npy:near.npy,y.npy", folder=folder).needs(1, err="expected an input")
 
 
 @case

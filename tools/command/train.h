@@ -150,6 +150,9 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
 
 /* ---- train_files.c: what is read before and written after --------------------------------------- */
 
+/* Measures what the model's `standardize` goes by, on the samples to train on; says what makes that impossible. */
+bool train_measure(training_setup *setup, kn_trainer *trainer);
+
 /* Where the model goes; the text is static. */
 const char *train_save_path(const train_options *options, const training_setup *setup);
 /* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */

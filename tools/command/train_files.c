@@ -164,6 +164,37 @@ bool train_save(training_setup *setup, kn_trainer *trainer, const train_options 
     return false;
 }
 
+/* ---- measured statistics ----------------------------------------------------------------------------- */
+
+static bool set_state(kn_states *states, const char *name, const float *numbers, int64_t count) {
+    const kn_tensor_info info = {KN_FLOAT32, 1, {count}};
+    return kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers) == KN_OK ||
+           command_fail("%s", kn_states_error(states)) == EXIT_DONE;
+}
+
+bool train_measure(training_setup *setup, kn_trainer *trainer) {
+    const kn_dataset *dataset = setup->train ? setup->train : setup->all;
+    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *input = kn_model_input(setup->model, i);
+        char mean[256], deviation[256];
+        size_t field;
+        snprintf(mean, sizeof mean, "%s.mean", kn_value_name(input));
+        snprintf(deviation, sizeof deviation, "%s.deviation", kn_value_name(input));
+        if (!kn_graph_find(kn_model_graph(setup->model), deviation)) continue;
+        int64_t channels = kn_value_dimension(input, 1);
+        float *numbers = malloc(2 * (size_t)channels * sizeof *numbers);
+        bool fine = numbers && kn_dataset_find_field(dataset, kn_value_name(input), &field) &&
+                    kn_dataset_statistics(dataset, field, numbers, numbers + channels, (size_t)channels) == KN_OK;
+        if (!fine) command_fail("'%s' cannot be measured for standardize", kn_value_name(input));
+        kn_states *states = kn_trainer_states(trainer);
+        fine = fine && set_state(states, mean, numbers, channels) &&
+               set_state(states, deviation, numbers + channels, channels);
+        free(numbers);
+        if (!fine) return false;
+    }
+    return true;
+}
+
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
 bool train_load_training(training_setup *setup, kn_trainer *trainer, const char *path, uint64_t *done) {
@@ -210,9 +241,10 @@ static bool load_weights(training_setup *setup, kn_trainer *trainer, const char 
 
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options) {
     uint64_t steps;
+    /* Weights that were trained before bring what they were trained with. */
     if (!options->resume)
-        return (!options->init && !kn_model_has_weights(setup->model)) ||
-               load_weights(setup, trainer, options->init);
+        return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||
+                                                 load_weights(setup, trainer, options->init));
     if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
     compare_settings(options, options->resume);
     command_tell("going on after step %llu", (unsigned long long)steps);
