@@ -107,7 +107,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class
  *                     number or a standardised number (1). Rows without a target are left out
  *   text:FILE         sequences of characters and, at each place, the next one;
- *                     the last tenth is the test part. text:FILE?bytes&length=64
+ *                     the last tenth is the test part. text:FILE?bytes&length=64; with vocabulary=512
+ *                     in signs that are learnt, characters and what often stands together
  * Bytes become float32 from 0 to 1; other "x" become float32 as they are. "y" is
  * int32 class indices where there is one integer per sample and none negative,
  * otherwise float32. With `tokens` every array of integers becomes int32. params NULL
@@ -148,9 +149,14 @@ KN_API int kn_dataset_classes(const kn_dataset *dataset);
 KN_API const char *kn_dataset_class_name(const kn_dataset *dataset, int class_index);
 /* The share of the variance of "y" that the best of all models could explain; NaN where nobody knows. */
 KN_API double kn_dataset_explainable(const kn_dataset *dataset);
-/* Of text: the signs by number, in UTF-8 one after the other; "" for bytes; NULL for other data. Valid as long as
- * the dataset. */
+/* Of text: the signs by number, in UTF-8 one after the other; with U+001E before each where they are more than characters;
+ * "" for bytes; NULL for other data. Valid as long as the dataset. */
 KN_API const char *kn_dataset_vocabulary(const kn_dataset *dataset);
+/* The numbers of a text's signs by such a vocabulary, into room for as many as the text has bytes; *count of them, for the
+ * first *bytes of the text. KN_ERROR_NOT_FOUND where it goes on with a character that is no sign. allocator may be NULL.
+ * Thread-safety: any thread at any time. */
+KN_API kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, const char *text, int32_t *numbers,
+                                size_t *count, size_t *bytes);
 
 /* Of a table: what its columns hold and how they become numbers, as JSON, for `columns` of the parameters that other
  * tables are opened with; NULL for other data. Valid as long as the dataset. */

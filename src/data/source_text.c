@@ -1,6 +1,6 @@
 /* Text as samples: windows of characters or bytes, each with the same window one further on as what should
  * come out. From a file, whose last tenth is held out, or of the sentences that the library makes. */
-#include "data/dataset_private.h"
+#include "data/pairs.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { MADE_TRAIN = 1000000, MADE_TEST = 100000, CODES = 0x110000, LENGTH = 64 }
 static const char made_signs[] = "\n \".abcdefghijklmnopqrstuvwxyz";
 
 typedef struct text_options {
-    uint64_t length, stride;
+    uint64_t length, stride, vocabulary; /* vocabulary: signs of one of pairs; 0: characters */
     bool bytes;
 } text_options;
 
@@ -147,6 +147,29 @@ static kn_status encode(const vocabulary *signs, const char *path, const uint8_t
     return KN_OK;
 }
 
+/* The same by a vocabulary of pairs. */
+static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uint8_t *bytes, uint64_t count, tokens *out,
+                              kn_error *error) {
+    out->wide = pairs->count > 256;
+    out->numbers = kn_allocate(pairs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
+    if (!out->numbers) return kn_fail_memory(error, (size_t)count * (out->wide ? sizeof(int32_t) : 1));
+    for (uint64_t at = 0, used; at < count; at += used) {
+        int32_t numbers[KN_PIECE_MOST];
+        int signs = kn_pairs_encode(pairs, bytes + at, count - at, numbers, &used);
+        if (signs == 0)
+            return kn_fail(error, KN_ERROR_FORMAT,
+                           "%s: line %llu has a character that is not among the %d signs of the vocabulary that it is to be "
+                           "read with",
+                           path, line_of(bytes, at), pairs->count);
+        for (int i = 0; i < signs; i++, out->count++)
+            if (out->wide)
+                ((int32_t *)out->numbers)[out->count] = numbers[i];
+            else
+                ((uint8_t *)out->numbers)[out->count] = (uint8_t)numbers[i];
+    }
+    return KN_OK;
+}
+
 /* ---- samples ------------------------------------------------------------------------------ */
 
 /* A store of the windows of signs [first, first + count). x and y are (length). */
@@ -203,6 +226,35 @@ static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens 
     return error->status;
 }
 
+/* By the vocabulary of pairs that was given, or by one that is learnt here. */
+static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file_view *view, const text_options *how,
+                            const kn_source_options *options) {
+    kn_error *error = &dataset->error;
+    const kn_host *host = &dataset->host;
+    vocabulary signs = {.host = host};
+    kn_pairs pairs = {.host = NULL};
+    tokens all = {0};
+    char *alphabet = NULL;
+    kn_status status;
+    if (options->vocabulary) {
+        status = kn_pairs_open(&pairs, host, options->vocabulary, error);
+    } else {
+        status = own_vocabulary(&signs, path, view->bytes, view->count, error);
+        if (status == KN_OK && !(alphabet = vocabulary_text(&signs)))
+            status = kn_fail_memory(error, (size_t)signs.count * 4);
+        if (status == KN_OK)
+            status = kn_pairs_learn(&pairs, host, path, view->bytes, view->count, alphabet, how->vocabulary, error);
+    }
+    if (status == KN_OK) status = encode_pairs(&pairs, path, view->bytes, view->count, &all, error);
+    if (status == KN_OK)
+        status = make_parts(dataset, path, &all, all.count - all.count / 10, pairs.count, pairs.text, how, options);
+    kn_release(host, alphabet);
+    kn_release(host, all.numbers);
+    kn_pairs_close(&pairs);
+    vocabulary_finish(&signs);
+    return status;
+}
+
 static kn_status read_file(kn_dataset *dataset, const char *path, const text_options *how,
                            const kn_source_options *options) {
     kn_error *error = &dataset->error;
@@ -217,6 +269,8 @@ static kn_status read_file(kn_dataset *dataset, const char *path, const text_opt
         all = (tokens){(void *)(uintptr_t)view.bytes, view.count, false};
         status = make_parts(dataset, path, &all, all.count - all.count / 10, 256, "", how, options);
         all.numbers = NULL;
+    } else if (options->vocabulary ? kn_pairs_is(options->vocabulary) : how->vocabulary > 0) {
+        status = read_pairs(dataset, path, &view, how, options);
     } else {
         status = options->vocabulary ? given_vocabulary(&signs, options->vocabulary, error)
                                      : own_vocabulary(&signs, path, view.bytes, view.count, error);
@@ -267,6 +321,7 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
     text_options how = {0};
     const kn_spec_option known[] = {{"length", KN_SPEC_COUNT, &how.length},
                                     {"stride", KN_SPEC_COUNT, &how.stride},
+                                    {"vocabulary", KN_SPEC_COUNT, &how.vocabulary},
                                     {"bytes", KN_SPEC_FLAG, &how.bytes}};
     kn_error *error = &dataset->error;
     char *path;
@@ -281,8 +336,13 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
     if (how.length > 1 << 24 || how.stride > 1 << 24)
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"text%s\": length and stride are at most 16777216",
                          rest);
+    else if (how.bytes && how.vocabulary)
+        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"text%s\": either bytes or a vocabulary was expected", rest);
     else if (path)
         status = read_file(dataset, path, &how, options);
+    else if (how.vocabulary)
+        status = kn_fail(error, KN_ERROR_ARGUMENT,
+                         "data \"text%s\": vocabulary is for files, as in text:FILE?vocabulary=512", rest);
     else if (how.bytes)
         status = kn_fail(
             error, KN_ERROR_ARGUMENT,

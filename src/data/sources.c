@@ -61,9 +61,9 @@ static const source_row sources[] = {
      .text = "eight spoken commands, a second of sound at 8 kHz each, 8,000 and 2,000",
      .made = &kn_made_tones},
     {.name = "text",
-     .usage = "text:FILE[?length=N&stride=N&bytes]",
-     .text = "a text in UTF-8, character by character, or any file byte by byte; its last tenth is held out "
-             "to judge by",
+     .usage = "text:FILE[?length=N&stride=N&vocabulary=N&bytes]",
+     .text = "a text in UTF-8, character by character, in N signs that are learnt from it, characters and what often stands\n"
+             "together, or any file byte by byte; its last tenth is held out to judge by",
      .open = kn_source_sequences},
     {.name = "csv",
      .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",

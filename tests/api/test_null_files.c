@@ -42,6 +42,11 @@ static void data(void **state) {
     assert_true(kn_images_archives().read(NULL, NULL, NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_images_reader().read(NULL, NULL, NULL, 0, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_dataset_variance(NULL, 0, &number) != KN_OK);
+    int32_t signs[1];
+    size_t sign_count, sign_bytes;
+    assert_true(kn_text_encode(NULL, NULL, "a", signs, &sign_count, &sign_bytes) != KN_OK);
+    assert_true(kn_text_encode(NULL, "a", NULL, signs, &sign_count, &sign_bytes) != KN_OK);
+    assert_true(kn_text_encode(NULL, "a", "a", NULL, NULL, NULL) != KN_OK);
     assert_true(kn_dataset_statistics(NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_null(kn_data_source_usage(-1));
     assert_null(kn_data_source_about(kn_data_source_count()));

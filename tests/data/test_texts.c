@@ -188,6 +188,65 @@ static void bytes_of_a_file(void **state) {
     kn_dataset_destroy(&test);
 }
 
+/* 100 times "abab ": first ab, then abab, then that with the space before it, and nothing else comes twice. */
+static void learnt_vocabulary(void **state) {
+    static const char learnt[] = "\x1e \x1e" "a\x1e" "b\x1e" "ab\x1e" "abab\x1e abab";
+    char text[501];
+    for (int i = 0; i < 500; i++)
+        text[i] = "abab "[i % 5];
+    text[500] = 0;
+    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", text, 500, "?vocabulary=300&length=1"));
+    assert_usable(train);
+    assert_string_equal(kn_dataset_vocabulary(train), learnt);
+    assert_int_equal(kn_dataset_classes(train), 6);
+    assert_int_equal(kn_dataset_count(train), 90); /* of 101 signs, the last being the space */
+    expect_row(train, 0, 1, (const int32_t[]){4}, (const int32_t[]){5});
+    kn_dataset_destroy(&train);
+    train = kn_dataset_open(NULL, text_spec(*state, "t", text, 500, "?vocabulary=5&length=2"));
+    assert_usable(train);
+    assert_int_equal(kn_dataset_classes(train), 5);
+    expect_row(train, 0, 2, (const int32_t[]){4, 0}, (const int32_t[]){0, 4});
+    kn_dataset_destroy(&train);
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.vocabulary = learnt;
+    train = kn_dataset_open(&params, text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, "?length=1"));
+    assert_usable(train);
+    expect_row(train, 0, 1, (const int32_t[]){2}, (const int32_t[]){3});
+    expect_row(train, 1, 1, (const int32_t[]){3}, (const int32_t[]){0});
+    kn_dataset_destroy(&train);
+    assert_failed(kn_dataset_open(&params, text_spec(*state, "t", "ab\nab", 5, "?length=1")), KN_ERROR_FORMAT,
+                  "line 1 has a character that is not among the 6");
+    static const struct {
+        const char *options, *part;
+    } wrong[] = {{"?vocabulary=2", "more characters"},
+                 {"?vocabulary=5000", "2 to 4096"},
+                 {"?vocabulary=9&bytes", "either bytes or a vocabulary"}};
+    for (size_t i = 0; i < 3; i++)
+        assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", text, 500, wrong[i].options)), KN_ERROR_ARGUMENT,
+                      wrong[i].part);
+    assert_failed(kn_dataset_open(NULL, "text?vocabulary=40"), KN_ERROR_ARGUMENT, "is for files");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9")), KN_ERROR_FORMAT, "U+001E");
+}
+
+static void texts_become_numbers(void **state) {
+    (void)state;
+    static const char learnt[] = "\x1e \x1e" "a\x1e" "b\x1e" "ab\x1e" "abab\x1e abab";
+    int32_t numbers[16];
+    size_t count, bytes;
+    assert_int_equal(kn_text_encode(NULL, learnt, "bab abab", numbers, &count, &bytes), KN_OK);
+    assert_int_equal(count * 100 + bytes, 308);
+    assert_memory_equal(numbers, ((const int32_t[]){2, 3, 5}), 12);
+    assert_int_equal(kn_text_encode(NULL, learnt, "abz", numbers, &count, &bytes), KN_ERROR_NOT_FOUND);
+    assert_int_equal(count * 100 + bytes, 102);
+    assert_int_equal(numbers[0], 3);
+    assert_int_equal(kn_text_encode(NULL, "\nab\xc3\xa4", "\xc3\xa4" "b", numbers, &count, &bytes), KN_OK);
+    assert_int_equal(count * 100 + bytes, 203);
+    assert_memory_equal(numbers, ((const int32_t[]){3, 2}), 8);
+    assert_int_equal(kn_text_encode(NULL, "", "\xff", numbers, &count, &bytes), KN_OK);
+    assert_int_equal(count * 1000 + (size_t)numbers[0], 1255);
+    assert_int_equal(kn_text_encode(NULL, "a\xff", "a", numbers, &count, &bytes), KN_ERROR_FORMAT);
+}
+
 static void wide_vocabulary(void **state) {
     /* 300 characters from U+0100 on, twice. */
     char text[1200];
@@ -211,22 +270,30 @@ static void text_faults_are_named(void **state) {
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "")), KN_ERROR_SHAPE, "too few");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "", 0, "")), KN_ERROR_SHAPE, "too few");
     assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "abc", 3, "?colour")), KN_ERROR_ARGUMENT,
-                  "length=NUMBER, stride=NUMBER or bytes");
+                  "length=NUMBER, stride=NUMBER, vocabulary=NUMBER or bytes");
     assert_failed(kn_dataset_open(NULL, "text:/nonexistent/file"), KN_ERROR_FILE, "/nonexistent/file");
 }
 
 /* Whichever allocation fails: an error, and nothing is lost. */
 static void memory_may_run_out(void **state) {
-    char spec[600];
-    snprintf(spec, sizeof spec, "%s", text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
-    for (size_t fail_at = 1;; fail_at++) {
+    char specs[2][600];
+    static const char pairs[] = "ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab";
+    snprintf(specs[0], sizeof specs[0], "%s", text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
+    snprintf(specs[1], sizeof specs[1], "%s", text_spec(*state, "p", pairs, sizeof pairs - 1, "?length=1&vocabulary=9"));
+    int tried = 0;
+    for (size_t fail_at = 1; tried < 2; fail_at++) {
+        const char *spec = specs[tried];
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         kn_dataset *dataset = kn_dataset_open(&params, spec);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
         assert_int_equal(memory.live, 0);
-        if (status == KN_OK) break;
+        if (status == KN_OK) {
+            tried++;
+            fail_at = 0;
+            continue;
+        }
         assert_int_equal(status, KN_ERROR_MEMORY);
         assert_true(fail_at < 100);
     }
@@ -240,6 +307,8 @@ int test_texts(void) {
         cmocka_unit_test_setup_teardown(characters_of_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_vocabulary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_of_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(learnt_vocabulary, set_up, tear_down),
+        cmocka_unit_test(texts_become_numbers),
         cmocka_unit_test_setup_teardown(wide_vocabulary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(text_faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),

@@ -238,6 +238,19 @@ def text_is_learnt_and_written(folder):
 
 
 @case
+def signs_that_are_learnt_travel_along(folder):
+    write(folder, "walk.koine", WALK)
+    write(folder, "walk.txt", "abab " * 200)
+    koine("train", "walk.koine", "--data", "text:walk.txt?vocabulary=8", "--epochs", "30", "--lr", "0.03", "--batch", "8",
+          folder=folder).needs(0, err="6 signs:   a b ab abab  abab", out=" nats a sign, accuracy ")
+    found = koine("generate", "walk.safetensors", "--prompt", "abab", "--length", "3", "--temperature", "0",
+                  folder=folder).needs(0)
+    expect(found.out == "abab abab abab abab\n", f"it wrote {found.out!r}")
+    koine("generate", "walk.safetensors", "--prompt", "abx", folder=folder).needs(1, err="the prompt has 'x")
+    koine("eval", "walk.safetensors", "--data", "text:walk.txt", folder=folder).needs(0, out=" nats a sign")
+
+
+@case
 def bytes_are_written(folder):
     write(folder, "bytes.koine", WALK.replace("walk", "bytes").replace("8 8", "256 8").replace("linear 8", "linear 256"))
     with open(os.path.join(folder, "raw"), "wb") as file:

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "batch.h"
+#include "training.h"
 
 enum { MOST_SIGNS = 1 << 20 };
 
@@ -19,7 +20,8 @@ typedef struct generate_run {
     kn_session *session;
     kn_value *input, *output;
     const char *signs;       /* the vocabulary; "": bytes */
-    uint32_t *begins;        /* where each sign begins in it, and its end */
+    uint32_t *begins;        /* where each sign begins in it, and where one behind the last would */
+    uint32_t between;        /* bytes between signs: 1 where these are more than characters */
     int sign_count;          /* 256 for bytes */
     int64_t window, answers; /* signs that the model reads, and that it tells apart */
     int32_t *text;           /* the numbers of all signs so far */
@@ -49,46 +51,32 @@ static bool read_vocabulary(generate_run *run, const char *file) {
     size_t bytes = strlen(run->signs);
     run->begins = malloc((bytes + 1) * sizeof *run->begins);
     if (!run->begins || bytes > 4 * MOST_SIGNS) return command_fail("out of memory") == EXIT_DONE;
+    run->between = signs_are_joined(run->signs);
     for (size_t i = 0; i < bytes; i++)
-        if (((unsigned char)run->signs[i] & 0xc0) != 0x80) run->begins[run->sign_count++] = (uint32_t)i;
-    run->begins[run->sign_count] = (uint32_t)bytes;
+        if (run->between ? i > 0 && run->signs[i - 1] == 0x1e : ((unsigned char)run->signs[i] & 0xc0) != 0x80)
+            run->begins[run->sign_count++] = (uint32_t)i;
+    run->begins[run->sign_count] = (uint32_t)bytes + run->between;
     return true;
-}
-
-/* The number of the sign at the beginning of `text`, and its bytes; -1: it is not in the vocabulary. */
-static int32_t number_of(const generate_run *run, const char *text, size_t *bytes) {
-    *bytes = 1;
-    if (!run->begins) return (unsigned char)text[0];
-    for (int i = 0; i < run->sign_count; i++) {
-        size_t length = run->begins[i + 1] - run->begins[i];
-        if (strncmp(run->signs + run->begins[i], text, length)) continue;
-        *bytes = length;
-        return i;
-    }
-    return -1;
 }
 
 static void write_sign(const generate_run *run, FILE *stream, int32_t number) {
     if (!run->begins)
         putc(number, stream);
     else
-        fwrite(run->signs + run->begins[number], 1, run->begins[number + 1] - run->begins[number], stream);
+        fwrite(run->signs + run->begins[number], 1, run->begins[number + 1] - run->begins[number] - run->between, stream);
 }
 
 static bool read_prompt(generate_run *run) {
     run->text = malloc((strlen(run->prompt) + (size_t)run->length + 1) * sizeof *run->text);
     if (!run->text) return command_fail("out of memory for the text") == EXIT_DONE;
-    for (const char *at = run->prompt; *at;) {
-        size_t bytes;
-        int32_t number = number_of(run, at, &bytes);
-        if (number < 0)
-            return command_fail("the prompt has '%.*s…', and no such sign was in the text that the model was "
-                                "trained on",
-                                (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
-        run->text[run->used++] = number;
-        at += bytes;
-    }
-    return true;
+    size_t count, bytes;
+    kn_status status = kn_text_encode(NULL, run->signs, run->prompt, run->text, &count, &bytes);
+    run->used = count;
+    if (status == KN_OK) return true;
+    const char *at = run->prompt + bytes;
+    if (status != KN_ERROR_NOT_FOUND) return command_fail("the prompt: %s", kn_status_message(status)) == EXIT_DONE;
+    return command_fail("the prompt has '%.*s…', and no such sign was in the text that the model was trained on",
+                        (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -252,9 +240,10 @@ static int generate(generate_run *run, const char *file) {
         return EXIT_FAILED;
     uint64_t prompt = run->used;
     /* Without a prompt it begins as after the end of a line. */
-    size_t bytes;
-    int32_t begin = number_of(run, "\n", &bytes);
-    if (!prompt) run->text[run->used++] = begin < 0 ? 0 : begin;
+    int32_t begin = 0;
+    size_t count, bytes;
+    if (kn_text_encode(NULL, run->signs, "\n", &begin, &count, &bytes) != KN_OK) begin = 0;
+    if (!prompt) run->text[run->used++] = begin;
     uint64_t first = run->used;
     bool live = isatty(STDOUT_FILENO);
     progress_now("compiling");

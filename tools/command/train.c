@@ -280,8 +280,13 @@ static void tell_vocabulary(const kn_dataset *dataset) {
     char shown[120] = "";
     size_t used = 0;
     if (!signs || !signs[0]) return;
+    const char between = signs_are_joined(signs) ? 0x1e : '\0';
+    if (between) signs++;
     for (; *signs && used < 90; signs++)
-        used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s", *signs == '\n' ? "\\n" : "",
+        if (*signs == between)
+            shown[used++] = ' ';
+        else
+            used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s", *signs == '\n' ? "\\n" : "",
                                  *signs == '\n' ? "" : signs);
     /* Not cut inside a character. */
     while (*signs && ((unsigned char)*signs & 0xc0) == 0x80)

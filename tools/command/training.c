@@ -217,11 +217,15 @@ static bool wanted_sample(const kn_model *model, kn_tensor_info *sample) {
     return sample->rank >= 0;
 }
 
+bool signs_are_joined(const char *vocabulary) {
+    return vocabulary[0] == 0x1e && strchr(vocabulary + 1, 0x1e);
+}
+
 /* What a loss on this data means. */
 static bool explain_loss(training_setup *setup, const char *data) {
     size_t y;
     const char *signs = kn_dataset_vocabulary(setup->all);
-    if (signs) setup->unit = signs[0] ? " nats a character" : " nats a byte";
+    if (signs) setup->unit = signs_are_joined(signs) ? " nats a sign" : signs[0] ? " nats a character" : " nats a byte";
     if (strcmp(setup->loss_kind, "mse") || !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
         return true;
     return kn_dataset_variance(setup_judged(setup), y, &setup->variance) == KN_OK ||

@@ -37,6 +37,8 @@ extern const char *const bn_words[BN_WORDS];
 bool setup_settings(training_setup *setup, const char *text);
 /* The same for the check of a command line: answers a status. */
 int settings_check(const char *text);
+/* Whether the signs of a text's vocabulary are more than characters: U+001E stands before each then. */
+bool signs_are_joined(const char *vocabulary);
 /* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
 /* Later data is read as the data was that this file's weights were trained on: text with the same signs, tables with the

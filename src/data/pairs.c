@@ -1,0 +1,316 @@
+/* Byte-pair vocabularies: at first the characters of a text, then again and again the two signs that stand side by side
+ * most often become one. A sign never goes on over a space or the end of a line, so that a text falls apart into pieces that
+ * are joined by themselves: each space begins one. */
+#include "data/pairs.h"
+
+#include <string.h>
+
+enum { SEPARATOR = 0x1e, MOST_BYTES = 64 }; /* of a sign */
+
+static bool is_space(uint8_t byte) {
+    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+}
+
+/* ---- as a text ---------------------------------------------------------------------------------- */
+
+bool kn_pairs_is(const char *vocabulary) {
+    return vocabulary[0] == SEPARATOR && strchr(vocabulary + 1, SEPARATOR) != NULL;
+}
+
+static size_t bytes_of(const kn_pairs *pairs, int number) {
+    return pairs->begins[number + 1] - pairs->begins[number] - pairs->joined;
+}
+
+static int number_of(const kn_pairs *pairs, const uint8_t *bytes, size_t count) {
+    const uint32_t *entry = kn_map_get(&pairs->numbers, bytes, count);
+    return entry ? (int)(entry - pairs->begins) : -1;
+}
+
+kn_status kn_pairs_open(kn_pairs *pairs, const kn_host *host, const char *vocabulary, kn_error *error) {
+    const size_t bytes = strlen(vocabulary);
+    *pairs = (kn_pairs){.host = host, .joined = kn_pairs_is(vocabulary)};
+    kn_map_init(&pairs->numbers, host);
+    pairs->text = kn_copy_text(host, vocabulary);
+    pairs->begins = kn_allocate(host, bytes + 2, sizeof *pairs->begins);
+    if (!pairs->text || !pairs->begins) return kn_fail_memory(error, bytes * sizeof *pairs->begins);
+    if (bytes >= UINT32_MAX) return kn_fail(error, KN_ERROR_UNSUPPORTED, "a vocabulary of %zu bytes", bytes);
+    for (size_t at = 0; at < bytes;) {
+        uint32_t code;
+        size_t begin = at + pairs->joined;
+        size_t length = begin < bytes ? kn_utf8_read((const uint8_t *)vocabulary + begin, bytes - begin, &code) : 0;
+        if (pairs->joined && length > 0) length = strcspn(vocabulary + begin, "\x1e");
+        if (length == 0)
+            return kn_fail(error, KN_ERROR_FORMAT, "the vocabulary for text is no UTF-8 at byte %zu", begin);
+        pairs->begins[pairs->count++] = (uint32_t)begin;
+        at = begin + length;
+    }
+    pairs->begins[pairs->count] = (uint32_t)bytes + pairs->joined;
+    for (int i = pairs->count - 1; i >= 0; i--) /* of two that are alike the first counts */
+        if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i], bytes_of(pairs, i), &pairs->begins[i]))
+            return kn_fail_memory(error, bytes);
+    return KN_OK;
+}
+
+void kn_pairs_close(kn_pairs *pairs) {
+    if (!pairs->host) return;
+    kn_release(pairs->host, pairs->text);
+    kn_release(pairs->host, pairs->begins);
+    kn_map_finish(&pairs->numbers);
+    *pairs = (kn_pairs){.host = NULL};
+}
+
+/* ---- numbers of a text --------------------------------------------------------------------------- */
+
+/* Where the characters of a piece begin and the last ends; answers how many, 0 for what is no text. */
+static int cut_piece(const uint8_t *bytes, uint64_t count, uint64_t begins[KN_PIECE_MOST + 1]) {
+    int characters = 0;
+    uint64_t at = 0;
+    while (at < count && characters < KN_PIECE_MOST && (at == 0 || !is_space(bytes[at]))) {
+        uint32_t code;
+        size_t length = kn_utf8_read(bytes + at, count - at, &code);
+        if (length == 0) break;
+        begins[characters++] = at;
+        at += length;
+    }
+    begins[characters] = at;
+    return characters;
+}
+
+int kn_pairs_encode(const kn_pairs *pairs, const uint8_t *bytes, uint64_t count, int32_t numbers[KN_PIECE_MOST],
+                    uint64_t *used) {
+    uint64_t begins[KN_PIECE_MOST + 1];
+    int signs = cut_piece(bytes, count, begins);
+    *used = 0;
+    for (int i = 0; i < signs; i++) {
+        numbers[i] = number_of(pairs, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
+        if (numbers[i] < 0) signs = i; /* up to there */
+    }
+    while (pairs->joined && signs > 1) {
+        int place = -1, best = -1;
+        for (int i = 0; i + 1 < signs; i++) {
+            uint64_t length = begins[i + 2] - begins[i];
+            int number = length <= MOST_BYTES ? number_of(pairs, bytes + begins[i], (size_t)length) : -1;
+            if (number < 0 || (best >= 0 && number >= best)) continue;
+            best = number;
+            place = i;
+        }
+        if (place < 0) break;
+        numbers[place] = best;
+        signs--;
+        memmove(numbers + place + 1, numbers + place + 2, (size_t)(signs - place - 1) * sizeof *numbers);
+        memmove(begins + place + 1, begins + place + 2, (size_t)(signs - place) * sizeof *begins);
+    }
+    if (signs > 0) *used = begins[signs];
+    return signs;
+}
+
+/* ---- learning ------------------------------------------------------------------------------------- */
+
+/* A piece that comes `weight` times. */
+typedef struct piece {
+    uint32_t begin, count; /* its numbers */
+    uint32_t weight;
+} piece;
+
+typedef struct learning {
+    const kn_host *host;
+    kn_text text;    /* the vocabulary so far */
+    uint32_t *begins; /* of each sign in it */
+    uint16_t *lengths;
+    uint32_t count, most;
+    kn_map known;    /* signs by their bytes, to their entries in begins */
+    kn_map seen;     /* pieces by their bytes, to 1 + their number */
+    piece *pieces;
+    size_t piece_count, piece_capacity;
+    uint32_t *numbers; /* of all pieces */
+    size_t number_count, number_capacity;
+    uint32_t *pairs; /* (most,most): how often the second sign follows the first */
+    uint32_t *best;  /* of each first sign, the second that follows it most often */
+    bool *changed;   /* rows whose best is not known */
+} learning;
+
+static bool add_sign(learning *own, const char *bytes, size_t count) {
+    uint32_t *entry = &own->begins[own->count];
+    kn_text_format(&own->text, "\x1e");
+    *entry = (uint32_t)own->text.length;
+    own->lengths[own->count++] = (uint16_t)count;
+    kn_text_format(&own->text, "%.*s", (int)count, bytes);
+    return !kn_text_failed(&own->text) && kn_map_put(&own->known, bytes, count, entry);
+}
+
+/* The pairs of a piece come more often, or less. */
+static void count_pairs(learning *own, const piece *from, bool less) {
+    const uint32_t *numbers = own->numbers + from->begin;
+    for (uint32_t i = 0; i + 1 < from->count; i++) {
+        if (own->lengths[numbers[i]] + own->lengths[numbers[i + 1]] > MOST_BYTES) continue;
+        uint32_t *entry = &own->pairs[(size_t)numbers[i] * own->most + numbers[i + 1]];
+        *entry = less ? *entry - from->weight : *entry + from->weight;
+        own->changed[numbers[i]] = true;
+    }
+}
+
+/* first and second become `joined` wherever they stand side by side. */
+static void join(learning *own, uint32_t first, uint32_t second, uint32_t joined) {
+    for (size_t p = 0; p < own->piece_count; p++) {
+        piece *at = &own->pieces[p];
+        uint32_t *numbers = own->numbers + at->begin, kept = 0, i = 0;
+        while (i + 1 < at->count && !(numbers[i] == first && numbers[i + 1] == second))
+            i++;
+        if (i + 1 >= at->count) continue;
+        count_pairs(own, at, true);
+        for (i = 0; i < at->count; i++) {
+            bool both = i + 1 < at->count && numbers[i] == first && numbers[i + 1] == second;
+            numbers[kept++] = both ? joined : numbers[i];
+            i += both;
+        }
+        at->count = kept;
+        count_pairs(own, at, false);
+    }
+}
+
+/* The pair that comes most often, of several the one whose signs are older; false where none comes twice. */
+static bool find_pair(learning *own, uint32_t *first, uint32_t *second) {
+    uint32_t most = 1;
+    for (uint32_t row = 0; row < own->count; row++) {
+        const uint32_t *counts = own->pairs + (size_t)row * own->most;
+        if (own->changed[row]) {
+            own->best[row] = 0;
+            for (uint32_t i = 1; i < own->count; i++)
+                if (counts[i] > counts[own->best[row]]) own->best[row] = i;
+            own->changed[row] = false;
+        }
+        if (counts[own->best[row]] <= most) continue;
+        most = counts[own->best[row]];
+        *first = row;
+        *second = own->best[row];
+    }
+    return most > 1;
+}
+
+static bool grow(learning *own) {
+    uint32_t first = 0, second = 0;
+    while (own->count < own->most && find_pair(own, &first, &second)) {
+        char both[MOST_BYTES];
+        size_t length = own->lengths[first], all = length + own->lengths[second];
+        memcpy(both, own->text.data + own->begins[first], length);
+        memcpy(both + length, own->text.data + own->begins[second], all - length);
+        const uint32_t *entry = kn_map_get(&own->known, both, all);
+        uint32_t joined = entry ? (uint32_t)(entry - own->begins) : own->count;
+        if (!entry && !add_sign(own, both, all)) return false;
+        join(own, first, second, joined);
+    }
+    return true;
+}
+
+/* Adds a piece, or says that one came again. Its characters are signs already. */
+static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begins, int characters) {
+    const size_t length = (size_t)begins[characters];
+    uintptr_t there = (uintptr_t)kn_map_get(&own->seen, bytes, length);
+    if (there) {
+        own->pieces[there - 1].weight++;
+        return true;
+    }
+    if (!kn_reserve(own->host, (void **)&own->pieces, &own->piece_capacity, own->piece_count + 1, sizeof *own->pieces) ||
+        !kn_reserve(own->host, (void **)&own->numbers, &own->number_capacity, own->number_count + (size_t)characters,
+                    sizeof *own->numbers))
+        return false;
+    own->pieces[own->piece_count++] = (piece){(uint32_t)own->number_count, (uint32_t)characters, 1};
+    for (int i = 0; i < characters; i++) {
+        const uint32_t *entry = kn_map_get(&own->known, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
+        own->numbers[own->number_count++] = (uint32_t)(entry - own->begins);
+    }
+    return kn_map_put(&own->seen, bytes, length, (void *)(uintptr_t)own->piece_count);
+}
+
+static kn_status fail_pieces(kn_error *error, const char *path, uint64_t at) {
+    return kn_fail(error, KN_ERROR_FORMAT,
+                   "%s: what stands at byte %llu can be in no vocabulary of pairs: text in UTF-8 without U+001E was expected",
+                   path, (unsigned long long)at);
+}
+
+/* Signs are the characters of `alphabet`, to begin with. */
+static kn_status learn(learning *own, const char *path, const uint8_t *bytes, uint64_t count, const char *alphabet,
+                       kn_error *error) {
+    for (size_t at = 0, length; alphabet[at]; at += length) {
+        uint32_t code;
+        length = kn_utf8_read((const uint8_t *)alphabet + at, strlen(alphabet + at), &code);
+        if (length == 0 || code == SEPARATOR) return fail_pieces(error, path, 0);
+        if (own->count == own->most)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: a vocabulary of %u signs, and the text has more characters", path,
+                           own->most);
+        if (!add_sign(own, alphabet + at, length)) return kn_fail_memory(error, own->text.length);
+    }
+    uint64_t begins[KN_PIECE_MOST + 1];
+    for (uint64_t at = 0; at < count; at += begins[0]) {
+        int characters = cut_piece(bytes + at, count - at, begins);
+        if (characters == 0) return fail_pieces(error, path, at);
+        if (!add_piece(own, bytes + at, begins, characters))
+            return kn_fail_memory(error, own->number_count * sizeof *own->numbers);
+        begins[0] = begins[characters];
+    }
+    for (size_t p = 0; p < own->piece_count; p++)
+        count_pairs(own, &own->pieces[p], false);
+    return grow(own) ? KN_OK : kn_fail_memory(error, own->text.length);
+}
+
+kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path, const uint8_t *bytes, uint64_t count,
+                         const char *alphabet, uint64_t wanted, kn_error *error) {
+    learning own = {.host = host, .most = (uint32_t)wanted};
+    *pairs = (kn_pairs){.host = NULL};
+    if (wanted < 2 || wanted > KN_PAIRS_MOST || count > UINT32_MAX)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: a vocabulary of %llu signs of %llu bytes, expected 2 to %d of at most %llu",
+                       path, (unsigned long long)wanted, (unsigned long long)count, KN_PAIRS_MOST,
+                       (unsigned long long)UINT32_MAX);
+    kn_text_init(&own.text, host);
+    kn_map_init(&own.known, host);
+    kn_map_init(&own.seen, host);
+    own.begins = kn_allocate(host, own.most, sizeof *own.begins);
+    own.lengths = kn_allocate(host, own.most, sizeof *own.lengths);
+    own.pairs = kn_allocate(host, (size_t)own.most * own.most, sizeof *own.pairs);
+    own.best = kn_allocate(host, own.most, sizeof *own.best);
+    own.changed = kn_allocate(host, own.most, sizeof *own.changed);
+    kn_status status = own.begins && own.lengths && own.pairs && own.best && own.changed
+                           ? learn(&own, path, bytes, count, alphabet, error)
+                           : kn_fail_memory(error, (size_t)own.most * own.most * sizeof *own.pairs);
+    if (status == KN_OK) status = kn_pairs_open(pairs, host, own.text.data, error);
+    kn_release(host, own.begins);
+    kn_release(host, own.lengths);
+    kn_release(host, own.pairs);
+    kn_release(host, own.best);
+    kn_release(host, own.changed);
+    kn_release(host, own.pieces);
+    kn_release(host, own.numbers);
+    kn_map_finish(&own.known);
+    kn_map_finish(&own.seen);
+    kn_text_finish(&own.text);
+    return status;
+}
+
+/* ---- for programs ------------------------------------------------------------------------------------ */
+
+kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, const char *text, int32_t *numbers,
+                         size_t *count, size_t *bytes) {
+    if (!vocabulary || !text || !numbers || !count || !bytes) return KN_ERROR_ARGUMENT;
+    const kn_host host = kn_host_with(allocator);
+    const size_t all = strlen(text);
+    int32_t piece_numbers[KN_PIECE_MOST];
+    kn_error error = {KN_OK, ""};
+    kn_pairs pairs;
+    *count = *bytes = 0;
+    if (!vocabulary[0]) {
+        for (; *bytes < all; ++*bytes)
+            numbers[(*count)++] = (uint8_t)text[*bytes];
+        return KN_OK;
+    }
+    kn_status status = kn_pairs_open(&pairs, &host, vocabulary, &error);
+    while (status == KN_OK && *bytes < all) {
+        uint64_t used;
+        int signs = kn_pairs_encode(&pairs, (const uint8_t *)text + *bytes, all - *bytes, piece_numbers, &used);
+        if (signs == 0) status = KN_ERROR_NOT_FOUND;
+        memcpy(numbers + *count, piece_numbers, (size_t)signs * sizeof *numbers);
+        *count += (size_t)signs;
+        *bytes += (size_t)used;
+    }
+    kn_pairs_close(&pairs);
+    return status;
+}
