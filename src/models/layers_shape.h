@@ -1,4 +1,4 @@
-/* The kinds of layers of layers_shape.c, layers_measures.c and layers_sound.c: their rows in the table of layers. */
+/* The kinds of layers of layers_shape.c, layers_measures.c, layers_compare.c and layers_sound.c: their rows in the table of layers. */
 #ifndef KN_LAYERS_SHAPE_H
 #define KN_LAYERS_SHAPE_H
 
@@ -17,6 +17,8 @@ extern const kn_option kn_place_arguments[2];
 extern const kn_option kn_one_hot_arguments[2];
 extern const kn_option kn_gather_nd_arguments[1];
 extern const kn_option kn_measure_arguments[2];
+extern const kn_option kn_apart_arguments[1];
+extern const kn_option kn_least_arguments[1];
 extern const kn_option kn_stack_arguments[1];
 extern const kn_option kn_spectrogram_arguments[8];
 
@@ -40,6 +42,9 @@ kn_value *kn_build_gather_nd(kn_layer_call *call);
 kn_value *kn_build_einsum(kn_layer_call *call);
 kn_value *kn_build_stack(kn_layer_call *call);
 kn_value *kn_build_cosine_similarity(kn_layer_call *call);
+kn_value *kn_build_cosine_embedding(kn_layer_call *call);
+kn_value *kn_build_triplet_margin(kn_layer_call *call);
+kn_value *kn_build_margin_ranking(kn_layer_call *call);
 kn_value *kn_build_reduce_prod(kn_layer_call *call);
 kn_value *kn_build_reduce_l1(kn_layer_call *call);
 kn_value *kn_build_reduce_l2(kn_layer_call *call);
@@ -102,6 +107,15 @@ kn_value *kn_build_spectrogram(kn_layer_call *call);
      .most_inputs = KN_MAX_INPUTS, .arguments = kn_stack_arguments, .argument_count = 1, .build = kn_build_stack},\
     {.name = "cosine_similarity", .help = "the cosine between rows (...,D) of two values", .least_inputs = 2,\
      .most_inputs = 2, .build = kn_build_cosine_similarity},                                                 \
+    {.name = "cosine_embedding", .help = "a loss: rows of the first two alike where the third is 1, not where -1",\
+     .least_inputs = 3, .most_inputs = 3, .arguments = kn_least_arguments, .argument_count = 1,              \
+     .build = kn_build_cosine_embedding},                                                                    \
+    {.name = "triplet_margin", .help = "a loss: rows of the first nearer to the second's than to the third's",\
+     .least_inputs = 3, .most_inputs = 3, .arguments = kn_apart_arguments, .argument_count = 1,              \
+     .build = kn_build_triplet_margin},                                                                      \
+    {.name = "margin_ranking", .help = "a loss: the first above the second where the third is 1, below where -1",\
+     .least_inputs = 3, .most_inputs = 3, .arguments = kn_least_arguments, .argument_count = 1,              \
+     .build = kn_build_margin_ranking},                                                                      \
     KN_SHAPE_LAYER("spectrogram", "how loud a sound is by time and pitch: (N,1,samples) to (N,1,windows,bands)",\
                    "mel melspectrogram mel_spectrogram stft fft logmel",                                     \
                    kn_spectrogram_arguments, kn_build_spectrogram)

@@ -387,6 +387,9 @@ static void shapes(void **state) {
                             "ah = reduce_sum_square @x 1,2,3\n"
                             "ai = reduce_l1 @x\n"
                             "aj = reduce_log_sum @x 3\n"
+                            "ak = cosine_embedding @x @p @af margin=0.25\n"
+                            "al = triplet_margin @x @p @x 0.5\n"
+                            "am = margin_ranking @x @p @x\n"
                             "y = reshape @x 192\n"
                             "z = spectrogram @y 16 8 3 rate=1000 low=50 high=400 floor=1e-5\n"
                             "sp = spectrogram @y 16 8 log=no\n");
@@ -402,6 +405,9 @@ static void shapes(void **state) {
     has_shape(model, "ah", "batch");
     has_shape(model, "ai", "");
     has_shape(model, "aj", "batch,4,6");
+    has_shape(model, "ak", "");
+    has_shape(model, "al", "");
+    has_shape(model, "am", "");
     has_shape(model, "a", "batch,1,4,6,8,1");
     has_shape(model, "b", "batch,1,4,6,8");
     has_shape(model, "c", "batch,4,6,8");
