@@ -140,6 +140,9 @@ kn_status kn_store_add_pair(kn_store *store, const char *x_path, const char *y_p
                             const kn_source_options *options, kn_error *error);
 /* Both parts must agree in what a sample is; a class may be missing in one of them. */
 kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *test, kn_error *error);
+/* Gives the dataset its parts, one of which may be missing; after a failure, which `status` tells, lets go of them.
+ * Answers `status`. */
+kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_store *train, kn_store *test, kn_status status);
 
 /* rest: ":FILE?target=COLUMN" */
 kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);

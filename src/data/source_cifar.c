@@ -135,14 +135,7 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
         status = kn_fail(error, KN_ERROR_NOT_FOUND,
                          "data \"%s:%s\": expected %s%s and %s there, of the binary version", kind->word, folder,
                          kind->train[0], kind->train[1] ? " and the others of its kind" : "", kind->test[0]);
-    if (status != KN_OK) {
-        kn_store_leave(train);
-        kn_store_leave(test);
-        return status;
-    }
-    dataset->store = train ? train : test;
-    dataset->test = train ? test : NULL;
-    return KN_OK;
+    return kn_dataset_take_parts(dataset, train, test, status);
 }
 
 kn_status kn_source_cifar10(kn_dataset *dataset, const char *folder, const kn_source_options *options) {

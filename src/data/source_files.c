@@ -172,6 +172,17 @@ kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *te
     return KN_OK;
 }
 
+kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_store *train, kn_store *test, kn_status status) {
+    if (status != KN_OK) {
+        kn_store_leave(train);
+        kn_store_leave(test);
+        return status;
+    }
+    dataset->store = train ? train : test;
+    dataset->test = train ? test : NULL;
+    return KN_OK;
+}
+
 kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source_options *options) {
     const kn_host *host = &dataset->host;
     kn_error *error = &dataset->error;
@@ -190,12 +201,5 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
                     "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, plain or with .gz",
                     folder);
     if (status == KN_OK && train && test) status = kn_store_match_parts(folder, train, test, error);
-    if (status != KN_OK) {
-        kn_store_leave(train);
-        kn_store_leave(test);
-        return status;
-    }
-    dataset->store = train ? train : test;
-    dataset->test = train ? test : NULL;
-    return KN_OK;
+    return kn_dataset_take_parts(dataset, train, test, status);
 }

@@ -89,12 +89,5 @@ kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_o
     kn_release(host, path);
     kn_release(host, x);
     kn_release(host, y);
-    if (status != KN_OK) {
-        kn_store_leave(train);
-        kn_store_leave(test);
-        return status;
-    }
-    dataset->store = train;
-    dataset->test = test;
-    return KN_OK;
+    return kn_dataset_take_parts(dataset, train, test, status);
 }

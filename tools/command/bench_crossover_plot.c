@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "bench_crossover.h"
+#include "svg.h"
 
 enum { WIDE = 720, HIGH = 340, LEFT = 70, RIGHT = 20, TOP = 40, BOTTOM = 50, LEGEND = 22 };
 
@@ -25,18 +26,6 @@ static double down(const panel *self, double milliseconds) {
     return self->top + TOP + (1 - share) * (HIGH - TOP - BOTTOM);
 }
 
-static void xml_text(FILE *file, const char *text) {
-    for (; *text; text++)
-        if (*text == '<')
-            fputs("&lt;", file);
-        else if (*text == '>')
-            fputs("&gt;", file);
-        else if (*text == '&')
-            fputs("&amp;", file);
-        else if ((unsigned char)*text >= 0x20)
-            fputc(*text, file);
-}
-
 static void find_range(panel *self, int devices) {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < self->curve->sizes; i++)
@@ -53,7 +42,7 @@ static void find_range(panel *self, int devices) {
 static void draw_axes(FILE *file, const panel *self) {
     double bottom = self->top + HIGH - BOTTOM;
     fprintf(file, "<text class=\"title\" x=\"%d\" y=\"%.0f\">", LEFT, self->top + 24);
-    xml_text(file, self->curve->operation->title);
+    html_text(file, self->curve->operation->title);
     fputs("</text>\n", file);
     for (double power = self->low; power <= self->high; power++)
         fprintf(file,
@@ -99,7 +88,7 @@ bool cross_plot(const char *path, const cross_curve *curves, int count, const cr
             file,
             "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">%d: ",
             LEFT, 12 + LEGEND * d, colours[d], LEFT + 18, 22 + LEGEND * d, devices->infos[d]->index);
-        xml_text(file, devices->infos[d]->name);
+        html_text(file, devices->infos[d]->name);
         fputs("</text>\n", file);
     }
     fprintf(file, "<text x=\"%d\" y=\"%d\">a step, transfers included; large dots: the fastest</text>\n",

@@ -174,6 +174,8 @@ const char *kn_import_list(kn_import *import, const int64_t *numbers, int count)
 const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count);
 /* An axis made positive; false after a failure. */
 bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis);
+/* The same of an input that is one number. */
+bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis);
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number);
 /* x under other dimensions. */
 kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank);

@@ -470,6 +470,11 @@ bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis) {
     return true;
 }
 
+bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis) {
+    int64_t number = 0;
+    return kn_import_whole(call, input, &number, 1, NULL) && kn_import_axis(call, number, rank, axis);
+}
+
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number) {
     uint64_t element = 0;
     const kn_shape scalar = {.dtype = dtype};

@@ -89,11 +89,8 @@ static bool arg_extreme(kn_import_call *call) {
 
 static bool cumulative_sum(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int64_t number = 0;
     int axis;
-    if (!x || !kn_import_whole(call, 1, &number, 1, NULL) ||
-        !kn_import_axis(call, number, x->shape.rank, &axis))
-        return false;
+    if (!x || !kn_import_axis_input(call, 1, x->shape.rank, &axis)) return false;
     return kn_import_put(call, 0,
                          kn_cumulative_sum(x, axis, kn_import_int(call, "exclusive", 0) != 0,
                                            kn_import_int(call, "reverse", 0) != 0));

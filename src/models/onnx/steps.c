@@ -21,11 +21,8 @@ static kn_value *behind_ones(kn_import_call *call, kn_value *x, int axis, int64_
 /* In each round an element is multiplied with what the one so many before it has gathered. */
 static bool cumulative_product(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int64_t number = 0;
     int axis;
-    if (!x || !kn_import_whole(call, 1, &number, 1, NULL) ||
-        !kn_import_axis(call, number, x->shape.rank, &axis))
-        return false;
+    if (!x || !kn_import_axis_input(call, 1, x->shape.rank, &axis)) return false;
     int64_t size = x->shape.dims[axis];
     if (!kn_dim_known(size)) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
     const char *axes = kn_import_list(call->import, (int64_t[]){axis}, 1);
