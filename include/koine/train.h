@@ -138,6 +138,8 @@ KN_API kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const k
                                      kn_value *const *values, const kn_fetch *fetches, size_t value_count);
 /* Compiles the step for batches of `count` without running it. */
 KN_API kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count);
+/* The same where sizes other than the batch are open: they are those of the feeds, whose data may be NULL. */
+KN_API kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count);
 KN_API kn_status kn_trainer_wait(kn_trainer *trainer);
 
 /* Parameters, moments, statistics, averages, step counter: everything that continues a training bit by bit. */

@@ -235,12 +235,15 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
 /* ---- the rest
  * ---------------------------------------------------------------------------------------------- */
 
-kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count) {
+kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count) {
     kn_status status = begin(trainer);
     if (status == KN_OK) status = bind_batch(trainer, trainer->session, count);
-    return status == KN_OK
-               ? fail_from(trainer, trainer->session, kn_session_compile(trainer->session, NULL, 0))
-               : status;
+    if (status != KN_OK) return status;
+    return fail_from(trainer, trainer->session, kn_session_compile(trainer->session, feeds, feed_count));
+}
+
+kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count) {
+    return kn_trainer_compile_for(trainer, count, NULL, 0);
 }
 
 kn_status kn_trainer_wait(kn_trainer *trainer) {

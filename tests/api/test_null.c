@@ -250,6 +250,7 @@ static void trainers(void **state) {
     assert_true(kn_trainer_step_fetch(NULL, 1, NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_trainer_evaluate(NULL, 1, NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_trainer_compile(NULL, 1) != KN_OK);
+    assert_true(kn_trainer_compile_for(NULL, 1, NULL, 0) != KN_OK);
     assert_true(kn_trainer_wait(NULL) != KN_OK);
     assert_null(kn_trainer_states(NULL));
     assert_int_equal(kn_trainer_steps(NULL), 0);

@@ -290,6 +290,7 @@ static void the_rest_of_trainers(void **state) {
     assert_true(strlen(kn_trainer_error(trainer)) > 0);
     assert_int_equal(kn_trainer_evaluate(trainer, BATCH, made->feeds, 1, &made->y, &fetch, 1), KN_OK);
     assert_true(kn_trainer_compile(trainer, 0) != KN_OK);
+    assert_true(kn_trainer_compile_for(trainer, BATCH, NULL, 1) != KN_OK);
     assert_true(kn_trainer_plan(trainer, NULL) != KN_OK);
     assert_true(kn_trainer_find_not_finite(trainer, BATCH, NULL, 0, NULL, 0) != KN_OK);
     assert_true(kn_trainer_find_not_finite(trainer, BATCH, made->feeds, 2, NULL, 8) != KN_OK);

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import time
 
-from koine import ENVIRONMENT, KOINE, SAMPLES, Skipped, TIME_LIMIT, TINY
-from koine import add, bytes_of, case, expect, koine, lines_of, problem, read_safetensors, run_cases, train, write, write_npy
+from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, Skipped, TIME_LIMIT, TINY, WIDTH
+from koine import add, bytes_of, case, expect, koine, lines_of, numbers_of, problem, read_npy, read_safetensors, run_cases
+from koine import train, write, write_npy
 
 STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
 END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
@@ -65,6 +66,30 @@ def tokens_in_and_out(folder):
           folder=folder).needs(0, out="saved in walk.safetensors")
     found = koine("eval", "walk.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
     expect(found["accuracy"] == 1, f"the accuracy is {found['accuracy']}")
+
+
+@case
+def a_length_that_only_the_data_tells(folder):
+    samples, length = 24, 4
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (samples, length, WIDTH), numbers_of(samples * length * WIDTH))
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (samples, length), [n % CLASSES for n in range(samples * length)])
+    data, found = ["--data", "npy:x.npy,y.npy"], {}
+    for name, size in (("closed", f"{length}x{WIDTH}"), ("open", f"lengthx{WIDTH}")):
+        write(folder, name + ".koine", TINY.replace("input x 6", "input x " + size))
+        koine("train", name + ".koine", *data, "--steps", "3", "--batch", "10", "--validation", "0.25", "--save",
+              name + ".safetensors", folder=folder).needs(0)
+        found[name] = read_safetensors(os.path.join(folder, name + ".safetensors"))
+    expect(found["open"] == found["closed"], "weights are others where the length is open")
+    koine("convert", "open.safetensors", "open.onnx", folder=folder).needs(0)
+    koine("train", "open.onnx", *data, "--steps", "2", "--batch", "10", "--save", "more.onnx", folder=folder).needs(0)
+    for model in ("open.safetensors", "more.onnx"):
+        koine("eval", model, *data, "--batch", "10", folder=folder).needs(0, out=f"on {samples} samples")
+        koine("infer", model, "--input", "x.npy", "--output", "z.npy", folder=folder).needs(0)
+        shape = read_npy(os.path.join(folder, "z.npy"))[0]
+        expect(shape == (samples, length, CLASSES), f"{model} gives {shape}")
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (samples, length + 1), [0] * samples * (length + 1))
+    koine("train", "open.koine", *data, "--batch", "10", folder=folder).needs(
+        1, err="the input 'y' is int32 (batch,length) with batch = 10, length = 4: expected 160 bytes, given 200")
 
 
 @case

@@ -2,16 +2,15 @@
 #include <stdlib.h>
 
 #include "auto.h"
-
-enum { MOST_FIELDS = 16 };
+#include "batch.h"
 
 typedef struct setup_trial {
     const common_options *common;
     training_setup *setup;
     const kn_trainer_params *params; /* NULL: judging */
     int64_t batch;
-    kn_feed feeds[MOST_FIELDS];
-    void *data[MOST_FIELDS];
+    kn_feed feeds[SETUP_FIELDS];
+    void *data[SETUP_FIELDS];
     size_t feed_count;
     kn_trainer *trainer; /* one of them */
     kn_session *session;
@@ -21,7 +20,7 @@ typedef struct setup_trial {
 /* The first samples of the data. */
 static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
     kn_field field;
-    for (size_t i = 0; i < MOST_FIELDS && kn_dataset_field(dataset, i, &field); i++) {
+    for (size_t i = 0; i < SETUP_FIELDS && kn_dataset_field(dataset, i, &field); i++) {
         size_t bytes = field.bytes * (size_t)trial->batch;
         trial->data[i] = malloc(bytes + 1);
         if (!trial->data[i]) return command_fail("out of memory for a batch") == EXIT_DONE;
@@ -36,7 +35,7 @@ static bool prepare_training(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->trainer = kn_trainer_create(context, trial->setup->loss.value, trial->params);
     if (kn_trainer_status(trial->trainer) == KN_OK &&
-        kn_trainer_compile(trial->trainer, trial->batch) == KN_OK)
+        kn_trainer_compile_for(trial->trainer, trial->batch, trial->feeds, trial->feed_count) == KN_OK)
         return true;
     return command_fail("%s", trial->trainer ? kn_trainer_error(trial->trainer) : "out of memory") ==
            EXIT_DONE;
@@ -54,7 +53,9 @@ static bool prepare_judging(void *user, kn_context *context) {
     setup_trial *trial = user;
     trial->states = kn_states_create(context, 1);
     trial->session = setup_judge(trial->setup, context, trial->states, trial->common->exact, false);
-    return trial->session != NULL;
+    if (!trial->session) return false;
+    return batch_bind(trial->session, trial->batch) == KN_OK ||
+           command_fail("%s", kn_session_error(trial->session)) == EXIT_DONE;
 }
 
 static bool judge_step(void *user) {
@@ -87,7 +88,7 @@ static bool choose(common_options *common, setup_trial *trial, const kn_dataset 
                         .step = trial->params ? train_step : judge_step,
                         .finish = finish};
     bool fine = read_batch(trial, dataset) && device_auto(common, &about);
-    for (size_t i = 0; i < MOST_FIELDS; i++)
+    for (size_t i = 0; i < SETUP_FIELDS; i++)
         free(trial->data[i]);
     return fine;
 }

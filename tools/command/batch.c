@@ -55,7 +55,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
                      complaint(&state, device, why, sizeof why));
         return false;
     }
-    if (!one) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
+    if (!one) return command_fail("%s", why) == EXIT_DONE;
     int64_t largest = search(&state, 1, *batch);
     if (!fits(&state, largest)) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
     command_warn("a batch of %lld does not fit: %s; %s %lld, the largest that does", (long long)*batch, why,
@@ -68,9 +68,15 @@ void batch_lift_limit(kn_session_params *params) {
     params->memory_bytes = UINT64_MAX;
 }
 
-kn_status batch_plan_session(kn_session *session, int64_t batch, kn_plan_info *info) {
+kn_status batch_bind(kn_session *session, int64_t batch) {
     kn_status status = kn_session_bind(session, "batch", batch);
-    if (status == KN_OK) status = kn_session_compile(session, NULL, 0);
+    return status == KN_ERROR_NOT_FOUND ? KN_OK : status;
+}
+
+kn_status batch_plan_session(kn_session *session, int64_t batch, const kn_feed *feeds, size_t feed_count,
+                             kn_plan_info *info) {
+    kn_status status = batch_bind(session, batch);
+    if (status == KN_OK) status = kn_session_compile(session, feeds, feed_count);
     if (status == KN_OK) status = kn_session_plan(session, info);
     return status;
 }

@@ -22,7 +22,10 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
 /* Sessions that are planned for a batch alone, as judging does: `params` without a limit of its own, for that
  * batch_fit sets the limit. */
 void batch_lift_limit(kn_session_params *params);
-/* The bytes of a session with so many samples. */
-kn_status batch_plan_session(kn_session *session, int64_t batch, kn_plan_info *info);
+/* Tells a session how many samples come; models whose sizes are all numbers do not ask. */
+kn_status batch_bind(kn_session *session, int64_t batch);
+/* The bytes of a session with so many samples. `feeds` tell the sizes that the model leaves open (setup_sizes). */
+kn_status batch_plan_session(kn_session *session, int64_t batch, const kn_feed *feeds, size_t feed_count,
+                             kn_plan_info *info);
 
 #endif

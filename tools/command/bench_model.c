@@ -205,7 +205,7 @@ static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
     bench->session = kn_session_create(bench->context, &bench->output, 1, &params);
     kn_status status = kn_session_status(bench->session);
     if (status == KN_OK && !load_weights(bench, kn_session_states(bench->session))) return false;
-    if (status == KN_OK) status = batch_plan_session(bench->session, bench->batch, info);
+    if (status == KN_OK) status = batch_plan_session(bench->session, bench->batch, NULL, 0, info);
     if (status == KN_OK)
         status = kn_session_info(bench->session, kn_value_name(bench->output), &bench->result_info);
     if (status != KN_OK) return command_fail("%s", kn_session_error(bench->session)) == EXIT_DONE;

@@ -17,8 +17,10 @@ typedef struct eval_run {
 
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     eval_run *run = user;
+    kn_feed feeds[SETUP_FIELDS];
     kn_plan_info info = {.size = sizeof info};
-    kn_status status = batch_plan_session(run->session, batch, &info);
+    size_t count = setup_sizes(&run->setup, batch, feeds);
+    kn_status status = batch_plan_session(run->session, batch, feeds, count, &info);
     *bytes = info.peak_bytes;
     return status;
 }

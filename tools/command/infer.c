@@ -125,7 +125,8 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_feed feeds[MOST_FILES];
     kn_plan_info info = {.size = sizeof info};
     feeds_of(run, 0, batch, feeds);
-    kn_status status = kn_session_compile(run->session, feeds, (size_t)run->input_count);
+    kn_status status = batch_bind(run->session, batch);
+    if (status == KN_OK) status = kn_session_compile(run->session, feeds, (size_t)run->input_count);
     if (status == KN_OK) status = kn_session_plan(run->session, &info);
     *bytes = info.peak_bytes;
     return status;
@@ -163,7 +164,8 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
         feeds_of(run, at, count, feeds);
         kn_fetch fetch = {name, result + row_bytes * (size_t)at, row_bytes * (size_t)count};
         double begin = kn_context_clock(run->context);
-        kn_status status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
+        kn_status status = batch_bind(run->session, count);
+        if (status == KN_OK) status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
         if (status != KN_OK) return run_fail(run, status);
         trace_host("batch", begin, kn_context_clock(run->context));
         trace_queues(run->context);

@@ -1,5 +1,6 @@
 /* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name. */
 #include "auto.h"
+#include "batch.h"
 #include "infer.h"
 
 #include <stdlib.h>
@@ -157,7 +158,11 @@ static bool prepare(void *user, kn_context *context) {
     onnx_run *run = user;
     run->context = context;
     if (!open_session(run)) return false;
-    kn_status status = kn_session_compile(run->session, run->feeds, (size_t)kn_model_input_count(run->model));
+    /* An input may leave more open than its bytes can tell. */
+    const kn_tensor_info *first = &run->given[array_of(run, 0)].info;
+    kn_status status = first->rank ? batch_bind(run->session, first->shape[0]) : KN_OK;
+    if (status == KN_OK)
+        status = kn_session_compile(run->session, run->feeds, (size_t)kn_model_input_count(run->model));
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {
         uint64_t bytes = 0;
         const char *name = kn_value_name(run->values[i]);

@@ -93,6 +93,7 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
     kn_plan_info plan = {.size = sizeof plan};
     kn_tensor_info whole;
     kn_field field;
+    kn_feed feeds[SETUP_FIELDS];
     uint64_t numbers = 0, wanted = 0;
     kn_table_target unit = {.size = sizeof unit};
     work->deviation = 1;
@@ -100,7 +101,8 @@ static bool prepare(const training_setup *setup, kn_session *session, const kn_d
         work->deviation = unit.deviation;
         work->mean = unit.mean;
     }
-    kn_status status = batch_plan_session(session, batch, &plan);
+    size_t feed_count = setup_sizes(setup, batch, feeds);
+    kn_status status = batch_plan_session(session, batch, feeds, feed_count, &plan);
     if (status == KN_OK) status = kn_session_info(session, kn_value_name(output), &whole);
     if (status != KN_OK) return session_fail(session, status);
     if (!kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &work->target) ||
@@ -143,8 +145,8 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
     if (work->output)
         fetches[count++] = (kn_fetch){kn_value_name(kn_model_output(setup->model, 0)), work->output,
                                       batch->count * work->row * sizeof(float)};
-    kn_status status = kn_session_bind(session, "batch", (int64_t)batch->count);
-    if (status == KN_OK || status == KN_ERROR_NOT_FOUND) /* sizes may be numbers */
+    kn_status status = batch_bind(session, (int64_t)batch->count);
+    if (status == KN_OK)
         status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
     if (status != KN_OK) return status;
     judged->score.loss += loss * (double)batch->count;

@@ -28,7 +28,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
         status = kn_trainer_compile(run->trainer, batch);
         if (status == KN_OK) status = kn_trainer_plan(run->trainer, &run->info);
     } else {
-        status = batch_plan_session(run->session, batch, &run->info);
+        status = batch_plan_session(run->session, batch, NULL, 0, &run->info);
     }
     *bytes = run->info.peak_bytes;
     return status;

@@ -134,10 +134,12 @@ static bool open_trainer(train_run *run) {
 /* Training and judging share the parameters; the rest of their memory adds up. */
 static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     train_run *run = user;
+    kn_feed feeds[SETUP_FIELDS];
     kn_plan_info info = {.size = sizeof info}, judge = {.size = sizeof judge};
-    kn_status status = kn_trainer_compile(run->trainer, batch);
+    size_t count = setup_sizes(&run->setup, batch, feeds);
+    kn_status status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
-    if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, &judge);
+    if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
     *bytes = info.peak_bytes + judge.peak_bytes - judge.state_bytes;
     return status;
 }

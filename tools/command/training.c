@@ -305,6 +305,14 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     return explain_loss(setup, data);
 }
 
+size_t setup_sizes(const training_setup *setup, int64_t batch, kn_feed feeds[SETUP_FIELDS]) {
+    kn_field field;
+    size_t count = 0;
+    for (; count < SETUP_FIELDS && kn_dataset_field(setup->all, count, &field); count++)
+        feeds[count] = (kn_feed){field.name, NULL, field.bytes * (size_t)batch};
+    return count;
+}
+
 static void keep_text(char **kept, const char *text) {
     if (!text) return;
     free(*kept);

@@ -55,6 +55,9 @@ int bad_sample_check(const char *word, bool *skip);
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);
+enum { SETUP_FIELDS = 16 };
+/* The feeds of a batch, without its numbers: they tell the sizes that a model leaves open. Answers how many. */
+size_t setup_sizes(const training_setup *setup, int64_t batch, kn_feed feeds[SETUP_FIELDS]);
 /* The data to judge by, or all of it. */
 const kn_dataset *setup_judged(const training_setup *setup);
 /* How good a score is beside its loss: "accuracy 98.50%" or "R2 0.9120", behind `before`; "" where nothing says so. */
