@@ -70,6 +70,20 @@ typedef struct kn_cifar {
 kn_status kn_cifar_read(const char *name, const uint8_t *bytes, uint64_t count, int classes, kn_cifar *file,
                         kn_error *error);
 
+/* ---- WAV (wave.c): plain whole numbers and floats ------------------------------------------ */
+
+typedef struct kn_wave {
+    int channels, bytes_each; /* of a number */
+    uint32_t rate;            /* frames a second */
+    bool real;                /* floats */
+    uint64_t frames;
+    const uint8_t *bytes; /* in the file: (frames,channels) */
+} kn_wave;
+kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, kn_wave *wave, kn_error *error);
+/* The mean of all channels, from -1 to 1 where the numbers are whole; floats may be anything, not finite too. frame is
+ * below the number of frames. */
+float kn_wave_at(const kn_wave *wave, uint64_t frame);
+
 /* ---- CSV (csv.c): RFC 4180 with a line of names first; commas, semicolons or tabs ------- */
 
 /* Without quotes and without blanks around it; not terminated. */

@@ -11,6 +11,7 @@ int test_arrays(void);
 int test_npy(void);
 int test_csv(void);
 int test_idx(void);
+int test_wave(void);
 int test_zip(void);
 int test_events(void);
 int test_gzip(void);

@@ -13,6 +13,7 @@ kn_status read_npy(const kn_host *host, const uint8_t *bytes, uint64_t count, kn
 kn_status read_idx(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_zip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_cifar(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
+kn_status read_wave(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_csv(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_gzip(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);
 kn_status read_json(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error);

@@ -123,6 +123,8 @@ static void readers_withstand(void **state) {
         ",\"c\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[20,20]}}    "
         "aaaabbbbccccdddd1234";
     static const char csv[] = "name,\"a \"\"b\"\"\",c\n1,\"2\n3\",4\r\n\n5,,6\n7,8,9";
+    static const char wave[] = "RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\1\0\2\0\x40\x1f\0\0\0\x7d\0\0\4\0\x10\0"
+                               "data\x10\0\0\0aabbccddeeffgghh";
     npy[8] = (char)(sizeof npy - 1 - 10 - 12);
     npy3[8] = (char)(sizeof npy3 - 1 - 12 - 16);
     char whole[sizeof tensors + 7];
@@ -148,6 +150,7 @@ static void readers_withstand(void **state) {
         {"gzip", read_gzip, packed, packed_count},
         {"zip", read_zip, zip.bytes, zip.count},
         {"cifar", read_cifar, picture, sizeof picture},
+        {"wave", read_wave, wave, sizeof wave - 1},
         {"csv", read_csv, csv, sizeof csv - 1},
         {"json", read_json, json, sizeof json - 1},
         {"safetensors", read_safetensors, whole, sizeof whole},
