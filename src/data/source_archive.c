@@ -75,7 +75,7 @@ static kn_status go_through(const kn_host *host, const kn_source_options *option
                             const kn_archive_visitor *visitor, kn_error *error) {
     char message[300] = "";
     const kn_archive_reader *reader = &options->archives;
-    kn_status status = reader->read(reader->user, &host->allocator, path, KN_PICTURE_BYTES, visitor, message,
+    kn_status status = reader->read(reader->user, &host->allocator, path, KN_SAMPLE_FILE_BYTES, visitor, message,
                                     sizeof message);
     /* What the visitor had to say it said itself. */
     if (status != KN_OK && error->status == KN_OK) kn_fail(error, status, "%s: %s", path, message);
@@ -92,7 +92,7 @@ static int compare(const void *one, const void *other) {
 /* ---- parts and classes ------------------------------------------------------------------------- */
 
 typedef struct archive_part {
-    kn_pictures pictures;
+    kn_sample_files pictures;
     kn_map by_name; /* to the pictures */
     kn_store *store;
     uint64_t seen;
@@ -131,8 +131,8 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
                            const char **classes, size_t count, uint64_t most, archive_part *made, kn_error *error) {
     size_t class = 0;
     kn_map_init(&made->by_name, host);
-    made->pictures.pictures = kn_allocate(host, found->count, sizeof *made->pictures.pictures);
-    if (!made->pictures.pictures) return kn_fail_memory(error, found->count * sizeof *made->pictures.pictures);
+    made->pictures.files = kn_allocate(host, found->count, sizeof *made->pictures.files);
+    if (!made->pictures.files) return kn_fail_memory(error, found->count * sizeof *made->pictures.files);
     for (size_t i = 0; i < found->count; i++) {
         const entry *own = &found->entries[i];
         if (own->part != part) continue;
@@ -141,8 +141,8 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
         if (class == count)
             return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has a folder \"%s\" in %s, which the training part has not",
                            path, own->class, part_names[part]);
-        kn_picture *picture = &made->pictures.pictures[made->pictures.count];
-        *picture = (kn_picture){.name = own->name, .class = (int)class};
+        kn_sample_file *picture = &made->pictures.files[made->pictures.count];
+        *picture = (kn_sample_file){.name = own->name, .class = (int)class};
         if (made->pictures.count++ < most && !kn_map_put_text(&made->by_name, own->name, picture))
             return kn_fail_memory(error, strlen(own->name));
     }
@@ -153,20 +153,20 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
 
 typedef struct reading {
     archive_part *parts;
-    const kn_source_options *options;
+    kn_sample_job *job;
     kn_error *error;
     uint64_t pending[2][TOGETHER];
     uint64_t counts[2], bytes;
     const char *only; /* one picture alone, which `first` gets; NULL: all */
-    kn_picture first;
+    kn_sample_file first;
 } reading;
 
 static kn_status decode_pending(reading *work) {
     kn_status status = KN_OK;
     for (int p = 0; p < 2 && status == KN_OK; p++) {
         if (work->counts[p] > 0)
-            status = kn_pictures_decode(work->parts[p].store, &work->parts[p].pictures, work->pending[p],
-                                        work->counts[p], work->options, work->error);
+            status = kn_sample_files_decode(work->parts[p].store, &work->parts[p].pictures, work->pending[p],
+                                        work->counts[p], work->job, work->error);
         work->counts[p] = 0;
     }
     work->bytes = 0;
@@ -182,7 +182,7 @@ static bool want(void *user, const char *name) {
 static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     reading *work = user;
     int p = 0;
-    kn_picture *picture = work->only ? &work->first : kn_map_get_text(&work->parts[0].by_name, name);
+    kn_sample_file *picture = work->only ? &work->first : kn_map_get_text(&work->parts[0].by_name, name);
     if (!picture) picture = kn_map_get_text(&work->parts[p = 1].by_name, name);
     if (picture->bytes) {
         kn_release(work->parts[0].by_name.host, bytes);
@@ -192,25 +192,19 @@ static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     picture->count = count;
     if (work->only) return KN_OK;
     work->parts[p].seen++;
-    work->pending[p][work->counts[p]++] = (uint64_t)(picture - work->parts[p].pictures.pictures);
+    work->pending[p][work->counts[p]++] = (uint64_t)(picture - work->parts[p].pictures.files);
     work->bytes += count;
     return work->counts[p] == TOGETHER || work->bytes >= most_together ? decode_pending(work) : KN_OK;
 }
 
-static kn_status choose_sample(const kn_host *host, const char *path, const kn_image_options *asked, reading *work,
-                               kn_tensor_info *sample) {
-    if (kn_pictures_shape(asked, work->options, sample)) return kn_pictures_check_shape(sample, NULL, work->error);
+/* As large as the first picture, where nothing else says how large. */
+static kn_status choose_sample(const kn_host *host, const char *path, reading *work) {
+    if (work->job->known) return KN_OK;
     const kn_archive_visitor visitor = {work, want, take};
-    kn_image image;
-    work->first = (kn_picture){.name = work->parts[0].pictures.pictures[0].name};
+    work->first = (kn_sample_file){.name = work->parts[0].pictures.files[0].name};
     work->only = work->first.name;
-    kn_status status = go_through(host, work->options, path, &visitor, work->error);
-    if (status == KN_OK)
-        status = kn_picture_read(host, work->options, &work->first, (int)sample->shape[0], &image, work->error);
-    if (status == KN_OK) {
-        kn_release(host, image.pixels);
-        status = kn_pictures_check_shape(sample, &image, work->error);
-    }
+    kn_status status = go_through(host, work->job->options, path, &visitor, work->error);
+    if (status == KN_OK) status = work->job->kind->measure(host, work->job, &work->first, work->error);
     kn_release(host, work->first.bytes);
     work->only = NULL;
     return status;
@@ -223,16 +217,15 @@ static kn_status check_seen(const char *path, const archive_part *part, kn_error
                    (unsigned long long)part->seen, (unsigned long long)part->store->count);
 }
 
-static kn_status open_parts(kn_dataset *dataset, const char *path, const listing *found, const kn_image_options *asked,
-                            const kn_source_options *options, archive_part parts[2]) {
+static kn_status open_parts(kn_dataset *dataset, const char *path, const listing *found, kn_sample_job *job,
+                            archive_part parts[2]) {
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     const bool parted = found->entries[0].part != PARTS;
     const char **classes = kn_arena_take(found->arena, found->count, sizeof *classes);
     reading *work = kn_arena_take(found->arena, 1, sizeof *work);
-    kn_tensor_info sample;
     if (!classes || !work) return kn_fail_memory(error, found->count * sizeof *classes + sizeof *work);
-    *work = (reading){.parts = parts, .options = options, .error = error};
+    *work = (reading){.parts = parts, .job = job, .error = error};
     int test = TEST;
     bool judged = false;
     for (int part = TEST; part <= VAL && !judged && parted; part++)
@@ -245,30 +238,30 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     if (count == 0 || count > KN_CLASSES_MAX)
         return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders in train, one for each class was expected",
                        path, count);
-    uint64_t most = options->most_samples;
+    uint64_t most = job->options->most_samples;
     kn_status status =
         fill_part(host, path, found, parted ? TRAIN : PARTS, classes, count, most, &parts[0], error);
     if (status == KN_OK && judged)
         status = fill_part(host, path, found, test, classes, count, most, &parts[1], error);
-    if (status == KN_OK) status = choose_sample(host, path, asked, work, &sample);
+    if (status == KN_OK) status = choose_sample(host, path, work);
     for (int p = 0; p < 2 && status == KN_OK; p++)
         if (parts[p].pictures.count > 0) {
             parts[p].store =
-                kn_pictures_store(host, &parts[p].pictures, &sample, classes, count, options, error);
+                kn_sample_store(host, &parts[p].pictures, job, classes, count, error);
             status = error->status;
         }
     const kn_archive_visitor visitor = {work, want, take};
-    if (status == KN_OK) status = go_through(host, options, path, &visitor, error);
+    if (status == KN_OK) status = go_through(host, job->options, path, &visitor, error);
     if (status == KN_OK) status = decode_pending(work);
     for (int p = 0; p < 2 && status == KN_OK; p++)
         if (parts[p].store) status = check_seen(path, &parts[p], error);
     for (int p = 0; p < 2 && status == KN_OK; p++)
-        if (parts[p].store) status = kn_pictures_finish(parts[p].store, &parts[p].pictures, error);
+        if (parts[p].store) status = kn_sample_files_finish(parts[p].store, &parts[p].pictures, job, error);
     return status;
 }
 
-kn_status kn_source_archive(kn_dataset *dataset, const char *path, const kn_image_options *asked,
-                            const kn_source_options *options) {
+kn_status kn_source_archive(kn_dataset *dataset, const char *path, kn_sample_job *job) {
+    const kn_source_options *options = job->options;
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     if (!options->archives.read)
@@ -287,9 +280,9 @@ kn_status kn_source_archive(kn_dataset *dataset, const char *path, const kn_imag
     if (status == KN_OK && found.failed) status = kn_fail_memory(error, found.count * sizeof *found.entries);
     if (status == KN_OK && found.count > 0) qsort(found.entries, found.count, sizeof *found.entries, compare);
     if (status == KN_OK) status = check_roots(path, &found, error);
-    if (status == KN_OK) status = open_parts(dataset, path, &found, asked, options, parts);
+    if (status == KN_OK) status = open_parts(dataset, path, &found, job, parts);
     for (int p = 0; p < 2; p++) {
-        kn_pictures_release(host, &parts[p].pictures);
+        kn_sample_files_release(host, &parts[p].pictures);
         kn_map_finish(&parts[p].by_name);
         if (status != KN_OK) kn_store_leave(parts[p].store);
     }

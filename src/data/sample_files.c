@@ -1,0 +1,167 @@
+/* Samples from files into a store: decoded by several threads. */
+#include "data/sample_files.h"
+
+#include <string.h>
+
+enum { MOST_THREADS = 16 };
+
+bool kn_name_ends(const char *name, const char *ending) {
+    size_t length = strlen(name), own = strlen(ending), same = 0;
+    while (length > own && same < own && (name[length - own + same] | 0x20) == (ending[same] | 0x20))
+        same++;
+    return same == own;
+}
+
+kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, const uint8_t **bytes,
+                               uint64_t *count, uint8_t **owned, kn_error *error) {
+    *owned = NULL;
+    *bytes = file->bytes;
+    *count = file->count;
+    if (file->bytes) return KN_OK;
+    kn_status status = kn_file_read(host, file->name, KN_SAMPLE_FILE_BYTES, owned, count, error);
+    *bytes = *owned;
+    return status;
+}
+
+kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, const kn_sample_job *job,
+                          const char *const *classes, size_t count, kn_error *error) {
+    kn_store *store = kn_store_create(host, error);
+    if (!store) return NULL;
+    const kn_tensor_info label = {KN_INT32, 0, {0}};
+    kn_store_field *x = NULL, *y = NULL;
+    store->count = from->count < job->options->most_samples ? from->count : job->options->most_samples;
+    kn_status status = kn_store_add(store, "x", &job->sample, KN_FLOAT32, job->kind->scale, &x, error);
+    if (status == KN_OK && classes) status = kn_store_add(store, "y", &label, KN_INT32, 1, &y, error);
+    if (status == KN_OK) {
+        store->blocks[0] = kn_allocate(host, (size_t)store->count, x->stored_bytes);
+        if (classes) store->blocks[1] = kn_allocate(host, (size_t)store->count, sizeof(int32_t));
+        if (!store->blocks[0] || (classes && !store->blocks[1]))
+            status = kn_fail_memory(error, (size_t)store->count * x->stored_bytes);
+        else if (classes)
+            status = kn_store_name_classes(store, classes, count, error);
+    }
+    if (status != KN_OK) {
+        kn_store_leave(store);
+        return NULL;
+    }
+    x->bytes = store->blocks[0];
+    if (y) {
+        y->bytes = store->blocks[1];
+        y->is_label = true;
+    }
+    return store;
+}
+
+/* ---- decoding --------------------------------------------------------------------------------- */
+
+/* All that a thread needs. */
+typedef struct share {
+    kn_store *store;
+    kn_sample_files *from;
+    const uint64_t *which;
+    const kn_sample_job *job;
+    uint64_t first, step, count, failed; /* which it reads; the one where it stopped */
+    kn_error error;
+} share;
+
+static kn_status decode(const share *own, uint64_t index, kn_error *error) {
+    const kn_host *host = &own->store->host;
+    kn_sample_file *file = &own->from->files[index];
+    kn_status status = own->job->kind->read(
+        host, own->job, file, (uint8_t *)own->store->blocks[0] + index * own->store->fields[0].stored_bytes,
+        error);
+    kn_release(host, file->bytes);
+    file->bytes = NULL;
+    return status;
+}
+
+static void decode_share(void *argument) {
+    share *own = argument;
+    for (uint64_t i = own->first; i < own->count; i += own->step) {
+        uint64_t index = own->which ? own->which[i] : i;
+        kn_status status = decode(own, index, &own->error);
+        own->failed = i;
+        /* Whoever skips what is broken does not mean what there was no memory for. */
+        if (status != KN_OK && (!own->job->options->skip_bad || status == KN_ERROR_MEMORY)) return;
+        if (status != KN_OK) {
+            kn_sample_file *file = &own->from->files[index];
+            file->reason = kn_copy_text(&own->store->host, own->error.text);
+            kn_error_clear(&own->error);
+            if (!file->reason) {
+                kn_fail_memory(&own->error, sizeof own->error.text);
+                return;
+            }
+        }
+    }
+    own->failed = UINT64_MAX;
+}
+
+kn_status kn_sample_files_decode(kn_store *store, kn_sample_files *from, const uint64_t *which,
+                                 uint64_t count, const kn_sample_job *job, kn_error *error) {
+    share shares[MOST_THREADS];
+    kn_thread *running[MOST_THREADS] = {NULL};
+    int threads = kn_processor_count();
+    if (threads < 1) threads = 1;
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    for (int t = 0; t < threads; t++) {
+        shares[t] = (share){.store = store,
+                            .from = from,
+                            .which = which,
+                            .job = job,
+                            .first = (uint64_t)t,
+                            .step = (uint64_t)threads,
+                            .count = count};
+        if (t > 0) running[t] = kn_thread_start(&store->host, decode_share, &shares[t]);
+    }
+    for (int t = 0; t < threads; t++)
+        if (!running[t]) decode_share(&shares[t]); /* the first, and what no thread could be had for */
+    for (int t = 1; t < threads; t++)
+        if (running[t]) kn_thread_join(&store->host, &running[t]);
+    const share *first = &shares[0];
+    for (int t = 1; t < threads; t++)
+        if (shares[t].failed < first->failed) first = &shares[t];
+    if (first->failed == UINT64_MAX) return KN_OK;
+    *error = first->error;
+    return error->status;
+}
+
+kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, const kn_sample_job *job,
+                                 kn_error *error) {
+    const size_t bytes = store->fields[0].stored_bytes;
+    uint8_t *samples = store->blocks[0];
+    int32_t *labels = store->blocks[1];
+    kn_text text;
+    uint64_t kept = 0;
+    const char *first = NULL;
+    kn_text_init(&text, &store->host);
+    for (uint64_t i = 0; i < store->count; i++) {
+        const kn_sample_file *file = &from->files[i];
+        if (file->reason) {
+            if (!first) first = file->reason;
+            kn_text_format(&text, "%s%s", store->left_out ? "\n" : "", file->reason);
+            store->left_out++;
+            continue;
+        }
+        if (kept < i) memmove(samples + kept * bytes, samples + i * bytes, bytes);
+        if (labels) labels[kept] = file->class;
+        kept++;
+    }
+    if (store->left_out && !kn_text_failed(&text))
+        store->left_out_text = kn_copy_text(&store->host, text.data);
+    kn_text_finish(&text);
+    if (store->left_out && !store->left_out_text) return kn_fail_memory(error, (size_t)store->left_out * 100);
+    if (store->count > 0 && kept == 0)
+        return kn_fail(error, KN_ERROR_FORMAT, "none of %llu %s could be read, the first: %s",
+                       (unsigned long long)store->count, job->kind->what, first);
+    store->count = kept;
+    return KN_OK;
+}
+
+void kn_sample_files_release(const kn_host *host, kn_sample_files *files) {
+    for (uint64_t i = 0; i < files->count; i++) {
+        kn_release(host, files->files[i].bytes);
+        kn_release(host, files->files[i].reason);
+    }
+    kn_release(host, files->files);
+    *files = (kn_sample_files){NULL, 0};
+}
