@@ -79,14 +79,15 @@ typedef struct kn_dataset_params {
     const char *vocabulary; /* of text:FILE: the signs to read it with, as kn_dataset_vocabulary says; NULL: its own */
     kn_image_reader images; /* for images:FOLDER; without one these cannot be opened */
     const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
-    bool inputs_only;       /* of csv:FILE: no "y", and so also rows that have no target */
+    bool inputs_only;       /* no "y": of csv:FILE also rows that have no target; of images: and wav: the files of the folder itself */
     bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
     kn_archive_reader archives; /* for images:ARCHIVE; without one these cannot be opened */
-    bool skip_bad; /* leave out pictures that cannot be read, instead of failing at the first */
+    bool skip_bad; /* leave out pictures and sounds that cannot be read, instead of failing at the first */
     bool labels;            /* of files: whole numbers in "y" are classes, of whatever shape, read as int32 */
+    uint64_t rate; /* of wav:FOLDER: samples a second, where the word does not say; 0: those of the first file */
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS                                                                                            \
-    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false}
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false, 0}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):
@@ -103,7 +104,8 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *   cifar10:FOLDER    the .bin files of CIFAR-10's binary version; cifar100:FOLDER
  *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
  *                     folder for each class; images:FOLDER?size=32&grey; also a .tar, .tar.gz
- *                     or .zip with such folders, read in place
+ *                     or .zip with such folders, read in place; or one file, without "y"
+ *   wav:FOLDER        sounds in such folders; wav:FOLDER?rate=8000&length=8000; or one file, without "y"
  *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class
  *                     number or a standardised number (1). Rows without a target are left out
  *   text:FILE         sequences of characters and, at each place, the next one;
@@ -157,6 +159,9 @@ KN_API const char *kn_dataset_vocabulary(const kn_dataset *dataset);
  * Thread-safety: any thread at any time. */
 KN_API kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, const char *text, int32_t *numbers,
                                 size_t *count, size_t *bytes);
+
+/* Of sounds: samples a second; 0 for other data. */
+KN_API uint64_t kn_dataset_rate(const kn_dataset *dataset);
 
 /* Of a table: what its columns hold and how they become numbers, as JSON, for `columns` of the parameters that other
  * tables are opened with; NULL for other data. Valid as long as the dataset. */

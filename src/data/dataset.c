@@ -95,6 +95,10 @@ const char *kn_dataset_vocabulary(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->vocabulary : NULL;
 }
 
+uint64_t kn_dataset_rate(const kn_dataset *dataset) {
+    return usable(dataset) ? dataset->store->rate : 0;
+}
+
 const char *kn_dataset_columns(const kn_dataset *dataset) {
     return usable(dataset) ? dataset->store->columns : NULL;
 }
@@ -220,6 +224,7 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->skip_bad = known.skip_bad;
     options->columns = known.columns;
     options->inputs_only = known.inputs_only;
+    options->rate = known.rate;
     options->same = known.same;
     options->labels = known.labels;
 }

@@ -41,6 +41,7 @@ struct kn_store {
     char *columns;      /* of a table: what its columns hold, as JSON; NULL: no table */
     char *about, *target; /* of a table: for people; the name of what is to be learnt */
     double unit_mean, unit_deviation; /* of a target that was standardised; deviation 0: it was not */
+    uint64_t rate;        /* of sounds: samples a second; 0: not known, or no sounds */
     uint64_t left_out;    /* samples that could not be read */
     char *left_out_text;  /* why, a line each; NULL: none */
     char **class_names; /* one block with the texts behind the pointers; NULL: none */
@@ -115,6 +116,7 @@ typedef struct kn_source_options {
     const kn_tensor_info *wanted; /* what the caller would like as "x", or NULL */
     const char *vocabulary;       /* that text is to be read with, or NULL */
     const char *columns;          /* that tables are to be read with, or NULL */
+    uint64_t rate;                /* that sounds are to be read at, or 0 */
     bool inputs_only;             /* no target, even where there is one */
     kn_image_reader images;
     kn_archive_reader archives;
@@ -146,7 +148,9 @@ kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_store *train, kn_store *
 
 /* rest: ":FILE?target=COLUMN" */
 kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-/* rest: ":FOLDER?size=32&grey", or an archive */
+/* rest: ":FOLDER?rate=8000&length=8000", or a file */
+kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_options *options);
+/* rest: ":FOLDER?size=32&grey", or an archive, or a file */
 kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 
 /* ---- pictures (resample.c) ---------------------------------------------------------------- */

@@ -72,6 +72,7 @@ typedef struct kn_made_kind {
     double explainable;   /* share of the answer's variance that can be explained; 0: not known */
     kn_tensor_info x, y;  /* of one sample as it is stored */
     double x_scale, y_scale;
+    uint64_t rate; /* of sounds: samples a second */
     void (*make)(bool test, uint64_t sample, void *x);
     void (*answer)(bool test, uint64_t sample, void *y);
 } kn_made_kind;

@@ -41,6 +41,7 @@ static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool 
     store->made_test = test;
     store->classes = kind->classes;
     store->explainable = kind->explainable;
+    store->rate = kind->rate;
     kn_store_field *x = NULL, *y = NULL;
     kn_dtype as = kind->classes > 0 ? KN_INT32 : KN_FLOAT32;
     kn_status status = kn_store_add(store, "x", &kind->x, KN_FLOAT32, kind->x_scale, &x, error);

@@ -182,6 +182,7 @@ const kn_made_kind kn_made_tones = {
     .x = {KN_INT16, 2, {1, RATE}},
     .y = {KN_UINT8, 0, {0}},
     .x_scale = 1.0 / 32768,
+    .rate = RATE,
     .make = make,
     .answer = answer,
 };

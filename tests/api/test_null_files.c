@@ -32,6 +32,7 @@ static void data(void **state) {
     assert_int_equal(kn_dataset_classes(NULL), 0);
     assert_true(isnan(kn_dataset_explainable(NULL)));
     assert_null(kn_dataset_vocabulary(NULL));
+    assert_int_equal(kn_dataset_rate(NULL), 0);
     assert_null(kn_dataset_columns(NULL));
     assert_string_equal(kn_dataset_about(NULL), "");
     assert_int_equal(kn_dataset_left_out(NULL), 0);

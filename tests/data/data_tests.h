@@ -13,6 +13,7 @@ int test_texts(void);
 int test_tables(void);
 int test_image_folders(void);
 int test_image_archives(void);
+int test_sounds(void);
 int test_datasets(void);
 int test_splits(void);
 int test_loaders(void);
