@@ -131,6 +131,45 @@ def broken_pictures_are_named(folder):
     koine(*train, "images:bad.zip", "--on-bad-sample", "pass", folder=folder).needs(2, err="fail or skip")
 
 
+def sound(pitch, rate=8000, length=2000):
+    """One channel of 16 bits."""
+    numbers = [round(9000 * math.sin(2 * math.pi * pitch * i / rate)) for i in range(length)]
+    return (b"RIFF" + struct.pack("<I", 36 + 2 * length) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16) +
+            b"data" + struct.pack(f"<I{length}h", 2 * length, *numbers))
+
+
+def write_bytes(folder, name, data):
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+@case
+def sounds_are_learnt(folder):
+    """High and low, learnt at 8 kHz; then one that was taken at 16 kHz, and a folder."""
+    write(folder, "pitch.koine", "koine 1\nmodel pitch\ninput x 1x2000\nspectrogram 200 100 8 rate=8000\nflatten\nlogits = linear 2\n")
+    for i in range(12):
+        write_bytes(folder, f"tones/{'low' if i % 2 else 'high'}/{i}.wav", sound((300 if i % 2 else 2500) + 20 * i))
+    found = koine("train", "pitch.koine", "--data", "wav:tones", "--epochs", "30", "--batch", "6", "--lr", "0.01", folder=folder)
+    found.needs(0, err="on 12 samples", out="saved in pitch.safetensors")
+    found = koine("eval", "pitch.safetensors", "--data", "wav:tones", "--json", folder=folder).objects()[0]
+    expect(found["accuracy"] == 1 and found["classes"][0]["name"] == "high", f"found {found}")
+    write_bytes(folder, "a.wav", sound(400, 16000, 4000))
+    write_bytes(folder, "new/1.wav", sound(2600, 16000, 4000))
+    write_bytes(folder, "new/2.wav", sound(350, 44100, 11025))
+    for path, wanted in (("a.wav", [1]), ("new", [0, 1])):
+        rows = koine("infer", "pitch.safetensors", "--input", path, "--output", "-", folder=folder).needs(0).out.split("\n")
+        logits = [list(map(float, row.split(","))) for row in rows[1:-1]]
+        expect([row.index(max(row)) for row in logits] == wanted, f"{path}: {rows}")
+    write_bytes(folder, "tones/low/b.wav", b"RIFF....WAVE")
+    train = ("train", "pitch.koine", "--steps", "1", "--data", "wav:tones")
+    koine(*train, folder=folder).needs(1, err="low/b.wav: a WAV file without sound")
+    koine(*train, "--on-bad-sample", "skip", folder=folder).needs(0, err=("left out 1 that could not be read", "on 12 samples"))
+    koine("infer", "pitch.safetensors", "--input", "tones/low/b.wav", "--output", "-", folder=folder).needs(
+        1, err="b.wav: a WAV file without sound")
+
+
 @case
 def inputs_are_standardized(folder):
     """Channels 100 +- 2 and 7: with the layer as without it, where the numbers were brought to mean 0 and deviation 1 before."""

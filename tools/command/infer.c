@@ -5,6 +5,7 @@
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
+#include "infer_files.h"
 #include "infer_table.h"
 
 enum { MOST_FILES = 8 };
@@ -26,7 +27,7 @@ typedef struct infer_run {
     kn_context *context;
     kn_session *session;
     kn_states *states;
-    kn_npy_file *inputs[MOST_FILES]; /* NULL for a table */
+    kn_npy_file *inputs[MOST_FILES]; /* NULL for a table, sounds and pictures */
     kn_dataset *table;               /* the first one, or NULL */
     kn_tensor_info infos[MOST_FILES];
     kn_value *values[MOST_FILES];
@@ -58,6 +59,8 @@ static bool open_input(infer_run *run, const char *word) {
     if (table_is(file.path) && !run->table) {
         run->table = table_open(file.path, run->model, info, &run->data[run->input_count]);
         if (!run->table) return false;
+    } else if (sample_files_are(file.path)) {
+        if (!sample_files_open(file.path, run->model, info, &run->data[run->input_count])) return false;
     } else {
         kn_npy_file *array = run->inputs[run->input_count] = kn_npy_file_open(file.path, NULL);
         if (kn_npy_file_status(array) != KN_OK) {
@@ -100,7 +103,7 @@ static bool convert_inputs(infer_run *run) {
         bool fine = kn_tensor_elements(&run->infos[i], &elements);
         size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
         run->feeds[i] = (kn_feed){kn_value_name(run->values[i]), NULL, bytes / (size_t)run->samples};
-        if (!run->inputs[i]) continue; /* rows of a table are as the model reads them */
+        if (!run->inputs[i]) continue; /* what else there is is as the model reads it */
         run->data[i] = fine ? malloc(bytes + 1) : NULL;
         if (!run->data[i] || kn_npy_file_copy(run->inputs[i], dtype, run->data[i], bytes) != KN_OK)
             return command_fail("the input '%s' could not be converted to %s, which the model reads",
@@ -314,7 +317,7 @@ static int run(int count, char **arguments) {
     infer_run run = {.batch = 256};
     const char *input = NULL, *output = NULL, *trace = NULL;
     const option options[] = {{"input", OPTION_TEXT, "[NAME=]X.npy",
-                               "the samples, the first dimension counts them; several: A=a.npy,B=b.npy",
+                               "the samples: an array, a FILE.wav, .jpg or .png, or a folder of such; several: A=a.npy,B=b.npy",
                                &input},
                               {"output", OPTION_TEXT, "[NAME=]Y.npy",
                                "where the result goes; NAME: another output than the first; of ONNX files several: A=a.npy,B=b.npy", &output},
@@ -351,14 +354,16 @@ static int run(int count, char **arguments) {
 }
 
 const command command_infer = {
-    "infer", "run a saved model on arrays or tables in files", "FILE --input X.npy --output Y.npy [--OPTION …]",
+    "infer", "run a saved model on arrays, tables, sounds or pictures in files", "FILE --input X.npy --output Y.npy [--OPTION …]",
     "Reads npy files, as numpy.save writes them, and writes one, with a row for each sample. A model that was\n"
     "trained on a table, csv:FILE, reads rows of another, FILE.csv, as they are; the target may be missing. Results\n"
     "go into a table as well, where the output is FILE.csv or - (the standard output): in the target's own unit, or\n"
-    "the likeliest class with its probability. An ONNX file runs once, on whole arrays.\n"
+    "the likeliest class with its probability. Sounds and pictures are read from their files as the training reads\n"
+    "them, all that lie in a folder in the order of their names. An ONNX file runs once, on whole arrays.\n"
     "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
     "  koine infer table.safetensors --input new.csv --output -\n"
+    "  koine infer keyword.safetensors --input word.wav --output -\n"
     "  koine infer lenet.safetensors --input images.npy --output logits.npy",
     run};

@@ -156,9 +156,9 @@ bool train_measure(training_setup *setup, kn_trainer *trainer);
 /* Where the model goes; the text is static. */
 const char *train_save_path(const train_options *options, const training_setup *setup);
 /* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */
-enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 2 };
+enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 3 };
 typedef struct train_settings {
-    char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES];
+    char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;
 /* Fills in pairs[0..TRAIN_PAIRS) at most, which point into `settings`; answers how many. */
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,

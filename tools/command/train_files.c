@@ -145,6 +145,8 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
+    snprintf(settings->rate, sizeof settings->rate, "%llu", (unsigned long long)kn_dataset_rate(setup->all));
+    if (kn_dataset_rate(setup->all)) pairs[count++] = (kn_model_pair){"data.rate", settings->rate};
     return count;
 }
 

@@ -208,8 +208,7 @@ static bool data_fail(const kn_dataset *dataset) {
     return false;
 }
 
-/* What the model reads: one sample of its first input; false where a size is not a number. */
-static bool wanted_sample(const kn_model *model, kn_tensor_info *sample) {
+bool model_sample(const kn_model *model, kn_tensor_info *sample) {
     const kn_value *input = kn_model_input(model, 0);
     *sample = (kn_tensor_info){.dtype = kn_value_dtype(input), .rank = kn_value_rank(input) - 1};
     for (int d = 0; d < sample->rank; d++)
@@ -269,9 +268,10 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     kn_dataset_params params;
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
-    params.wanted = wanted_sample(setup->model, &sample) ? &sample : NULL;
+    params.wanted = model_sample(setup->model, &sample) ? &sample : NULL;
     params.vocabulary = setup->vocabulary;
     params.columns = setup->columns;
+    params.rate = setup->rate;
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = setup->skip_bad;
@@ -320,9 +320,15 @@ static void keep_text(char **kept, const char *text) {
     if (*kept) strcpy(*kept, text);
 }
 
+uint64_t model_rate(const kn_model *model) {
+    const char *text = kn_model_metadata(model, "data.rate");
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
 void setup_reading(training_setup *setup, const kn_model *saved) {
     keep_text(&setup->vocabulary, kn_model_metadata(saved, "data.vocabulary"));
     keep_text(&setup->columns, kn_model_metadata(saved, "data.columns"));
+    if (model_rate(saved)) setup->rate = model_rate(saved);
 }
 
 /* ---- judging ------------------------------------------------------------------------------------ */

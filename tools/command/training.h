@@ -13,6 +13,7 @@ typedef struct training_setup {
     const char *loss_kind;                 /* "mse" */
     char *vocabulary;  /* of the model's file: the signs that it reads text with; NULL: none */
     char *columns;     /* of the model's file: how it reads tables; NULL: none */
+    uint64_t rate;     /* of the model's file: that it reads sounds at; 0: none */
     const char *source, *loss_asked; /* as they stand on the command line */
     kn_model_setting settings[32]; /* of --set; the names are in set_text */
     size_t setting_count;
@@ -41,8 +42,12 @@ int settings_check(const char *text);
 bool signs_are_joined(const char *vocabulary);
 /* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
+/* What the model reads: one sample of its first input; false where a size is not a number. */
+bool model_sample(const kn_model *model, kn_tensor_info *sample);
+/* The rate of the sounds that a file's weights were trained on; 0: none. */
+uint64_t model_rate(const kn_model *model);
 /* Later data is read as the data was that this file's weights were trained on: text with the same signs, tables with the
- * same columns. */
+ * same columns, sounds at the same rate. */
 void setup_reading(training_setup *setup, const kn_model *saved);
 /* Reads --on-bad-sample (NULL: fail). EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
 int bad_sample_check(const char *word, bool *skip);
@@ -50,7 +55,7 @@ int bad_sample_check(const char *word, bool *skip);
 #define BAD_SAMPLE_OPTION(target)                                                                            \
     {                                                                                                        \
         "on-bad-sample", OPTION_TEXT, "WHAT",                                                                \
-            "where a picture cannot be read: fail, or skip it and say so (fail)", &(target)                  \
+            "where a picture or sound cannot be read: fail, or skip it and say so (fail)", &(target)                  \
     }
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
