@@ -28,6 +28,7 @@ int test_saved(void);
 int test_onnx(void);
 int test_onnx_train(void);
 int test_onnx_export(void);
+int test_onnx_rows(void);
 int test_losses(void);
 int test_hostile(void);
 int test_checkpoints(void);

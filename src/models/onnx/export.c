@@ -6,8 +6,9 @@
 
 /* ---- nodes -------------------------------------------------------------------------------------------- */
 
-static const char *new_name(kn_export *export, const kn_node *node) {
-    return kn_arena_format(&export->arena, "%s.part%d", node->name ? node->name : "node", ++export->made);
+const char *kn_export_name(kn_export_call *call) {
+    const char *name = call->node->name;
+    return kn_arena_format(&call->export->arena, "%s.part%d", name ? name : "node", ++call->export->made);
 }
 
 const char *kn_export_node(kn_export_call *call, const char *type, const char *output, const char *const *inputs) {
@@ -15,7 +16,7 @@ const char *kn_export_node(kn_export_call *call, const char *type, const char *o
     size_t count = 0;
     while (inputs[count])
         count++;
-    if (!output) output = new_name(export, call->node);
+    if (!output) output = kn_export_name(call);
     const char **names = kn_arena_take(&export->arena, count + 2, sizeof *names);
     if (!names || !output || export->node_count == export->node_capacity) return NULL;
     memcpy(names, inputs, count * sizeof *names);
@@ -27,6 +28,15 @@ const char *kn_export_node(kn_export_call *call, const char *type, const char *o
                                                          .outputs = names + count,
                                                          .output_count = 1};
     return output;
+}
+
+bool kn_export_results(kn_export_call *call, const char *const *names, size_t count) {
+    kn_onnx_node *node = &call->export->nodes[call->export->node_count - 1];
+    const char **kept = kn_arena_copy(&call->export->arena, names, count, sizeof *names);
+    if (!kept) return false;
+    node->outputs = kept;
+    node->output_count = count;
+    return true;
 }
 
 static bool add_attribute(kn_export_call *call, kn_onnx_attribute attribute) {
@@ -64,13 +74,23 @@ bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbe
         call, (kn_onnx_attribute){.name = name, .kind = KN_ONNX_ATTRIBUTE_INTS, .count = count, .ints = kept});
 }
 
-bool kn_export_string(kn_export_call *call, const char *name, const char *text) {
-    const kn_onnx_string string = {text, strlen(text)};
-    const kn_onnx_string *kept = kn_arena_copy(&call->export->arena, &string, 1, sizeof string);
+bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count) {
+    kn_onnx_string *kept = kn_arena_take(&call->export->arena, count + 1, sizeof *kept);
+    for (size_t i = 0; kept && i < count; i++)
+        kept[i] = (kn_onnx_string){texts[i], strlen(texts[i])};
     return kept && add_attribute(call, (kn_onnx_attribute){.name = name,
-                                                           .kind = KN_ONNX_ATTRIBUTE_STRING,
-                                                           .count = 1,
+                                                           .kind = KN_ONNX_ATTRIBUTE_STRINGS,
+                                                           .count = count,
                                                            .strings = kept});
+}
+
+bool kn_export_string(kn_export_call *call, const char *name, const char *text) {
+    if (!kn_export_strings(call, name, &text, 1)) return false;
+    kn_export *export = call->export;
+    const kn_onnx_node *node = &export->nodes[export->node_count - 1];
+    kn_onnx_attribute *last = (kn_onnx_attribute *)(uintptr_t)&node->attributes[node->attribute_count - 1];
+    last->kind = KN_ONNX_ATTRIBUTE_STRING;
+    return true;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------------------- */
@@ -90,20 +110,21 @@ static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int 
     return true;
 }
 
+const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape, void *data) {
+    const char *name = kn_export_name(call);
+    return add_tensor(call->export, name, dtype, rank, shape, data) ? name : NULL;
+}
+
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number) {
-    kn_export *export = call->export;
-    const char *name = new_name(export, call->node);
-    uint64_t *data = kn_arena_take(&export->arena, 1, sizeof *data);
+    uint64_t *data = kn_arena_take(&call->export->arena, 1, sizeof *data);
     if (data) kn_element_set(dtype, data, 0, number);
-    return add_tensor(export, name, dtype, 0, NULL, data) ? name : NULL;
+    return kn_export_tensor(call, dtype, 0, NULL, data);
 }
 
 const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count) {
-    kn_export *export = call->export;
-    const char *name = new_name(export, call->node);
-    int64_t length = (int64_t)count, *data = kn_arena_take(&export->arena, count + 1, sizeof *data);
+    int64_t length = (int64_t)count, *data = kn_arena_take(&call->export->arena, count + 1, sizeof *data);
     if (data && count) memcpy(data, numbers, count * sizeof *data);
-    return add_tensor(export, name, KN_INT64, 1, &length, data) ? name : NULL;
+    return kn_export_tensor(call, KN_INT64, 1, &length, data);
 }
 
 /* A weight as it is by now, or a constant, under the name of its value. */
@@ -166,9 +187,11 @@ static void mark_needed(const kn_model *model, bool *needed) {
         bool wanted = false;
         for (int k = 0; k < node->output_count; k++)
             wanted = wanted || needed[node->outputs[k]->id];
-        for (int k = 0; wanted && k < node->input_count; k++)
-            /* What training alone reads has no place in the file, such as the counter that dropout draws by. */
-            if (node->inputs[k] && !(node->operator->training_only && k > 0)) needed[node->inputs[k]->id] = true;
+        /* What training alone reads has no place in the file, such as the counter that dropout draws by. */
+        const kn_value *reads[KN_MAX_INPUTS];
+        int count = wanted ? kn_export_reads(node, reads) : 0;
+        for (int k = 0; k < count; k++)
+            needed[reads[k]->id] = true;
     }
 }
 
@@ -189,13 +212,13 @@ static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown
     return false;
 }
 
-static bool export_nodes(kn_export *export, const bool *needed) {
+static bool export_nodes(kn_export *export) {
     const kn_graph *graph = export->model->graph;
     bool fine = true;
     kn_text unknown;
     kn_text_init(&unknown, &export->model->host);
     for (size_t i = 0; i < graph->node_count; i++)
-        if (wanted(graph->nodes[i], needed) && unknown.length < 800)
+        if (wanted(graph->nodes[i], export->needed) && unknown.length < 800)
             fine = export_node(export, graph->nodes[i], &unknown) && fine;
     if (!fine)
         kn_fail(&export->model->error, KN_ERROR_UNSUPPORTED,
@@ -205,7 +228,7 @@ static bool export_nodes(kn_export *export, const bool *needed) {
     return fine;
 }
 
-static bool fill(kn_export *export, const bool *needed, kn_onnx_graph *file) {
+static bool fill(kn_export *export, kn_onnx_graph *file) {
     kn_model *model = export->model;
     const kn_graph *graph = model->graph;
     kn_onnx_value_info *inputs = kn_arena_take(&export->arena, (size_t)model->input_count + 1, sizeof *inputs);
@@ -219,11 +242,11 @@ static bool fill(kn_export *export, const bool *needed, kn_onnx_graph *file) {
         if (!describe(export, model->inputs[i], model->inputs[i]->name, &inputs[i])) return false;
     for (int i = 0; i < model->output_count; i++)
         if (!describe(export, model->outputs[i], model->outputs[i]->name, &outputs[i])) return false;
-    if (!export_nodes(export, needed)) return false;
+    if (!export_nodes(export)) return false;
     for (size_t i = 0; i < graph->value_count; i++) {
         const kn_value *value = graph->values[i];
         bool kept = value->kind == KN_VALUE_STATE || value->kind == KN_VALUE_CONSTANT;
-        if (kept && needed[value->id] && !add_value(export, value)) return false;
+        if (kept && export->needed[value->id] && !add_value(export, value)) return false;
     }
     *file = (kn_onnx_graph){.name = model->name,
                             .nodes = export->nodes,
@@ -240,13 +263,13 @@ static bool fill(kn_export *export, const bool *needed, kn_onnx_graph *file) {
 kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params) {
     const kn_onnx_opset opset = {"", KN_EXPORT_OPSET};
     kn_onnx_model file = {.ir_version = KN_EXPORT_IR, .opsets = &opset, .opset_count = 1, .producer = "koine"};
-    kn_export export = {.model = model, .states = states};
     bool *needed = kn_allocate(&model->host, model->graph->value_count + 1, sizeof *needed);
+    kn_export export = {.model = model, .states = states, .needed = needed};
     if (!needed) return kn_fail_memory(&model->error, model->graph->value_count);
     kn_arena_init(&export.arena, &model->host);
     kn_onnx_pair *pairs = kn_arena_take(&export.arena, params->pair_count + 1, sizeof *pairs);
     mark_needed(model, needed);
-    bool fine = pairs ? fill(&export, needed, &file.graph) : kn_model_no_memory(model);
+    bool fine = pairs ? fill(&export, &file.graph) : kn_model_no_memory(model);
     for (size_t i = 0; fine && i < params->pair_count; i++)
         pairs[i] = (kn_onnx_pair){params->pairs[i].key, params->pairs[i].value};
     file.metadata = pairs;

@@ -9,7 +9,7 @@
 enum {
     KN_EXPORT_OPSET = 20, /* the first with Gelu */
     KN_EXPORT_IR = 9,
-    KN_EXPORT_MORE = 6, /* nodes and constants that one node may become, at most */
+    KN_EXPORT_MORE = 40, /* nodes and constants that one node may become, at most */
 };
 
 typedef struct kn_export {
@@ -20,7 +20,8 @@ typedef struct kn_export {
     size_t node_count, node_capacity;
     kn_onnx_tensor *tensors;
     size_t tensor_count, tensor_capacity;
-    int made; /* names so far */
+    const bool *needed; /* by ids of values: what the outputs are made of */
+    int made;           /* names so far */
 } kn_export;
 
 /* One node of Koine's on its way. */
@@ -33,21 +34,36 @@ typedef struct kn_export_call {
 
 /* Builds what a row becomes. False: the row, or these attributes, have no counterpart. */
 typedef bool (*kn_export_builder)(kn_export_call *call);
+typedef struct kn_export_row {
+    const char *name;
+    kn_export_builder build;
+} kn_export_row;
+extern const kn_export_row kn_export_sequences[];
+extern const int kn_export_sequences_count;
 /* NULL where there is none. */
 kn_export_builder kn_export_find(const kn_operator *row);
+/* The values that a node's nodes in the file read, at most KN_MAX_INPUTS, and how many they are. */
+int kn_export_reads(const kn_node *node, const kn_value **reads);
 
 /* A node of one output; "" for inputs that are left out, NULL ends them. output NULL: a new name, which is answered. The
  * node, to which attributes are added, is the last of the list. NULL when memory is out. */
 const char *kn_export_node(kn_export_call *call, const char *type, const char *output, const char *const *inputs);
 #define KN_EXPORT_INPUTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* A name that nothing has. */
+const char *kn_export_name(kn_export_call *call);
+/* The node that was made last has these results. */
+bool kn_export_results(kn_export_call *call, const char *const *names, size_t count);
 /* Attributes of the node that was made last. */
 bool kn_export_int(kn_export_call *call, const char *name, int64_t number);
 bool kn_export_float(kn_export_call *call, const char *name, double number);
 bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count);
 bool kn_export_string(kn_export_call *call, const char *name, const char *text);
+bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count);
 /* Constants; answer their names. */
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number);
 const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count);
+/* data is in the export's arena and is changed. */
+const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape, void *data);
 
 /* Writes the model's outputs as an ONNX file. */
 kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params);

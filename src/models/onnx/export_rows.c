@@ -224,6 +224,27 @@ static bool conv(kn_export_call *call) {
                           : add_list(call, "pads", "padding", 4);
 }
 
+/* What is more at the end than the windows reach is told as padding of the result. */
+static bool conv_transpose(kn_export_call *call) {
+    const kn_value *x = call->node->inputs[0], *weight = call->node->inputs[1];
+    const kn_shape *to = &call->node->outputs[0]->shape;
+    kn_graph *graph = call->node->outputs[0]->graph;
+    const int64_t *stride = attribute(call, "stride")->list, *padding = attribute(call, "padding")->list;
+    const int64_t *dilation = attribute(call, "dilation")->list;
+    int64_t window[2], more[2];
+    for (int i = 0; i < 2; i++) {
+        kn_dim steps = kn_dim_multiply(graph, kn_dim_subtract(graph, x->shape.dims[2 + i], 1), stride[i]);
+        window[i] = weight->shape.dims[2 + i];
+        if (!kn_dim_constant(graph, kn_dim_subtract(graph, to->dims[2 + i], steps), &more[i])) return false;
+        more[i] += padding[i] + padding[i + 2] - dilation[i] * (window[i] - 1) - 1;
+        if (more[i] < 0 || more[i] >= stride[i]) return false;
+    }
+    return kn_export_node(call, "ConvTranspose", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
+           kn_export_ints(call, "kernel_shape", window, 2) && kn_export_ints(call, "output_padding", more, 2) &&
+           add_list(call, "strides", "stride", 2) && add_list(call, "dilations", "dilation", 2) &&
+           add_list(call, "pads", "padding", 4) && kn_export_int(call, "group", attribute(call, "groups")->integer);
+}
+
 static bool pool(kn_export_call *call) {
     bool largest = !strcmp(call->node->operator->name, "max_pool");
     const kn_attribute_value *size = attribute(call, "output");
@@ -331,21 +352,69 @@ static bool pad(kn_export_call *call) {
            kn_export_node(call, "Pad", call->output, KN_EXPORT_INPUTS(call->inputs[0], list, value));
 }
 
+/* Backwards along its axes, all of them when none is named. */
+static bool flip(kn_export_call *call) {
+    const kn_attribute_value *axes = attribute(call, "axes");
+    int64_t lists[4][KN_MAX_RANK];
+    const char *names[4];
+    int count = axes->count ? axes->count : call->node->inputs[0]->shape.rank;
+    for (int i = 0; i < count; i++) {
+        lists[0][i] = lists[3][i] = -1;
+        lists[1][i] = INT64_MIN;
+        lists[2][i] = axes->count ? axes->list[i] : i;
+    }
+    if (!count) return first(call);
+    for (int i = 0; i < 4; i++)
+        if (!(names[i] = kn_export_list(call, lists[i], (size_t)count))) return false;
+    return kn_export_node(call, "Slice", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], names[0], names[1], names[2], names[3]));
+}
+
+/* An axis at a time; a factor that was given counts, even where it gives no whole size. */
+static bool resize(kn_export_call *call) {
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    const int64_t size = attribute(call, "size")->integer, axis = attribute(call, "axis")->integer;
+    const double scale = attribute(call, "scale")->number;
+    const int rank = call->node->inputs[0]->shape.rank;
+    const int64_t mode = attribute(call, "mode")->integer, place = axis < 0 ? axis + rank : axis;
+    float *factor = kn_arena_take(&call->export->arena, 1, sizeof *factor);
+    const int64_t one_long = 1;
+    if (!factor) return false;
+    *factor = (float)scale;
+    const char *sizes = scale > 0 ? kn_export_tensor(call, KN_FLOAT32, 1, &one_long, factor)
+                                  : kn_export_list(call, &size, 1);
+    const char *const by_size[] = {call->inputs[0], "", "", sizes, NULL};
+    const char *const by_scale[] = {call->inputs[0], "", sizes, NULL};
+    return sizes && kn_export_node(call, "Resize", call->output, scale > 0 ? by_scale : by_size) &&
+           kn_export_ints(call, "axes", &place, 1) && kn_export_string(call, "mode", modes[mode]) &&
+           kn_export_string(call, "coordinate_transformation_mode",
+                            coordinates[attribute(call, "coordinates")->integer]) &&
+           kn_export_string(call, "nearest_mode", roundings[attribute(call, "rounding")->integer]) &&
+           kn_export_float(call, "cubic_coeff_a", attribute(call, "cubic")->number);
+}
+
+static bool cumsum(kn_export_call *call) {
+    const char *axis = kn_export_number(call, KN_INT64, (double)attribute(call, "axis")->integer);
+    return axis && kn_export_node(call, "CumSum", call->output, KN_EXPORT_INPUTS(call->inputs[0], axis)) &&
+           kn_export_int(call, "exclusive", attribute(call, "exclusive")->integer != 0) &&
+           kn_export_int(call, "reverse", attribute(call, "reverse")->integer != 0);
+}
+
 static bool embedding(kn_export_call *call) {
     return kn_export_node(call, "Gather", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1]));
 }
 
 static bool gather(kn_export_call *call) {
     bool elements = !strcmp(call->node->operator->name, "gather_elements");
+    if (!elements && attribute(call, "outside")->integer) return false; /* what is outside is an error there */
     return kn_export_node(call, elements ? "GatherElements" : "Gather", call->output,
                           KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
            kn_export_int(call, "axis", attribute(call, "axis")->integer);
 }
 
-static const struct {
-    const char *name;
-    kn_export_builder build;
-} rows[] = {
+static const kn_export_row rows[] = {
     {"scale", scale},
     {"shift", shift},
     {"clip", clip},
@@ -363,6 +432,7 @@ static const struct {
     {"in_training", first},
     {"matmul", matmul},
     {"conv2d", conv},
+    {"conv2d_data", conv_transpose},
     {"max_pool", pool},
     {"average_pool", pool},
     {"batch_norm", batch_norm},
@@ -379,6 +449,9 @@ static const struct {
     {"concat", concat},
     {"slice", slice},
     {"pad", pad},
+    {"flip", flip},
+    {"resize", resize},
+    {"cumsum", cumsum},
     {"embedding", embedding},
     {"gather", gather},
     {"gather_elements", gather},
@@ -387,5 +460,7 @@ static const struct {
 kn_export_builder kn_export_find(const kn_operator *row) {
     for (size_t i = 0; i < KN_COUNT_OF(rows); i++)
         if (!strcmp(rows[i].name, row->name)) return rows[i].build;
+    for (int i = 0; i < kn_export_sequences_count; i++)
+        if (!strcmp(kn_export_sequences[i].name, row->name)) return kn_export_sequences[i].build;
     return find_plain(row->name) ? plain : NULL;
 }

@@ -15,6 +15,7 @@ typedef struct recurrence {
     int64_t units;
     int directions;
     bool batch_first;
+    bool relu; /* in place of tanh, of a plain one */
     kn_value *y, *state, *cells; /* of the direction that is built */
 } recurrence;
 
@@ -55,7 +56,8 @@ static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *we
     inputs[count++] = r->lengths;
     while (!inputs[count - 1])
         count--;
-    const char *text = kn_arena_format(r->import->arena, "reverse=%s", reverse ? "true" : "false");
+    const char *text = kn_arena_format(r->import->arena, "reverse=%s%s", reverse ? "true" : "false",
+                                       r->relu ? " relu=true" : "");
     if (!text) return kn_import_no_memory(r->import);
     r->y = kn_apply(r->call->graph, row, inputs, (size_t)count, text);
     if (kn_value_failed(r->y)) return false;
@@ -165,13 +167,15 @@ static bool build_direction(recurrence *r, int direction, bool reverse) {
 }
 
 /* The rows know the activations that all exporters use. */
-static bool check_activations(const recurrence *r) {
+static bool check_activations(recurrence *r) {
     static const char *const usual[] = {"Tanh", "Sigmoid,Tanh", "Sigmoid,Tanh,Tanh"};
     const kn_onnx_attribute *given = kn_import_attribute(r->call, "activations");
     const char *words = usual[r->gates == 1 ? 0 : r->gates - 2];
     if (kn_import_attribute(r->call, "clip") || kn_import_int(r->call, "input_forget", 0))
         return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "clip or input_forget");
     if (!given || given->kind != KN_ONNX_ATTRIBUTE_STRINGS || !given->count) return true;
+    r->relu = r->gates == 1 && given->strings[0].count == 4 && !memcmp(given->strings[0].bytes, "Relu", 4);
+    if (r->relu) words = "Relu";
     const char *at = words;
     for (size_t i = 0; i < given->count; i++) {
         size_t length = strcspn(at, ",");

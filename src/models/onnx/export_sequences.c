@@ -1,0 +1,322 @@
+/* Rows of sequences as ONNX nodes: recurrences, attention, and what normalises rows. */
+#include "models/onnx/export.h"
+
+#include <math.h>
+
+static const char *one(kn_export_call *call, const char *type, const char *output, const char *input) {
+    return input ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(input)) : NULL;
+}
+
+static const char *two(kn_export_call *call, const char *type, const char *left, const char *right) {
+    return left && right ? kn_export_node(call, type, NULL, KN_EXPORT_INPUTS(left, right)) : NULL;
+}
+
+/* x under other sizes, 0 for one that stays and -1 for what is left. */
+static const char *reshaped(kn_export_call *call, const char *x, const int64_t *sizes, size_t count,
+                            const char *output) {
+    const char *shape = kn_export_list(call, sizes, count);
+    return x && shape ? kn_export_node(call, "Reshape", output, KN_EXPORT_INPUTS(x, shape)) : NULL;
+}
+
+static const char *transposed(kn_export_call *call, const char *x, const int64_t *order, size_t count,
+                              const char *output) {
+    const char *name = one(call, "Transpose", output, x);
+    return name && kn_export_ints(call, "perm", order, count) ? name : NULL;
+}
+
+static const char *squeezed(kn_export_call *call, const char *x, int64_t axis, const char *output) {
+    const char *axes = kn_export_list(call, &axis, 1);
+    return x && axes ? kn_export_node(call, "Squeeze", output, KN_EXPORT_INPUTS(x, axes)) : NULL;
+}
+
+/* ---- recurrences ---------------------------------------------------------------------------------------- */
+
+enum { MOST_GATES = 4 };
+typedef struct cell_type {
+    const char *row, *type;
+    int gates;
+    int order[MOST_GATES]; /* of the file's gates, which of the row's each is */
+    int bias, start, cells, lengths; /* places of inputs; 0 for none */
+    int results;                     /* y, the last state, its cells */
+} cell_type;
+static const cell_type cells[] = {
+    {"lstm", "LSTM", 4, {0, 3, 1, 2}, .start = 2, .cells = 3, .lengths = 4, .results = 3},
+    {"gru", "GRU", 3, {1, 0, 2}, .bias = 2, .start = 3, .lengths = 4, .results = 2},
+    {"rnn", "RNN", 1, {0}, .start = 2, .lengths = 3, .results = 2},
+};
+
+static const cell_type *cell_of(const kn_operator *row) {
+    for (size_t i = 0; i < KN_COUNT_OF(cells); i++)
+        if (!strcmp(cells[i].row, row->name)) return &cells[i];
+    return NULL;
+}
+
+static const kn_value *input_of(const kn_node *node, int place) {
+    return place > 0 && place < node->input_count ? node->inputs[place] : NULL;
+}
+
+static const kn_node *made_by(const kn_value *value, const char *row) {
+    return value->producer && !strcmp(value->producer->operator->name, row) ? value->producer : NULL;
+}
+
+/* What a layer gives to the gates is x Wᵀ and up to two biases, which belong to the file's node; x and no weight
+ * where the row stands by itself. */
+typedef struct recurrence {
+    const cell_type *cell;
+    const kn_value *x, *weight, *biases[2], *hidden, *last_bias, *start, *start_cells, *lengths;
+    int64_t units;
+} recurrence;
+
+/* Zeros, and outside training what a state that is carried from batch to batch begins with. */
+static bool is_zero(const kn_value *value) {
+    const kn_node *node = made_by(value, "in_training");
+    if (node) value = node->inputs[0];
+    if (!(node = made_by(value, "broadcast")) || node->inputs[0]->kind != KN_VALUE_CONSTANT ||
+        node->inputs[0]->shape.rank)
+        return false;
+    return kn_element_get(node->inputs[0]->shape.dtype, node->inputs[0]->data, 0) == 0;
+}
+
+static bool describe(const kn_node *node, recurrence *r) {
+    const cell_type *cell = cell_of(node->operator);
+    if (!cell) return false;
+    *r = (recurrence){.cell = cell, .x = node->inputs[0], .hidden = node->inputs[1]};
+    r->units = r->hidden->shape.dims[1];
+    r->last_bias = input_of(node, cell->bias);
+    r->start = input_of(node, cell->start);
+    r->start_cells = input_of(node, cell->cells);
+    r->lengths = input_of(node, cell->lengths);
+    if (r->start && is_zero(r->start)) r->start = NULL;
+    if (r->start_cells && is_zero(r->start_cells)) r->start_cells = NULL;
+    const kn_value *given = r->x, *biases[2] = {NULL};
+    const kn_node *step;
+    int count = 0;
+    while (count < 2 && (step = made_by(given, "add")) && step->inputs[1]->shape.rank == 1 &&
+           step->inputs[1]->shape.dims[0] == cell->gates * r->units) {
+        biases[count++] = step->inputs[1];
+        given = step->inputs[0];
+    }
+    step = made_by(given, "matmul");
+    if (!step || step->inputs[0]->shape.rank != 3 || step->inputs[1]->shape.rank != 2 ||
+        kn_attribute_of(step, "transpose_a")->integer || !kn_attribute_of(step, "transpose_b")->integer)
+        return true;
+    r->x = step->inputs[0];
+    r->weight = step->inputs[1];
+    memcpy(r->biases, biases, sizeof biases);
+    return true;
+}
+
+int kn_export_reads(const kn_node *node, const kn_value **reads) {
+    recurrence r;
+    int count = 0;
+    if (describe(node, &r)) {
+        const kn_value *const all[] = {r.x,      r.weight,    r.biases[0], r.biases[1], r.hidden, r.last_bias,
+                                       r.start, r.start_cells, r.lengths};
+        for (size_t i = 0; i < KN_COUNT_OF(all); i++)
+            if (all[i]) reads[count++] = all[i];
+        return count;
+    }
+    for (int i = 0; i < node->input_count; i++) {
+        bool training = i > 0 && (node->operator->training_only ||
+                                  (node->operator->random && i + 1 == node->input_count));
+        if (node->inputs[i] && !training) reads[count++] = node->inputs[i];
+    }
+    return count;
+}
+
+/* x (gates * units, columns), or (gates * units) with columns 0, with the gates in the file's order; first: with an
+ * axis of 1 in front. */
+static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns, bool first) {
+    int64_t order[MOST_GATES], sizes[3], *at = sizes;
+    for (int i = 0; i < r->cell->gates; i++)
+        order[i] = r->cell->order[i];
+    if (r->cell->gates > 1) {
+        const char *places = kn_export_list(call, order, (size_t)r->cell->gates);
+        x = reshaped(call, x, (int64_t[]){r->cell->gates, r->units, -1}, columns ? 3 : 2, NULL);
+        x = places ? two(call, "Gather", x, places) : NULL;
+    }
+    if (first) *at++ = 1;
+    *at++ = r->cell->gates * r->units;
+    if (columns) *at++ = columns;
+    return reshaped(call, x, sizes, (size_t)(at - sizes), NULL);
+}
+
+/* No initializer, which whoever reads the file would train. */
+static const char *zeros(kn_export_call *call, const int64_t *shape, size_t rank) {
+    const char *zero = kn_export_number(call, KN_FLOAT32, 0), *sizes = kn_export_list(call, shape, rank);
+    return zero && sizes ? two(call, "Expand", zero, sizes) : NULL;
+}
+
+/* A weight that leaves the row's input as it is. */
+static const char *unit_weight(kn_export_call *call, const recurrence *r) {
+    const int64_t rows = r->cell->gates * r->units;
+    const char *unit = one(call, "EyeLike", NULL, zeros(call, (int64_t[]){rows, rows}, 2));
+    return by_gates(call, r, unit, rows, true);
+}
+
+/* (1, 2 * gates * units): of the inputs, then of the states; "" where there is none. */
+static const char *both_biases(kn_export_call *call, const recurrence *r) {
+    const int64_t rows = r->cell->gates * r->units;
+    const char *parts[2] = {NULL}, *last = NULL;
+    if (!r->biases[0] && !r->last_bias) return "";
+    for (int i = 0; i < 2; i++)
+        if (r->biases[i] && !(parts[i] = by_gates(call, r, r->biases[i]->name, 0, false))) return NULL;
+    if (r->last_bias) {
+        const char *amounts = kn_export_list(call, (int64_t[]){rows - r->units, 0}, 2);
+        last = amounts ? two(call, "Pad", r->last_bias->name, amounts) : NULL;
+        parts[1] = parts[1] ? two(call, "Add", parts[1], last) : last;
+        if (!parts[1]) return NULL;
+    }
+    for (int i = 0; i < 2; i++)
+        if (!parts[i]) parts[i] = zeros(call, &rows, 1);
+    const char *whole = two(call, "Concat", parts[0], parts[1]);
+    if (!whole || !kn_export_int(call, "axis", 0)) return NULL;
+    return reshaped(call, whole, (int64_t[]){1, 2 * rows}, 2, NULL);
+}
+
+/* (batch, units) as (1, batch, units); "" for none. */
+static const char *state_of(kn_export_call *call, const kn_value *value) {
+    if (!value) return "";
+    const char *axes = kn_export_list(call, (int64_t[]){0}, 1);
+    return axes ? two(call, "Unsqueeze", value->name, axes) : NULL;
+}
+
+static bool recurrent(kn_export_call *call) {
+    const kn_node *node = call->node;
+    recurrence r;
+    if (!describe(node, &r) || r.units < 1 || r.x->shape.dtype != KN_FLOAT32) return false;
+    bool gru = r.cell->gates == 3, relu = r.cell->gates == 1 && kn_attribute_of(node, "relu")->integer;
+    const char *x = transposed(call, r.x->name, (int64_t[]){1, 0, 2}, 3, NULL);
+    const char *weight = r.weight ? by_gates(call, &r, r.weight->name, r.weight->shape.dims[1], true)
+                                  : unit_weight(call, &r);
+    const char *hidden = by_gates(call, &r, r.hidden->name, r.units, true), *bias = both_biases(call, &r);
+    const char *start = state_of(call, r.start);
+    const char *start_cells = r.cell->cells ? state_of(call, r.start_cells) : NULL;
+    if (!x || !weight || !hidden || !bias || !start || (r.cell->cells && !start_cells)) return false;
+    const char *names[3] = {
+        kn_export_node(call, r.cell->type, NULL,
+                       KN_EXPORT_INPUTS(x, weight, hidden, bias, r.lengths ? r.lengths->name : "", start, start_cells))};
+    if (!names[0] || !kn_export_int(call, "hidden_size", r.units) ||
+        !kn_export_string(call, "direction", kn_attribute_of(node, "reverse")->integer ? "reverse" : "forward"))
+        return false;
+    if (gru && !kn_export_int(call, "linear_before_reset", 1)) return false;
+    if (relu && !kn_export_strings(call, "activations", (const char *const[]){"Relu"}, 1)) return false;
+    for (int i = 1; i < r.cell->results; i++)
+        if (!(names[i] = kn_export_name(call))) return false;
+    if (!kn_export_results(call, names, (size_t)r.cell->results)) return false;
+    /* (length, 1, batch, units) and (1, batch, units) */
+    if (!transposed(call, squeezed(call, names[0], 1, NULL), (int64_t[]){1, 0, 2}, 3, call->output)) return false;
+    for (int i = 1; i < r.cell->results; i++)
+        if (call->export->needed[node->outputs[i]->id] && !squeezed(call, names[i], 0, node->outputs[i]->name))
+            return false;
+    return true;
+}
+
+/* ---- attention ------------------------------------------------------------------------------------------- */
+
+typedef struct attention {
+    int64_t heads, key_heads, head;
+    bool packed, causal, last;
+    const kn_value *q, *k, *mask;
+} attention;
+
+/* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their ranks. */
+static bool describe_attention(const kn_node *node, attention *a) {
+    int data = 0, count = node->input_count - (node->operator->random ? 1 : 0);
+    while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
+        data++;
+    *a = (attention){.heads = kn_attribute_of(node, "heads")->integer,
+                     .key_heads = kn_attribute_of(node, "key_heads")->integer,
+                     .packed = data == 1,
+                     .causal = kn_attribute_of(node, "causal")->integer != 0,
+                     .last = kn_attribute_of(node, "last")->integer != 0,
+                     .q = node->inputs[0],
+                     .k = node->inputs[data > 1 ? 1 : 0]};
+    if (!a->key_heads) a->key_heads = a->heads;
+    a->head = a->q->shape.dims[2] / (a->packed ? a->heads + 2 * a->key_heads : a->heads);
+    if (count > data && node->inputs[data]->shape.rank == 4) a->mask = node->inputs[data];
+    return a->head > 0 && count == data + (a->mask ? 1 : 0);
+}
+
+/* Part 0, 1 or 2, q, k or v, by heads: (batch, heads, length, head), and k (batch, heads, head, length). */
+static const char *by_heads(kn_export_call *call, const attention *a, int part) {
+    const int64_t heads = part ? a->key_heads : a->heads, columns = heads * a->head, group = a->heads / a->key_heads;
+    const char *x = call->inputs[a->packed ? 0 : part];
+    if (a->packed) {
+        int64_t begin = part == 0 ? 0 : (a->heads + (part == 2 ? a->key_heads : 0)) * a->head;
+        const char *from = kn_export_list(call, &begin, 1), *to = kn_export_list(call, (int64_t[]){begin + columns}, 1);
+        const char *axis = kn_export_list(call, (int64_t[]){2}, 1);
+        if (!from || !to || !axis) return NULL;
+        x = kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis));
+    }
+    if (part && group > 1) { /* each head of k and v stands for some of q */
+        const char *shape = kn_export_list(call, (int64_t[]){1, 1, 1, group, 1}, 5);
+        x = reshaped(call, x, (int64_t[]){0, 0, heads, 1, a->head}, 5, NULL);
+        x = shape ? two(call, "Expand", x, shape) : NULL;
+    }
+    x = reshaped(call, x, (int64_t[]){0, 0, a->heads, a->head}, 4, NULL);
+    return transposed(call, x, part == 1 ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3}, 4, NULL);
+}
+
+static const char *length_of(kn_export_call *call, const kn_value *x) {
+    const char *name = one(call, "Shape", NULL, x->name);
+    return name && kn_export_int(call, "start", 1) && kn_export_int(call, "end", 2) ? name : NULL;
+}
+
+/* (queries, keys): minus infinity where a query does not look. */
+static const char *causal_mask(kn_export_call *call, const attention *a) {
+    const kn_dim queries = a->q->shape.dims[1], keys = a->k->shape.dims[1];
+    int64_t first = 1;
+    if (a->last && queries != keys) {
+        if (!kn_dim_known(queries) || !kn_dim_known(keys)) return NULL;
+        if (keys > queries) first += keys - queries;
+    }
+    const char *shape = two(call, "Concat", length_of(call, a->q), length_of(call, a->k));
+    if (!shape || !kn_export_int(call, "axis", 0)) return NULL;
+    const char *least = kn_export_number(call, a->q->shape.dtype, -INFINITY);
+    const char *whole = least ? two(call, "Expand", least, shape) : NULL;
+    const char *diagonal = kn_export_number(call, KN_INT64, (double)first);
+    const char *mask = diagonal ? two(call, "Trilu", whole, diagonal) : NULL;
+    return mask && kn_export_int(call, "upper", 1) ? mask : NULL;
+}
+
+static bool attend(kn_export_call *call) {
+    attention a;
+    if (!describe_attention(call->node, &a)) return false;
+    double scale = kn_attribute_of(call->node, "scale")->number;
+    const char *factor = kn_export_number(call, a.q->shape.dtype, scale != 0 ? scale : 1 / sqrt((double)a.head));
+    const char *q = by_heads(call, &a, 0), *k = by_heads(call, &a, 1), *v = by_heads(call, &a, 2);
+    const char *scores = two(call, "Mul", two(call, "MatMul", q, k), factor);
+    if (a.causal) scores = two(call, "Add", scores, causal_mask(call, &a));
+    if (a.mask) scores = two(call, "Add", scores, a.mask->name);
+    const char *weights = one(call, "Softmax", NULL, scores);
+    if (!weights || !kn_export_int(call, "axis", -1)) return false;
+    if (call->node->operator->random)
+        weights = two(call, "Dropout", weights,
+                      kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
+    const char *y = transposed(call, two(call, "MatMul", weights, v), (int64_t[]){0, 2, 1, 3}, 4, NULL);
+    return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------- */
+
+static bool rms_norm(kn_export_call *call) {
+    const char *axes = kn_export_list(call, (int64_t[]){-1}, 1), *x = call->inputs[0];
+    const char *mean = axes ? two(call, "ReduceMean", two(call, "Mul", x, x), axes) : NULL;
+    if (!mean || !kn_export_int(call, "keepdims", 1)) return false;
+    const char *epsilon =
+        kn_export_number(call, call->node->inputs[0]->shape.dtype, kn_attribute_of(call->node, "epsilon")->number);
+    const char *root = one(call, "Sqrt", NULL, two(call, "Add", mean, epsilon));
+    const char *row = two(call, "Div", x, root);
+    return row && kn_export_node(call, "Mul", call->output, KN_EXPORT_INPUTS(row, call->inputs[1]));
+}
+
+const kn_export_row kn_export_sequences[] = {
+    {"lstm", recurrent},
+    {"gru", recurrent},
+    {"rnn", recurrent},
+    {"attention", attend},
+    {"attention_dropout", attend},
+    {"rms_norm", rms_norm},
+};
+const int kn_export_sequences_count = (int)KN_COUNT_OF(kn_export_sequences);
