@@ -38,18 +38,20 @@ class Mlp(nn.Sequential):
 
 
 class Residual(nn.Module):
-  def __init__(self, inputs, channels, stride):
+  def __init__(self, inputs, channels, stride, straight=False):
     super().__init__()
+    self.straight = straight
     self.conv1 = nn.Conv2d(inputs, channels, 3, stride, 1, bias=False)
     self.norm1 = nn.BatchNorm2d(channels)
     self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
     self.norm2 = nn.BatchNorm2d(channels)
-    self.conv3 = nn.Conv2d(inputs, channels, 1, stride, bias=False)
-    self.norm3 = nn.BatchNorm2d(channels)
+    if not straight:
+      self.conv3 = nn.Conv2d(inputs, channels, 1, stride, bias=False)
+      self.norm3 = nn.BatchNorm2d(channels)
 
   def forward(self, x):
     y = torch.relu(self.norm1(self.conv1(x)))
-    return torch.relu(self.norm2(self.conv2(y)) + self.norm3(self.conv3(x)))
+    return torch.relu(self.norm2(self.conv2(y)) + (x if self.straight else self.norm3(self.conv3(x))))
 
 
 class Resnet(nn.Module):
@@ -160,9 +162,11 @@ class Network:
   label_shape: tuple = ()
   folds: bool = False  # has batch norms
   tokens: bool = False
+  open_length: bool = False  # of any number of places
+  lr: float = 0.05
 
-  def data(self, random, samples):
-    shape = (samples,) + self.shape
+  def data(self, random, samples, shorter=0):
+    shape = (samples, self.shape[0] - shorter) + self.shape[1:]
     x = random.integers(0, CLASSES, shape) if self.tokens else random.random(shape, numpy.float32)
     return x, random.integers(0, CLASSES, (samples,) + self.label_shape)
 
