@@ -77,13 +77,18 @@ kn_value *kn_whole(kn_graph *graph, int32_t number) {
 }
 
 /* Sums of ones: a text that asks for many takes no memory here. */
-kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank) {
+/* The same for a size, which may be a symbol. */
+static kn_value *size_counted(kn_graph *graph, kn_dim size, int axis, int rank) {
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank && i < KN_MAX_RANK; i++)
-        dims[i] = i == axis ? count : 1;
+        dims[i] = i == axis ? size : 1;
+    return kn_cumulative_sum(kn_broadcast_to(kn_whole(graph, 1), rank, dims), axis, true, false);
+}
+
+kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank) {
     if (count < 0 || count > INT32_MAX)
         return kn_graph_fail(graph, KN_ERROR_SHAPE, "%" PRId64 " numbers cannot be counted as int32", count);
-    return kn_cumulative_sum(kn_broadcast_to(kn_whole(graph, 1), rank, dims), axis, true, false);
+    return size_counted(graph, count, axis, rank);
 }
 
 /* ---- axes of size 1 ------------------------------------------------------------------------------------ */
@@ -315,14 +320,12 @@ static kn_value *triangle(kn_value *x, int64_t diagonal, bool lower) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;
-    if (shape->rank < 2 || !kn_dim_known(shape->dims[shape->rank - 2]) ||
-        !kn_dim_known(shape->dims[shape->rank - 1]) || diagonal > INT32_MAX / 2 || diagonal < INT32_MIN / 2)
-        return kn_graph_fail(
-            graph, KN_ERROR_SHAPE,
-            "%s: x is %s; expected (...,rows,columns), both numbers, and a diagonal among them",
-            lower ? "tril" : "triu", kn_shape_words(graph, shape));
-    kn_value *row = kn_counted(graph, shape->dims[shape->rank - 2], 0, 2);
-    kn_value *column = kn_counted(graph, shape->dims[shape->rank - 1], 1, 2);
+    if (shape->rank < 2 || diagonal > INT32_MAX / 2 || diagonal < INT32_MIN / 2)
+        return kn_graph_fail(graph, KN_ERROR_SHAPE,
+                             "%s: x is %s; expected (...,rows,columns) and a diagonal among them",
+                             lower ? "tril" : "triu", kn_shape_words(graph, shape));
+    kn_value *row = size_counted(graph, shape->dims[shape->rank - 2], 0, 2);
+    kn_value *column = size_counted(graph, shape->dims[shape->rank - 1], 1, 2);
     kn_value *edge = kn_shift(row, (double)diagonal);
     const kn_shape scalar = {.dtype = shape->dtype};
     const uint64_t nothing = 0;

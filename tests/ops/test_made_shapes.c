@@ -367,6 +367,26 @@ static void products_have_gradients(void **state) {
     kn_graph_destroy(&bound);
 }
 
+/* What is kept of open sizes is known when these are. */
+static void triangles_of_open_sizes(void **state) {
+    (void)state;
+    const double given_numbers[6] = {1, 2, 3, 4, 5, 6}, expected[2][6] = {{1, 0, 0, 4, 5, 0}, {0, 2, 3, 0, 0, 6}};
+    kn_value *v = kn_input(graph, "v", KN_FLOAT32, "rows,columns"), *results[2];
+    kn_value *made[2] = {kn_tril(v, 0), kn_triu(v, 1)};
+    kn_graph *bound;
+    kn_error error = {0};
+    const kn_binding bindings[2] = {{"rows", 2}, {"columns", 3}};
+    const kn_bind_request request = {.bindings = bindings, .binding_count = 2};
+    if (kn_graph_bind(graph, made, 2, &request, &bound, results, &error)) fail_msg("%s", error.text);
+    host_input given = {"v", given_numbers};
+    host_values values = host_compute(bound, &given, 1);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 6; i++)
+            assert_true(values.numbers[results[k]->id][i] == expected[k][i]);
+    host_release(&values);
+    kn_graph_destroy(&bound);
+}
+
 static void shape_is(kn_value *value, const char *expected) {
     char shape[64];
     if (kn_value_failed(value)) fail_msg("%s: %s", expected, kn_graph_error(graph));
@@ -454,6 +474,7 @@ int test_made_shapes(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(builders_answer, begin, end),
         cmocka_unit_test_setup_teardown(products_have_gradients, begin, end),
+        cmocka_unit_test_setup_teardown(triangles_of_open_sizes, begin, end),
         cmocka_unit_test_setup_teardown(symbols_stay, begin, end),
         cmocka_unit_test(mistakes_are_told),
     };
