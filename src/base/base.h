@@ -125,6 +125,8 @@ const char *kn_nearest_word(const char *word, const char *const *words, size_t c
 /* FNV-1a, 64 bits: chain calls by passing the previous result as `seed`. */
 uint64_t kn_hash_bytes(uint64_t seed, const void *bytes, size_t count);
 uint64_t kn_hash_text(uint64_t seed, const char *text);
+/* Of its eight bytes, little endian. */
+uint64_t kn_hash_number(uint64_t seed, uint64_t number);
 
 /* From byte strings to pointers. Keys are copied. Iteration is in insertion
  * order, so that nothing depends on addresses. */

@@ -56,10 +56,7 @@ uint32_t kn_random_below(uint64_t key, uint64_t index, uint32_t bound) {
 }
 
 uint64_t kn_random_key(uint64_t seed, const char *name) {
-    unsigned char bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)(seed >> (8 * i));
-    return kn_hash_text(kn_hash_bytes(KN_HASH_START, bytes, sizeof bytes), name);
+    return kn_hash_text(kn_hash_number(KN_HASH_START, seed), name);
 }
 
 void kn_random_shuffle(uint64_t key, uint32_t *items, size_t count) {

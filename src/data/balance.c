@@ -41,13 +41,9 @@ void kn_balance_draw(kn_balance *balance, uint64_t key, uint32_t *order, size_t 
         size_t there = (size_t)(balance->begin[c + 1] - balance->begin[c]);
         size_t end = (size_t)((uint64_t)count * (c + 1) / balance->classes);
         for (uint32_t round = 0; place < end; round++) {
-            const uint32_t number[2] = {(uint32_t)c, round};
-            uint8_t bytes[8];
-            for (int i = 0; i < 8; i++)
-                bytes[i] = (uint8_t)(number[i / 4] >> (8 * (i % 4)));
             size_t taken = there < end - place ? there : end - place;
             memcpy(scratch, own, there * sizeof *own);
-            kn_random_shuffle(kn_hash_bytes(key, bytes, sizeof bytes), scratch, there);
+            kn_random_shuffle(kn_hash_number(key, (uint64_t)round << 32 | c), scratch, there);
             memcpy(order + place, scratch, taken * sizeof *order);
             place += taken;
         }

@@ -52,18 +52,11 @@ struct kn_loader {
 
 /* ---- filling (on the thread) --------------------------------------------------------- */
 
-static uint64_t epoch_key(uint64_t key, uint64_t number) {
-    uint8_t bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(number >> (8 * i));
-    return kn_hash_bytes(key, bytes, sizeof bytes);
-}
-
 /* Needs the mutex. */
 static void arrange(kn_loader *loader, uint64_t epoch) {
     if (loader->ordered && (loader->order_epoch == epoch || !loader->shuffle)) return;
     size_t count = (size_t)loader->dataset->count;
-    uint64_t key = epoch_key(kn_random_key(loader->seed, "koine.loader"), epoch);
+    uint64_t key = kn_hash_number(kn_random_key(loader->seed, "koine.loader"), epoch);
     if (loader->balance.samples)
         kn_balance_draw(&loader->balance, key, loader->order, count);
     else
@@ -103,10 +96,10 @@ static slot *claim(kn_loader *loader) {
 static void augment(const kn_loader *loader, slot *target) {
     const kn_store_field *field = &loader->dataset->store->fields[loader->augmented];
     uint8_t *x = (uint8_t *)(uintptr_t)target->feeds[loader->augmented].data;
-    const uint64_t key = epoch_key(kn_random_key(loader->seed, "koine.augment"), target->epoch);
+    const uint64_t key = kn_hash_number(kn_random_key(loader->seed, "koine.augment"), target->epoch);
     for (uint64_t i = 0; i < target->count; i++) {
-        uint64_t own = epoch_key(key, target->samples[i]);
-        if (loader->balance.samples) own = epoch_key(own, target->index * loader->batch + i);
+        uint64_t own = kn_hash_number(key, target->samples[i]);
+        if (loader->balance.samples) own = kn_hash_number(own, target->index * loader->batch + i);
         kn_augment(&loader->augmentation, &field->read, own, (float *)(void *)(x + i * field->read_bytes),
                    target->scratch);
     }

@@ -41,11 +41,7 @@ static uint64_t choose(plan *work, double fraction, uint64_t seed) {
     uint64_t key = kn_random_key(seed, "koine.split");
     for (size_t g = 0; g < work->groups; g++) {
         uint64_t first = work->begin[g], next = work->begin[g + 1], wanted;
-        uint8_t number[8];
-        for (int i = 0; i < 8; i++)
-            number[i] = (uint8_t)((uint64_t)g >> (8 * i));
-        kn_random_shuffle(kn_hash_bytes(key, number, sizeof number), work->order + first,
-                          (size_t)(next - first));
+        kn_random_shuffle(kn_hash_number(key, g), work->order + first, (size_t)(next - first));
         wanted =
             (uint64_t)floor(fraction * (double)next + 0.5) - (uint64_t)floor(fraction * (double)first + 0.5);
         for (uint64_t i = 0; i < wanted; i++)
