@@ -177,6 +177,12 @@ static bool describe(kn_export *export, const kn_value *value, const char *name,
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
+static bool wanted(const kn_node *node, const bool *needed) {
+    for (int k = 0; k < node->output_count; k++)
+        if (needed[node->outputs[k]->id]) return true;
+    return false;
+}
+
 /* By id: what the outputs are made of. */
 static void mark_needed(const kn_model *model, bool *needed) {
     const kn_graph *graph = model->graph;
@@ -184,21 +190,12 @@ static void mark_needed(const kn_model *model, bool *needed) {
         needed[model->outputs[i]->id] = true;
     for (size_t i = graph->node_count; i-- > 0;) {
         const kn_node *node = graph->nodes[i];
-        bool wanted = false;
-        for (int k = 0; k < node->output_count; k++)
-            wanted = wanted || needed[node->outputs[k]->id];
         /* What training alone reads has no place in the file, such as the counter that dropout draws by. */
         const kn_value *reads[KN_MAX_INPUTS];
-        int count = wanted ? kn_export_reads(node, reads) : 0;
+        int count = wanted(node, needed) ? kn_export_reads(node, reads) : 0;
         for (int k = 0; k < count; k++)
             needed[reads[k]->id] = true;
     }
-}
-
-static bool wanted(const kn_node *node, const bool *needed) {
-    for (int k = 0; k < node->output_count; k++)
-        if (needed[node->outputs[k]->id]) return true;
-    return false;
 }
 
 static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown) {

@@ -49,6 +49,14 @@ int kn_export_reads(const kn_node *node, const kn_value **reads);
  * node, to which attributes are added, is the last of the list. NULL when memory is out. */
 const char *kn_export_node(kn_export_call *call, const char *type, const char *output, const char *const *inputs);
 #define KN_EXPORT_INPUTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* The same of one input and of two; NULL where one of them is NULL, for it could not be made. */
+static inline const char *kn_export_one(kn_export_call *call, const char *type, const char *output, const char *x) {
+    return x ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x)) : NULL;
+}
+static inline const char *kn_export_two(kn_export_call *call, const char *type, const char *output, const char *x,
+                                        const char *y) {
+    return x && y ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x, y)) : NULL;
+}
 /* A name that nothing has. */
 const char *kn_export_name(kn_export_call *call);
 /* The node that was made last has these results. */

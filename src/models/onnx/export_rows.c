@@ -11,10 +11,6 @@ static kn_dtype dtype_of(const kn_export_call *call) {
     return call->node->inputs[0]->shape.dtype;
 }
 
-static const char *one(kn_export_call *call, const char *type, const char *output, const char *input) {
-    return kn_export_node(call, type, output, KN_EXPORT_INPUTS(input));
-}
-
 /* ---- rows that are one node ----------------------------------------------------------------------------- */
 
 /* Attributes are numbers that both call by these names. */
@@ -106,7 +102,7 @@ static bool plain(kn_export_call *call) {
 /* x with a number. */
 static const char *with(kn_export_call *call, const char *type, const char *output, const char *x, double number) {
     const char *constant = kn_export_number(call, dtype_of(call), number);
-    return x && constant ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x, constant)) : NULL;
+    return kn_export_two(call, type, output, x, constant);
 }
 
 static bool scale(kn_export_call *call) {
@@ -133,54 +129,53 @@ static bool relu6(kn_export_call *call) {
 }
 
 static bool rsqrt_row(kn_export_call *call) {
-    const char *root = one(call, "Sqrt", NULL, call->inputs[0]);
-    return root && one(call, "Reciprocal", call->output, root);
+    const char *root = kn_export_one(call, "Sqrt", NULL, call->inputs[0]);
+    return kn_export_one(call, "Reciprocal", call->output, root);
 }
 
 static bool silu(kn_export_call *call) {
-    const char *share = one(call, "Sigmoid", NULL, call->inputs[0]);
-    return share && kn_export_node(call, "Mul", call->output, KN_EXPORT_INPUTS(call->inputs[0], share));
+    const char *share = kn_export_one(call, "Sigmoid", NULL, call->inputs[0]);
+    return kn_export_two(call, "Mul", call->output, call->inputs[0], share);
 }
 
 static bool log_sigmoid(kn_export_call *call) {
-    const char *minus = one(call, "Neg", NULL, call->inputs[0]);
-    const char *soft = minus ? one(call, "Softplus", NULL, minus) : NULL;
-    return soft && one(call, "Neg", call->output, soft);
+    const char *minus = kn_export_one(call, "Neg", NULL, call->inputs[0]);
+    return kn_export_one(call, "Neg", call->output, kn_export_one(call, "Softplus", NULL, minus));
 }
 
 static bool log1p_row(kn_export_call *call) {
     const char *more = with(call, "Add", NULL, call->inputs[0], 1);
-    return more && one(call, "Log", call->output, more);
+    return kn_export_one(call, "Log", call->output, more);
 }
 
 static bool expm1_row(kn_export_call *call) {
-    return with(call, "Sub", call->output, one(call, "Exp", NULL, call->inputs[0]), 1);
+    return with(call, "Sub", call->output, kn_export_one(call, "Exp", NULL, call->inputs[0]), 1);
 }
 
 static bool gelu(kn_export_call *call) {
     bool tangent = !strcmp(call->node->operator->name, "gelu_tanh");
-    return one(call, "Gelu", call->output, call->inputs[0]) &&
+    return kn_export_one(call, "Gelu", call->output, call->inputs[0]) &&
            kn_export_string(call, "approximate", tangent ? "tanh" : "none");
 }
 
 static bool not_equal(kn_export_call *call) {
-    const char *equal = kn_export_node(call, "Equal", NULL, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1]));
-    return equal && one(call, "Not", call->output, equal);
+    const char *equal = kn_export_two(call, "Equal", NULL, call->inputs[0], call->inputs[1]);
+    return kn_export_one(call, "Not", call->output, equal);
 }
 
 static bool cast(kn_export_call *call) {
-    return one(call, "Cast", call->output, call->inputs[0]) &&
+    return kn_export_one(call, "Cast", call->output, call->inputs[0]) &&
            kn_export_int(call, "to", kn_onnx_type_from(call->node->outputs[0]->shape.dtype));
 }
 
 /* What drops in training; a reader of the file may train it again. */
 static bool dropout(kn_export_call *call) {
     const char *rate = kn_export_number(call, KN_FLOAT32, attribute(call, "rate")->number);
-    return rate && kn_export_node(call, "Dropout", call->output, KN_EXPORT_INPUTS(call->inputs[0], rate));
+    return kn_export_two(call, "Dropout", call->output, call->inputs[0], rate);
 }
 
 static bool first(kn_export_call *call) {
-    return one(call, "Identity", call->output, call->inputs[0]);
+    return kn_export_one(call, "Identity", call->output, call->inputs[0]);
 }
 
 /* ---- products, windows, norms -------------------------------------------------------------------------------- */
@@ -191,7 +186,7 @@ static const char *turned(kn_export_call *call, int input) {
     int rank = call->node->inputs[input]->shape.rank;
     for (int i = 0; i < rank; i++)
         axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-    const char *name = one(call, "Transpose", NULL, call->inputs[input]);
+    const char *name = kn_export_one(call, "Transpose", NULL, call->inputs[input]);
     return name && kn_export_ints(call, "perm", axes, (size_t)rank) ? name : NULL;
 }
 
@@ -199,11 +194,11 @@ static bool matmul(kn_export_call *call) {
     bool turns[2] = {attribute(call, "transpose_a")->integer != 0, attribute(call, "transpose_b")->integer != 0};
     const char *a = call->inputs[0], *b = call->inputs[1];
     if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
-        return kn_export_node(call, "Gemm", call->output, KN_EXPORT_INPUTS(a, b)) &&
+        return kn_export_two(call, "Gemm", call->output, a, b) &&
                kn_export_int(call, "transA", turns[0]) && kn_export_int(call, "transB", turns[1]);
     if (turns[0] && !(a = turned(call, 0))) return false;
     if (turns[1] && !(b = turned(call, 1))) return false;
-    return kn_export_node(call, "MatMul", call->output, KN_EXPORT_INPUTS(a, b));
+    return kn_export_two(call, "MatMul", call->output, a, b);
 }
 
 static bool add_list(kn_export_call *call, const char *name, const char *ours, int count) {
@@ -250,9 +245,9 @@ static bool pool(kn_export_call *call) {
     const kn_attribute_value *size = attribute(call, "output");
     if (size->count) {
         bool whole = size->list[0] == 1 && size->list[size->count - 1] == 1;
-        return whole && one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output, call->inputs[0]);
+        return whole && kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output, call->inputs[0]);
     }
-    if (!one(call, largest ? "MaxPool" : "AveragePool", call->output, call->inputs[0]) ||
+    if (!kn_export_one(call, largest ? "MaxPool" : "AveragePool", call->output, call->inputs[0]) ||
         !add_list(call, "kernel_shape", "window", 2) || !add_list(call, "strides", "stride", 2) ||
         !add_list(call, "pads", "padding", 4) ||
         !kn_export_int(call, "ceil_mode", attribute(call, "ceil")->integer != 0))
@@ -271,7 +266,7 @@ static bool batch_norm(kn_export_call *call) {
 
 static bool softmax(kn_export_call *call) {
     bool logarithm = !strcmp(call->node->operator->name, "log_softmax");
-    return one(call, logarithm ? "LogSoftmax" : "Softmax", call->output, call->inputs[0]) &&
+    return kn_export_one(call, logarithm ? "LogSoftmax" : "Softmax", call->output, call->inputs[0]) &&
            kn_export_int(call, "axis", attribute(call, "axis")->integer);
 }
 
@@ -304,7 +299,7 @@ static bool reshape(kn_export_call *call) {
         if (kn_dim_known(to->dims[i]) && to->dims[i] == 0) return false; /* a 0 would mean the axis before */
     }
     const char *shape = open < 2 ? kn_export_list(call, numbers, (size_t)to->rank) : NULL;
-    return shape && kn_export_node(call, "Reshape", call->output, KN_EXPORT_INPUTS(call->inputs[0], shape));
+    return kn_export_two(call, "Reshape", call->output, call->inputs[0], shape);
 }
 
 /* An open size that is the input's own stays under a 1. */
@@ -318,12 +313,12 @@ static bool broadcast(kn_export_call *call) {
         numbers[i] = same ? 1 : to->dims[i];
     }
     const char *shape = kn_export_list(call, numbers, (size_t)to->rank);
-    return shape && kn_export_node(call, "Expand", call->output, KN_EXPORT_INPUTS(call->inputs[0], shape));
+    return kn_export_two(call, "Expand", call->output, call->inputs[0], shape);
 }
 
 static bool transpose(kn_export_call *call) {
     const kn_attribute_value *order = attribute(call, "permutation");
-    return one(call, "Transpose", call->output, call->inputs[0]) &&
+    return kn_export_one(call, "Transpose", call->output, call->inputs[0]) &&
            (!order->count || kn_export_ints(call, "perm", order->list, (size_t)order->count));
 }
 
@@ -397,20 +392,20 @@ static bool resize(kn_export_call *call) {
 
 static bool cumsum(kn_export_call *call) {
     const char *axis = kn_export_number(call, KN_INT64, (double)attribute(call, "axis")->integer);
-    return axis && kn_export_node(call, "CumSum", call->output, KN_EXPORT_INPUTS(call->inputs[0], axis)) &&
+    return kn_export_two(call, "CumSum", call->output, call->inputs[0], axis) &&
            kn_export_int(call, "exclusive", attribute(call, "exclusive")->integer != 0) &&
            kn_export_int(call, "reverse", attribute(call, "reverse")->integer != 0);
 }
 
 static bool embedding(kn_export_call *call) {
-    return kn_export_node(call, "Gather", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1]));
+    return kn_export_two(call, "Gather", call->output, call->inputs[0], call->inputs[1]);
 }
 
 static bool gather(kn_export_call *call) {
     bool elements = !strcmp(call->node->operator->name, "gather_elements");
     if (!elements && attribute(call, "outside")->integer) return false; /* what is outside is an error there */
-    return kn_export_node(call, elements ? "GatherElements" : "Gather", call->output,
-                          KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
+    return kn_export_two(call, elements ? "GatherElements" : "Gather", call->output, call->inputs[0],
+                         call->inputs[1]) &&
            kn_export_int(call, "axis", attribute(call, "axis")->integer);
 }
 

@@ -3,30 +3,22 @@
 
 #include <math.h>
 
-static const char *one(kn_export_call *call, const char *type, const char *output, const char *input) {
-    return input ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(input)) : NULL;
-}
-
-static const char *two(kn_export_call *call, const char *type, const char *left, const char *right) {
-    return left && right ? kn_export_node(call, type, NULL, KN_EXPORT_INPUTS(left, right)) : NULL;
-}
-
 /* x under other sizes, 0 for one that stays and -1 for what is left. */
 static const char *reshaped(kn_export_call *call, const char *x, const int64_t *sizes, size_t count,
                             const char *output) {
     const char *shape = kn_export_list(call, sizes, count);
-    return x && shape ? kn_export_node(call, "Reshape", output, KN_EXPORT_INPUTS(x, shape)) : NULL;
+    return kn_export_two(call, "Reshape", output, x, shape);
 }
 
 static const char *transposed(kn_export_call *call, const char *x, const int64_t *order, size_t count,
                               const char *output) {
-    const char *name = one(call, "Transpose", output, x);
+    const char *name = kn_export_one(call, "Transpose", output, x);
     return name && kn_export_ints(call, "perm", order, count) ? name : NULL;
 }
 
 static const char *squeezed(kn_export_call *call, const char *x, int64_t axis, const char *output) {
     const char *axes = kn_export_list(call, &axis, 1);
-    return x && axes ? kn_export_node(call, "Squeeze", output, KN_EXPORT_INPUTS(x, axes)) : NULL;
+    return kn_export_two(call, "Squeeze", output, x, axes);
 }
 
 /* ---- recurrences ---------------------------------------------------------------------------------------- */
@@ -133,7 +125,7 @@ static const char *by_gates(kn_export_call *call, const recurrence *r, const cha
     if (r->cell->gates > 1) {
         const char *places = kn_export_list(call, order, (size_t)r->cell->gates);
         x = reshaped(call, x, (int64_t[]){r->cell->gates, r->units, -1}, columns ? 3 : 2, NULL);
-        x = places ? two(call, "Gather", x, places) : NULL;
+        x = kn_export_two(call, "Gather", NULL, x, places);
     }
     if (first) *at++ = 1;
     *at++ = r->cell->gates * r->units;
@@ -144,13 +136,13 @@ static const char *by_gates(kn_export_call *call, const recurrence *r, const cha
 /* No initializer, which whoever reads the file would train. */
 static const char *zeros(kn_export_call *call, const int64_t *shape, size_t rank) {
     const char *zero = kn_export_number(call, KN_FLOAT32, 0), *sizes = kn_export_list(call, shape, rank);
-    return zero && sizes ? two(call, "Expand", zero, sizes) : NULL;
+    return kn_export_two(call, "Expand", NULL, zero, sizes);
 }
 
 /* A weight that leaves the row's input as it is. */
 static const char *unit_weight(kn_export_call *call, const recurrence *r) {
     const int64_t rows = r->cell->gates * r->units;
-    const char *unit = one(call, "EyeLike", NULL, zeros(call, (int64_t[]){rows, rows}, 2));
+    const char *unit = kn_export_one(call, "EyeLike", NULL, zeros(call, (int64_t[]){rows, rows}, 2));
     return by_gates(call, r, unit, rows, true);
 }
 
@@ -163,13 +155,13 @@ static const char *both_biases(kn_export_call *call, const recurrence *r) {
         if (r->biases[i] && !(parts[i] = by_gates(call, r, r->biases[i]->name, 0, false))) return NULL;
     if (r->last_bias) {
         const char *amounts = kn_export_list(call, (int64_t[]){rows - r->units, 0}, 2);
-        last = amounts ? two(call, "Pad", r->last_bias->name, amounts) : NULL;
-        parts[1] = parts[1] ? two(call, "Add", parts[1], last) : last;
+        last = kn_export_two(call, "Pad", NULL, r->last_bias->name, amounts);
+        parts[1] = parts[1] ? kn_export_two(call, "Add", NULL, parts[1], last) : last;
         if (!parts[1]) return NULL;
     }
     for (int i = 0; i < 2; i++)
         if (!parts[i]) parts[i] = zeros(call, &rows, 1);
-    const char *whole = two(call, "Concat", parts[0], parts[1]);
+    const char *whole = kn_export_two(call, "Concat", NULL, parts[0], parts[1]);
     if (!whole || !kn_export_int(call, "axis", 0)) return NULL;
     return reshaped(call, whole, (int64_t[]){1, 2 * rows}, 2, NULL);
 }
@@ -178,7 +170,7 @@ static const char *both_biases(kn_export_call *call, const recurrence *r) {
 static const char *state_of(kn_export_call *call, const kn_value *value) {
     if (!value) return "";
     const char *axes = kn_export_list(call, (int64_t[]){0}, 1);
-    return axes ? two(call, "Unsqueeze", value->name, axes) : NULL;
+    return kn_export_two(call, "Unsqueeze", NULL, value->name, axes);
 }
 
 static bool recurrent(kn_export_call *call) {
@@ -252,14 +244,14 @@ static const char *by_heads(kn_export_call *call, const attention *a, int part) 
     if (part && group > 1) { /* each head of k and v stands for some of q */
         const char *shape = kn_export_list(call, (int64_t[]){1, 1, 1, group, 1}, 5);
         x = reshaped(call, x, (int64_t[]){0, 0, heads, 1, a->head}, 5, NULL);
-        x = shape ? two(call, "Expand", x, shape) : NULL;
+        x = kn_export_two(call, "Expand", NULL, x, shape);
     }
     x = reshaped(call, x, (int64_t[]){0, 0, a->heads, a->head}, 4, NULL);
     return transposed(call, x, part == 1 ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3}, 4, NULL);
 }
 
 static const char *length_of(kn_export_call *call, const kn_value *x) {
-    const char *name = one(call, "Shape", NULL, x->name);
+    const char *name = kn_export_one(call, "Shape", NULL, x->name);
     return name && kn_export_int(call, "start", 1) && kn_export_int(call, "end", 2) ? name : NULL;
 }
 
@@ -271,12 +263,12 @@ static const char *causal_mask(kn_export_call *call, const attention *a) {
         if (!kn_dim_known(queries) || !kn_dim_known(keys)) return NULL;
         if (keys > queries) first += keys - queries;
     }
-    const char *shape = two(call, "Concat", length_of(call, a->q), length_of(call, a->k));
+    const char *shape = kn_export_two(call, "Concat", NULL, length_of(call, a->q), length_of(call, a->k));
     if (!shape || !kn_export_int(call, "axis", 0)) return NULL;
     const char *least = kn_export_number(call, a->q->shape.dtype, -INFINITY);
-    const char *whole = least ? two(call, "Expand", least, shape) : NULL;
+    const char *whole = kn_export_two(call, "Expand", NULL, least, shape);
     const char *diagonal = kn_export_number(call, KN_INT64, (double)first);
-    const char *mask = diagonal ? two(call, "Trilu", whole, diagonal) : NULL;
+    const char *mask = kn_export_two(call, "Trilu", NULL, whole, diagonal);
     return mask && kn_export_int(call, "upper", 1) ? mask : NULL;
 }
 
@@ -286,15 +278,16 @@ static bool attend(kn_export_call *call) {
     double scale = kn_attribute_of(call->node, "scale")->number;
     const char *factor = kn_export_number(call, a.q->shape.dtype, scale != 0 ? scale : 1 / sqrt((double)a.head));
     const char *q = by_heads(call, &a, 0), *k = by_heads(call, &a, 1), *v = by_heads(call, &a, 2);
-    const char *scores = two(call, "Mul", two(call, "MatMul", q, k), factor);
-    if (a.causal) scores = two(call, "Add", scores, causal_mask(call, &a));
-    if (a.mask) scores = two(call, "Add", scores, a.mask->name);
-    const char *weights = one(call, "Softmax", NULL, scores);
+    const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor);
+    if (a.causal) scores = kn_export_two(call, "Add", NULL, scores, causal_mask(call, &a));
+    if (a.mask) scores = kn_export_two(call, "Add", NULL, scores, a.mask->name);
+    const char *weights = kn_export_one(call, "Softmax", NULL, scores);
     if (!weights || !kn_export_int(call, "axis", -1)) return false;
     if (call->node->operator->random)
-        weights = two(call, "Dropout", weights,
-                      kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
-    const char *y = transposed(call, two(call, "MatMul", weights, v), (int64_t[]){0, 2, 1, 3}, 4, NULL);
+        weights = kn_export_two(call, "Dropout", NULL, weights,
+                                kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
+    const char *y = kn_export_two(call, "MatMul", NULL, weights, v);
+    y = transposed(call, y, (int64_t[]){0, 2, 1, 3}, 4, NULL);
     return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
 }
 
@@ -302,13 +295,13 @@ static bool attend(kn_export_call *call) {
 
 static bool rms_norm(kn_export_call *call) {
     const char *axes = kn_export_list(call, (int64_t[]){-1}, 1), *x = call->inputs[0];
-    const char *mean = axes ? two(call, "ReduceMean", two(call, "Mul", x, x), axes) : NULL;
+    const char *mean = kn_export_two(call, "ReduceMean", NULL, kn_export_two(call, "Mul", NULL, x, x), axes);
     if (!mean || !kn_export_int(call, "keepdims", 1)) return false;
     const char *epsilon =
         kn_export_number(call, call->node->inputs[0]->shape.dtype, kn_attribute_of(call->node, "epsilon")->number);
-    const char *root = one(call, "Sqrt", NULL, two(call, "Add", mean, epsilon));
-    const char *row = two(call, "Div", x, root);
-    return row && kn_export_node(call, "Mul", call->output, KN_EXPORT_INPUTS(row, call->inputs[1]));
+    const char *root = kn_export_one(call, "Sqrt", NULL, kn_export_two(call, "Add", NULL, mean, epsilon));
+    const char *row = kn_export_two(call, "Div", NULL, x, root);
+    return kn_export_two(call, "Mul", call->output, row, call->inputs[1]) != NULL;
 }
 
 const kn_export_row kn_export_sequences[] = {
