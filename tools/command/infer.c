@@ -128,9 +128,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_feed feeds[MOST_FILES];
     kn_plan_info info = {.size = sizeof info};
     feeds_of(run, 0, batch, feeds);
-    kn_status status = batch_bind(run->session, batch);
-    if (status == KN_OK) status = kn_session_compile(run->session, feeds, (size_t)run->input_count);
-    if (status == KN_OK) status = kn_session_plan(run->session, &info);
+    kn_status status = batch_plan_session(run->session, batch, feeds, (size_t)run->input_count, &info);
     *bytes = info.peak_bytes;
     return status;
 }
