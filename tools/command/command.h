@@ -117,6 +117,8 @@ kn_model *model_open(const char *name);
 bool path_is_onnx(const char *path);
 /* Whether a file could be written there; says why not. Nothing is written. */
 bool path_writable(const char *path);
+/* Says why a session (NULL: memory is out) failed with this status, and answers false. */
+bool session_fail(const kn_session *session, kn_status status);
 /* Says how long kernels were compiled since the last call, where it was long enough to be noticed. */
 void tell_compiling(kn_context *context);
 /* "1.50 GB" */

@@ -186,6 +186,11 @@ bool path_writable(const char *path) {
     return false;
 }
 
+bool session_fail(const kn_session *session, kn_status status) {
+    const char *text = session ? kn_session_error(session) : "out of memory";
+    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+}
+
 void tell_compiling(kn_context *context) {
     static double told;
     kn_context_counts counts = {.size = sizeof counts};

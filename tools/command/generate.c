@@ -105,8 +105,7 @@ static bool open_session(generate_run *run) {
     if (!run->single) {
         run->session = kn_session_create(run->context, &run->output, 1, &params);
         if (kn_session_status(run->session) != KN_OK)
-            return command_fail("%s", run->session ? kn_session_error(run->session) : "out of memory") ==
-                   EXIT_DONE;
+            return session_fail(run->session, kn_session_status(run->session));
     }
     if (kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK) return true;
     return command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
@@ -196,9 +195,7 @@ static bool read_signs(generate_run *run, kn_session *session, const int32_t *x,
     kn_fetch fetch = {kn_value_name(run->output), run->logits,
                       (size_t)(rows * run->answers) * sizeof *run->logits};
     kn_status status = kn_session_run(session, feeds, session == run->session ? 1 : 3, &fetch, 1);
-    if (status == KN_OK) return true;
-    const char *text = kn_session_error(session);
-    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
+    return status == KN_OK || session_fail(session, status);
 }
 
 /* The sign that follows. What stands behind the text in the window has no influence on what stands before. While the

@@ -137,18 +137,13 @@ static const char *plan_error(void *user) {
     return kn_session_error(((infer_run *)user)->session);
 }
 
-static bool run_fail(const infer_run *run, kn_status status) {
-    const char *text = kn_session_error(run->session);
-    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
-}
-
 /* The type and the size of the whole output, and the bytes that each sample has of it. */
 static bool measure(infer_run *run, int64_t batch, kn_tensor_info *whole, size_t *row_bytes) {
     const char *name = kn_value_name(run->output);
     uint64_t bytes = 0, used = 0;
     kn_status status = plan_batch(run, batch, &used);
     if (status == KN_OK) status = kn_session_info(run->session, name, whole);
-    if (status != KN_OK) return run_fail(run, status);
+    if (status != KN_OK) return session_fail(run->session, status);
     if (!kn_tensor_bytes(whole, &bytes) || whole->rank == 0 || whole->shape[0] != batch)
         return command_fail("the output '%s' has no row for each sample", name) == EXIT_DONE;
     whole->shape[0] = run->samples;
@@ -167,7 +162,7 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
         double begin = kn_context_clock(run->context);
         kn_status status = batch_bind(run->session, count);
         if (status == KN_OK) status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
-        if (status != KN_OK) return run_fail(run, status);
+        if (status != KN_OK) return session_fail(run->session, status);
         trace_host("batch", begin, kn_context_clock(run->context));
         trace_queues(run->context);
         kn_context_timeline_clear(run->context);
@@ -183,10 +178,8 @@ static bool open_session(infer_run *run) {
     params.fast_math = !run->common.exact;
     batch_lift_limit(&params);
     run->session = kn_session_create(run->context, &run->output, 1, &params);
-    if (kn_session_status(run->session) != KN_OK) {
-        command_fail("%s", run->session ? kn_session_error(run->session) : "out of memory");
-        return false;
-    }
+    if (kn_session_status(run->session) != KN_OK)
+        return session_fail(run->session, kn_session_status(run->session));
     if (kn_model_load(run->model, NULL, run->states, NULL, NULL) != KN_OK) {
         command_fail("%s", kn_model_error(run->model));
         return false;
@@ -219,7 +212,7 @@ static bool trial_step(void *user) {
     kn_fetch fetch = {kn_value_name(run->output), trial->result, trial->row_bytes * (size_t)trial->batch};
     feeds_of(run, 0, trial->batch, feeds);
     kn_status status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
-    return status == KN_OK || run_fail(run, status);
+    return status == KN_OK || session_fail(run->session, status);
 }
 
 static void finish_trial(void *user) {

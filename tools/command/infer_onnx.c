@@ -129,18 +129,14 @@ static bool find_outputs(onnx_run *run) {
     return true;
 }
 
-static bool session_fail(const onnx_run *run, kn_status status) {
-    const char *text = run->session ? kn_session_error(run->session) : "out of memory";
-    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
-}
-
 static bool open_session(onnx_run *run) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = run->states = kn_states_create(run->context, 1);
     params.fast_math = !run->common.exact;
     run->session = kn_session_create(run->context, run->values, (size_t)run->output_count, &params);
-    if (kn_session_status(run->session) != KN_OK) return session_fail(run, kn_session_status(run->session));
+    if (kn_session_status(run->session) != KN_OK)
+        return session_fail(run->session, kn_session_status(run->session));
     return kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK ||
            command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
@@ -173,14 +169,14 @@ static bool prepare(void *user, kn_context *context) {
         if (status == KN_OK && !run->results[i]) status = KN_ERROR_MEMORY;
         run->fetches[i] = (kn_fetch){name, run->results[i], (size_t)bytes};
     }
-    return status == KN_OK || session_fail(run, status);
+    return status == KN_OK || session_fail(run->session, status);
 }
 
 static bool compute(void *user) {
     onnx_run *run = user;
     kn_status status = kn_session_run(run->session, run->feeds, (size_t)kn_model_input_count(run->model), run->fetches,
                                       (size_t)run->output_count);
-    return status == KN_OK || session_fail(run, status);
+    return status == KN_OK || session_fail(run->session, status);
 }
 
 static void close_session(void *user) {

@@ -79,11 +79,6 @@ static void judge_numbers(judge_work *work, const kn_batch *batch, const float *
 /* ---- all samples ----------------------------------------------------------------------------------------
  */
 
-static bool session_fail(kn_session *session, kn_status status) {
-    const char *text = kn_session_error(session);
-    return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;
-}
-
 /* What comes out, and what it is compared with; classes and places stay 0 where there is nothing to be said
  * of it. */
 static bool prepare(const training_setup *setup, kn_session *session, const kn_dataset *dataset,
