@@ -48,14 +48,21 @@
             store(result, at, plane);                                                                        \
     }
 #define KN_KEEP(i) KN_PUT(sum##i, pixel + i * step_x)
+#define KN_STEP_INSIDE(i)                                                                                    \
+    if ((uint)(column + i * move) < (uint)x_width) KN_STEP(i)
+#define KN_KEEP_FOUND(i)                                                                                     \
+    if (i < found) KN_KEEP(i)
 #define KN_PIXELS 8
 #define KN_EACH_PIXEL(X) KN_ROWS_8(X)
+#define KN_FEW 4
+#define KN_EACH_OF_FEW(X) KN_ROWS_4(X)
 
 #if KN_WANTED(kn_depthwise)
 KN_WIDE kn_depthwise(global const float *restrict x, global const float *restrict filter,
                      global float *restrict y, KN_SIZES, int gradient, int item_rows,
                      int item_images, int stream KN_EPILOGUE_PARAMETERS) {
     float weights[KN_TAPS * KN_WIDTH];
+    int column_place[KN_TAPS], column_weight[KN_TAPS];
     int tap_place[KN_TAPS], tap_column[KN_TAPS], tap_weight[KN_TAPS];
     const int block = get_global_id(1), blocks = get_global_size(1), streams = KN_STREAMS(stream, y, vector);
     const int filter_taps = filter_height * filter_width;
@@ -67,16 +74,31 @@ KN_WIDE kn_depthwise(global const float *restrict x, global const float *restric
             weights[tap * KN_WIDTH + lane] = filter[lane * filter_taps + tap];
 
     /* Pixels of a phase share their taps: every stride_x-th of a gradient, all otherwise. Pixel `at` of a
-     * phase is pixel phase + step_x * at of y, and looks at x around move * at. */
+     * phase is pixel phase + step_x * at of y, and looks at x around move * at. Those in [low, high) find the
+     * taps of all columns inside. */
     const int step_x = gradient ? stride_x : 1, move = gradient ? 1 : stride_x;
     const int move_floats = move * KN_WIDTH;
-    for (int image = get_global_id(2) * item_images; image < end_image; image++) {
-        global const float *source = x + ((KN_INDEX)image * blocks + block) * x_height * x_width * KN_WIDTH;
-        global float *plane = y + ((KN_INDEX)image * blocks + block) * y_height * y_width * KN_WIDTH;
-        for (int row = get_global_id(0) * item_rows; row < end_row; row++)
-            for (int phase = 0; phase < min(step_x, y_width); phase++) {
-                const int count = (y_width - phase + step_x - 1) / step_x;
-                int taps = 0, low = 0, high = count;
+    for (int phase = 0; phase < min(step_x, y_width); phase++) {
+        const int count = (y_width - phase + step_x - 1) / step_x;
+        int columns = 0, low = 0, high = count;
+        for (int kx = 0; kx < filter_width; kx++) {
+            int column = kx * dilation_x - pad_x;
+            if (gradient) {
+                column = phase - column;
+                if (column % stride_x != 0) continue;
+                column /= stride_x;
+            }
+            low = max(low, KN_LOW(column, move));
+            high = min(high, KN_HIGH(column, move, x_width));
+            column_place[columns] = column;
+            column_weight[columns++] = kx * KN_WIDTH;
+        }
+        for (int image = get_global_id(2) * item_images; image < end_image; image++) {
+            const KN_INDEX planes = (KN_INDEX)image * blocks + block;
+            global const float *source = x + planes * x_height * x_width * KN_WIDTH;
+            global float *plane = y + planes * y_height * y_width * KN_WIDTH;
+            for (int row = get_global_id(0) * item_rows; row < end_row; row++) {
+                int taps = 0;
                 for (int ky = 0; ky < filter_height; ky++) {
                     int source_row = row * (gradient ? 1 : stride_y) + ky * dilation_y - pad_y;
                     if (gradient) {
@@ -85,47 +107,42 @@ KN_WIDE kn_depthwise(global const float *restrict x, global const float *restric
                         source_row /= stride_y;
                     }
                     if (source_row < 0 || source_row >= x_height) continue;
-                    for (int kx = 0; kx < filter_width; kx++) {
-                        int column = kx * dilation_x - pad_x;
-                        if (gradient) {
-                            column = phase - column;
-                            if (column % stride_x != 0) continue;
-                            column /= stride_x;
-                        }
-                        low = max(low, KN_LOW(column, move));
-                        high = min(high, KN_HIGH(column, move, x_width));
-                        tap_place[taps] = source_row * x_width + column;
-                        tap_column[taps] = column;
-                        tap_weight[taps++] = (ky * filter_width + kx) * KN_WIDTH;
+                    for (int i = 0; i < columns; i++) {
+                        tap_place[taps] = source_row * x_width + column_place[i];
+                        tap_column[taps] = column_place[i];
+                        tap_weight[taps++] = ky * filter_width * KN_WIDTH + column_weight[i];
                     }
                 }
-                low = min(low, count);
-                int pixel = row * y_width + phase;
+                /* Groups of eight, the last of which may do again what the one before has done; at the ends,
+                 * and where a row is narrow, a few that look where they are. */
+                const int first = row * y_width + phase;
                 for (int at = 0; at < count;) {
-                    if (at >= low && at + KN_PIXELS <= high) {
-                        KN_EACH_PIXEL(KN_START);
+                    if (at >= low && at + KN_FEW < high && high - low >= KN_PIXELS) {
+                        const int begin = min(at, high - KN_PIXELS), pixel = first + begin * step_x;
+                        KN_EACH_PIXEL(KN_START)
                         for (int tap = 0; tap < taps; tap++) {
                             const vector right = load(0, weights + tap_weight[tap]);
-                            global const float *from = source + (tap_place[tap] + at * move) * KN_WIDTH;
-                            KN_EACH_PIXEL(KN_STEP);
+                            global const float *from = source + (tap_place[tap] + begin * move) * KN_WIDTH;
+                            KN_EACH_PIXEL(KN_STEP)
                         }
-                        KN_EACH_PIXEL(KN_KEEP);
-                        at += KN_PIXELS;
-                        pixel += KN_PIXELS * step_x;
+                        KN_EACH_PIXEL(KN_KEEP)
+                        at = begin + KN_PIXELS;
                         continue;
                     }
-                    vector sum = 0.0f;
+                    const int begin = max(0, min(at, count - KN_FEW)), pixel = first + begin * step_x;
+                    const int found = count - begin;
+                    KN_EACH_OF_FEW(KN_START)
                     for (int tap = 0; tap < taps; tap++) {
-                        const int column = at * move + tap_column[tap];
-                        if (column >= 0 && column < x_width)
-                            sum +=
-                                load(tap_place[tap] + at * move, source) * load(0, weights + tap_weight[tap]);
+                        const vector right = load(0, weights + tap_weight[tap]);
+                        const int column = begin * move + tap_column[tap];
+                        global const float *from = source + (tap_place[tap] + begin * move) * KN_WIDTH;
+                        KN_EACH_OF_FEW(KN_STEP_INSIDE)
                     }
-                    KN_PUT(sum, pixel)
-                    at++;
-                    pixel += step_x;
+                    KN_EACH_OF_FEW(KN_KEEP_FOUND)
+                    at = begin + KN_FEW;
                 }
             }
+        }
     }
 }
 #endif

@@ -11,12 +11,13 @@
  * Defines: those of common/vector.cl, and, with their defaults:
  *   KN_ROWS      pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
  *   KN_TAPS 64   taps handled at once; larger filters take several rounds
+ *   KN_PLAIN 0   1: x is plain, always
  *
  * kn_conv(x, filter, y, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height, x_width,
  *         y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
  *         dilation_y, dilation_x, gradient, item_pixels, pass_blocks, accumulate, EPILOGUE)
- *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), groups * panels, phases) with
- *   panels = ceil(ceil(y_channels / W) / KN_VECTORS).
+ *   Work-groups (1,1,1), global size (phases, ceil(pixels / item_pixels), groups * panels) with
+ *   panels = ceil(ceil(y_channels / W) / KN_VECTORS). Phases have unlike work, so that they lie side by side.
  *   x_channels and y_channels are those of one group; with more than one group both are multiples of W.
  *   x_lanes: W, or 1 where x is plain, (N, C, H, W'): right for the first layer, with few channels.
  *   x_image and y_image: elements from image to image.
@@ -46,6 +47,9 @@
 #ifndef KN_TAPS
 #define KN_TAPS 64
 #endif
+#ifndef KN_PLAIN
+#define KN_PLAIN 0
+#endif
 #define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
 
 /* The lanes from count on become zero, as the padding of channels must be. */
@@ -67,6 +71,7 @@ KN_INLINE vector keep_lanes(vector value, int count) {
     global const float *restrict pixel##row = reach[tap][row] < 0 ? zeros : from + reach[tap][row];
 /* The same pixel in the next block of channels, which is too far away for the device to guess. */
 #define KN_AHEAD(row) KN_PREFETCH(pixel##row + x_plane)
+#define KN_PLACE(row) global const float *restrict pixel##row = x + source[row];
 #define KN_RIGHT(row, v) const vector right##v = load(v, weights);
 #define KN_ADD(row, v) sum##row##_##v += value * right##v;
 #define KN_STEP(row)                                                                                         \
@@ -90,8 +95,8 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
 
     const int x_blocks = (x_channels + x_lanes - 1) / x_lanes,
               y_blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH;
-    const int panels = (y_blocks + KN_VECTORS - 1) / KN_VECTORS, groups = get_global_size(1) / panels;
-    const int group = get_global_id(1) / panels, panel = get_global_id(1) % panels;
+    const int panels = (y_blocks + KN_VECTORS - 1) / KN_VECTORS, groups = get_global_size(2) / panels;
+    const int group = get_global_id(2) / panels, panel = get_global_id(2) % panels;
     const int panel_vectors = min(KN_VECTORS, y_blocks - panel * KN_VECTORS);
     const KN_INDEX x_plane = (KN_INDEX)x_height * x_width * x_lanes,
                    y_plane = (KN_INDEX)y_height * y_width * KN_WIDTH;
@@ -106,11 +111,11 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
      * around (move * i, …). */
     const int step_y = gradient ? stride_y : 1, step_x = gradient ? stride_x : 1;
     const int move_y = gradient ? 1 : stride_y, move_x = gradient ? 1 : stride_x;
-    const int first_y = get_global_id(2) / step_x, first_x = get_global_id(2) % step_x;
+    const int first_y = get_global_id(0) / step_x, first_x = get_global_id(0) % step_x;
     const int rows = (y_height - first_y + step_y - 1) / step_y,
               columns = (y_width - first_x + step_x - 1) / step_x;
     if (rows <= 0 || columns <= 0) return;
-    const int begin = get_global_id(0) * item_pixels, end = min(begin + item_pixels, images * rows * columns);
+    const int begin = get_global_id(1) * item_pixels, end = min(begin + item_pixels, images * rows * columns);
 
     for (int block0 = 0; block0 < x_blocks; block0 += pass_blocks) {
         const int block_end = min(block0 + pass_blocks, x_blocks);
@@ -141,8 +146,29 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
                 KN_EACH_ROW(KN_RESUME);
             }
             /* List the taps that reach any pixel of this tile, then sweep the source blocks over the list. */
-            int taps = 0;
-            for (int ky = 0, kx = 0; ky < filter_height;) {
+            int taps = 0, first_row = 0;
+#if KN_PLAIN
+            /* Where a tile is in one row and all its taps are inside, as most are, nothing need be listed. */
+            const int from_y = source_y[0] - pad_y, from_x = source_x[0] - pad_x, last = KN_ROWS - 1;
+            if (tile_rows == KN_ROWS && !gradient && from_y >= 0 && from_x >= 0 &&
+                source_x[last] - source_x[0] == last * stride_x &&
+                from_y + (filter_height - 1) * dilation_y < x_height &&
+                source_x[last] - pad_x + (filter_width - 1) * dilation_x < x_width) {
+                global const float *weights = filter + block0 * block_floats;
+                KN_EACH_ROW(KN_PLACE);
+                for (int channel = block0; channel < block_end; channel++)
+                    for (int ky = 0; ky < filter_height; ky++) {
+                        const KN_INDEX row = (KN_INDEX)(ky * dilation_y - pad_y) * x_width;
+                        KN_INDEX lane = channel * x_plane + row - pad_x;
+                        for (int kx = 0; kx < filter_width; kx++, lane += dilation_x, weights += KN_COLUMNS) {
+                            KN_EACH(KN_RIGHT, 0);
+                            KN_EACH_ROW(KN_STEP);
+                        }
+                    }
+                first_row = filter_height;
+            }
+#endif
+            for (int ky = first_row, kx = 0; ky < filter_height;) {
                 const int number = ky * filter_width + kx;
                 int off_y = ky * dilation_y - pad_y, off_x = kx * dilation_x - pad_x, inside = 1;
                 if (gradient) {

@@ -245,6 +245,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     bool single = is_single(&form, &filter, swapped);
     kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
                            : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
+    if (plain && !single) kn_step_define(step, "KN_PLAIN", "1");
     kn_step_read(step, node->inputs[0]);
     kn_step_read_scratch(step, filter.scratch);
     if (padded)
@@ -265,8 +266,11 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     }
     kn_step_cost_of_node(step, lowering);
     if (!padded) kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)columns, (size_t)phases},
-                  (size_t[3]){1, 1, 1});
+    const size_t items = (size_t)kn_divide_up(pixels, share);
+    if (single)
+        kn_step_size2(step, items, (size_t)columns, 1, 1);
+    else
+        kn_step_size3(step, (size_t[3]){(size_t)phases, items, (size_t)columns}, (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
     return lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1], plane,
