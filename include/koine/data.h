@@ -81,7 +81,7 @@ typedef struct kn_dataset_params {
     const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
     bool inputs_only;       /* no "y": of csv:FILE also rows that have no target; of images: and wav: the files of the folder itself */
     bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
-    kn_archive_reader archives; /* for images:ARCHIVE; without one these cannot be opened */
+    kn_archive_reader archives; /* for images:ARCHIVE and wav:ARCHIVE; without one these cannot be opened */
     bool skip_bad; /* leave out pictures and sounds that cannot be read, instead of failing at the first */
     bool labels;            /* of files: whole numbers in "y" are classes, of whatever shape, read as int32 */
     uint64_t rate; /* of wav:FOLDER: samples a second, where the word does not say; 0: those of the first file */
@@ -105,7 +105,7 @@ KN_API void kn_dataset_params_init(kn_dataset_params *params);
  *   images:FOLDER     a folder for each class, or train/ and test/ or val/ with a
  *                     folder for each class; images:FOLDER?size=32&grey; also a .tar, .tar.gz
  *                     or .zip with such folders, read in place; or one file, without "y"
- *   wav:FOLDER        sounds in such folders; wav:FOLDER?rate=8000&length=8000; or one file, without "y"
+ *   wav:FOLDER        sounds in such folders or archives; wav:FOLDER?rate=8000&length=8000; or one file, without "y"
  *   csv:FILE          a table: csv:FILE?target=COLUMN; x is float32 (inputs), y a class
  *                     number or a standardised number (1). Rows without a target are left out
  *   text:FILE         sequences of characters and, at each place, the next one;
@@ -244,8 +244,23 @@ typedef struct kn_augmentation {
     double contrast;   /* of pictures: distance from their mean times 1 - c to 1 + c */
     uint32_t cutout;   /* of pictures: a square with so many pixels a side becomes 0, cut off at the borders */
     double noise;      /* deviation of normal noise that is added */
+    double scale;      /* of pictures: times 1 - s to 1 + s in size, about the middle; with the rotation */
+    double shear;      /* of pictures: rows slide so that columns lean by up to so many degrees; with the rotation */
+    double saturation; /* of coloured pictures: distance from grey times 1 - s to 1 + s; behind the contrast */
+    double hue;        /* of coloured pictures: colours turn about the greys by up to so many degrees */
+    /* Last of all, each sample of a batch is mixed with another one of it, its partner; the data needs a class for each
+     * sample. The share of its own that a sample keeps is drawn from Beta(a, a), with a as here. With both, half of the
+     * batches are mixed in each way. A loss that goes by both classes: kn_model_add_mixed_loss. */
+    double mix_up;  /* numbers are weighed by the share */
+    double cut_mix; /* of pictures: a rectangle comes from the partner; the share is what is left of the area */
 } kn_augmentation;
-#define KN_AUGMENTATION_DEFAULTS {sizeof(kn_augmentation), 0, 0, false, 0, 0, 0, 0, 0}
+#define KN_AUGMENTATION_DEFAULTS {sizeof(kn_augmentation), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* Adds to *augmentation what a text says: "flip,crop=4,cutout=8", or "none". Words: flip, crop=N, shift=N, rotate=DEGREES,
+ * scale=S, shear=DEGREES, brightness=B, contrast=C, saturation=S, hue=DEGREES, cutout=N, noise=N, mix-up=A, cut-mix=A. A text
+ * that makes no sense is KN_ERROR_ARGUMENT, and `message` (which may be NULL) gets why, cut off at `bytes`. Whether numbers
+ * are too large is told where samples are to be changed. Thread-safety: any thread at any time. */
+KN_API kn_status kn_augmentation_read(const char *text, kn_augmentation *augmentation, char *message, size_t bytes);
 
 typedef struct kn_loader_params {
     size_t size;
@@ -279,7 +294,9 @@ typedef struct kn_batch {
     uint64_t count; /* samples in it; 0 at the end of an epoch */
     uint64_t epoch, index;
     const uint64_t *samples; /* their indices in the dataset */
-    const kn_feed *feeds;    /* one for each field of the dataset, in its order */
+    /* One for each field of the dataset, in its order. Where samples are mixed, two more: "y.other", int32 (count), the
+     * classes of the partners, and "y.share", float32 (count), how much of a sample is its own. */
+    const kn_feed *feeds;
     size_t feed_count;
 } kn_batch;
 #define KN_BATCH_DEFAULTS {sizeof(kn_batch), 0, 0, 0, 0, 0, 0}

@@ -84,6 +84,8 @@ KN_API const char *kn_model_text(const kn_model *model);
 KN_API kn_task kn_model_task(const kn_model *model);
 /* The name of the loss it is trained with, unless told otherwise: "cross-entropy". */
 KN_API const char *kn_model_loss_name(const kn_model *model);
+/* What its text wants changed in the samples to train on, for kn_augmentation_read: "flip,crop=4"; "" where it says nothing. */
+KN_API const char *kn_model_augmentation(const kn_model *model);
 /* Belongs to the model; NULL for a failed one. */
 KN_API kn_graph *kn_model_graph(const kn_model *model);
 /* In the order of the text; NULL beyond the last. Targets of a loss are not among the inputs. */
@@ -136,8 +138,9 @@ typedef struct kn_model_loss {
     kn_value *target;   /* the input "y": int32 class numbers, or float32 numbers */
     kn_value *value;    /* the scalar to be trained */
     kn_value *accuracy; /* the share of right answers; NULL where there are no classes */
+    kn_value *judged;   /* the scalar to judge by: `value`, unless samples to train on are mixed */
 } kn_model_loss;
-#define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0}
+#define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0, 0}
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
  * "nll", "mse", "l1", "huber", "smooth-l1", "binary-cross-entropy", "probability-cross-entropy", "kl-divergence" or
  * "hinge"; NULL: the model's own, with the settings that its text has. Once per model. */
@@ -146,6 +149,12 @@ KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_l
  * weights NULL: all alike. They are copied, and are no part of the model's text. */
 KN_API kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, const float *weights, size_t count,
                                             kn_model_loss *loss);
+/* The same for samples that a loader mixes (kn_augmentation): `value` also reads "y.other" and "y.share" of its batches, and
+ * is the share of a sample times the loss against "y" and the rest times that against "y.other"; where classes have weights,
+ * over what both weigh so. `judged` and `accuracy` go by "y" alone, for samples that are not mixed. For losses of classes,
+ * one for each sample. */
+KN_API kn_status kn_model_add_mixed_loss(kn_model *model, const char *name, const float *weights, size_t count,
+                                         kn_model_loss *loss);
 
 /* ---- files ---------------------------------------------------------------------------------------- */
 

@@ -463,6 +463,10 @@ typedef struct kn_cross_entropy_params {
     bool ignores;            /* targets of class number `ignored` do not count */
     int64_t ignored;
     bool sum; /* instead of the mean, which is over what the targets count */
+    /* For samples that are mixtures of two: a second target of class numbers, of the shape of the first, and the share of
+     * the first, float from 0 to 1 of the same shape: share of the loss against the first, the rest against the other. A
+     * weighted mean goes by what both classes weigh in it. NULL: one target. */
+    kn_value *other, *share;
 } kn_cross_entropy_params;
 /* logits are (...,classes); target is int32 (...) of class numbers, or a distribution of the logits' shape. */
 KN_API kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params);

@@ -6,16 +6,29 @@
 #include <string.h>
 
 /* Which number of the sample's stream is whose: a new kind goes behind, so that what there was stays as it was. */
-enum { DRAW_FLIP, DRAW_CROP_Y, DRAW_CROP_X, DRAW_ANGLE, DRAW_BRIGHTNESS, DRAW_CONTRAST, DRAW_HOLE_Y, DRAW_HOLE_X, DRAW_SHIFT };
+enum { DRAW_FLIP, DRAW_CROP_Y, DRAW_CROP_X, DRAW_ANGLE, DRAW_BRIGHTNESS, DRAW_CONTRAST, DRAW_HOLE_Y, DRAW_HOLE_X, DRAW_SHIFT,
+       DRAW_SCALE, DRAW_SHEAR, DRAW_SATURATION, DRAW_HUE };
 static const double pi = 3.14159265358979323846;
 
+static bool turns(const kn_augmentation *how) {
+    return how->rotation != 0 || how->scale != 0 || how->shear != 0;
+}
+
 static bool moves(const kn_augmentation *how) {
-    return how->flip || how->crop || how->shift || how->rotation != 0;
+    return how->flip || how->crop || how->shift || turns(how);
+}
+
+static bool shades(const kn_augmentation *how) {
+    return how->brightness != 0 || how->contrast != 0;
+}
+
+static bool colours(const kn_augmentation *how) {
+    return how->saturation != 0 || how->hue != 0;
 }
 
 /* Numbers that make no sense ask for something, too, and are refused. */
 bool kn_augments(const kn_augmentation *how) {
-    return moves(how) || how->cutout || how->brightness != 0 || how->contrast != 0 || how->noise != 0;
+    return moves(how) || how->cutout || shades(how) || colours(how) || how->noise != 0;
 }
 
 static bool at_most(double value, double most) {
@@ -26,19 +39,23 @@ kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, 
                            kn_error *error) {
     if (!kn_augments(how)) return KN_OK;
     if (!at_most(how->rotation, 180) || !at_most(how->brightness, 1) || !at_most(how->contrast, 1) ||
-        !at_most(how->noise, 1e6))
+        !at_most(how->noise, 1e6) || !at_most(how->scale, 0.9) || !at_most(how->shear, 80) || !at_most(how->saturation, 1) ||
+        !at_most(how->hue, 180))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "augmentation: expected a rotation from 0 to 180 degrees, brightness and contrast from 0 to 1, "
-                       "noise from 0 to 1000000");
-    bool picture = how->flip || how->crop || how->cutout || how->rotation > 0 || how->brightness > 0 || how->contrast > 0;
+                       "augmentation: expected a rotation and a hue from 0 to 180 degrees, a shear from 0 to 80, brightness, "
+                       "contrast and saturation from 0 to 1, a scale from 0 to 0.9, noise from 0 to 1000000");
+    bool picture = how->flip || how->crop || how->cutout || turns(how) || shades(how) || colours(how);
     if (x->dtype != KN_FLOAT32 || x->rank < 1 || (picture && x->rank != 3))
         return kn_fail(error, KN_ERROR_SHAPE,
                        "augmentation: what goes in is %s of rank %d, expected float32%s", kn_array_type_name(x->dtype),
                        x->rank, picture ? " pictures (channels,height,width)" : "");
+    if (colours(how) && x->shape[0] != 3)
+        return kn_fail(error, KN_ERROR_SHAPE, "augmentation: pictures of %lld channels, expected 3 for saturation and hue",
+                       (long long)x->shape[0]);
     if (y && y->rank >= 2 && moves(how))
         return kn_fail(error, KN_ERROR_SHAPE,
                        "augmentation: what should come out has places of its own, which would not move along; cutout, "
-                       "brightness, contrast and noise leave all where it is");
+                       "brightness, contrast, saturation, hue and noise leave all where it is");
     if (x->rank == 3 && (how->crop > x->shape[1] || how->crop > x->shape[2]))
         return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: crop by %u, expected at most the picture's side",
                        (unsigned)how->crop);
@@ -83,16 +100,20 @@ static float pixel(const float *plane, int64_t height, int64_t width, int64_t ro
     return row >= 0 && row < height && column >= 0 && column < width ? plane[row * width + column] : 0;
 }
 
-/* x is (planes,height,width): turned about its middle, straight lines between pixels, zeros coming in. */
-static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float *scratch) {
+/* x is (planes,height,width): its columns made to lean, scaled, then turned, all about its middle; straight lines between
+ * pixels, zeros coming in. */
+static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float scale, float lean,
+                 float *scratch) {
     const double angle = (double)degrees * pi / 180;
-    const float sine = (float)sin(angle), cosine = (float)cos(angle);
+    const float sine = (float)sin(angle) / scale, cosine = (float)cos(angle) / scale;
+    const float slope = (float)tan((double)lean * pi / 180);
     const float middle_y = (float)(height - 1) / 2, middle_x = (float)(width - 1) / 2;
     memcpy(scratch, x, (size_t)(planes * height * width) * sizeof *x);
     for (int64_t row = 0; row < height; row++)
         for (int64_t column = 0; column < width; column++) {
             float dy = (float)row - middle_y, dx = (float)column - middle_x;
-            float from_y = middle_y + cosine * dy - sine * dx, from_x = middle_x + sine * dy + cosine * dx;
+            float from_y = middle_y + cosine * dy - sine * dx;
+            float from_x = middle_x + sine * dy + cosine * dx - slope * (from_y - middle_y);
             float top = floorf(from_y), left = floorf(from_x), down = from_y - top, right = from_x - left;
             int64_t y = (int64_t)top, z = (int64_t)left;
             for (int64_t plane = 0; plane < planes; plane++) {
@@ -114,6 +135,22 @@ static void shade(float *x, int64_t count, float brightness, float contrast) {
     const float mean = (float)(sum / (double)count);
     for (int64_t i = 0; i < count; i++)
         x[i] = (mean + (x[i] - mean) * (1 + contrast)) * (1 + brightness);
+}
+
+/* x is (3,pixels): colours further from grey or nearer, and turned about the line of the greys. */
+static void colour(float *x, int64_t pixels, float saturation, float degrees) {
+    const double angle = (double)degrees * pi / 180;
+    const float along = (float)((1 - cos(angle)) / 3), own = along + (float)cos(angle), side = (float)(sin(angle) / sqrt(3));
+    for (int64_t i = 0; i < pixels; i++) {
+        float r = x[i], g = x[pixels + i], b = x[2 * pixels + i];
+        const float grey = 0.299f * r + 0.587f * g + 0.114f * b;
+        r = grey + (r - grey) * (1 + saturation);
+        g = grey + (g - grey) * (1 + saturation);
+        b = grey + (b - grey) * (1 + saturation);
+        x[i] = own * r + (along - side) * g + (along + side) * b;
+        x[pixels + i] = (along + side) * r + own * g + (along - side) * b;
+        x[2 * pixels + i] = (along - side) * r + (along + side) * g + own * b;
+    }
 }
 
 /* x is (planes,height,width): a square about a place in it becomes 0, cut off at the borders. */
@@ -140,9 +177,13 @@ void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t
         move(x, planes, height, width, drawn_step(key, DRAW_CROP_Y, how->crop),
              drawn_step(key, DRAW_CROP_X, how->crop), scratch);
     if (how->flip && kn_random_below(key, DRAW_FLIP, 2)) flip(x, planes * height, width);
-    if (how->rotation > 0) turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation), scratch);
-    if (how->brightness > 0 || how->contrast > 0)
+    if (turns(how))
+        turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation), 1 + drawn_part(key, DRAW_SCALE, how->scale),
+             drawn_part(key, DRAW_SHEAR, how->shear), scratch);
+    if (shades(how))
         shade(x, count, drawn_part(key, DRAW_BRIGHTNESS, how->brightness), drawn_part(key, DRAW_CONTRAST, how->contrast));
+    if (colours(how))
+        colour(x, height * width, drawn_part(key, DRAW_SATURATION, how->saturation), drawn_part(key, DRAW_HUE, how->hue));
     if (how->cutout)
         cut_out(x, planes, height, width, kn_random_below(key, DRAW_HOLE_Y, (uint32_t)height),
                 kn_random_below(key, DRAW_HOLE_X, (uint32_t)width), how->cutout);

@@ -148,7 +148,7 @@ kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_store *train, kn_store *
 
 /* rest: ":FILE?target=COLUMN" */
 kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);
-/* rest: ":FOLDER?rate=8000&length=8000", or a file */
+/* rest: ":FOLDER?rate=8000&length=8000", or an archive, or a file */
 kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_options *options);
 /* rest: ":FOLDER?size=32&grey", or an archive, or a file */
 kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 64, MOST_WORKERS = 16, MOST_SLOTS = MOST_WORKERS + 1, USUAL_WORKERS = 4 };
+enum { ALIGNMENT = 64, MOST_WORKERS = 16, MOST_SLOTS = MOST_WORKERS + 1, USUAL_WORKERS = 4, MIXED_FEEDS = 2 };
 
 typedef enum slot_state { SLOT_EMPTY, SLOT_CLAIMED, SLOT_FULL, SLOT_HELD } slot_state;
 
@@ -19,8 +19,9 @@ typedef struct slot {
     uint64_t count;
     uint64_t *samples;
     void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
-    kn_feed feeds[KN_FIELDS_MAX];
-    float *scratch; /* a sample, where samples are changed */
+    kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS]; /* where samples are mixed, those of the mixture behind the fields */
+    float *scratch;  /* a sample, where samples are changed */
+    kn_mixture mixture; /* where samples are mixed */
 } slot;
 
 struct kn_loader {
@@ -30,8 +31,9 @@ struct kn_loader {
     uint64_t batch, seed, batches;
     bool shuffle, in_sequence;
     kn_augmentation augmentation;
-    bool augments;
-    size_t augmented; /* the field that is changed */
+    bool augments, mixes;
+    size_t augmented, labels; /* the field that is changed; that of the classes, where samples are mixed */
+    size_t feed_count;
     int slot_count, workers;
     slot slots[MOST_SLOTS];
 
@@ -105,6 +107,18 @@ static void augment(const kn_loader *loader, slot *target) {
     }
 }
 
+static void mix(const kn_loader *loader, slot *target) {
+    const kn_store_field *fields = loader->dataset->store->fields;
+    const size_t count = loader->dataset->store->field_count;
+    kn_mixture *mixture = &target->mixture;
+    const uint64_t epoch = kn_hash_number(kn_random_key(loader->seed, "koine.mix"), target->epoch);
+    mixture->x = (float *)(uintptr_t)target->feeds[loader->augmented].data;
+    mixture->y = target->feeds[loader->labels].data;
+    kn_mix(&loader->augmentation, &fields[loader->augmented].read, kn_hash_number(epoch, target->index), target->count, mixture);
+    target->feeds[count] = (kn_feed){"y.other", mixture->other, (size_t)target->count * sizeof *mixture->other};
+    target->feeds[count + 1] = (kn_feed){"y.share", mixture->share, (size_t)target->count * sizeof *mixture->share};
+}
+
 static void fill_slot(kn_loader *loader, slot *target) {
     const kn_dataset *dataset = loader->dataset;
     for (size_t f = 0; f < dataset->store->field_count; f++) {
@@ -113,6 +127,7 @@ static void fill_slot(kn_loader *loader, slot *target) {
         target->feeds[f].bytes = (size_t)target->count * dataset->store->fields[f].read_bytes;
     }
     if (loader->augments) augment(loader, target);
+    if (loader->mixes) mix(loader, target);
 }
 
 static void work(void *argument) {
@@ -141,6 +156,16 @@ void kn_loader_params_init(kn_loader_params *params) {
     if (params) *params = (kn_loader_params)KN_LOADER_DEFAULTS;
 }
 
+/* The samples as they were before they are mixed take as much again as those of a batch. */
+static bool take_mixture(kn_loader *loader, kn_mixture *made) {
+    const size_t batch = (size_t)loader->batch;
+    made->other = kn_allocate(&loader->host, batch, sizeof *made->other);
+    made->share = kn_allocate(&loader->host, batch, sizeof *made->share);
+    made->partners = kn_allocate(&loader->host, batch, sizeof *made->partners);
+    made->plain = kn_allocate(&loader->host, batch, loader->dataset->store->fields[loader->augmented].read_bytes + 1);
+    return made->other && made->share && made->partners && made->plain;
+}
+
 static bool take_slot(kn_loader *loader, slot *made) {
     const kn_store *store = loader->dataset->store;
     made->samples = kn_allocate(&loader->host, (size_t)loader->batch, sizeof *made->samples);
@@ -154,6 +179,7 @@ static bool take_slot(kn_loader *loader, slot *made) {
         made->feeds[f].data = (uint8_t *)made->blocks[f] + (ALIGNMENT - over) % ALIGNMENT;
         made->feeds[f].name = store->fields[f].name;
     }
+    if (loader->mixes && !take_mixture(loader, &made->mixture)) return false;
     if (!loader->augments) return true;
     made->scratch = kn_allocate(&loader->host, 1, store->fields[loader->augmented].read_bytes + 1);
     return made->scratch != NULL;
@@ -168,13 +194,18 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
         kn_augmentation *own = &loader->augmentation;
         memcpy(own, given, given->size < sizeof *own ? given->size : sizeof *own);
         loader->augments = kn_augments(own);
+        loader->mixes = kn_mixes(own);
     }
-    if (loader->augments) {
+    loader->feed_count = store->field_count + (loader->mixes ? MIXED_FEEDS : 0);
+    if (loader->augments || loader->mixes) {
         if (!kn_dataset_find_field(loader->dataset, "x", &loader->augmented))
             return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: the data has no \"x\"");
         bool there = kn_dataset_find_field(loader->dataset, "y", &y);
         kn_status status = kn_augment_check(&loader->augmentation, &store->fields[loader->augmented].read,
                                             there ? &store->fields[y].read : NULL, error);
+        if (status == KN_OK)
+            status = kn_mix_check(&loader->augmentation, &store->fields[loader->augmented].read,
+                                  kn_dataset_label_field(loader->dataset, &loader->labels), error);
         if (status != KN_OK) return status;
     }
     if (params->balanced && !loader->shuffle)
@@ -185,7 +216,7 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
 
 static int count_workers(const kn_loader *loader, int asked) {
     /* Copying alone keeps one thread ahead of any device. */
-    int workers = asked > 0 ? asked : loader->augments ? kn_processor_count() : 1;
+    int workers = asked > 0 ? asked : loader->augments || loader->mixes ? kn_processor_count() : 1;
     int most = asked > 0 ? MOST_WORKERS : USUAL_WORKERS;
     return workers < 1 ? 1 : workers > most ? most : workers;
 }
@@ -265,6 +296,10 @@ void kn_loader_destroy(kn_loader **loader) {
     for (int i = 0; i < MOST_SLOTS; i++) {
         kn_release(&host, made->slots[i].samples);
         kn_release(&host, made->slots[i].scratch);
+        kn_release(&host, made->slots[i].mixture.other);
+        kn_release(&host, made->slots[i].mixture.share);
+        kn_release(&host, made->slots[i].mixture.partners);
+        kn_release(&host, made->slots[i].mixture.plain);
         for (int f = 0; f < KN_FIELDS_MAX; f++)
             kn_release(&host, made->slots[i].blocks[f]);
     }
@@ -325,7 +360,7 @@ kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
         next.count = ready->count;
         next.samples = ready->samples;
         next.feeds = ready->feeds;
-        next.feed_count = loader->dataset->store->field_count;
+        next.feed_count = loader->feed_count;
     }
     kn_mutex_unlock(loader->mutex);
     memcpy(batch, &next, next.size < sizeof next ? next.size : sizeof next);

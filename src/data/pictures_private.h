@@ -21,8 +21,4 @@ bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *o
 /* Checks the shape, after it was taken from `image` where that is not NULL. */
 kn_status kn_pictures_check_shape(kn_tensor_info *sample, const kn_image *image, kn_error *error);
 
-/* ---- archives (source_archive.c) ------------------------------------------------------------ */
-
-kn_status kn_source_archive(kn_dataset *dataset, const char *path, kn_sample_job *job);
-
 #endif

@@ -1,5 +1,5 @@
-/* Samples on their way from files into a store, a file each: what folders of pictures, archives of them and
- * folders of sounds have in common. Inside of the data room only. */
+/* Samples on their way from files into a store, a file each: what folders and archives of pictures
+ * and sounds have in common. Inside of the data room only. */
 #ifndef KN_SAMPLE_FILES_H
 #define KN_SAMPLE_FILES_H
 
@@ -55,6 +55,9 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
  * where the options ask for inputs only, the files of the folder itself; a file is one sample, without a
  * target too. */
 kn_status kn_sample_files_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
+
+/* The same in an archive (sample_archives.c), with classes always. */
+kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
 
 /* Room for the samples of a part. NULL with the error set. classes NULL: they have no "y". */
 kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, const kn_sample_job *job,

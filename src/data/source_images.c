@@ -31,7 +31,7 @@ kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_sourc
             if (kn_path_is_folder(path) || kn_picture_is(path))
                 kn_sample_files_open(dataset, path, &job);
             else
-                kn_source_archive(dataset, path, &job);
+                kn_sample_archive_open(dataset, path, &job);
         }
     }
     kn_release(&dataset->host, path);

@@ -109,12 +109,15 @@ kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_
             kn_fail(error, KN_ERROR_ARGUMENT, "data \"wav%s\": a rate is at most %d, and a length %d", rest,
                     MOST_RATE, MOST_LENGTH);
         else if (!path || !kn_path_exists(path))
-            kn_fail(error, KN_ERROR_FILE, "data \"wav%s\": there is no such folder or file", rest);
+            kn_fail(error, KN_ERROR_FILE, "data \"wav%s\": there is no such folder, archive or file", rest);
     }
     if (error->status == KN_OK) {
         job.known = asked->rate && asked->length;
         kn_sinc_make(&asked->sinc);
-        kn_sample_files_open(dataset, path, &job);
+        if (kn_path_is_folder(path) || is_sound(path))
+            kn_sample_files_open(dataset, path, &job);
+        else
+            kn_sample_archive_open(dataset, path, &job);
         if (dataset->store) dataset->store->rate = asked->rate;
         if (dataset->test) dataset->test->rate = asked->rate;
     }

@@ -76,10 +76,10 @@ static const source_row sources[] = {
              "of each picture, scaled to the size (what the model reads, else that of the first);\na .tar, .tar.gz or .zip with such folders is read in place",
      .open = kn_source_images},
     {.name = "wav",
-     .usage = "wav:FOLDER[?rate=N&length=N]",
+     .usage = "wav:PATH[?rate=N&length=N]",
      .text = "sounds in WAV files, a folder for each class, or train/ and test/ or val/ with a folder for each class; the mean of\n"
              "their channels, at a rate (that of the first), the begin of each, N numbers (what the model reads, else as many as\n"
-             "the first has), or all of it and silence",
+             "the first has), or all of it and silence; a .tar, .tar.gz or .zip with such folders is read in place",
      .open = kn_source_wave},
     {.name = "idx",
      .usage = "idx:FOLDER",

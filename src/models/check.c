@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/data.h"
 #include "models/models_private.h"
 
 typedef struct keyword {
@@ -13,7 +14,7 @@ static const keyword keywords[] = {
     {"koine", KN_LINE_VERSION}, {"model", KN_LINE_MODEL},   {"task", KN_LINE_TASK},
     {"loss", KN_LINE_LOSS},     {"set", KN_LINE_SET},       {"input", KN_LINE_INPUT},
     {"output", KN_LINE_OUTPUT}, {"block", KN_LINE_BLOCK},   {"repeat", KN_LINE_REPEAT},
-    {"end", KN_LINE_END},
+    {"end", KN_LINE_END},       {"augment", KN_LINE_AUGMENT},
 };
 
 typedef struct checker {
@@ -21,7 +22,7 @@ typedef struct checker {
     int open[KN_MODEL_DEPTH]; /* positions of the blocks and repeats that have not ended */
     int depth;
     bool begun; /* the version was read */
-    bool named, has_task, has_loss, has_input;
+    bool named, has_task, has_loss, has_augment, has_input;
     kn_map kinds; /* blocks by name: position + 1 */
 } checker;
 
@@ -158,6 +159,32 @@ static bool check_loss(checker *c, const kn_line *line) {
         !check_words(c, line, 1, 1, true, "loss NAME") || !kn_loss_check(c->model, line))
         return false;
     c->model->loss_line = line;
+    return true;
+}
+
+/* "augment flip crop=4": the words become a text with commas. */
+static bool check_augment(checker *c, const kn_line *line) {
+    kn_model *model = c->model;
+    kn_augmentation unused = KN_AUGMENTATION_DEFAULTS;
+    char message[300];
+    const char *all = NULL;
+    if (!only_once(c, line, &c->has_augment) || !outside(c, line) ||
+        !check_words(c, line, 0, KN_MODEL_WORDS, true, "augment flip crop=N ..."))
+        return false;
+    if (line->given_count == 0)
+        return kn_mistake(model, line, end_column(line), "found the end of the line, expected 'augment flip crop=N ...'");
+    for (int i = 0; i < line->given_count; i++) {
+        const kn_given *given = &line->given[i];
+        const bool keyed = given->key.text != NULL;
+        const char *word = kn_arena_format(&model->arena, "%s%s%s", keyed ? given->key.text : "", keyed ? "=" : "",
+                                           given->value.text);
+        if (!word) return kn_model_no_memory(model);
+        all = i ? kn_arena_format(&model->arena, "%s,%s", all, word) : word;
+        if (!all) return kn_model_no_memory(model);
+        if (kn_augmentation_read(all, &unused, message, sizeof message) != KN_OK)
+            return kn_mistake(model, line, keyed ? given->key.column : given->value.column, "%s", message);
+    }
+    model->augmentation = all;
     return true;
 }
 
@@ -441,6 +468,8 @@ static bool check_line(checker *c, kn_line *line, int position) {
         return check_task(c, line);
     case KN_LINE_LOSS:
         return check_loss(c, line);
+    case KN_LINE_AUGMENT:
+        return check_augment(c, line);
     case KN_LINE_SET:
         return check_set(c, line);
     case KN_LINE_INPUT:

@@ -42,6 +42,8 @@ static const char opening[] =
     "| `model NAME` | what the model is called |\n"
     "| `task classification` | what comes out: logits of classes, or numbers (`task regression`) |\n"
     "| `loss NAME [SETTING=NUMBER]` | what it is trained with; cross-entropy for classes, mse for numbers |\n"
+    "| `augment WORD ...` | how samples are changed at random in training, such as `augment flip crop=4`; `--augment` takes its "
+    "place |\n"
     "| `set NAME NUMBER` | a whole number that all lines may use by its name; `--set NAME=NUMBER` changes it |\n"
     "| `input NAME SHAPE [TYPE] [batch=no]` | something that is fed, float32 unless told otherwise |\n"
     "| `output NAME ...` | what comes out; without such a line, what the last line makes |\n"

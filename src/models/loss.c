@@ -8,31 +8,32 @@
 enum { SMOOTHING, IGNORE };
 
 /* Class numbers are 0 and more, or -100 and the like for targets that do not count; NaN stands for none. */
-static kn_cross_entropy_params class_params(const double *settings, kn_value *weights) {
-    kn_cross_entropy_params params = {
-        .size = sizeof params, .label_smoothing = settings[SMOOTHING], .class_weights = weights};
-    params.ignores = !isnan(settings[IGNORE]);
-    if (params.ignores) params.ignored = (int64_t)settings[IGNORE];
+static kn_cross_entropy_params class_params(const kn_loss_call *call) {
+    kn_cross_entropy_params params = {.size = sizeof params,
+                                      .label_smoothing = call->settings[SMOOTHING],
+                                      .class_weights = call->weights,
+                                      .other = call->other,
+                                      .share = call->share};
+    params.ignores = !isnan(call->settings[IGNORE]);
+    if (params.ignores) params.ignored = (int64_t)call->settings[IGNORE];
     return params;
 }
 
 /* The output is (...,classes), target is int32 (...) or float32 of the output's shape. */
-static kn_value *build_cross_entropy(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
-    kn_cross_entropy_params params = class_params(settings, weights);
-    return kn_cross_entropy(output, target, &params);
+static kn_value *build_cross_entropy(const kn_loss_call *call) {
+    kn_cross_entropy_params params = class_params(call);
+    return kn_cross_entropy(call->output, call->target, &params);
 }
 
-static kn_value *build_nll(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
-    kn_cross_entropy_params params = class_params(settings, weights);
-    return kn_nll(output, target, &params);
+static kn_value *build_nll(const kn_loss_call *call) {
+    kn_cross_entropy_params params = class_params(call);
+    return kn_nll(call->output, call->target, &params);
 }
 
 /* Output and target are of one shape from here on. */
 #define NO_SETTINGS(word, function)                                                                          \
-    static kn_value *build_##word(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {              \
-        (void)settings;                                                                                      \
-        (void)weights;                                                                                       \
-        return function(output, target);                                                                     \
+    static kn_value *build_##word(const kn_loss_call *call) {                                                \
+        return function(call->output, call->target);                                                         \
     }
 NO_SETTINGS(mse, kn_mse)
 NO_SETTINGS(l1, kn_l1)
@@ -40,16 +41,16 @@ NO_SETTINGS(binary, kn_binary_cross_entropy)
 NO_SETTINGS(probability, kn_probability_cross_entropy)
 NO_SETTINGS(divergence, kn_kl_divergence)
 
-static kn_value *build_huber(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
-    return kn_huber(output, target, settings[0]);
+static kn_value *build_huber(const kn_loss_call *call) {
+    return kn_huber(call->output, call->target, call->settings[0]);
 }
 
-static kn_value *build_smooth_l1(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
-    return kn_smooth_l1(output, target, settings[0]);
+static kn_value *build_smooth_l1(const kn_loss_call *call) {
+    return kn_smooth_l1(call->output, call->target, call->settings[0]);
 }
 
-static kn_value *build_hinge(kn_value *output, kn_value *target, const double *settings, kn_value *weights) {
-    return kn_hinge(output, target, settings[0]);
+static kn_value *build_hinge(const kn_loss_call *call) {
+    return kn_hinge(call->output, call->target, call->settings[0]);
 }
 
 #define OF_CLASSES                                                                                           \
@@ -227,30 +228,46 @@ static kn_value *add_weights(kn_model *model, const kn_loss_row *row, const floa
     return NULL;
 }
 
-static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, const float *weights,
-                     size_t count, kn_model_loss *loss) {
+/* What the samples that are mixed with others are fed with. */
+static bool add_mixture(kn_model *model, const kn_loss_row *row, const char *shape, kn_loss_call *call) {
+    if (!row->classes || model->task != KN_TASK_CLASSIFICATION || kn_value_rank(call->output) != 2) {
+        kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                "mix-up and cut-mix need a class for each sample, and with the loss %s the output '%s' is trained on other "
+                "targets",
+                row->name, kn_value_name(call->output));
+        return false;
+    }
+    call->other = kn_input(model->graph, "y.other", KN_INT32, shape);
+    call->share = kn_input(model->graph, "y.share", KN_FLOAT32, shape);
+    return true;
+}
+
+static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, const float *weights, size_t count,
+                     bool mixed, kn_model_loss *loss) {
     char shape[1024];
     bool classes = row->classes && model->task == KN_TASK_CLASSIFICATION;
-    kn_value *output = model->outputs[0], *weight = NULL;
-    if (weights && !(weight = add_weights(model, row, weights, count))) return false;
+    kn_loss_call call = {.output = model->outputs[0], .settings = settings};
+    if (weights && !(call.weights = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
-    loss->target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
-    loss->value = row->build(output, loss->target, settings, weight);
-    loss->accuracy = classes ? kn_accuracy(output, loss->target) : NULL;
-    name_if_free(model, loss->value, "loss");
+    loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
+    loss->value = loss->judged = row->build(&call);
+    name_if_free(model, loss->judged, "loss");
+    if (mixed) {
+        if (!add_mixture(model, row, shape, &call)) return false;
+        loss->value = row->build(&call);
+        name_if_free(model, loss->value, "loss.mixed");
+    }
+    loss->accuracy = classes ? kn_accuracy(call.output, loss->target) : NULL;
     if (loss->accuracy) name_if_free(model, loss->accuracy, "accuracy");
     if (kn_graph_status(model->graph) == KN_OK) return true;
     kn_fail(&model->error, kn_graph_status(model->graph), "loss %s of '%s': %s", row->name,
-            kn_value_name(output), kn_graph_error(model->graph));
+            kn_value_name(call.output), kn_graph_error(model->graph));
     return false;
 }
 
-kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss) {
-    return kn_model_add_weighted_loss(model, name, NULL, 0, loss);
-}
-
-kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, const float *weights, size_t count,
-                                     kn_model_loss *loss) {
+/* The public functions, which are one. */
+static kn_status add_chosen(kn_model *model, const char *name, const float *weights, size_t count, bool mixed,
+                            kn_model_loss *loss) {
     char guess[KN_GUESS_BYTES];
     if (!model) return KN_ERROR_ARGUMENT;
     if (model->status != KN_OK) return model->status;
@@ -274,8 +291,22 @@ kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, const fl
     if (model->loss_line && !strcmp(row->name, kn_model_loss_name(model)))
         read_settings(model, model->loss_line, row, settings);
     kn_model_loss made = {.size = loss->size};
-    if (!add_loss(model, row, settings, weights, count, &made)) return model->error.status;
+    if (!add_loss(model, row, settings, weights, count, mixed, &made)) return model->error.status;
     model->loss_added = true;
     memcpy(loss, &made, loss->size < sizeof made ? loss->size : sizeof made);
     return KN_OK;
+}
+
+kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss) {
+    return add_chosen(model, name, NULL, 0, false, loss);
+}
+
+kn_status kn_model_add_weighted_loss(kn_model *model, const char *name, const float *weights, size_t count,
+                                     kn_model_loss *loss) {
+    return add_chosen(model, name, weights, count, false, loss);
+}
+
+kn_status kn_model_add_mixed_loss(kn_model *model, const char *name, const float *weights, size_t count,
+                                  kn_model_loss *loss) {
+    return add_chosen(model, name, weights, count, true, loss);
 }

@@ -163,6 +163,10 @@ kn_task kn_model_task(const kn_model *model) {
     return usable(model) ? model->task : KN_TASK_CLASSIFICATION;
 }
 
+const char *kn_model_augmentation(const kn_model *model) {
+    return usable(model) && model->augmentation ? model->augmentation : "";
+}
+
 kn_graph *kn_model_graph(const kn_model *model) {
     return usable(model) ? model->graph : NULL;
 }

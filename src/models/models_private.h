@@ -45,6 +45,7 @@ typedef enum kn_line_sort {
     KN_LINE_MODEL,
     KN_LINE_TASK,
     KN_LINE_LOSS,
+    KN_LINE_AUGMENT,
     KN_LINE_SET,
     KN_LINE_INPUT,
     KN_LINE_OUTPUT,
@@ -118,6 +119,7 @@ struct kn_model {
     kn_block *blocks; /* in the order of the text */
     size_t block_count, block_capacity;
     const kn_line *loss_line; /* or NULL */
+    const char *augmentation; /* as kn_augmentation_read reads it; NULL: the text says nothing of it */
     kn_variable *settings;    /* in the order of the text */
     int setting_count;
     const kn_model_setting *wanted; /* values that the caller wants in their place; while it is being made */
@@ -319,9 +321,15 @@ typedef struct kn_loss_setting {
     bool whole;
 } kn_loss_setting;
 enum { KN_LOSS_SETTINGS = 2 };
+typedef struct kn_loss_call {
+    kn_value *output, *target;
+    const double *settings;
+    kn_value *weights;        /* of classes, or NULL */
+    kn_value *other, *share; /* of samples that are mixtures, or NULL */
+} kn_loss_call;
 typedef struct kn_loss_row {
     const char *name, *help;
-    kn_value *(*build)(kn_value *output, kn_value *target, const double *settings, kn_value *weights);
+    kn_value *(*build)(const kn_loss_call *call);
     bool classes; /* targets are class numbers where the task is classification */
     kn_loss_setting settings[KN_LOSS_SETTINGS];
 } kn_loss_row;

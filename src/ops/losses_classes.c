@@ -68,6 +68,31 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     return kn_build(&kn_row_class_share, inputs, 2, &settings);
 }
 
+/* target and, where samples are mixed, the other one are (...) of class numbers, the share is (...); the result is
+ * (...,classes). */
+static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smoothing, const kn_cross_entropy_params *given) {
+    kn_value *own = shares_of(target, x, smoothing, given);
+    if (!given->other) return own;
+    kn_shape column = *x;
+    column.dims[x->rank - 1] = 1;
+    kn_value *other = shares_of(given->other, x, smoothing, given);
+    return kn_add(other, kn_mul(kn_reshape_to(given->share, column.rank, column.dims), kn_sub(own, other)));
+}
+
+/* Whether the second target and its share are there and fit the first, which has class numbers. */
+static bool mixture_fits(const char *loss, kn_value *x, kn_value *target, const kn_cross_entropy_params *given, bool labels) {
+    const kn_value *other = given->other, *share = given->share;
+    if (!other && !share) return true;
+    if (other && share && labels && other->shape.dtype == KN_INT32 && share->shape.dtype == x->shape.dtype &&
+        kn_shape_same(&other->shape, &target->shape) && kn_shape_same(&share->shape, &target->shape))
+        return true;
+    kn_graph_fail(x->graph, KN_ERROR_SHAPE,
+                  "%s: a mixture needs two targets of class numbers, alike in shape, and the share of the first, a fraction of "
+                  "the same shape",
+                  loss);
+    return false;
+}
+
 /* Whether x is (...,classes), the target class numbers (...) or of the shape of x, and the weights (classes).
  */
 static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn_cross_entropy_params *given,
@@ -105,7 +130,15 @@ static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn
                       kn_shape_words(graph, &weights->shape));
         return false;
     }
-    return true;
+    return mixture_fits(loss, x, target, given, *labels);
+}
+
+/* Whether the target, or something given beside it, failed; what is not given is NULL. */
+static bool any_failed(const kn_value *target, const kn_cross_entropy_params *given) {
+    const kn_value *const values[] = {given->class_weights, given->other, given->share};
+    for (size_t i = 0; i < KN_COUNT_OF(values); i++)
+        if (values[i] && kn_value_failed(values[i])) return true;
+    return kn_value_failed(target);
 }
 
 /* x is (...,classes) of log-probabilities. The mean over targets is divided by what they weigh; that over
@@ -116,11 +149,10 @@ static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
     double smoothing = given->label_smoothing;
     kn_value *weights = given->class_weights, *shares = target;
     if (kn_value_failed(x)) return x;
-    if (kn_value_failed(target)) return &x->graph->failed;
-    if (weights && kn_value_failed(weights)) return weights;
+    if (any_failed(target, given)) return &x->graph->failed;
     if (!inputs_fit(loss, x, target, given, &labels)) return &x->graph->failed;
     if (labels)
-        shares = shares_of(target, &x->shape, smoothing, given);
+        shares = mixed_shares(target, &x->shape, smoothing, given);
     else if (smoothing > 0)
         shares =
             kn_shift(kn_scale(target, 1 - smoothing), smoothing / (double)x->shape.dims[x->shape.rank - 1]);
@@ -130,7 +162,7 @@ static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
     if (!labels || (!weights && !given->ignores)) return kn_mean(kn_sum(errors, "-1", false), NULL, false);
     kn_value *counted = weighted;
     if (smoothing > 0) {
-        counted = shares_of(target, &x->shape, 0, given);
+        counted = mixed_shares(target, &x->shape, 0, given);
         if (weights) counted = kn_mul(counted, weights);
     }
     return kn_div(kn_sum(errors, NULL, false), kn_sum(counted, NULL, false));
@@ -144,6 +176,12 @@ kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_en
     if (kn_value_failed(logits)) return kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
     if (given.class_weights || given.ignores || given.sum)
         return likelihood("cross_entropy", kn_log_softmax(logits, -1), target, &given);
+    if (given.other || given.share) {
+        bool labels;
+        if (any_failed(target, &given) || !inputs_fit("cross_entropy", logits, target, &given, &labels))
+            return &logits->graph->failed;
+        inputs[1] = mixed_shares(target, &logits->shape, 0, &given);
+    }
     kn_settings settings;
     kn_settings_init(&settings, logits->graph, &kn_row_cross_entropy);
     kn_settings_float(&settings, "label_smoothing", given.label_smoothing);

@@ -73,6 +73,8 @@ static void data(void **state) {
     assert_true(kn_loader_next(NULL, NULL) != KN_OK);
     assert_true(kn_loader_seek(NULL, 0, 0) != KN_OK);
     assert_true(kn_loader_waited(NULL) == 0);
+    assert_true(kn_augmentation_read(NULL, NULL, NULL, 0) != KN_OK);
+    assert_true(kn_augmentation_read("flip", NULL, NULL, 0) != KN_OK);
 }
 
 static void fitting(void **state) {
@@ -131,6 +133,8 @@ static void models(void **state) {
     assert_true(kn_model_flops(NULL) == 0);
     assert_true(kn_model_add_loss(NULL, NULL, &loss) != KN_OK);
     assert_true(kn_model_add_weighted_loss(NULL, NULL, NULL, 0, &loss) != KN_OK);
+    assert_true(kn_model_add_mixed_loss(NULL, NULL, NULL, 0, &loss) != KN_OK);
+    assert_string_equal(kn_model_augmentation(NULL), "");
     assert_true(kn_model_save(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_model_save_onnx(NULL, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_model_load(NULL, NULL, NULL, NULL, &loaded) != KN_OK);

@@ -18,6 +18,7 @@ int test_datasets(void);
 int test_splits(void);
 int test_loaders(void);
 int test_augment(void);
+int test_mixing(void);
 int test_file_sources(void);
 int test_more_files(void);
 int test_npy_file(void);

@@ -125,6 +125,58 @@ static void pictures_are_turned_and_shaded(void **state) {
     assert_true(fabs(sqrt(squares / (100 * PIXELS)) - 2) < 0.1);
 }
 
+/* Rows keep their order, and straight lines stay straight: the numbers of a slope change by factors alone. */
+static void pictures_are_scaled_and_lean(void **state) {
+    (void)state;
+    const kn_augmentation scale = {.size = sizeof scale, .scale = 0.5}, shear = {.size = sizeof shear, .shear = 40};
+    float least = 9, most = 0, left = 0, right = 0;
+    for (uint64_t key = 0; key < 100; key++) {
+        float x[PIXELS];
+        change(&scale, key, x);
+        const float step = x[15] - x[14]; /* from one column to the next, about the middle */
+        if (step < least) least = step;
+        if (step > most) most = step;
+        assert_true(fabsf(x[20] - x[14] - SIDE * step) < 1e-3f); /* the same down as across */
+        assert_true(fabsf((x[14] + x[15] + x[20] + x[21]) / 4 - 18.5f) < 1e-3f);
+        change(&shear, key, x);
+        assert_true(fabsf(x[15] - x[14] - 1) < 1e-3f);
+        const float slope = SIDE - (x[20] - x[14]);
+        assert_true(fabsf(slope) < 0.84f); /* the tangent of 40 degrees */
+        if (slope < left) left = slope;
+        if (slope > right) right = slope;
+    }
+    assert_true(least < 0.72f && least >= 1 / 1.5f - 1e-3f && most > 1.7f && most <= 2 + 1e-3f);
+    assert_true(left < -0.5f && right > 0.5f);
+}
+
+static void colours_are_turned(void **state) {
+    (void)state;
+    const kn_tensor_info pixel = {KN_FLOAT32, 3, {3, 1, 2}};
+    const kn_augmentation hue = {.size = sizeof hue, .hue = 180}, saturation = {.size = sizeof saturation, .saturation = 1};
+    kn_error error = {0};
+    bool other = false, grey = false, strong = false;
+    assert_int_equal(kn_augment_check(&hue, &pixel, NULL, &error), KN_OK);
+    for (uint64_t key = 0; key < 100; key++) {
+        /* A red pixel beside a grey one: red, then green, then blue of both. */
+        float x[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f}, scratch[6];
+        kn_augment(&hue, &pixel, key, x, scratch);
+        for (int c = 0; c < 3; c++)
+            assert_true(fabsf(x[2 * c + 1] - 0.5f) < 1e-6f);
+        assert_true(fabsf(x[0] + x[2] + x[4] - 1.5f) < 1e-5f);
+        assert_true(fabsf(x[0] * x[0] + x[2] * x[2] + x[4] * x[4] - 0.99f) < 1e-5f); /* as far from grey as before */
+        other = other || x[2] > 0.8f;
+        float again[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f};
+        kn_augment(&saturation, &pixel, key, again, scratch);
+        for (int c = 0; c < 3; c++)
+            assert_true(fabsf(again[2 * c + 1] - 0.5f) < 1e-6f);
+        assert_true(fabsf(0.299f * again[0] + 0.587f * again[2] + 0.114f * again[4] - (0.3f + 0.6f * 0.299f)) < 1e-5f);
+        assert_true(again[2] == again[4] && again[0] - again[2] >= 0 && again[0] - again[2] <= 1.2f + 1e-5f);
+        grey = grey || again[0] - again[2] < 0.1f;
+        strong = strong || again[0] - again[2] > 1.1f;
+    }
+    assert_true(other && grey && strong);
+}
+
 static void what_cannot_be_changed(void **state) {
     (void)state;
     const kn_tensor_info row = {KN_FLOAT32, 1, {4}}, tokens = {KN_INT32, 1, {4}}, label = {KN_INT32, 0, {0}},
@@ -143,6 +195,11 @@ static void what_cannot_be_changed(void **state) {
         {{.contrast = 1.5}, &picture, &label, "from 0 to 1"},
         {{.noise = NAN}, &picture, &label, "noise from 0"},
         {{.brightness = -1}, &picture, &label, "from 0 to 1"},
+        {{.scale = 1}, &picture, &label, "a scale from 0 to 0.9"},
+        {{.shear = 81}, &picture, &label, "a shear from 0 to 80"},
+        {{.scale = 0.1}, &picture, &places, "places of its own"},
+        {{.hue = 10}, &picture, &label, "2 channels, expected 3"},
+        {{.saturation = 0.1}, &row, &label, "pictures (channels,height,width)"},
     };
     kn_error error = {0};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
@@ -294,7 +351,7 @@ static void classes_come_up_alike(void **state) {
 static void memory_may_run_out(void **state) {
     (void)state;
     sample_arrays arrays = arrays_make(60, 4);
-    const kn_augmentation noise = {.size = sizeof noise, .noise = 1};
+    const kn_augmentation noise = {.size = sizeof noise, .noise = 1, .mix_up = 1};
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params watching = watched(&memory);
@@ -322,6 +379,8 @@ int test_augment(void) {
         cmocka_unit_test(pictures_are_flipped_and_moved),
         cmocka_unit_test(pictures_lose_a_square),
         cmocka_unit_test(pictures_are_turned_and_shaded),
+        cmocka_unit_test(pictures_are_scaled_and_lean),
+        cmocka_unit_test(colours_are_turned),
         cmocka_unit_test(what_cannot_be_changed),
         cmocka_unit_test(workers_make_no_difference),
         cmocka_unit_test(seed_and_epoch_decide),

@@ -1,4 +1,4 @@
-/* Archives of pictures, by a reader that the test brings: it reads zip files. Pictures are read by plain_pictures. */
+/* Archives of pictures and of sounds, by a reader that the test brings: it reads zip files. Pictures are read by plain_pictures. */
 #include "data_tests.h"
 
 #include <stdio.h>
@@ -183,6 +183,53 @@ static void faults_are_named(void **state) {
     assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
 }
 
+/* Four numbers of 16 bits in one channel, all of that level. */
+static void add_sound(zip_bytes *zip, const char *name, uint8_t level) {
+    uint8_t file[52];
+    memcpy(file, "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\x08\0\0\0", 44);
+    for (int i = 0; i < 8; i++)
+        file[44 + i] = i % 2 ? level : 0;
+    zip_add(zip, name, file, sizeof file, level % 2);
+}
+
+static void sounds_are_read(void **state) {
+    zip_bytes zip = {.count = 0};
+    char spec[600];
+    add_sound(&zip, "words/test/yes/1.wav", 64);
+    add_sound(&zip, "words/train/yes/2.WAV", 32);
+    add_sound(&zip, "words/train/no/3.wave", 16);
+    zip_add(&zip, "words/train/no/1.wav", "RIFF", 4, true);
+    zip_add(&zip, "words/train/no/4.png", "text", 4, true);
+    end_archive(&zip, *state, "words.zip");
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    snprintf(spec, sizeof spec, "wav:%s/words.zip", (const char *)*state);
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_UNSUPPORTED, "kn_images_archives()");
+    params.archives = (kn_archive_reader){NULL, read_members};
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_FORMAT, "words/train/no/1.wav: no WAV file");
+    /* The first that can be read tells how long they are. */
+    params.skip_bad = true;
+    kn_dataset *train = kn_dataset_open(&params, spec), *test = kn_dataset_test(train);
+    assert_usable(train);
+    assert_usable(test);
+    assert_int_equal(kn_dataset_rate(train) + kn_dataset_rate(test), 16000);
+    assert_int_equal(kn_dataset_count(train) * 10 + kn_dataset_left_out(train), 21);
+    static const float levels[] = {0.125f, 0.25f};
+    for (uint64_t i = 0; i < 2; i++) {
+        float x[4];
+        int32_t y;
+        assert_int_equal(kn_dataset_read(train, &i, 1, 0, x, sizeof x), KN_OK);
+        assert_int_equal(kn_dataset_read(train, &i, 1, 1, &y, sizeof y), KN_OK);
+        assert_true(x[0] == levels[i] && x[3] == levels[i] && y == (int)i);
+    }
+    assert_string_equal(kn_dataset_class_name(test, 1), "yes");
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+    add_picture(&zip, "a/1.png", 4, 1);
+    end_archive(&zip, *state, "pictures.zip");
+    snprintf(spec, sizeof spec, "wav:%s/pictures.zip", (const char *)*state);
+    assert_failed(kn_dataset_open(&params, spec), KN_ERROR_NOT_FOUND, "holds no .wav in a folder");
+}
+
 static void memory_may_run_out(void **state) {
     zip_bytes zip = {.count = 0};
     add_picture(&zip, "train/a/1.png", 4, 1);
@@ -206,6 +253,7 @@ int test_image_archives(void) {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sounds_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("image-archives", tests, NULL, NULL);

@@ -200,7 +200,7 @@ static void faults_are_named(void **state) {
     assert_failed(open_folder(*state, "?rate=0", NULL), KN_ERROR_ARGUMENT, "rate=NUMBER");
     assert_failed(open_folder(*state, "?rate=20000000", NULL), KN_ERROR_ARGUMENT, "at most 10000000");
     assert_failed(open_folder(*state, "?rat=8000", NULL), KN_ERROR_ARGUMENT, "did you mean \"rate\"");
-    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder or file");
+    assert_failed(open_folder("/nonexistent", "", NULL), KN_ERROR_FILE, "no such folder, archive or file");
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.skip_bad = true;
     kn_dataset *left = open_folder(*state, "", &params);

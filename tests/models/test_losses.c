@@ -125,6 +125,37 @@ static void classes_have_weights(void **state) {
     kn_model_destroy(&model);
 }
 
+/* What is trained reads two more inputs; what is judged by does not. */
+static void samples_are_mixed(void **state) {
+    (void)state;
+    const float weights[] = {1, 0, 2.5f};
+    kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
+    kn_model *model = parse("koine 1\nloss cross-entropy smoothing=0.1\ninput x 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_mixed_loss(model, NULL, NULL, 0, &loss), KN_OK);
+    has_shape(model, "y.other", "batch");
+    has_shape(model, "y.share", "batch");
+    assert_ptr_not_equal(loss.value, loss.judged);
+    assert_string_equal(kn_value_name(loss.judged), "loss");
+    assert_string_equal(kn_value_name(loss.value), "loss.mixed");
+    assert_non_null(loss.accuracy);
+    kn_model_destroy(&model);
+    model = parse("koine 1\ninput x 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_mixed_loss(model, "nll", weights, 3, &loss), KN_OK);
+    kn_model_destroy(&model);
+    static const char *const others[] = {"koine 1\ntask regression\ninput x 7\nlinear 3\n", "koine 1\nloss mse\ninput x 7\nlinear 3\n",
+                                         "koine 1\ninput x 5x7\nlinear 3\n"};
+    for (size_t i = 0; i < KN_COUNT_OF(others); i++) {
+        model = parse(others[i]);
+        assert_int_equal(kn_model_add_mixed_loss(model, NULL, NULL, 0, &loss), KN_ERROR_ARGUMENT);
+        assert_non_null(strstr(kn_model_error(model), "need a class for each sample"));
+        kn_model_destroy(&model);
+    }
+    model = parse("koine 1\ninput x 7\nlinear 3\n");
+    assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK);
+    assert_ptr_equal(loss.value, loss.judged);
+    kn_model_destroy(&model);
+}
+
 static void wrong(void **state) {
     (void)state;
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
@@ -159,6 +190,7 @@ int test_losses(void) {
         cmocka_unit_test(settings),
         cmocka_unit_test(by_name),
         cmocka_unit_test(classes_have_weights),
+        cmocka_unit_test(samples_are_mixed),
         cmocka_unit_test(wrong),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);

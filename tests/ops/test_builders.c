@@ -211,6 +211,54 @@ static void weighted_losses(void **state) {
     shape_is(kn_binary_cross_entropy_weighted(x, y, weights), "mean", "float32 ()");
 }
 
+/* By hand: the mean over samples of share * loss against one class and the rest against the other; of weighted classes over
+ * what they weigh. */
+static void mixed_losses(void **state) {
+    (void)state;
+    enum { BATCH = 3, MANY = 4 };
+    static const double rows[BATCH * MANY] = {0.5, -1, 2, 0.25, -0.5, 1.5, 0, 1, 3, -2, 0.75, -0.25};
+    static const double own[BATCH] = {2, 0, 3}, others[BATCH] = {1, 0, 0}, shares[BATCH] = {0.75, 0.5, 0.125};
+    static const double weights[MANY] = {1, 0.5, 2, 3};
+    kn_value *other = kn_input(graph, "other", KN_INT32, "batch"), *share = kn_input(graph, "share", KN_FLOAT32, "batch");
+    kn_value *weight = kn_input(graph, "weights", KN_FLOAT32, "4");
+    for (int kind = 0; kind < 4; kind++) {
+        const double smoothing = kind % 2 ? 0.25 : 0;
+        const bool weighted = kind > 1;
+        kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = smoothing, .other = other, .share = share,
+                                          .class_weights = weighted ? weight : NULL};
+        kn_value *loss = kn_cross_entropy(x, labels, &params), *result;
+        kn_graph *bound;
+        kn_error error = {0};
+        kn_binding binding = {"batch", BATCH};
+        kn_bind_request request = {.bindings = &binding, .binding_count = 1};
+        is_row(loss, weighted ? "div" : "cross_entropy");
+        if (kn_graph_bind(graph, &loss, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
+        const host_input inputs[] = {{"x", rows}, {"labels", own}, {"other", others}, {"share", shares}, {"weights", weights}};
+        host_values values = host_compute(bound, inputs, 5);
+        double sum = 0, counted = 0;
+        for (int i = 0; i < BATCH; i++) {
+            double all = 0;
+            for (int c = 0; c < MANY; c++)
+                all += exp(rows[i * MANY + c]);
+            for (int t = 0; t < 2; t++) {
+                const double part = t ? 1 - shares[i] : shares[i];
+                const int class = (int)(t ? others[i] : own[i]);
+                for (int c = 0; c < MANY; c++)
+                    sum += part * ((c == class ? 1 - smoothing : 0) + smoothing / MANY) * (weighted ? weights[c] : 1) *
+                           (log(all) - rows[i * MANY + c]);
+                counted += part * (weighted ? weights[class] : 1);
+            }
+        }
+        const double found = values.numbers[result->id][0];
+        if (!(fabs(found - sum / counted) < 1e-6)) fail_msg("kind %d: %.9g, expected %.9g", kind, found, sum / counted);
+        host_release(&values);
+        kn_graph_destroy(&bound);
+    }
+    kn_cross_entropy_params half = {.size = sizeof half, .other = other};
+    assert_true(kn_value_failed(kn_cross_entropy(x, labels, &half)));
+    assert_non_null(strstr(kn_graph_error(graph), "the share of the first"));
+}
+
 /* One state counts the steps of all of them; outside training nothing is dropped. */
 static void dropout_counts_steps(void **state) {
     (void)state;
@@ -516,6 +564,7 @@ int test_builders(void) {
         cmocka_unit_test_setup_teardown(texts_are_read, begin, end),
         cmocka_unit_test_setup_teardown(losses, begin, end),
         cmocka_unit_test_setup_teardown(weighted_losses, begin, end),
+        cmocka_unit_test_setup_teardown(mixed_losses, begin, end),
         cmocka_unit_test_setup_teardown(dropout_counts_steps, begin, end),
         cmocka_unit_test_setup_teardown(recurrences, begin, end),
         cmocka_unit_test(recurrent_mistakes),

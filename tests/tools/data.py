@@ -199,7 +199,7 @@ def inputs_are_standardized(folder):
 @case
 def samples_are_changed_at_random(folder):
     write(folder, "small.koine", "koine 1\ninput x 1x28x28\nflatten\nlogits = linear 10\n")
-    changes = "flip,crop=3,rotate=10,cutout=6,noise=0.1,brightness=0.2,contrast=0.2"
+    changes = "flip,crop=3,rotate=10,scale=0.1,cutout=6,noise=0.1,brightness=0.2,contrast=0.2,mix-up=0.4,cut-mix=1"
 
     def bits(name, *options, steps="4"):
         koine("train", "small.koine", "--data", "digits:test", "--batch", "8", "--steps", steps, "--schedule", "constant",
@@ -210,6 +210,10 @@ def samples_are_changed_at_random(folder):
     expect(plain != changed, "nothing was changed")
     for workers in ("1", "7"):
         expect(bits("c.safetensors", "--augment", changes, "--workers", workers) == changed, "the workers decide")
+    write(folder, "small.koine", "koine 1\naugment " + changes.replace(",", " ") + "\ninput x 1x28x28\nflatten\nlogits = linear 10\n")
+    expect(bits("c.safetensors") == changed, "the model's text says otherwise")
+    expect(bits("c.safetensors", "--augment", "none") == plain, "the option does not take the place of the text")
+    write(folder, "small.koine", "koine 1\ninput x 1x28x28\nflatten\nlogits = linear 10\n")
     bits("d.safetensors", "--augment", changes, steps="2")
     expect(bits("d.safetensors", "--augment", changes, "--resume", "d.safetensors") == changed, "resumed otherwise")
     koine("train", "small.koine", "--data", "digits:test", "--batch", "8", "--steps", "5", "--resume", "d.safetensors",
@@ -217,9 +221,11 @@ def samples_are_changed_at_random(folder):
     koine("train", "small.koine", "--data", "wind", "--class-weights", "balanced", folder=folder).needs(1, err="a class for each")
     koine("train", "small.koine", "--data", "digits", "--class-weights", "ballanced", folder=folder).needs(2, err="balanced or none")
     for words, complaint in (("flop", "expected flip, crop, shift"), ("crop", "whole number above 0"), ("crop=2.5", "whole number"),
-                             ("flip=1", "takes no number"), ("noise=0", "number above 0"), ("noise=x", "number above 0")):
+                             ("flip=1", "takes no number"), ("noise=0", "number above 0"), ("noise=x", "number above 0"), ("mix-up", "number above 0")):
         koine("train", "small.koine", "--data", "digits", "--augment", words, folder=folder).needs(2, err=complaint)
     koine("train", "wind", "--data", "wind", "--augment", "flip", "--steps", "1", folder=folder).needs(1, err="expected float32 pictures")
+    koine("train", "wind", "--data", "wind", "--augment", "mix-up=1", "--steps", "1", folder=folder).needs(
+        1, err="mix-up and cut-mix need a class for each sample")
     koine("train", "wind", "--data", "wind", "--oversample", "--steps", "1", folder=folder).needs(
         1, err="a class for each sample")
     koine("train", "lenet", "--data", "digits", "--oversample", "--no-shuffle", folder=folder).needs(2, err="give one of both")

@@ -62,6 +62,8 @@ static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
     setup->frozen_statistics = !strcmp(options->bn, bn_words[BN_FROZEN]);
+    setup->changes = !options->check; /* one batch is learnt as it is */
+    setup->augment = options->augment;
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss)) return false;
     if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
         (options->report && !path_writable(options->report)) ||
@@ -218,7 +220,7 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.no_shuffle = options->no_shuffle;
     params.in_sequence = options->in_sequence;
     params.balanced = options->oversample;
-    params.augmentation = &options->augmentation;
+    params.augmentation = &run->setup.augmentation;
     params.workers = (int)options->workers;
     params.seed = options->seed;
     params.patience = options->patience;
@@ -368,7 +370,8 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     static const char *const weights[] = {"balanced", "none"};
     if (own->class_weights && option_choice("class-weights", own->class_weights, weights, 2) < 0) return EXIT_USAGE;
     int status = bad_sample_check(own->bad, &own->skip_bad);
-    if (status == EXIT_DONE) status = train_augment_check(own->augment, &own->augmentation);
+    kn_augmentation unused;
+    if (status == EXIT_DONE) status = train_augment_check(own->augment, &unused);
     if (status == EXIT_DONE) status = checkpoints_check(own, checkpoints);
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
@@ -429,7 +432,7 @@ static int run(int count, char **arguments) {
          &own.bn},
         {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
         {"augment", OPTION_TEXT, "LIST",
-         "change samples at random: flip,crop=N,shift=N,rotate=DEGREES,brightness=B,contrast=C,cutout=N,noise=N",
+         "change samples at random, see above; none: not even as the model's text says",
          &own.augment},
         {"class-weights", OPTION_TEXT, "HOW",
          "balanced: samples of small classes count more in the loss, also where it is judged (none)",
@@ -508,6 +511,19 @@ const command command_train = {
     "  one-cycle          up for --cycle-rise of the way, from 1 / --cycle-divisor of it, then down to the end\n"
     "  polynomial         down to --lr-end of it until the end, by --power of what is left of the way\n"
     "  plateau            times --step-factor when the validation loss does not fall for --plateau-patience\n"
+    "\n"
+    "--augment changes samples at random on their way, alike for a seed, and never those to judge by: any of\n"
+    "these, with commas between, or a line such as `augment flip crop=4` in the model's text:\n"
+    "\n"
+    "  flip               left and right, in every second picture\n"
+    "  crop=N shift=N     moved by up to N pixels each way, or places of a sound; zeros come in\n"
+    "  rotate=DEGREES scale=S shear=DEGREES    about the middle, by up to so much\n"
+    "  brightness=B contrast=C saturation=S hue=DEGREES\n"
+    "  cutout=N           a square of N pixels becomes 0\n"
+    "  noise=N            of that deviation is added\n"
+    "  mix-up=A           each sample is mixed with another of its batch, its share drawn from Beta(A,A), and\n"
+    "                     the loss goes by both classes with their shares; validation is never mixed\n"
+    "  cut-mix=A          the same with a rectangle of the other; with both, half of the batches each\n"
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"

@@ -107,7 +107,6 @@ typedef struct train_options {
     uint64_t epochs, steps, batch, seed, patience, memory, keep, workers;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
-    kn_augmentation augmentation;
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
 

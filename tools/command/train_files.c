@@ -102,7 +102,7 @@ static void write_rule(const train_rule *rule, const kn_trainer_params *how, cha
     snprintf(values[21], SETTING_BYTES, "%.9g, from %.9g", how->rate_decay, how->accumulator);
 }
 
-static void write_settings(const train_options *options, char (*values)[SETTING_BYTES]) {
+static void write_settings(const training_setup *setup, const train_options *options, char (*values)[SETTING_BYTES]) {
     snprintf(values[0], SETTING_BYTES, "%s", options->data);
     snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
     snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
@@ -113,16 +113,16 @@ static void write_settings(const train_options *options, char (*values)[SETTING_
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
     snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
     snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
-    snprintf(values[22], SETTING_BYTES, "%s", options->augment ? options->augment : "none");
+    snprintf(values[22], SETTING_BYTES, "%s", setup_augment(setup));
     snprintf(values[23], SETTING_BYTES, "%s", options->oversample ? "yes" : "no");
     snprintf(values[24], SETTING_BYTES, "%s", options->class_weights ? options->class_weights : "none");
     write_rule(&options->rule, &options->how, values);
 }
 
-static void compare_settings(const train_options *options, const char *path) {
+static void compare_settings(const training_setup *setup, const train_options *options, const char *path) {
     train_settings settings;
     kn_model *saved = kn_model_open(path, NULL);
-    write_settings(options, settings.values);
+    write_settings(setup, options, settings.values);
     for (int i = 0; i < TRAIN_SETTINGS; i++) {
         const char *value = settings.values[i];
         const char *before = kn_model_metadata(saved, setting_keys[i]);
@@ -138,7 +138,7 @@ static void compare_settings(const train_options *options, const char *path) {
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs) {
     size_t count = TRAIN_SETTINGS;
-    write_settings(options, settings->values);
+    write_settings(setup, options, settings->values);
     for (size_t i = 0; i < count; i++)
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
     /* What `generate`, `infer` and a later training read text and tables with. */
@@ -248,7 +248,7 @@ bool train_load(training_setup *setup, kn_trainer *trainer, const train_options 
         return train_measure(setup, trainer) && ((!options->init && !kn_model_has_weights(setup->model)) ||
                                                  load_weights(setup, trainer, options->init));
     if (!train_load_training(setup, trainer, options->resume, &steps)) return false;
-    compare_settings(options, options->resume);
+    compare_settings(setup, options, options->resume);
     command_tell("going on after step %llu", (unsigned long long)steps);
     return true;
 }

@@ -18,6 +18,22 @@ const int optimizer_word_count = sizeof optimizer_words / sizeof *optimizer_word
 
 const char *const bn_words[BN_WORDS] = {"batch", "frozen"};
 
+const char *setup_augment(const training_setup *setup) {
+    const char *text = setup->augment ? setup->augment : kn_model_augmentation(setup->model);
+    return text[0] ? text : "none";
+}
+
+/* The loss that goes with what is changed in samples. */
+static kn_status add_loss(training_setup *setup) {
+    char message[300];
+    setup->augmentation = (kn_augmentation)KN_AUGMENTATION_DEFAULTS;
+    if (setup->changes)
+        kn_augmentation_read(setup_augment(setup), &setup->augmentation, message, sizeof message); /* read once before */
+    const bool mixed = setup->augmentation.mix_up != 0 || setup->augmentation.cut_mix != 0;
+    return (mixed ? kn_model_add_mixed_loss : kn_model_add_weighted_loss)(setup->model, setup->loss_asked, setup->class_weights,
+                                                                         setup->weight_count, &setup->loss);
+}
+
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
     kn_model_params params;
     kn_model_params_init(&params);
@@ -31,10 +47,9 @@ static bool open_model(training_setup *setup, const kn_model_setting *settings, 
         return command_fail("%s", setup->model ? kn_model_error(setup->model) : "out of memory") == EXIT_DONE;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
-    if (kn_model_add_weighted_loss(setup->model, setup->loss_asked, setup->class_weights, setup->weight_count,
-                                   &setup->loss) != KN_OK)
+    if (add_loss(setup) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
-    setup->loss_name = kn_value_name(setup->loss.value);
+    setup->loss_name = kn_value_name(setup->loss.judged);
     setup->accuracy = setup->loss.accuracy;
     setup->accuracy_name = setup->accuracy ? kn_value_name(setup->accuracy) : NULL;
     return true;
@@ -335,7 +350,7 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 
 kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact, bool whole) {
     kn_session_params params;
-    kn_value *values[3] = {setup->loss.value};
+    kn_value *values[3] = {setup->loss.judged};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
     if (whole) values[count++] = kn_model_output(setup->model, 0);

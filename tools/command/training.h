@@ -21,6 +21,9 @@ typedef struct training_setup {
     bool weighted;     /* --class-weights balanced */
     float *class_weights; /* then, once the data is known */
     size_t weight_count;
+    bool changes;      /* samples to train on are changed, as `augment` (NULL: the model's text) says */
+    const char *augment;
+    kn_augmentation augmentation; /* then */
     bool skip_bad;     /* --on-bad-sample skip */
     bool frozen_statistics; /* --bn frozen */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
@@ -46,6 +49,8 @@ bool setup_model(training_setup *setup, const char *model, const char *loss);
 bool model_sample(const kn_model *model, kn_tensor_info *sample);
 /* The rate of the sounds that a file's weights were trained on; 0: none. */
 uint64_t model_rate(const kn_model *model);
+/* What is changed in samples to train on: "flip,crop=4", or "none". */
+const char *setup_augment(const training_setup *setup);
 /* Later data is read as the data was that this file's weights were trained on: text with the same signs, tables with the
  * same columns, sounds at the same rate. */
 void setup_reading(training_setup *setup, const kn_model *saved);

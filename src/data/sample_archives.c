@@ -1,17 +1,17 @@
-/* Pictures in an archive, which is read in place: a folder for each class, and train/ and test/ or val/ above them where
- * there are such; whatever is above that is passed over. The archive is gone through twice, for the names and for the
- * pictures, which are decoded some at a time. */
-#include "data/pictures_private.h"
+/* Files with a sample each in an archive, which is read in place: a folder for each class, and train/ and test/ or val/
+ * above them where there are such; whatever is above that is passed over. The archive is gone through twice, for the names
+ * and for the files, which are decoded some at a time. */
+#include "data/sample_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 256 };                           /* pictures that are held packed, at most, */
+enum { TOGETHER = 256 };                          /* files that are held packed, at most, */
 static const uint64_t most_together = 1ull << 26; /* and bytes of them after which they are decoded */
 static const char *const part_names[] = {"train", "test", "val"};
 enum { TRAIN, TEST, VAL, PARTS };
 
-/* One picture of the archive. */
+/* One file of the archive. */
 typedef struct entry {
     const char *name, *class;
     size_t root; /* length of what stands before part and class */
@@ -20,6 +20,7 @@ typedef struct entry {
 
 typedef struct listing {
     kn_arena *arena;
+    const kn_sample_kind *kind;
     entry *entries;
     size_t count, capacity;
     bool failed;
@@ -33,9 +34,9 @@ static size_t begin_of(const char *name, size_t end) {
 }
 
 /* "photos/train/cat/1.png": the class is the last folder. */
-static bool read_name(kn_arena *arena, const char *name, entry *read) {
+static bool read_name(kn_arena *arena, const kn_sample_kind *kind, const char *name, entry *read) {
     size_t file = begin_of(name, strlen(name));
-    if (file == 0 || !kn_picture_is(name) || name[file] == '.') return false;
+    if (file == 0 || !kind->is(name) || name[file] == '.') return false;
     size_t class = begin_of(name, file - 1);
     if (class + 1 == file || name[class] == '.') return false;
     char *copy = kn_arena_copy(arena, name + class, file - class, 1);
@@ -53,7 +54,7 @@ static bool read_name(kn_arena *arena, const char *name, entry *read) {
 static bool list_name(void *user, const char *name) {
     listing *found = user;
     entry read;
-    if (found->failed || !read_name(found->arena, name, &read)) return false;
+    if (found->failed || !read_name(found->arena, found->kind, name, &read)) return false;
     if (!read.name || !read.class ||
         !kn_reserve(found->arena->host, (void **)&found->entries, &found->capacity, found->count + 1,
                     sizeof *found->entries))
@@ -92,8 +93,8 @@ static int compare(const void *one, const void *other) {
 /* ---- parts and classes ------------------------------------------------------------------------- */
 
 typedef struct archive_part {
-    kn_sample_files pictures;
-    kn_map by_name; /* to the pictures */
+    kn_sample_files files;
+    kn_map by_name; /* to the files */
     kn_store *store;
     uint64_t seen;
 } archive_part;
@@ -101,16 +102,16 @@ typedef struct archive_part {
 static kn_status check_roots(const char *path, const listing *found, kn_error *error) {
     if (found->count == 0)
         return kn_fail(error, KN_ERROR_NOT_FOUND,
-                       "\"%s\" holds no .jpg, .jpeg or .png in a folder: one for each class was expected", path);
+                       "\"%s\" holds no %s in a folder: one for each class was expected", path, found->kind->endings);
     const entry *first = &found->entries[0];
     for (size_t i = 1; i < found->count; i++) {
         const entry *own = &found->entries[i];
         if (own->root != first->root || memcmp(own->name, first->name, own->root) != 0 ||
             (own->part == PARTS) != (first->part == PARTS))
             return kn_fail(error, KN_ERROR_FORMAT,
-                           "\"%s\" has pictures at different depths: %s and %s; a folder for each class was expected, "
+                           "\"%s\" has %s at different depths: %s and %s; a folder for each class was expected, "
                            "all in the same, or in train and test",
-                           path, first->name, own->name);
+                           path, found->kind->what, first->name, own->name);
         if (compare(own, own - 1) == 0)
             return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" has %s twice", path, own->name);
     }
@@ -131,8 +132,8 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
                            const char **classes, size_t count, uint64_t most, archive_part *made, kn_error *error) {
     size_t class = 0;
     kn_map_init(&made->by_name, host);
-    made->pictures.files = kn_allocate(host, found->count, sizeof *made->pictures.files);
-    if (!made->pictures.files) return kn_fail_memory(error, found->count * sizeof *made->pictures.files);
+    made->files.files = kn_allocate(host, found->count, sizeof *made->files.files);
+    if (!made->files.files) return kn_fail_memory(error, found->count * sizeof *made->files.files);
     for (size_t i = 0; i < found->count; i++) {
         const entry *own = &found->entries[i];
         if (own->part != part) continue;
@@ -141,9 +142,9 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
         if (class == count)
             return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has a folder \"%s\" in %s, which the training part has not",
                            path, own->class, part_names[part]);
-        kn_sample_file *picture = &made->pictures.files[made->pictures.count];
-        *picture = (kn_sample_file){.name = own->name, .class = (int)class};
-        if (made->pictures.count++ < most && !kn_map_put_text(&made->by_name, own->name, picture))
+        kn_sample_file *file = &made->files.files[made->files.count];
+        *file = (kn_sample_file){.name = own->name, .class = (int)class};
+        if (made->files.count++ < most && !kn_map_put_text(&made->by_name, own->name, file))
             return kn_fail_memory(error, strlen(own->name));
     }
     return KN_OK;
@@ -157,7 +158,7 @@ typedef struct reading {
     kn_error *error;
     uint64_t pending[2][TOGETHER];
     uint64_t counts[2], bytes;
-    const char *only; /* one picture alone, which `first` gets; NULL: all */
+    const char *only; /* one file alone, which `first` gets; NULL: all */
     kn_sample_file first;
 } reading;
 
@@ -165,7 +166,7 @@ static kn_status decode_pending(reading *work) {
     kn_status status = KN_OK;
     for (int p = 0; p < 2 && status == KN_OK; p++) {
         if (work->counts[p] > 0)
-            status = kn_sample_files_decode(work->parts[p].store, &work->parts[p].pictures, work->pending[p],
+            status = kn_sample_files_decode(work->parts[p].store, &work->parts[p].files, work->pending[p],
                                         work->counts[p], work->job, work->error);
         work->counts[p] = 0;
     }
@@ -182,30 +183,40 @@ static bool want(void *user, const char *name) {
 static kn_status take(void *user, const char *name, void *bytes, size_t count) {
     reading *work = user;
     int p = 0;
-    kn_sample_file *picture = work->only ? &work->first : kn_map_get_text(&work->parts[0].by_name, name);
-    if (!picture) picture = kn_map_get_text(&work->parts[p = 1].by_name, name);
-    if (picture->bytes) {
+    kn_sample_file *file = work->only ? &work->first : kn_map_get_text(&work->parts[0].by_name, name);
+    if (!file) file = kn_map_get_text(&work->parts[p = 1].by_name, name);
+    if (file->bytes) {
         kn_release(work->parts[0].by_name.host, bytes);
         return kn_fail(work->error, KN_ERROR_FORMAT, "%s is there twice", name);
     }
-    picture->bytes = bytes;
-    picture->count = count;
+    file->bytes = bytes;
+    file->count = count;
     if (work->only) return KN_OK;
     work->parts[p].seen++;
-    work->pending[p][work->counts[p]++] = (uint64_t)(picture - work->parts[p].pictures.files);
+    work->pending[p][work->counts[p]++] = (uint64_t)(file - work->parts[p].files.files);
     work->bytes += count;
     return work->counts[p] == TOGETHER || work->bytes >= most_together ? decode_pending(work) : KN_OK;
 }
 
-/* As large as the first picture, where nothing else says how large. */
+/* As large as the first one that can be read, where nothing else says how large. */
 static kn_status choose_sample(const kn_host *host, const char *path, reading *work) {
-    if (work->job->known) return KN_OK;
+    const kn_sample_files *all = &work->parts[0].files;
     const kn_archive_visitor visitor = {work, want, take};
-    work->first = (kn_sample_file){.name = work->parts[0].pictures.files[0].name};
-    work->only = work->first.name;
-    kn_status status = go_through(host, work->job->options, path, &visitor, work->error);
-    if (status == KN_OK) status = work->job->kind->measure(host, work->job, &work->first, work->error);
-    kn_release(host, work->first.bytes);
+    kn_status status = KN_OK;
+    for (uint64_t i = 0; i < all->count && !work->job->known; i++) {
+        work->first = (kn_sample_file){.name = all->files[i].name};
+        work->only = work->first.name;
+        status = go_through(host, work->job->options, path, &visitor, work->error);
+        const bool gone = status == KN_OK && !work->first.bytes;
+        if (gone) status = kn_fail(work->error, KN_ERROR_FILE, "%s was changed while it was read: %s is gone", path, work->only);
+        const bool there = status == KN_OK;
+        if (there) status = work->job->kind->measure(host, work->job, &work->first, work->error);
+        kn_release(host, work->first.bytes);
+        work->job->known = status == KN_OK;
+        if (work->job->known) break;
+        if (!there || !work->job->options->skip_bad || status == KN_ERROR_MEMORY || i + 1 == all->count) break;
+        kn_error_clear(work->error);
+    }
     work->only = NULL;
     return status;
 }
@@ -213,7 +224,7 @@ static kn_status choose_sample(const kn_host *host, const char *path, reading *w
 /* An archive may be changed between the two times. */
 static kn_status check_seen(const char *path, const archive_part *part, kn_error *error) {
     if (part->seen == part->store->count) return KN_OK;
-    return kn_fail(error, KN_ERROR_FILE, "%s was changed while it was read: %llu pictures, %llu were expected", path,
+    return kn_fail(error, KN_ERROR_FILE, "%s was changed while it was read: %llu files, %llu were expected", path,
                    (unsigned long long)part->seen, (unsigned long long)part->store->count);
 }
 
@@ -245,9 +256,9 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
         status = fill_part(host, path, found, test, classes, count, most, &parts[1], error);
     if (status == KN_OK) status = choose_sample(host, path, work);
     for (int p = 0; p < 2 && status == KN_OK; p++)
-        if (parts[p].pictures.count > 0) {
+        if (parts[p].files.count > 0) {
             parts[p].store =
-                kn_sample_store(host, &parts[p].pictures, job, classes, count, error);
+                kn_sample_store(host, &parts[p].files, job, classes, count, error);
             status = error->status;
         }
     const kn_archive_visitor visitor = {work, want, take};
@@ -256,22 +267,22 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     for (int p = 0; p < 2 && status == KN_OK; p++)
         if (parts[p].store) status = check_seen(path, &parts[p], error);
     for (int p = 0; p < 2 && status == KN_OK; p++)
-        if (parts[p].store) status = kn_sample_files_finish(parts[p].store, &parts[p].pictures, job, error);
+        if (parts[p].store) status = kn_sample_files_finish(parts[p].store, &parts[p].files, job, error);
     return status;
 }
 
-kn_status kn_source_archive(kn_dataset *dataset, const char *path, kn_sample_job *job) {
+kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sample_job *job) {
     const kn_source_options *options = job->options;
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     if (!options->archives.read)
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "data \"images:%s\": no folder, and nothing to read archives with: set `archives` of the "
-                       "parameters, to kn_images_archives() of libkoine-images for example",
+                       "\"%s\": no folder, and nothing to read archives with: set `archives` of the parameters, to "
+                       "kn_images_archives() of libkoine-images for example",
                        path);
     kn_arena arena;
     archive_part parts[2] = {{.store = NULL}, {.store = NULL}};
-    listing found = {.arena = &arena};
+    listing found = {.arena = &arena, .kind = job->kind};
     const kn_archive_visitor visitor = {&found, list_name, take_none};
     kn_arena_init(&arena, host);
     kn_map_init(&parts[0].by_name, host);
@@ -282,7 +293,7 @@ kn_status kn_source_archive(kn_dataset *dataset, const char *path, kn_sample_job
     if (status == KN_OK) status = check_roots(path, &found, error);
     if (status == KN_OK) status = open_parts(dataset, path, &found, job, parts);
     for (int p = 0; p < 2; p++) {
-        kn_sample_files_release(host, &parts[p].pictures);
+        kn_sample_files_release(host, &parts[p].files);
         kn_map_finish(&parts[p].by_name);
         if (status != KN_OK) kn_store_leave(parts[p].store);
     }
