@@ -85,9 +85,12 @@ typedef struct kn_dataset_params {
     bool skip_bad; /* leave out pictures and sounds that cannot be read, instead of failing at the first */
     bool labels;            /* of files: whole numbers in "y" are classes, of whatever shape, read as int32 */
     uint64_t rate; /* of wav:FOLDER: samples a second, where the word does not say; 0: those of the first file */
+    /* Of images: and wav:, how many bytes of decoded samples are kept, those to judge by included; what has no room is decoded
+     * anew whenever it is read, so that the files have to stay where they are, and the reader as well. 0: all are kept. */
+    uint64_t cache;
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS                                                                                            \
-    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false, 0}
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false, 0, 0}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):
@@ -302,7 +305,8 @@ typedef struct kn_batch {
 #define KN_BATCH_DEFAULTS {sizeof(kn_batch), 0, 0, 0, 0, 0, 0}
 
 /* The next batch; it waits until one is ready. At the end of an epoch it answers
- * KN_OK with count 0 once; the call after that goes on with the next epoch. */
+ * KN_OK with count 0 once; the call after that goes on with the next epoch. A sample
+ * that is decoded anew and cannot be read any more fails the loader for good. */
 KN_API kn_status kn_loader_next(kn_loader *loader, kn_batch *batch);
 /* Goes on from another place, as a continued training does. `batch` may be
  * kn_loader_batches(), the end of the epoch. */

@@ -12,7 +12,8 @@ bool kn_augments(const kn_augmentation *how);
 kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, const kn_tensor_info *y,
                            kn_error *error);
 /* Changes one sample as its key says; scratch is as large as the sample. */
-void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x, float *scratch);
+void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x,
+                float *scratch);
 
 /* ---- with another one of the batch (mix.c) ---------------------------------------------------- */
 
@@ -31,7 +32,8 @@ typedef struct kn_mixture {
     uint32_t *partners; /* (count) */
 } kn_mixture;
 /* Mixes a batch as its key says; x is changed. A sample whose partner it is itself stays as it is. */
-void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, uint64_t count, kn_mixture *batch);
+void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, uint64_t count,
+            kn_mixture *batch);
 /* From 0 to 1, distributed as Beta(a, a), a above 0. */
 double kn_random_beta(uint64_t key, double a);
 

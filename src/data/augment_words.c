@@ -46,8 +46,8 @@ static kn_status unknown(const char *word, size_t length, kn_error *error) {
     }
     memcpy(found, word, length < sizeof found ? length : sizeof found - 1);
     const char *near = kn_nearest_word(found, words, KN_COUNT_OF(ways));
-    return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' changes no samples; expected %s, or none%s%s%s", found, all,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return kn_fail(error, KN_ERROR_ARGUMENT, "'%s' changes no samples; expected %s, or none%s%s%s", found,
+                   all, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* One word, up to `length`. */

@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static int32_t label_of(const kn_dataset *dataset, size_t field, uint64_t index) {
-    int32_t label;
-    kn_dataset_gather(dataset, field, &index, 1, &label);
-    return label;
-}
-
 kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_error *error) {
     size_t field, classes = (size_t)kn_dataset_classes(dataset);
     const kn_host *host = &dataset->host;
@@ -21,12 +15,12 @@ kn_status kn_balance_open(kn_balance *balance, const kn_dataset *dataset, kn_err
         return kn_fail_memory(error, 2 * (size_t)dataset->count * sizeof *balance->samples);
     uint64_t *begin = balance->begin;
     for (uint64_t i = 0; i < dataset->count; i++)
-        begin[label_of(dataset, field, i) + 2]++;
+        begin[kn_dataset_label(dataset, field, i) + 2]++;
     for (size_t c = 2; c < classes + 2; c++)
         begin[c] += begin[c - 1];
     /* Each begin moves to the next one's place. */
     for (uint64_t i = 0; i < dataset->count; i++)
-        balance->samples[begin[label_of(dataset, field, i) + 1]++] = (uint32_t)i;
+        balance->samples[begin[kn_dataset_label(dataset, field, i) + 1]++] = (uint32_t)i;
     /* Classes without samples are passed over. */
     for (size_t c = 0; c < classes; c++)
         if (begin[c + 1] > begin[balance->classes]) begin[++balance->classes] = begin[c + 1];
@@ -70,7 +64,7 @@ kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, si
     uint64_t *samples = kn_allocate(&dataset->host, count, sizeof *samples);
     if (!samples) return KN_ERROR_MEMORY;
     for (uint64_t i = 0; i < dataset->count; i++)
-        samples[label_of(dataset, field, i)]++;
+        samples[kn_dataset_label(dataset, field, i)]++;
     for (size_t c = 0; c < count; c++)
         there += samples[c] > 0;
     for (size_t c = 0; c < count; c++)

@@ -179,8 +179,10 @@ kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, ui
                      (unsigned long long)index, (unsigned long long)dataset->count);
         return KN_ERROR_ARGUMENT;
     }
-    kn_dataset_gather(dataset, field, indices, count, destination);
-    return KN_OK;
+    kn_error error = {0};
+    kn_status status = kn_dataset_gather(dataset, field, indices, count, destination, &error);
+    if (status != KN_OK) kn_log_write(host, KN_LOG_ERROR, "%s", error.text);
+    return status;
 }
 
 /* ---- parts ------------------------------------------------------------------------------- */
@@ -225,6 +227,7 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->columns = known.columns;
     options->inputs_only = known.inputs_only;
     options->rate = known.rate;
+    options->cache = known.cache;
     options->same = known.same;
     options->labels = known.labels;
 }

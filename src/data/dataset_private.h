@@ -52,6 +52,9 @@ struct kn_store {
     const kn_made_kind *made;
     bool made_test; /* which part */
     atomic_uchar *states;
+    /* Rows of field 0 from `kept` on that are decoded when they are read; NULL: all stand in memory. */
+    struct kn_later *later;
+    uint64_t kept;
     /* What the fields' bytes lie in. */
     void *blocks[KN_STORE_FILES];
     kn_array_file files[KN_STORE_FILES];
@@ -68,8 +71,16 @@ kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *
 kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error);
 /* Whether what is read as int32 fits, and class indices are below the number of classes. */
 kn_status kn_store_check(const kn_store *store, kn_error *error);
-/* The bytes of one sample, made first if they are not there yet. */
-const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row);
+/* The bytes of one sample, made first if they are not there yet. Those that are not in memory go into *room, which is taken
+ * where it is NULL and the caller's to release. NULL with the error set. */
+const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row, uint8_t **room,
+                               kn_error *error);
+
+/* ---- samples that are decoded when they are read (sample_later.c) ---- */
+
+/* Reads one row of the store, from `kept` on, into `out`. */
+kn_status kn_later_read(const kn_store *store, uint64_t row, void *out, kn_error *error);
+void kn_later_close(const kn_host *host, struct kn_later *later);
 
 struct kn_dataset {
     kn_host host;
@@ -91,9 +102,11 @@ static inline uint64_t kn_dataset_row(const kn_dataset *dataset, uint64_t index)
 }
 
 /* `count` samples of one field as they are read; all indices must be valid. indices
- * NULL means from the first on. */
-void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
-                       void *destination);
+ * NULL means from the first on. Fails only where samples are decoded when they are read. */
+kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
+                            void *destination, kn_error *error);
+/* The class of a sample, from the field of the classes. */
+int32_t kn_dataset_label(const kn_dataset *dataset, size_t field, uint64_t index);
 
 /* ---- classes that come up alike (balance.c) ------------------------------------------------ */
 
@@ -121,6 +134,7 @@ typedef struct kn_source_options {
     kn_image_reader images;
     kn_archive_reader archives;
     bool skip_bad; /* leave samples out that cannot be read */
+    uint64_t cache; /* bytes of decoded samples that are kept; 0: all */
     bool same; /* "y" is "x" (dataset.c) */
     bool labels; /* integers in "y" are read as int32 */
 } kn_source_options;

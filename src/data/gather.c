@@ -100,13 +100,18 @@ static void enlarge(const kn_store_field *field, const uint8_t *source, void *ta
     }
 }
 
-void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
-                       void *destination) {
+kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
+                            void *destination, kn_error *error) {
     const kn_store_field *from = &dataset->store->fields[field];
-    uint8_t *target = destination;
+    uint8_t *target = destination, *room = NULL;
+    kn_status status = KN_OK;
     for (uint64_t i = 0; i < count; i++, target += from->read_bytes) {
         uint64_t row = kn_dataset_row(dataset, indices ? indices[i] : i);
-        const uint8_t *source = kn_store_sample(dataset->store, from, row);
+        const uint8_t *source = kn_store_sample(dataset->store, from, row, &room, error);
+        if (!source) {
+            status = error->status;
+            break;
+        }
         if (from->enlarged)
             enlarge(from, source, target);
         else if (from->read.dtype == KN_FLOAT32)
@@ -114,4 +119,13 @@ void kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *
         else
             to_int(from, source, from->elements, (int32_t *)(void *)target);
     }
+    kn_release(&dataset->host, room);
+    return status;
+}
+
+int32_t kn_dataset_label(const kn_dataset *dataset, size_t field, uint64_t index) {
+    int32_t label = 0;
+    kn_error unused = {0}; /* classes are always in memory */
+    kn_dataset_gather(dataset, field, &index, 1, &label, &unused);
+    return label;
 }

@@ -22,6 +22,7 @@ typedef struct slot {
     kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS]; /* where samples are mixed, those of the mixture behind the fields */
     float *scratch;  /* a sample, where samples are changed */
     kn_mixture mixture; /* where samples are mixed */
+    kn_error error; /* of filling it */
 } slot;
 
 struct kn_loader {
@@ -121,9 +122,11 @@ static void mix(const kn_loader *loader, slot *target) {
 
 static void fill_slot(kn_loader *loader, slot *target) {
     const kn_dataset *dataset = loader->dataset;
+    kn_error_clear(&target->error);
     for (size_t f = 0; f < dataset->store->field_count; f++) {
-        kn_dataset_gather(dataset, f, target->samples, target->count,
-                          (void *)(uintptr_t)target->feeds[f].data);
+        if (kn_dataset_gather(dataset, f, target->samples, target->count, (void *)(uintptr_t)target->feeds[f].data,
+                              &target->error) != KN_OK)
+            return;
         target->feeds[f].bytes = (size_t)target->count * dataset->store->fields[f].read_bytes;
     }
     if (loader->augments) augment(loader, target);
@@ -216,7 +219,8 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
 
 static int count_workers(const kn_loader *loader, int asked) {
     /* Copying alone keeps one thread ahead of any device. */
-    int workers = asked > 0 ? asked : loader->augments || loader->mixes ? kn_processor_count() : 1;
+    bool much = loader->augments || loader->mixes || loader->dataset->store->later;
+    int workers = asked > 0 ? asked : much ? kn_processor_count() : 1;
     int most = asked > 0 ? MOST_WORKERS : USUAL_WORKERS;
     return workers < 1 ? 1 : workers > most ? most : workers;
 }
@@ -353,6 +357,11 @@ kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
             while (ready->state != SLOT_FULL)
                 kn_condition_wait(loader->changed, loader->mutex);
             loader->waited += kn_clock() - began;
+        }
+        if (ready->error.status != KN_OK) {
+            loader->error = ready->error;
+            kn_mutex_unlock(loader->mutex);
+            return loader->error.status;
         }
         ready->state = SLOT_HELD;
         loader->take = (loader->take + 1) % loader->slot_count;

@@ -1,5 +1,5 @@
-/* Samples mixed with others of their batch: mix-up (Zhang et al. 2018) and cut-mix (Yun et al. 2019). Who is whose partner,
- * and how much of a sample stays its own, follows from the batch's key alone. */
+/* Samples mixed with others of their batch: mix-up (Zhang et al. 2018) and cut-mix (Yun et al. 2019). Who is
+ * whose partner, and how much of a sample stays its own, follows from the batch's key alone. */
 #include <math.h>
 #include <string.h>
 
@@ -16,16 +16,19 @@ kn_status kn_mix_check(const kn_augmentation *how, const kn_tensor_info *x, bool
     if (!kn_mixes(how)) return KN_OK;
     const char *words = how->cut_mix == 0 ? "mix-up" : how->mix_up == 0 ? "cut-mix" : "mix-up and cut-mix";
     if (!(how->mix_up >= 0 && how->mix_up <= most_beta && how->cut_mix >= 0 && how->cut_mix <= most_beta))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected the numbers of Beta(a,a) above 0, up to %.0f", words, most_beta);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected the numbers of Beta(a,a) above 0, up to %.0f",
+                       words, most_beta);
     if (!classes)
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "%s: the data has no class for each sample, so that there is nothing to say what a mixture is; "
-                       "leave it out of the augmentation",
-                       words);
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "%s: the data has no class for each sample, so that there is nothing to say what a mixture is; "
+            "leave it out of the augmentation",
+            words);
     const bool picture = how->cut_mix != 0;
     if (x->dtype != KN_FLOAT32 || x->rank < 1 || (picture && x->rank != 3))
         return kn_fail(error, KN_ERROR_SHAPE, "%s: what goes in is %s of rank %d, expected float32%s", words,
-                       kn_array_type_name(x->dtype), x->rank, picture ? " pictures (channels,height,width)" : "");
+                       kn_array_type_name(x->dtype), x->rank,
+                       picture ? " pictures (channels,height,width)" : "");
     return KN_OK;
 }
 
@@ -61,7 +64,8 @@ static float paste(float *x, const float *other, const kn_tensor_info *info, uin
     const double side = sqrt(1 - share);
     const int64_t rows = (int64_t)((double)height * side), columns = (int64_t)((double)width * side);
     int64_t top = (int64_t)kn_random_below(key, DRAW_ROW, (uint32_t)height) - rows / 2, bottom = top + rows;
-    int64_t left = (int64_t)kn_random_below(key, DRAW_COLUMN, (uint32_t)width) - columns / 2, right = left + columns;
+    int64_t left = (int64_t)kn_random_below(key, DRAW_COLUMN, (uint32_t)width) - columns / 2,
+            right = left + columns;
     if (top < 0) top = 0;
     if (left < 0) left = 0;
     if (bottom > height) bottom = height;
@@ -75,11 +79,13 @@ static float paste(float *x, const float *other, const kn_tensor_info *info, uin
     return (float)(1 - (double)((bottom - top) * (right - left)) / ((double)height * (double)width));
 }
 
-void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, uint64_t count, kn_mixture *batch) {
+void kn_mix(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, uint64_t count,
+            kn_mixture *batch) {
     int64_t elements = 1;
     for (int d = 0; d < info->rank; d++)
         elements *= info->shape[d];
-    const bool cuts = how->cut_mix > 0 && (how->mix_up == 0 || kn_random_below(kn_hash_text(key, "which"), 0, 2));
+    const bool cuts =
+        how->cut_mix > 0 && (how->mix_up == 0 || kn_random_below(kn_hash_text(key, "which"), 0, 2));
     for (uint64_t i = 0; i < count; i++)
         batch->partners[i] = (uint32_t)i;
     kn_random_shuffle(kn_hash_text(key, "partners"), batch->partners, (size_t)count);

@@ -228,6 +228,15 @@ static kn_status check_seen(const char *path, const archive_part *part, kn_error
                    (unsigned long long)part->seen, (unsigned long long)part->store->count);
 }
 
+static kn_status check_kept(const char *path, const kn_store *store, const kn_sample_job *job, kn_error *error) {
+    if (store->kept == store->count) return KN_OK;
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "%s: %llu %s of %zu bytes are more than the cache of %llu bytes, and files in an archive cannot be read anew "
+                   "one by one: unpack it, or let the cache be larger",
+                   path, (unsigned long long)store->count, job->kind->what, store->fields[0].stored_bytes,
+                   (unsigned long long)job->options->cache);
+}
+
 static kn_status open_parts(kn_dataset *dataset, const char *path, const listing *found, kn_sample_job *job,
                             archive_part parts[2]) {
     kn_error *error = &dataset->error;
@@ -260,6 +269,7 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
             parts[p].store =
                 kn_sample_store(host, &parts[p].files, job, classes, count, error);
             status = error->status;
+            if (status == KN_OK) status = check_kept(path, parts[p].store, job, error);
         }
     const kn_archive_visitor visitor = {work, want, take};
     if (status == KN_OK) status = go_through(host, job->options, path, &visitor, error);

@@ -23,7 +23,15 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
     return status;
 }
 
-kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, const kn_sample_job *job,
+/* How many samples are kept. */
+static uint64_t count_kept(uint64_t count, size_t bytes, kn_sample_job *job) {
+    const uint64_t cache = job->options->cache, left = cache > job->used ? cache - job->used : 0;
+    const uint64_t kept = !cache || !bytes || left / bytes >= count ? count : left / bytes;
+    job->used += kept * bytes;
+    return kept;
+}
+
+kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, kn_sample_job *job,
                           const char *const *classes, size_t count, kn_error *error) {
     kn_store *store = kn_store_create(host, error);
     if (!store) return NULL;
@@ -33,10 +41,11 @@ kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, cons
     kn_status status = kn_store_add(store, "x", &job->sample, KN_FLOAT32, job->kind->scale, &x, error);
     if (status == KN_OK && classes) status = kn_store_add(store, "y", &label, KN_INT32, 1, &y, error);
     if (status == KN_OK) {
-        store->blocks[0] = kn_allocate(host, (size_t)store->count, x->stored_bytes);
+        store->kept = count_kept(store->count, x->stored_bytes, job);
+        store->blocks[0] = kn_allocate(host, (size_t)store->kept + 1, x->stored_bytes);
         if (classes) store->blocks[1] = kn_allocate(host, (size_t)store->count, sizeof(int32_t));
         if (!store->blocks[0] || (classes && !store->blocks[1]))
-            status = kn_fail_memory(error, (size_t)store->count * x->stored_bytes);
+            status = kn_fail_memory(error, (size_t)store->kept * x->stored_bytes);
         else if (classes)
             status = kn_store_name_classes(store, classes, count, error);
     }
@@ -61,15 +70,16 @@ typedef struct share {
     const uint64_t *which;
     const kn_sample_job *job;
     uint64_t first, step, count, failed; /* which it reads; the one where it stopped */
+    void *room;                          /* for a sample that is not kept */
     kn_error error;
 } share;
 
 static kn_status decode(const share *own, uint64_t index, kn_error *error) {
     const kn_host *host = &own->store->host;
     kn_sample_file *file = &own->from->files[index];
-    kn_status status = own->job->kind->read(
-        host, own->job, file, (uint8_t *)own->store->blocks[0] + index * own->store->fields[0].stored_bytes,
-        error);
+    uint8_t *rows = own->store->blocks[0];
+    void *out = index < own->store->kept ? rows + index * own->store->fields[0].stored_bytes : own->room;
+    kn_status status = own->job->kind->read(host, own->job, file, out, error);
     kn_release(host, file->bytes);
     file->bytes = NULL;
     return status;
@@ -77,6 +87,12 @@ static kn_status decode(const share *own, uint64_t index, kn_error *error) {
 
 static void decode_share(void *argument) {
     share *own = argument;
+    const kn_store *store = own->store;
+    if (store->kept < store->count && !(own->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
+        own->failed = own->first;
+        kn_fail_memory(&own->error, store->fields[0].stored_bytes);
+        return;
+    }
     for (uint64_t i = own->first; i < own->count; i += own->step) {
         uint64_t index = own->which ? own->which[i] : i;
         kn_status status = decode(own, index, &own->error);
@@ -117,6 +133,8 @@ kn_status kn_sample_files_decode(kn_store *store, kn_sample_files *from, const u
         if (!running[t]) decode_share(&shares[t]); /* the first, and what no thread could be had for */
     for (int t = 1; t < threads; t++)
         if (running[t]) kn_thread_join(&store->host, &running[t]);
+    for (int t = 0; t < threads; t++)
+        kn_release(&store->host, shares[t].room);
     const share *first = &shares[0];
     for (int t = 1; t < threads; t++)
         if (shares[t].failed < first->failed) first = &shares[t];
@@ -131,7 +149,7 @@ kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, c
     uint8_t *samples = store->blocks[0];
     int32_t *labels = store->blocks[1];
     kn_text text;
-    uint64_t kept = 0;
+    uint64_t kept = 0, rows = 0; /* samples, and those in memory */
     const char *first = NULL;
     kn_text_init(&text, &store->host);
     for (uint64_t i = 0; i < store->count; i++) {
@@ -142,7 +160,8 @@ kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, c
             store->left_out++;
             continue;
         }
-        if (kept < i) memmove(samples + kept * bytes, samples + i * bytes, bytes);
+        if (kept < i && i < store->kept) memmove(samples + kept * bytes, samples + i * bytes, bytes);
+        if (i < store->kept) rows++;
         if (labels) labels[kept] = file->class;
         kept++;
     }
@@ -153,8 +172,11 @@ kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, c
     if (store->count > 0 && kept == 0)
         return kn_fail(error, KN_ERROR_FORMAT, "none of %llu %s could be read, the first: %s",
                        (unsigned long long)store->count, job->kind->what, first);
+    kn_status status = KN_OK;
+    if (store->kept < store->count) status = kn_later_open(store, from, store->kept, job, error);
+    store->kept = rows;
     store->count = kept;
-    return KN_OK;
+    return status;
 }
 
 void kn_sample_files_release(const kn_host *host, kn_sample_files *files) {

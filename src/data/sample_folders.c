@@ -88,7 +88,7 @@ static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sampl
     return KN_OK;
 }
 
-static kn_store *read_part(const kn_host *host, kn_sample_files *from, const kn_sample_job *job,
+static kn_store *read_part(const kn_host *host, kn_sample_files *from, kn_sample_job *job,
                            char **classes, size_t count, kn_error *error) {
     kn_store *store = kn_sample_store(host, from, job, (const char *const *)classes, count, error);
     if (!store) return NULL;

@@ -12,22 +12,16 @@ typedef struct plan {
     size_t groups;
 } plan;
 
-static int32_t label_of(const kn_dataset *dataset, size_t field, uint64_t index) {
-    int32_t label;
-    kn_dataset_gather(dataset, field, &index, 1, &label);
-    return label;
-}
-
 /* Sorts the samples by class, keeping their order within each (counting sort). */
 static void group(const kn_dataset *dataset, plan *work) {
     size_t field;
     bool labelled = kn_dataset_label_field(dataset, &field);
     for (uint64_t i = 0; i < dataset->count; i++)
-        work->begin[labelled ? label_of(dataset, field, i) + 1 : 1]++;
+        work->begin[labelled ? kn_dataset_label(dataset, field, i) + 1 : 1]++;
     for (size_t g = 0; g < work->groups; g++)
         work->begin[g + 1] += work->begin[g];
     for (uint64_t i = 0; i < dataset->count; i++)
-        work->order[work->begin[labelled ? label_of(dataset, field, i) : 0]++] = (uint32_t)i;
+        work->order[work->begin[labelled ? kn_dataset_label(dataset, field, i) : 0]++] = (uint32_t)i;
     /* Each begin has moved to the next one's place. */
     for (size_t g = work->groups; g > 0; g--)
         work->begin[g] = work->begin[g - 1];

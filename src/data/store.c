@@ -39,6 +39,7 @@ void kn_store_leave(kn_store *store) {
         kn_release(&host, store->blocks[i]);
         kn_array_file_close(&host, &store->files[i]);
     }
+    kn_later_close(&host, store->later);
     kn_release(&host, store->states);
     kn_release(&host, store->vocabulary);
     kn_release(&host, store->columns);
@@ -125,8 +126,14 @@ kn_status kn_store_check(const kn_store *store, kn_error *error) {
     return KN_OK;
 }
 
-const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row) {
+const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row, uint8_t **room,
+                               kn_error *error) {
     const uint8_t *bytes = field->bytes + row * field->step_bytes;
+    if (store->later && field->bytes == store->fields[0].bytes && row >= store->kept) {
+        if (!*room) *room = kn_allocate(&store->host, 1, field->stored_bytes + 1);
+        if (!*room) kn_fail_memory(error, field->stored_bytes);
+        return *room && kn_later_read(store, row, *room, error) == KN_OK ? *room : NULL;
+    }
     if (!store->made || field->bytes != store->fields[0].bytes) return bytes;
     atomic_uchar *state = &store->states[row];
     if (atomic_load_explicit(state, memory_order_acquire) == 0) {

@@ -13,12 +13,13 @@ static uint64_t elements_of(const kn_store_field *field) {
 }
 
 /* sample is (elements), a sample as it is read; sums is (2, elements): sums, then squares of differences. */
-static void add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums) {
+static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums, kn_error *error) {
     const kn_store_field *field = &dataset->store->fields[index];
     double *squares = sums + elements_of(field);
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < dataset->count; i++) {
-            kn_dataset_gather(dataset, index, &i, 1, sample);
+            kn_status status = kn_dataset_gather(dataset, index, &i, 1, sample, error);
+            if (status != KN_OK) return status;
             for (uint64_t j = 0; j < elements_of(field); j++) {
                 double value = element(field, sample, j);
                 if (pass == 0) {
@@ -29,6 +30,13 @@ static void add_all(const kn_dataset *dataset, size_t index, void *sample, doubl
                 }
             }
         }
+    return KN_OK;
+}
+
+/* What could not be read goes to the log. */
+static kn_status tell(const kn_dataset *dataset, const kn_error *error) {
+    if (error->status != KN_OK) kn_log_write(&dataset->host, KN_LOG_ERROR, "%s", error->text);
+    return error->status;
 }
 
 kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *variance) {
@@ -42,7 +50,9 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     void *sample = kn_allocate(host, 1, from->read_bytes);
     double *sums = kn_allocate(host, (size_t)elements_of(from), 2 * sizeof *sums);
     if (sample && sums) {
-        add_all(dataset, field, sample, sums);
+        kn_error error = {0};
+        add_all(dataset, field, sample, sums, &error);
+        status = tell(dataset, &error);
         for (uint64_t j = 0; j < elements_of(from); j++)
             *variance += sums[elements_of(from) + j];
         *variance /= (double)dataset->count * (double)elements_of(from);
@@ -56,18 +66,20 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
 
 /* sums is (2, channels): of the numbers and of their squares, less those of the first sample's channel, which keeps what is
  * far from 0 exact. */
-static void add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample, const double *first,
-                         double *sums) {
+static kn_status add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample, const double *first,
+                              double *sums, kn_error *error) {
     const kn_store_field *field = &dataset->store->fields[index];
     const uint64_t each = elements_of(field) / channels;
     for (uint64_t i = 0; i < dataset->count; i++) {
-        kn_dataset_gather(dataset, index, &i, 1, sample);
+        kn_status status = kn_dataset_gather(dataset, index, &i, 1, sample, error);
+        if (status != KN_OK) return status;
         for (uint64_t j = 0; j < each * channels; j++) {
             double away = element(field, sample, j) - first[j / each];
             sums[j / each] += away;
             sums[channels + j / each] += away * away;
         }
     }
+    return KN_OK;
 }
 
 kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *means, float *deviations,
@@ -85,11 +97,14 @@ kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *
     if (sample && first) {
         const uint64_t begin = 0;
         const double numbers = (double)dataset->count * (double)each;
-        kn_dataset_gather(dataset, field, &begin, 1, sample);
-        for (size_t c = 0; c < channels; c++)
-            first[c] = element(from, sample, c * each);
-        add_channels(dataset, field, channels, sample, first, sums);
-        for (size_t c = 0; c < channels; c++) {
+        kn_error error = {0};
+        if (kn_dataset_gather(dataset, field, &begin, 1, sample, &error) == KN_OK) {
+            for (size_t c = 0; c < channels; c++)
+                first[c] = element(from, sample, c * each);
+            add_channels(dataset, field, channels, sample, first, sums, &error);
+        }
+        status = tell(dataset, &error);
+        for (size_t c = 0; c < channels && status == KN_OK; c++) {
             double away = sums[c] / numbers, variance = sums[channels + c] / numbers - away * away;
             means[c] = (float)(first[c] + away);
             deviations[c] = variance > 0 ? (float)sqrt(variance) : 1;

@@ -137,6 +137,21 @@ static kn_status count_rows(reader read, size_t columns, uint64_t *rows, kn_erro
     return KN_OK;
 }
 
+/* What stands in cells becomes names and JSON. */
+static kn_status check_text(const reader *read, kn_error *error) {
+    uint64_t line = 1, at = 0;
+    uint32_t code;
+    while (at < read->count) {
+        const size_t length = kn_utf8_read(read->bytes + at, read->count - at, &code);
+        if (length == 0)
+            return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: bytes that are no UTF-8, which a table is expected in",
+                           read->name, (unsigned long long)line);
+        line += read->bytes[at] == '\n';
+        at += length;
+    }
+    return KN_OK;
+}
+
 kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
                       kn_error *error) {
     *table = (kn_csv){0};
@@ -145,6 +160,8 @@ kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, u
         count -= 3;
     }
     reader read = {name, bytes, count, 0, 1, ','};
+    kn_status text = check_text(&read, error);
+    if (text != KN_OK) return text;
     if (!next_line(&read))
         return kn_fail(error, KN_ERROR_FORMAT, "%s: nothing in it; expected a first line with the names of columns",
                        name);

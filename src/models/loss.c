@@ -228,18 +228,13 @@ static kn_value *add_weights(kn_model *model, const kn_loss_row *row, const floa
     return NULL;
 }
 
-/* What the samples that are mixed with others are fed with. */
-static bool add_mixture(kn_model *model, const kn_loss_row *row, const char *shape, kn_loss_call *call) {
-    if (!row->classes || model->task != KN_TASK_CLASSIFICATION || kn_value_rank(call->output) != 2) {
-        kn_fail(&model->error, KN_ERROR_ARGUMENT,
-                "mix-up and cut-mix need a class for each sample, and with the loss %s the output '%s' is trained on other "
-                "targets",
-                row->name, kn_value_name(call->output));
-        return false;
-    }
-    call->other = kn_input(model->graph, "y.other", KN_INT32, shape);
-    call->share = kn_input(model->graph, "y.share", KN_FLOAT32, shape);
-    return true;
+static bool check_mixture(kn_model *model, const kn_loss_row *row) {
+    const kn_value *output = model->outputs[0];
+    if (row->classes && model->task == KN_TASK_CLASSIFICATION && kn_value_rank(output) == 2) return true;
+    kn_fail(&model->error, KN_ERROR_ARGUMENT,
+            "mix-up and cut-mix need a class for each sample, and with the loss %s the output '%s' is trained on other targets",
+            row->name, kn_value_name(output));
+    return false;
 }
 
 static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, const float *weights, size_t count,
@@ -247,13 +242,15 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     char shape[1024];
     bool classes = row->classes && model->task == KN_TASK_CLASSIFICATION;
     kn_loss_call call = {.output = model->outputs[0], .settings = settings};
+    if (mixed && !check_mixture(model, row)) return false;
     if (weights && !(call.weights = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
     loss->value = loss->judged = row->build(&call);
     name_if_free(model, loss->judged, "loss");
     if (mixed) {
-        if (!add_mixture(model, row, shape, &call)) return false;
+        call.other = kn_input(model->graph, "y.other", KN_INT32, shape);
+        call.share = kn_input(model->graph, "y.share", KN_FLOAT32, shape);
         loss->value = row->build(&call);
         name_if_free(model, loss->value, "loss.mixed");
     }

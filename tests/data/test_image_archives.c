@@ -168,6 +168,15 @@ static void faults_are_named(void **state) {
     zip_add(&zip, "b/3.png", "broken", 6, false);
     end_archive(&zip, *state, "broken.zip");
     assert_failed(open_archive(*state, "broken.zip?size=4", NULL), KN_ERROR_FORMAT, "b/3.png: no I");
+    params.cache = 40;
+    assert_failed(open_archive(*state, "twice.zip?size=4&grey", &params), KN_ERROR_FORMAT, "a/1.png twice");
+    add_picture(&zip, "a/1.png", 4, 1);
+    add_picture(&zip, "a/2.png", 4, 1);
+    add_picture(&zip, "a/3.png", 4, 1);
+    end_archive(&zip, *state, "large.zip");
+    assert_failed(open_archive(*state, "large.zip?size=4&grey", &params), KN_ERROR_UNSUPPORTED,
+                  "3 pictures of 16 bytes are more than the cache of 40 bytes");
+    params.cache = 0;
     params.archives = (kn_archive_reader){&times, read_members};
     params.skip_bad = true;
     assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE, "was changed while it was read");

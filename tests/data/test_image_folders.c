@@ -1,6 +1,7 @@
 /* Folders of pictures, read by plain_pictures. */
 #include "data_tests.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,7 @@ static void memory_may_run_out(void **state) {
     for (size_t fail_at = 1;; fail_at++) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
+        params.cache = 60; /* room for one of two */
         kn_dataset *dataset = open_folder(*state, "?size=4", &params);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
@@ -235,9 +237,124 @@ static void memory_may_run_out(void **state) {
     }
 }
 
+/* As plain_pictures, counted. */
+static kn_status read_counted(void *user, const kn_allocator *allocator, const void *bytes, size_t count, uint64_t most,
+                              kn_image *image, char *message, size_t message_bytes) {
+    atomic_fetch_add((atomic_int *)user, 1);
+    return plain_pictures.read(NULL, allocator, bytes, count, most, image, message, message_bytes);
+}
+
+static const uint8_t later_values[] = {10, 20, 40, 50, 60, 70};
+static const int32_t later_labels[] = {0, 0, 1, 1, 1, 1};
+
+static void add_some(const char *folder) {
+    char name[20];
+    for (int i = 0; i < 7; i++) {
+        snprintf(name, sizeof name, "%c/%d.png", i < 3 ? 'a' : 'b', i);
+        if (i == 2)
+            add_file(folder, name, "broken", 6);
+        else
+            add_picture(folder, name, 4, 4, (uint8_t)(10 * (i + 1)));
+    }
+}
+
+/* Samples of 16 bytes, of which three have room: the first is kept, the second, and what is broken takes a place too. */
+static void what_has_no_room_is_decoded_anew(void **state) {
+    atomic_int read = 0;
+    char spec[600];
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.images = (kn_image_reader){&read, read_counted};
+    params.skip_bad = true;
+    add_some(*state);
+    snprintf(spec, sizeof spec, "images:%s?grey&size=4", (const char *)*state);
+    for (int kept = 7; kept >= 0; kept--) {
+        params.cache = (uint64_t)kept * 16 + 15;
+        kn_dataset *all = kn_dataset_open(&params, spec);
+        const int later = kept > 2 ? 7 - kept : 6 - kept;
+        assert_usable(all);
+        assert_int_equal(kn_dataset_left_out(all), 1);
+        read = 0;
+        for (int pass = 1; pass < 3; pass++) {
+            expect_samples(all, 6, later_values, later_labels);
+            assert_int_equal(read, pass * later);
+        }
+        float means[1], deviations[1];
+        assert_int_equal(kn_dataset_statistics(all, 0, means, deviations, 1), KN_OK);
+        assert_true(means[0] > 0.163f && means[0] < 0.164f); /* 250 / 6 / 255 */
+        kn_dataset_destroy(&all);
+    }
+}
+
+/* What is judged by has what room the others leave. */
+static void parts_share_the_room(void **state) {
+    atomic_int read = 0;
+    char spec[600];
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    params.images = (kn_image_reader){&read, read_counted};
+    params.cache = 48;
+    for (int i = 1; i < 3; i++) {
+        snprintf(spec, sizeof spec, "train/a/%d.png", i);
+        add_picture(*state, spec, 4, 4, (uint8_t)i);
+        snprintf(spec, sizeof spec, "test/a/%d.png", i);
+        add_picture(*state, spec, 4, 4, (uint8_t)(i + 4));
+    }
+    snprintf(spec, sizeof spec, "images:%s?grey&size=4", (const char *)*state);
+    kn_dataset *train = kn_dataset_open(&params, spec), *test = kn_dataset_test(train);
+    read = 0;
+    expect_samples(train, 2, (const uint8_t[]){1, 2}, (const int32_t[]){0, 0});
+    assert_int_equal(read, 0);
+    expect_samples(test, 2, (const uint8_t[]){5, 6}, (const int32_t[]){0, 0});
+    assert_int_equal(read, 1);
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+}
+
+/* The same batches as with room for all, by several threads; a file that goes is told. */
+static void loaders_decode_anew(void **state) {
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    char path[600];
+    params.skip_bad = true;
+    add_some(*state);
+    kn_dataset *all = open_folder(*state, "?size=4", &params);
+    params.cache = 64;
+    kn_dataset *few = open_folder(*state, "?size=4", &params);
+    assert_usable(few);
+    kn_loader_params how = KN_LOADER_DEFAULTS;
+    how.batch = 2;
+    how.workers = 3;
+    kn_loader *loaders[] = {kn_loader_create(all, &how), kn_loader_create(few, &how)};
+    for (int step = 0; step < 8; step++) {
+        kn_batch batches[2] = {KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS};
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(kn_loader_next(loaders[i], &batches[i]), KN_OK);
+        assert_int_equal(batches[0].count, batches[1].count);
+        for (size_t f = 0; f < 2 && batches[0].count; f++)
+            assert_memory_equal(batches[0].feeds[f].data, batches[1].feeds[f].data, batches[0].feeds[f].bytes);
+    }
+    remove(test_path(path, sizeof path, *state, "b/5.png"));
+    kn_status status = KN_OK;
+    for (int step = 0; step < 20 && status == KN_OK; step++) { /* some are ready already */
+        kn_batch batch = KN_BATCH_DEFAULTS;
+        status = kn_loader_next(loaders[1], &batch);
+    }
+    assert_int_equal(status, KN_ERROR_FILE);
+    assert_non_null(strstr(kn_loader_error(loaders[1]), "b/5.png"));
+    assert_int_equal(kn_loader_status(loaders[1]), KN_ERROR_FILE);
+    float x[48];
+    const uint64_t fifth = 4;
+    assert_int_equal(kn_dataset_read(few, &fifth, 1, 0, x, sizeof x), KN_ERROR_FILE);
+    for (int i = 0; i < 2; i++)
+        kn_loader_destroy(&loaders[i]);
+    kn_dataset_destroy(&all);
+    kn_dataset_destroy(&few);
+}
+
 int test_image_folders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_no_room_is_decoded_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts_share_the_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(loaders_decode_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_are_chosen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_ones_are_skipped, set_up, tear_down),

@@ -23,7 +23,8 @@ static void mix(const kn_augmentation *how, uint64_t key, mixed *batch) {
         for (int p = 0; p < PIXELS; p++)
             batch->x[i][p] = (float)(i * 1000 + p);
     }
-    kn_mixture mixture = {batch->x[0], batch->y, batch->other, batch->share, batch->plain[0], batch->partners};
+    kn_mixture mixture = {batch->x[0],  batch->y,        batch->other,
+                          batch->share, batch->plain[0], batch->partners};
     kn_mix(how, &picture, key, COUNT, &mixture);
     int partnered = 0;
     for (int i = 0; i < COUNT; i++)
@@ -43,7 +44,8 @@ static void shares_weigh_numbers(void **state) {
             assert_true(share >= 0 && share <= 1 && (batch.other[i] != i || share == 1));
             far = far || share < 0.4;
             for (int p = 0; p < PIXELS; p++)
-                assert_true(fabs(batch.x[i][p] - (share * (i * 1000 + p) + (1 - share) * (batch.other[i] * 1000 + p))) < 0.01);
+                assert_true(fabs(batch.x[i][p] - (share * (i * 1000 + p) +
+                                                  (1 - share) * (batch.other[i] * 1000 + p))) < 0.01);
         }
     }
     assert_true(far);
@@ -88,7 +90,8 @@ static void both_take_turns(void **state) {
         mix(&how, key, &batch);
         for (int i = 0; i < COUNT; i++)
             for (int p = 0; p < PLANE; p++)
-                whole = whole && (batch.x[i][p] == (float)(i * 1000 + p) || batch.x[i][p] == (float)(batch.other[i] * 1000 + p));
+                whole = whole && (batch.x[i][p] == (float)(i * 1000 + p) ||
+                                  batch.x[i][p] == (float)(batch.other[i] * 1000 + p));
         weighed += !whole;
     }
     assert_in_range(weighed, 30, 70);
@@ -107,7 +110,8 @@ static void shares_are_of_beta(void **state) {
             squares += (share - 0.5) * (share - 0.5);
         }
         if (!(fabs(sum / 4000) < 0.03 && fabs(squares / 4000 / wanted - 1) < 0.1))
-            fail_msg("Beta(%g): mean %g, variance %g, expected %g", numbers[k], 0.5 + sum / 4000, squares / 4000, wanted);
+            fail_msg("Beta(%g): mean %g, variance %g, expected %g", numbers[k], 0.5 + sum / 4000,
+                     squares / 4000, wanted);
     }
 }
 
@@ -115,7 +119,8 @@ static void shares_are_of_beta(void **state) {
 
 static const kn_augmentation both = {.size = sizeof both, .flip = true, .mix_up = 0.4, .cut_mix = 1};
 
-static kn_loader *loader_of(const kn_dataset *dataset, const kn_augmentation *how, int workers, uint64_t seed) {
+static kn_loader *loader_of(const kn_dataset *dataset, const kn_augmentation *how, int workers,
+                            uint64_t seed) {
     kn_loader_params params = KN_LOADER_DEFAULTS;
     params.batch = 16;
     params.seed = seed;
@@ -144,8 +149,8 @@ static void batches_are_always_the_same(void **state) {
     few.most_samples = 40;
     kn_dataset *dataset = kn_dataset_open(&few, "shapes:test");
     assert_usable(dataset);
-    kn_loader *loaders[] = {loader_of(dataset, &both, 1, 3), loader_of(dataset, &both, 5, 3), loader_of(dataset, &both, 2, 3),
-                            loader_of(dataset, &both, 2, 4)};
+    kn_loader *loaders[] = {loader_of(dataset, &both, 1, 3), loader_of(dataset, &both, 5, 3),
+                            loader_of(dataset, &both, 2, 3), loader_of(dataset, &both, 2, 4)};
     for (int step = 0; step < 8; step++) {
         kn_batch batches[4] = {KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS, KN_BATCH_DEFAULTS};
         if (step % 4 == 3) { /* the end of an epoch */
@@ -198,7 +203,8 @@ static void what_cannot_be_mixed(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_error error = {0};
         assert_true(kn_mix_check(&cases[i].how, cases[i].x, cases[i].classes, &error) != KN_OK);
-        if (!strstr(error.text, cases[i].part)) fail_msg("\"%s\"; expected \"%s\"", error.text, cases[i].part);
+        if (!strstr(error.text, cases[i].part))
+            fail_msg("\"%s\"; expected \"%s\"", error.text, cases[i].part);
     }
     const kn_augmentation up = {.mix_up = 0.2};
     kn_error error = {0};
@@ -221,22 +227,26 @@ static void words_are_read(void **state) {
     kn_augmentation how = KN_AUGMENTATION_DEFAULTS;
     assert_int_equal(kn_augmentation_read("none", &how, message, sizeof message), KN_OK);
     assert_false(kn_augments(&how) || kn_mixes(&how));
-    assert_int_equal(kn_augmentation_read("flip,crop=4,shift=5,rotate=1,scale=0.5,shear=2,brightness=0.25,contrast=0.125,"
-                                          "saturation=0.75,hue=3,cutout=6,noise=4,mix-up=0.5,cut-mix=7",
-                                          &how, NULL, 0),
-                     KN_OK);
-    assert_true(how.flip && how.crop == 4 && how.shift == 5 && how.rotation == 1 && how.scale == 0.5 && how.shear == 2 &&
-                how.brightness == 0.25 && how.contrast == 0.125 && how.saturation == 0.75 && how.hue == 3 && how.cutout == 6 &&
-                how.noise == 4 && how.mix_up == 0.5 && how.cut_mix == 7);
+    assert_int_equal(
+        kn_augmentation_read("flip,crop=4,shift=5,rotate=1,scale=0.5,shear=2,brightness=0.25,contrast=0.125,"
+                             "saturation=0.75,hue=3,cutout=6,noise=4,mix-up=0.5,cut-mix=7",
+                             &how, NULL, 0),
+        KN_OK);
+    assert_true(how.flip && how.crop == 4 && how.shift == 5 && how.rotation == 1 && how.scale == 0.5 &&
+                how.shear == 2 && how.brightness == 0.25 && how.contrast == 0.125 && how.saturation == 0.75 &&
+                how.hue == 3 && how.cutout == 6 && how.noise == 4 && how.mix_up == 0.5 && how.cut_mix == 7);
     static const char *const wrong[][2] = {
-        {"", "'' changes no samples"},       {"crop=4,", "'' changes no samples"}, {"flip=1", "takes no number"},
-        {"mixup=1", "did you mean 'mix-up'?"},      {"mix-up", "number above 0"},         {"mix-up=0", "number above 0"},
-        {"cut-mix=nan", "number above 0"},   {"crop=1.5", "whole number"},         {"crop=99999999999", "whole number"},
-        {"noise=0.1x", "number above 0"},    {"flip,none", "'none' changes no"},   {"crop==4", "whole number"},
+        {"", "'' changes no samples"},        {"crop=4,", "'' changes no samples"},
+        {"flip=1", "takes no number"},        {"mixup=1", "did you mean 'mix-up'?"},
+        {"mix-up", "number above 0"},         {"mix-up=0", "number above 0"},
+        {"cut-mix=nan", "number above 0"},    {"crop=1.5", "whole number"},
+        {"crop=99999999999", "whole number"}, {"noise=0.1x", "number above 0"},
+        {"flip,none", "'none' changes no"},   {"crop==4", "whole number"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(wrong); i++) {
         assert_int_equal(kn_augmentation_read(wrong[i][0], &how, message, sizeof message), KN_ERROR_ARGUMENT);
-        if (!strstr(message, wrong[i][1])) fail_msg("%s: \"%s\"; expected \"%s\"", wrong[i][0], message, wrong[i][1]);
+        if (!strstr(message, wrong[i][1]))
+            fail_msg("%s: \"%s\"; expected \"%s\"", wrong[i][0], message, wrong[i][1]);
         assert_true(how.flip && how.crop == 4 && how.noise == 4 && how.mix_up == 0.5 && how.cut_mix == 7);
     }
     /* A program that knows the first fields only. */

@@ -50,6 +50,7 @@ static void faults_are_named(void **state) {
         {"a,b\n\"x\ny\",2\n1,2,3\n", "line 4: 3 values, expected 2"},
         {"a,b\n\"1,2\n", "line 2: a quote is opened and never closed"},
         {"a,b\n\"1\"2,3\n", "line 2: text behind the closing quote"},
+        {"a,b\n1,2\n\xff,3\n", "line 3: bytes that are no UTF-8"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_host host = kn_host_defaults();

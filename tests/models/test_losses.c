@@ -148,6 +148,7 @@ static void samples_are_mixed(void **state) {
         model = parse(others[i]);
         assert_int_equal(kn_model_add_mixed_loss(model, NULL, NULL, 0, &loss), KN_ERROR_ARGUMENT);
         assert_non_null(strstr(kn_model_error(model), "need a class for each sample"));
+        assert_int_equal(kn_model_add_loss(model, NULL, &loss), KN_OK); /* nothing was added */
         kn_model_destroy(&model);
     }
     model = parse("koine 1\ninput x 7\nlinear 3\n");

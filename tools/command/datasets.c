@@ -36,6 +36,7 @@ typedef struct reading {
     kn_augmentation augmentation;
     uint64_t batch, workers, seed;
     bool skip_bad;
+    uint64_t cache;
     kn_dataset *dataset;
     double opening, first, later; /* seconds: to be opened, and for each of two epochs */
 } reading;
@@ -57,6 +58,7 @@ static bool read_all(reading *run, const char *word) {
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = run->skip_bad;
+    params.cache = run->cache;
     progress_now("opening %s", word);
     double begin = clock_now();
     run->dataset = kn_dataset_open(&params, word);
@@ -94,6 +96,14 @@ static void describe(const kn_field *field, char *text, size_t room) {
     for (int d = 0; d < field->info.rank; d++)
         snprintf(text + strlen(text), room - strlen(text), "%s%lld", d ? "," : "", (long long)field->info.shape[d]);
     snprintf(text + strlen(text), room - strlen(text), ")");
+}
+
+static void tell_broken(const kn_dataset *dataset) {
+    tell_left_out(dataset, "to train on");
+    if (!kn_dataset_has_test(dataset)) return;
+    kn_dataset *test = kn_dataset_test(dataset);
+    tell_left_out(test, "to judge by");
+    kn_dataset_destroy(&test);
 }
 
 static void print_reading(const reading *run, const char *word) {
@@ -137,6 +147,7 @@ static int run(int count, char **arguments) {
         {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as there is work for)", &run.workers},
         {"seed", OPTION_COUNT, "N", "of the order and the changes (0)", &run.seed},
         BAD_SAMPLE_OPTION(bad),
+        CACHE_OPTION(run.cache),
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &run.common.json},
         {"quiet", OPTION_FLAG, NULL, "only errors and warnings beside the result", &run.common.quiet},
         {.name = NULL}};
@@ -154,6 +165,7 @@ static int run(int count, char **arguments) {
     progress_setup(&run.common);
     status = EXIT_FAILED;
     if (read_all(&run, words[0])) {
+        tell_broken(run.dataset);
         print_reading(&run, words[0]);
         status = EXIT_DONE;
     }

@@ -187,6 +187,7 @@ static int run(int count, char **arguments) {
         {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
         {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
         BAD_SAMPLE_OPTION(bad),
+        CACHE_OPTION(run.setup.cache),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &run.memory},
         MATH_OPTION(run.common),

@@ -75,8 +75,15 @@ static bool open_data(train_run *run, const char *model) {
         kn_model_destroy(&saved);
     }
     setup->skip_bad = options->skip_bad;
+    setup->cache = options->cache;
     setup->weighted = options->class_weights && !strcmp(options->class_weights, "balanced");
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
+    if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
+        const char *name = kn_dataset_class_name(setup->all, 0);
+        command_fail("the data '%s' has one class alone%s%s%s: there is nothing to tell apart", options->data, name ? ", '" : "",
+                     name ? name : "", name ? "'" : "");
+        return false;
+    }
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
         command_fail(
@@ -440,6 +447,7 @@ static int run(int count, char **arguments) {
         {"oversample", OPTION_FLAG, NULL, "let all classes come up alike, however many samples they have", &own.oversample},
         {"workers", OPTION_COUNT, "N", "threads that prepare batches, 16 at most (as many as there is work for)", &own.workers},
         BAD_SAMPLE_OPTION(own.bad),
+        CACHE_OPTION(own.cache),
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
         {"in-sequence", OPTION_FLAG, NULL,

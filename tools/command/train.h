@@ -104,7 +104,7 @@ typedef struct train_options {
     const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *bn, *augment, *class_weights, *report;
     char **arguments; /* the command line */
     int argument_count;
-    uint64_t epochs, steps, batch, seed, patience, memory, keep, workers;
+    uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
     kn_trainer_params how; /* what they mean to the trainer */

@@ -264,8 +264,7 @@ int bad_sample_check(const char *word, bool *skip) {
     return choice < 0 ? EXIT_USAGE : EXIT_DONE;
 }
 
-/* Each of the samples that were left out, as far as a person reads on. */
-static void tell_left_out(const kn_dataset *dataset, const char *part) {
+void tell_left_out(const kn_dataset *dataset, const char *part) {
     uint64_t count = kn_dataset_left_out(dataset), told = 0;
     const char *line = kn_dataset_left_out_text(dataset);
     if (!count) return;
@@ -290,6 +289,7 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
     params.images = kn_images_reader();
     params.archives = kn_images_archives();
     params.skip_bad = setup->skip_bad;
+    params.cache = setup->cache;
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
     params.labels = kn_value_dtype(setup->loss.target) == KN_INT32;
     setup->all = kn_dataset_open(&params, data);

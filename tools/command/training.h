@@ -25,6 +25,7 @@ typedef struct training_setup {
     const char *augment;
     kn_augmentation augmentation; /* then */
     bool skip_bad;     /* --on-bad-sample skip */
+    uint64_t cache;    /* --cache; 0: all */
     bool frozen_statistics; /* --bn frozen */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
     double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
@@ -56,11 +57,20 @@ const char *setup_augment(const training_setup *setup);
 void setup_reading(training_setup *setup, const kn_model *saved);
 /* Reads --on-bad-sample (NULL: fail). EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. */
 int bad_sample_check(const char *word, bool *skip);
+/* Warns of each of the samples that were left out, as far as a person reads on. part: "to train on" */
+void tell_left_out(const kn_dataset *dataset, const char *part);
 /* The row of an option table for it. */
 #define BAD_SAMPLE_OPTION(target)                                                                            \
     {                                                                                                        \
         "on-bad-sample", OPTION_TEXT, "WHAT",                                                                \
             "where a picture or sound cannot be read: fail, or skip it and say so (fail)", &(target)                  \
+    }
+/* The row of an option table for --cache. */
+#define CACHE_OPTION(target)                                                                                 \
+    {                                                                                                        \
+        "cache", OPTION_BYTES, "BYTES",                                                                      \
+            "keep so much of decoded pictures and sounds in memory, such as 4GB, and decode the others anew (all of them)", \
+            &(target)                                                                                        \
     }
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
