@@ -96,7 +96,7 @@ typedef struct kn_fit_result {
     double loss;          /* of the last step; NaN if there was none */
     kn_score validation;  /* of the weights as they are now; samples 0 if they were not judged: stopped amid an epoch */
     double samples_per_s; /* over the whole call, validation left out */
-    double data_seconds;  /* waited for the data set */
+    double data_seconds;  /* that the device waited: from the end of a step until the next batch was ready */
     char message[600];    /* what went wrong, or what find_not_finite found */
     uint64_t taken_back;  /* steps undone at the end, those after the best epoch; with patience */
     double training_seconds; /* of the whole call, validation left out; data_seconds are among them */

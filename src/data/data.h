@@ -11,4 +11,7 @@ const kn_host *kn_dataset_host(const kn_dataset *dataset);
 /* The field that holds class indices, "y" by convention; false if there is none. */
 bool kn_dataset_label_field(const kn_dataset *dataset, size_t *field);
 
+/* Whether kn_loader_next would answer without waiting. */
+bool kn_loader_ready(kn_loader *loader);
+
 #endif

@@ -341,6 +341,14 @@ static void release_held(kn_loader *loader) {
         }
 }
 
+bool kn_loader_ready(kn_loader *loader) {
+    if (kn_loader_status(loader) != KN_OK || loader->index == loader->batches) return true;
+    kn_mutex_lock(loader->mutex);
+    bool ready = loader->slots[loader->take].state == SLOT_FULL;
+    kn_mutex_unlock(loader->mutex);
+    return ready;
+}
+
 kn_status kn_loader_next(kn_loader *loader, kn_batch *batch) {
     if (kn_loader_status(loader) != KN_OK) return kn_loader_status(loader);
     if (!batch) return KN_ERROR_ARGUMENT;

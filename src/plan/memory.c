@@ -68,6 +68,7 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error
     kn_status status = more_blocks(memory, plan->block_count, error);
     memory->generation++;
     memory->kept = NULL;
+    kn_memory_forget_ahead(memory);
     /* All that is too small goes before anything larger is asked for. */
     for (int i = 0; i < plan->block_count && status == KN_OK; i++)
         if (memory->block_bytes[i] < plan->block_bytes[i]) kn_buffer_destroy(&memory->blocks[i]);
@@ -107,6 +108,19 @@ kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_
     return status;
 }
 
+kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
+    struct kn_input_memory *held = &memory->inputs[input];
+    if (!held->buffers[memory->turn] || held->bytes < bytes) return KN_OK;
+    kn_status status = kn_memory_feed(memory, input, data, bytes, error);
+    if (status == KN_OK) held->ahead = bytes;
+    return status;
+}
+
+void kn_memory_forget_ahead(kn_memory *memory) {
+    for (int i = 0; i < memory->input_count; i++)
+        memory->inputs[i].ahead = 0;
+}
+
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error) {
     if (!bytes) return KN_OK;
@@ -121,5 +135,6 @@ kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error) {
     kn_status status = KN_OK;
     if (!idle && memory->input_count) status = kn_queue_mark(memory->context, KN_QUEUE_COMPUTE, used, error);
     memory->turn ^= 1;
+    kn_memory_forget_ahead(memory);
     return status;
 }

@@ -24,6 +24,13 @@ kn_session *kn_session_open(const kn_session_request *request);
 /* A state that the session's plans read each run, such as the learning rate: changes its value in the
  * order of the runs, without waiting. The state must be a float32 or uint32 scalar known to the states. */
 kn_status kn_session_set_scalar(kn_session *session, const char *state, double value);
+/* kn_session_run without the waiting: what is fetched stands there after kn_session_wait. `ahead`: the feeds are those of
+ * the last kn_session_feed_ahead, and what went to the device then is not written again. */
+kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
+                           const kn_fetch *fetches, size_t fetch_count);
+/* Writes what the next run is fed while the last may be under way, on the transfer queue, as far as there is memory; the
+ * data may change afterwards. Whether it fits its input is found out by the run. */
+kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
 kn_context *kn_session_context(kn_session *session);
 const kn_host *kn_session_host(const kn_session *session);
 const kn_error *kn_session_failure(const kn_session *session);

@@ -88,6 +88,7 @@ typedef struct kn_memory {
     struct kn_input_memory {
         kn_buffer *buffers[2];
         uint64_t bytes;
+        uint64_t ahead; /* bytes that the next run finds there already; 0: none */
     } * inputs;
     int input_count;
     uint64_t guard;             /* bytes behind each value */
@@ -107,6 +108,10 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error
 kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
+/* The same while a run is under way, if there is memory for so much; otherwise nothing. */
+kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
+/* Nothing was fed ahead. */
+void kn_memory_forget_ahead(kn_memory *memory);
 /* The run that was queued reads the buffers of this turn; `idle`: it is over already. */
 kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error);
 

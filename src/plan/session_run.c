@@ -154,6 +154,7 @@ static kn_status upload(kn_session *session) {
     for (int i = 0; i < session->input_count && status == KN_OK; i++) {
         const kn_given *given = &session->given[i];
         if (!given->fed || !session->current->input_needed[i]) continue;
+        if (!given->buffer && given->bytes && session->memory.inputs[i].ahead == given->bytes) continue;
         if (given->buffer)
             status = kn_memory_feed_buffer(&session->memory, i, given->buffer, given->bytes, &session->error);
         else
@@ -176,8 +177,8 @@ static kn_status fetch_to_buffers(kn_session *session) {
     return status;
 }
 
-/* Reads in order; the last waits for all of them. */
-static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count) {
+/* Reads in order; the last waits for all of them, if asked to. */
+static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait) {
     kn_status status = KN_OK;
     size_t last = count;
     for (size_t i = 0; i < count; i++)
@@ -188,17 +189,17 @@ static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t coun
         kn_buffer *source =
             kn_plan_buffer(session->current, &session->memory, session->current->values[value]);
         status = kn_queue_read(session->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data,
-                               fetches[i].bytes, i == last, (kn_event){NULL}, NULL, &session->error);
+                               fetches[i].bytes, wait && i == last, (kn_event){NULL}, NULL, &session->error);
     }
-    if (status == KN_OK && count && last == count)
-        status = kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
-    return status;
+    if (status != KN_OK || (count && wait && last < count)) return status;
+    return count && wait ? kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error)
+                         : kn_queue_flush(session->context, KN_QUEUE_COMPUTE, &session->error);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
-                     size_t fetch_count) {
+                     size_t fetch_count, bool wait) {
     kn_error *error = &session->error;
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
     if (status == KN_OK) status = kn_session_settle_symbols(session);
@@ -211,14 +212,12 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     status = kn_guard_lay(session->current, &session->memory, error);
     if (status == KN_OK) status = kn_plan_run(session->current, &session->memory, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
-    if (status == KN_OK)
-        status = fetch_count ? fetch(session, fetches, fetch_count)
-                             : kn_queue_flush(session->context, KN_QUEUE_COMPUTE, error);
+    if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait);
     if (status == KN_OK) status = kn_guard_check(session->current, &session->memory, error);
     /* Reads that are under way write to the caller's memory: nobody does after the return. */
     if (status != KN_OK) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
     kn_status next =
-        kn_memory_next(&session->memory, fetch_count || status != KN_OK, status == KN_OK ? error : NULL);
+        kn_memory_next(&session->memory, (fetch_count && wait) || status != KN_OK, status == KN_OK ? error : NULL);
     return status == KN_OK ? next : status;
 }
 
@@ -227,8 +226,29 @@ kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_
     if (!session) return KN_ERROR_MEMORY;
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
-    status = run(session, feeds, feed_count, fetches, fetch_count);
+    kn_memory_forget_ahead(&session->memory);
+    status = run(session, feeds, feed_count, fetches, fetch_count, true);
     forget_given(session);
+    return status;
+}
+
+kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
+                           const kn_fetch *fetches, size_t fetch_count) {
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    if (!ahead) kn_memory_forget_ahead(&session->memory);
+    status = run(session, feeds, feed_count, fetches, fetch_count, false);
+    forget_given(session);
+    return status;
+}
+
+kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count) {
+    kn_status status = kn_session_begin(session);
+    kn_memory_forget_ahead(&session->memory);
+    for (int i = 0; i < session->input_count && session->current; i++)
+        for (size_t f = 0; f < feed_count && status == KN_OK && session->current->input_needed[i]; f++)
+            if (!strcmp(feeds[f].name, session->inputs[i]->name))
+                status = kn_memory_feed_ahead(&session->memory, i, feeds[f].data, feeds[f].bytes, &session->error);
     return status;
 }
 

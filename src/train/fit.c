@@ -5,6 +5,7 @@
 
 #include <koine/fit.h>
 
+#include "data/data.h"
 #include "train/trainer_private.h"
 
 void kn_fit_params_init(kn_fit_params *params) {
@@ -69,6 +70,8 @@ typedef struct fit_run {
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
+    kn_batch next;                 /* the one to be trained on next, if it is taken already; */
+    bool taken, ahead;             /* and if it is on the device already */
     double start;                  /* of the call */
     double apart;                  /* seconds spent on validation and in callbacks */
     double recent, recent_samples; /* for the speed of late: decaying sums */
@@ -110,13 +113,40 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
+/* A step; the next batch goes to the device beside it. One that is not ready yet is waited for when the step is over:
+ * only then the device waits, too. */
+static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss) {
+    kn_trainer *trainer = fitting->trainer;
+    kn_batch *next = &fitting->next;
+    kn_status status =
+        kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count, fitting->ahead);
+    fitting->ahead = false;
+    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    /* Whoever looks into a step that went wrong needs its batch. */
+    if (!fitting->params->find_not_finite && kn_loader_ready(fitting->loader)) {
+        /* A failure is told again when that batch is asked for: this step still counts. */
+        fitting->taken = kn_loader_next(fitting->loader, next) == KN_OK;
+        fitting->ahead = fitting->taken && next->count;
+    }
+    if (fitting->ahead && (status = kn_trainer_feed_ahead(trainer, next->feeds, next->feed_count)) != KN_OK)
+        fail(fitting, status, kn_trainer_error(trainer));
+    kn_status ended = kn_trainer_end_step(trainer, loss);
+    return status != KN_OK || ended == KN_OK ? status : fail(fitting, ended, kn_trainer_error(trainer));
+}
+
+static kn_status next_batch(fit_run *fitting, kn_batch *batch) {
+    kn_status status = fitting->taken ? KN_OK : kn_loader_next(fitting->loader, &fitting->next);
+    fitting->taken = false;
+    *batch = fitting->next;
+    return status == KN_OK ? KN_OK : fail(fitting, status, kn_loader_error(fitting->loader));
+}
+
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     kn_fit_result *result = fitting->result;
     double loss = 0, begin = kn_clock(), rate = kn_trainer_learning_rate(trainer);
-    kn_status status =
-        kn_trainer_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count, &loss);
-    if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
+    kn_status status = run_step(fitting, batch, &loss);
+    if (status != KN_OK) return status;
     double taken = kn_clock() - begin;
     result->step = kn_trainer_steps(trainer);
     result->epoch = batch->epoch + 1;
@@ -277,12 +307,12 @@ static kn_status judge_before(fit_run *fitting, uint64_t epoch, bool *stop) {
 static kn_status run(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     bool stop = false, judged = true;
-    kn_batch batch = {.size = sizeof batch};
+    kn_batch batch;
     uint64_t epoch = kn_trainer_steps(fitting->trainer) / kn_loader_batches(fitting->loader);
     kn_status status = judge_before(fitting, epoch, &stop);
     while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) && !time_is_up(fitting)) {
-        status = kn_loader_next(fitting->loader, &batch);
-        if (status != KN_OK) return fail(fitting, status, kn_loader_error(fitting->loader));
+        status = next_batch(fitting, &batch);
+        if (status != KN_OK) return status;
         if (batch.count) {
             status = train_batch(fitting, &batch, &stop);
             judged = false;
@@ -341,6 +371,7 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
     fit_run fitting = {.trainer = trainer,
                        .params = &own,
                        .result = result,
+                       .next = {.size = sizeof(kn_batch)},
                        .start = kn_clock(),
                        .kept = {.trainer = trainer}};
     *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .step = kn_trainer_steps(trainer)};

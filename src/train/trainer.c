@@ -136,6 +136,19 @@ static kn_status set_scalars(kn_trainer *trainer) {
     return fail_from(trainer, trainer->session, status);
 }
 
+/* All that comes before the run. */
+static kn_status prepare_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count) {
+    if (trainer->averages_used)
+        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                       "the moving averages stand in the place of the weights; "
+                       "kn_trainer_use_averages(trainer, false) puts these back before training goes on");
+    kn_status status = bind_batch(trainer, trainer->session, count);
+    if (status == KN_OK)
+        status =
+            fail_from(trainer, trainer->session, kn_session_compile(trainer->session, feeds, feed_count));
+    return status == KN_OK ? set_scalars(trainer) : status;
+}
+
 kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                                 double *loss, const kn_fetch *fetches, size_t fetch_count) {
     kn_fetch all[1 + EVALUATED];
@@ -152,15 +165,7 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
     if (loss) all[wanted++] = (kn_fetch){trainer->loss_name, &number, sizeof number};
     for (size_t i = 0; i < fetch_count; i++)
         all[wanted++] = fetches[i];
-    if (trainer->averages_used)
-        return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                       "the moving averages stand in the place of the weights; "
-                       "kn_trainer_use_averages(trainer, false) puts these back before training goes on");
-    status = bind_batch(trainer, trainer->session, count);
-    if (status == KN_OK)
-        status =
-            fail_from(trainer, trainer->session, kn_session_compile(trainer->session, feeds, feed_count));
-    if (status == KN_OK) status = set_scalars(trainer);
+    status = prepare_step(trainer, count, feeds, feed_count);
     if (status == KN_OK)
         status = fail_from(trainer, trainer->session,
                            kn_session_run(trainer->session, feeds, feed_count, all, wanted));
@@ -173,6 +178,27 @@ kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_fee
 kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
                           double *loss) {
     return kn_trainer_step_fetch(trainer, count, feeds, feed_count, loss, NULL, 0);
+}
+
+kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count, bool ahead) {
+    const kn_fetch loss = {trainer->loss_name, &trainer->loss_begun, sizeof trainer->loss_begun};
+    kn_status status = begin(trainer);
+    if (status == KN_OK) status = prepare_step(trainer, count, feeds, feed_count);
+    if (status != KN_OK) return status;
+    return fail_from(trainer, trainer->session,
+                     kn_session_start(trainer->session, feeds, feed_count, ahead, &loss, 1));
+}
+
+kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count) {
+    return fail_from(trainer, trainer->session, kn_session_feed_ahead(trainer->session, feeds, feed_count));
+}
+
+kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss) {
+    kn_status status = kn_trainer_wait(trainer);
+    if (status != KN_OK) return status;
+    trainer->steps++;
+    *loss = trainer->loss_begun;
+    return KN_OK;
 }
 
 /* ---- evaluation --------------------------------------------------------------------------------------- */

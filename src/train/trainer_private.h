@@ -45,6 +45,7 @@ struct kn_trainer {
     kn_value *loss;    /* in it */
     char *loss_name;
     uint64_t steps;
+    float loss_begun; /* where the loss of a step that was begun arrives */
     kn_evaluator evaluators[EVALUATORS];
     uint64_t evaluations;
 };
@@ -56,6 +57,16 @@ kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *p
 void kn_trainer_release_params(kn_trainer *trainer);
 /* Fails if a group's pattern fits no parameter of the trainer's graph. */
 kn_status kn_trainer_check_groups(kn_trainer *trainer);
+
+/* ---- trainer.c: a step in two halves --------------------------------------------------------------- */
+
+/* Queues a step and returns; nothing but the two calls below comes before it is ended. `ahead`: the feeds are those of
+ * the last kn_trainer_feed_ahead. */
+kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count, bool ahead);
+/* Writes what the next step is fed, beside the one that was begun; the data may change afterwards. */
+kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count);
+/* Waits for the step that was begun. */
+kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss);
 
 /* ---- plateau.c, average.c: what is remembered in states of their own -------------------------------- */
 

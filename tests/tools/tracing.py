@@ -21,6 +21,10 @@ def spans(folder, name="trace.json"):
         if event["ph"] == "X":
             expect(event["ts"] >= 0 and event["dur"] >= 0, f"found {event}")
             found[names[event["tid"]]].append(event)
+    for name, row in found.items():  # a row in a viewer has room for one at a time; microseconds are rounded
+        row = sorted((event["ts"], event["ts"] + event["dur"], event["name"]) for event in row)
+        for one, other in zip(row, row[1:]):
+            expect(one[1] <= other[0] + 0.01, f"{name}: {one} and {other} overlap")
     end = max(event["ts"] + event["dur"] for event in found[HOST])
     for thread in (COMPUTE, TRANSFER):
         for event in found[thread]:
@@ -42,6 +46,29 @@ def of_a_training(folder):
     kernels = [event for event in found[COMPUTE] if event["args"]["kernel"]]
     expect(len(kernels) >= 6 and any(event["args"]["flops"] for event in kernels), f"found {found[COMPUTE]}")
     expect(found[TRANSFER], "nothing on the transfer queue")
+
+
+@case
+def the_next_batch_goes_there_beside_a_step(folder):
+    """By the order in which work was queued: uploads behind a step's last kernel are those of the batch after it."""
+    train(folder, "--steps", "24", "--batch", "10", "--trace", "trace.json", "--quiet")
+    spans(folder)
+    with open(os.path.join(folder, "trace.json"), encoding="utf-8") as file:
+        events = strict(file.read())["traceEvents"]
+    hosts, = [event["tid"] for event in events if event["name"] == "thread_name" and event["args"]["name"] == HOST]
+    steps, work = [], []
+    for event in events:  # what a stretch of the host's queued stands behind it
+        if event["ph"] == "X" and event["tid"] == hosts:
+            work = []
+            steps += [work] if event["name"].startswith("step ") else []
+        elif event["ph"] == "X":
+            work.append("kernel" if event["args"]["kernel"] else event["name"])
+    ends = [max(i for i, name in enumerate(work) if name == "kernel") for work in steps]
+    before = [work[:end].count("upload") for work, end in zip(steps, ends)]
+    behind = [work[end:].count("upload") for work, end in zip(steps, ends)]
+    expect(len(steps) == 24 and before[0] >= 2, f"before the kernels {before}, behind them {behind}")
+    expect(all(behind[i] + before[i + 1] == 2 for i in range(23)), f"before the kernels {before}, behind them {behind}")
+    expect(sum(behind[:-1]) > 0, "no batch went to the device beside a step")
 
 
 @case

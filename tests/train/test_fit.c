@@ -293,6 +293,45 @@ static void it_goes_on_where_it_was(void **state) {
     end(&fit);
 }
 
+static uint64_t hash_after_foreign_step(fitting *fit) {
+    kn_feed feeds[2];
+    double loss = 0;
+    samples_feed(5, BATCH, feeds);
+    trainer_good(fit->trainer, kn_trainer_step(fit->trainer, BATCH, feeds, 2, &loss));
+    uint64_t hash = states_hash(kn_trainer_states(fit->trainer));
+    end(fit);
+    return hash;
+}
+
+/* Each step has its own batch, over the ends of epochs and with fewer samples too; and what went to the device for a step
+ * that did not come is not taken for something else. */
+static void steps_that_overlap_are_those_one_by_one(void **state) {
+    const uint64_t steps[] = {2, 2 * BATCHES + 1};
+    for (int i = 0; i < 2; i++) {
+        fitting fit;
+        begin(&fit, *state, NULL);
+        fit.params.validation = NULL;
+        fit.params.steps = steps[i];
+        run(&fit, KN_OK);
+        uint64_t hash = hash_after_foreign_step(&fit);
+
+        begin(&fit, *state, NULL);
+        kn_loader_params how = {.size = sizeof how, .batch = BATCH, .seed = fit.params.seed};
+        kn_loader *loader = kn_loader_create(fit.data, &how);
+        for (uint64_t done = 0; done < steps[i];) {
+            kn_batch batch = KN_BATCH_DEFAULTS;
+            assert_int_equal(kn_loader_next(loader, &batch), KN_OK);
+            if (!batch.count) continue;
+            double loss = 0;
+            trainer_good(fit.trainer,
+                         kn_trainer_step(fit.trainer, (int64_t)batch.count, batch.feeds, batch.feed_count, &loss));
+            done++;
+        }
+        kn_loader_destroy(&loader);
+        assert_true(hash == hash_after_foreign_step(&fit));
+    }
+}
+
 static void not_finite_ends_it(void **state) {
     static float x[SAMPLES][INPUTS];
     fitting fit;
@@ -362,6 +401,7 @@ int test_fit(void) {
         cmocka_unit_test(patience_ends_it),      cmocka_unit_test(it_goes_on_where_it_was),
         cmocka_unit_test(not_finite_ends_it),    cmocka_unit_test(judging_takes_every_sample),
         cmocka_unit_test(broken_parts_are_told),
+        cmocka_unit_test(steps_that_overlap_are_those_one_by_one),
     };
     return cmocka_run_group_tests_name("fitting", tests, device_setup, device_teardown);
 }
