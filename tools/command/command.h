@@ -143,7 +143,8 @@ void json_count(FILE *stream, uint64_t number);
 
 /* ---- progress (progress.c) ------------------------------------------------------------------- */
 
-/* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. */
+/* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. On a narrow one
+ * fields, which stand two spaces apart, are left out, and a bar is shorter. */
 void progress_setup(const common_options *common);
 /* At most ten times a second. */
 void progress_line(const char *format, ...) COMMAND_PRINTF(1, 2);

@@ -6,6 +6,8 @@
 
 #include "command.h"
 
+enum { LEAST_BAR = 3, LINE_BYTES = 512 };
+
 static bool live;     /* a terminal reads along */
 static bool plain;    /* somebody else does */
 static bool standing; /* something is on the line */
@@ -24,13 +26,66 @@ int progress_width(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* A line that is wider than the terminal would break, and could not be taken back. */
+/* ---- fitting a line ------------------------------------------------------------------------------ */
+
+/* Bytes of UTF-8 within which there are `most` columns at most. */
+static size_t bytes_within(const char *text, size_t bytes, size_t most) {
+    size_t at = 0, columns = 0;
+    for (; at < bytes; at++)
+        if (((unsigned char)text[at] & 0xc0) != 0x80 && columns++ == most) break;
+    return at;
+}
+
+static size_t columns_of(const char *text, size_t bytes) {
+    size_t columns = 0;
+    for (size_t i = 0; i < bytes; i++)
+        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+/* The cells of the bar that progress_bar made, and how many of them are full; none: cells is 0. */
+static const char *find_bar(const char *text, size_t *cells, size_t *full) {
+    const char *bar = strchr(text, '[');
+    *full = bar ? strspn(bar + 1, "#") : 0;
+    *cells = bar ? *full + strspn(bar + 1 + *full, " ") : 0;
+    if (*cells && bar[1 + *cells] == ']') return bar + 1;
+    *cells = 0;
+    return text;
+}
+
+/* Prints what there is room for: of the fields, which stand two spaces apart, those that fit whole, and a bar that is as
+ * long as they leave it. A line that is wider than the terminal would break, and could not be taken back. */
+static void print_within(const char *text, size_t room) {
+    char kept[LINE_BYTES] = "";
+    size_t cells, full;
+    const char *bar = find_bar(text, &cells, &full), *field = strstr(bar + cells, "  ");
+    const size_t first = field ? (size_t)(field - text) : strlen(text), least = cells < LEAST_BAR ? cells : LEAST_BAR;
+    size_t used = columns_of(text, first) - cells + least;
+    if (used > room) {
+        fprintf(stderr, "%.*s", (int)bytes_within(text, first, room), text);
+        return;
+    }
+    for (const char *next; field; field = next) {
+        next = strstr(field + 2, "  ");
+        size_t bytes = next ? (size_t)(next - field) : strlen(field);
+        if (used + columns_of(field, bytes) > room) continue;
+        used += columns_of(field, bytes);
+        strncat(kept, field, bytes);
+    }
+    size_t length = cells < least + room - used ? cells : least + room - used;
+    fprintf(stderr, "%.*s", (int)(bar - text), text);
+    for (size_t i = 0; i < length; i++)
+        fputc(i * cells < full * length ? '#' : ' ', stderr);
+    fprintf(stderr, "%.*s%s", (int)(first - (size_t)(bar - text) - cells), bar + cells, kept);
+}
+
+/* ---- showing it ------------------------------------------------------------------------------------ */
+
 static void show(const char *format, va_list arguments) {
-    char text[256];
-    size_t width = (size_t)progress_width();
-    if (width > sizeof text) width = sizeof text;
-    vsnprintf(text, width, format, arguments);
-    fprintf(stderr, "\r\033[K%s", text);
+    char text[LINE_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
+    fputs("\r\033[K", stderr);
+    print_within(text, (size_t)progress_width() - 1);
     fflush(stderr);
     standing = true;
     last_shown = clock_now();
