@@ -1,21 +1,22 @@
 """koine train --checkpoints: whatever ends a training, it goes on to the same bits.
 
-usage: checkpoints.py KOINE HOUSE_TESTS
+usage: checkpoints.py KOINE HOUSE_TESTS [KILLS]
 """
 import os
 import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 from koine import ENVIRONMENT, KOINE, TIME_LIMIT
-from koine import bytes_of, case, expect, koine, problem, run_cases, train, write
+from koine import Skipped, bytes_of, case, expect, koine, problem, read_safetensors, run_cases, train, write
 
 # What a checkpoint has to remember: moments, averages, a schedule that follows the validation, patience.
 FIXED = ["--batch", "8", "--validation", "0.2", "--epochs", "12", "--lr", "0.03", "--ema", "0.5", "--accumulate", "2",
          "--patience", "3", "--schedule", "plateau", "--plateau-patience", "1", "--plateau-threshold", "0.05"]
-KILLS = 20
+KILLS = int(sys.argv[3]) if len(sys.argv) > 3 else 20
 
 
 def steps_in(folder):
@@ -34,7 +35,7 @@ def same(folder, one, other):
 
 
 @case
-def killed_at_twenty_moments(folder):
+def killed_at_any_moment(folder):
     """SIGKILL hits starting, training, judging and writing alike."""
     train(folder, *FIXED, "--save", "whole", "--checkpoints", "one", "--quiet")
     moments, there, kills, begun = random.Random(7), os.path.join(folder, "two"), 0, 0
@@ -66,6 +67,28 @@ def killed_at_twenty_moments(folder):
     same(folder, "whole", "killed")
     same(folder, "one/best.safetensors", "two/best.safetensors")
     expect(not [name for name in os.listdir(there) if name.endswith(".tmp")], "temporary files are left")
+
+
+@case
+def as_pythons_safetensors_reads_them(folder):
+    try:
+        import numpy  # noqa: F401
+        import safetensors
+    except ImportError:
+        raise Skipped("Python's safetensors and numpy are not installed")
+    train(folder, *FIXED, "--checkpoints", "some", "--quiet")
+    path = os.path.join(folder, "some", "best.safetensors")
+    with safetensors.safe_open(path, framework="np") as file:
+        about, names = file.metadata(), set(file.keys())
+        found = {name: file.get_tensor(name) for name in names}
+    own = read_safetensors(path)
+    expect(names == set(own), f"found {sorted(names)} instead of {sorted(own)}")
+    for name, (_, shape, numbers) in own.items():
+        expect(list(found[name].shape) == shape and found[name].ravel().tolist() == list(numbers), f"{name} is {found[name]}")
+    training = {"koine.training." + name for name in ("linear1.weight.average", "koine.step", "koine.fit", "koine.plateau")}
+    expect(names >= training | {"linear1.weight", "logits.bias"}, f"found {names}")
+    expect(about["koine.model"].startswith("koine 1\nmodel tiny\n") and about["train.data"] == "npy:x.npy,y.npy" and
+           about["train.batch"] == "8", f"found {about}")
 
 
 @case
