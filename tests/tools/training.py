@@ -16,6 +16,7 @@ from koine import train, write, write_npy
 
 STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
 END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
+TIME_KEYS = ["samples_per_s", "opening_s", "training_s", "waited_s"]
 BATCHES = 4  # of 32 samples, the last of 4
 
 
@@ -95,8 +96,9 @@ def a_length_that_only_the_data_tells(folder):
 @case
 def quiet_and_json(folder):
     train(folder, "--steps", "2", "--quiet", err="", out="done after 2 steps")
-    found = train(folder, "--steps", "2", "--json", "--validation", "0.5", "--quiet", err="").objects(*END_KEYS)
+    found = train(folder, "--steps", "2", "--json", "--validation", "0.5", "--quiet", err="").objects(*END_KEYS, *TIME_KEYS)
     expect(len(found) == 1 and found[0]["event"] == "end" and found[0]["step"] == 2, f"found {found}")
+    expect(found[0]["waited_s"] <= found[0]["training_s"] and all(found[0][key] >= 0 for key in TIME_KEYS), f"found {found}")
 
 
 @case
@@ -165,7 +167,7 @@ def patience_saves_the_best_epoch(folder):
     """At a rate that is far too high no epoch is as good as one of the first."""
     found = train(folder, "--epochs", "40", "--batch", "8", "--lr", "3", "--schedule", "constant", "--validation", "0.4",
                   "--patience", "6", "--json", err="epoch 1/40")
-    end = found.objects(*END_KEYS)[0]
+    end = found.objects(*END_KEYS, *TIME_KEYS)[0]
     losses = [float(loss) for loss in re.findall(r"validation loss ([\d.]+)", found.err)]
     expect(abs(min(losses) - end["validation_loss"]) < 1e-3 and end["step"] == 8 * (1 + losses.index(min(losses))),
            f"{end} is not the best of {losses}")

@@ -77,7 +77,9 @@ static bool open_data(train_run *run, const char *model) {
     setup->skip_bad = options->skip_bad;
     setup->cache = options->cache;
     setup->weighted = options->class_weights && !strcmp(options->class_weights, "balanced");
+    double begin = clock_now();
     if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
+    setup->opening = clock_now() - begin;
     if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
         const char *name = kn_dataset_class_name(setup->all, 0);
         command_fail("the data '%s' has one class alone%s%s%s: there is nothing to tell apart", options->data, name ? ", '" : "",
@@ -263,7 +265,7 @@ static int fit(train_run *run) {
     kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);
     progress_clear();
     if (status == KN_OK) curve_show(&run->report.curve);
-    if (run->log) report_end_json(run->log, setup, &result);
+    if (run->log) report_end_json(run->log, setup, &result, false);
     if (status == KN_ERROR_NOT_FINITE)
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
@@ -274,7 +276,7 @@ static int fit(train_run *run) {
         return command_fail("%s", kn_trainer_error(run->trainer));
     if (!train_save(setup, run->trainer, options, path)) return EXIT_FAILED;
     if (options->common.json)
-        report_end_json(stdout, setup, &result);
+        report_end_json(stdout, setup, &result, true);
     else
         report_end_text(setup, &result, before, path);
     fflush(stdout);

@@ -143,8 +143,8 @@ typedef struct train_report {
 /* For kn_fit_params; `user` is a train_report. */
 bool report_step(void *user, const kn_fit_step *step);
 bool report_epoch(void *user, const kn_fit_epoch *epoch);
-/* The last object of the log, and what --json prints. */
-void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result);
+/* The last object of the log, and what --json prints, which has how long all took, too. */
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, bool times);
 void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before, const char *path);
 
 /* ---- train_files.c: what is read before and written after --------------------------------------- */

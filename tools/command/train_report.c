@@ -64,7 +64,19 @@ bool report_epoch(void *user, const kn_fit_epoch *epoch) {
     return !interrupted();
 }
 
-void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result) {
+/* Where the time went, for programs; a log has the same lines whenever it is written. */
+static void times_json(FILE *stream, const training_setup *setup, const kn_fit_result *result) {
+    fputs(", \"samples_per_s\": ", stream);
+    json_measure(stream, result->samples_per_s);
+    fputs(", \"opening_s\": ", stream);
+    json_measure(stream, setup->opening);
+    fputs(", \"training_s\": ", stream);
+    json_measure(stream, result->training_seconds);
+    fputs(", \"waited_s\": ", stream);
+    json_measure(stream, result->data_seconds);
+}
+
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, bool times) {
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->loss);
@@ -76,6 +88,7 @@ void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_res
         fputs(", \"r2\": ", stream);
         json_measure(stream, setup_r2(setup, &result->validation));
     }
+    if (times) times_json(stream, setup, result);
     fputs("}\n", stream);
 }
 
@@ -94,8 +107,8 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
     if (result->validation.samples > 0)
         printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
     fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
-    if (result->samples_per_s > 0) printf(", %.0f samples/s", result->samples_per_s);
-    double waited = result->training_seconds > 0 ? 100 * result->data_seconds / result->training_seconds : 0;
-    if (waited >= 0.5) printf(", %.0f%% of the time spent waiting for data", waited);
+    if (result->samples_per_s > 0)
+        printf(", %.0f samples/s, %.0f%% of the time spent waiting for data", result->samples_per_s,
+               result->training_seconds > 0 ? 100 * result->data_seconds / result->training_seconds : 0);
     printf("\nsaved in %s\n", path);
 }

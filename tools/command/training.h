@@ -28,6 +28,7 @@ typedef struct training_setup {
     uint64_t cache;    /* --cache; 0: all */
     bool frozen_statistics; /* --bn frozen */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
+    double opening;    /* seconds that opening the data took */
     double variance;   /* of what should come out, where the loss is the mean square of the error; else NaN */
 } training_setup;
 
