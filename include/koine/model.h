@@ -25,13 +25,13 @@ extern "C" {
 
 typedef struct kn_model kn_model;
 
-/* A whole number in place of that of a line `set NAME NUMBER`. */
+/* A whole number in place of that of a line `set NAME NUMBER`; of an ONNX file, for a size that its inputs leave open. */
 typedef struct kn_model_setting {
     const char *name;
     int64_t value;
 } kn_model_setting;
 
-/* An array for an input of an ONNX file, by the file's name for it. Its sizes take the place of the input's. Where its
+/* An array for an input of an ONNX file, by the file's name for it ("" or NULL: for its first). Its sizes take the place of the input's. Where its
  * numbers decide what is computed (a shape, an axis, k) the input becomes a constant and is no input of the model any
  * more; otherwise they are not used, and data may be NULL. */
 typedef struct kn_model_given {
@@ -45,7 +45,8 @@ typedef struct kn_model_params {
     kn_allocator allocator;
     kn_logger log;
     const char *source; /* what messages call the text, such as a path; NULL: "text", or the path */
-    const kn_model_setting *settings; /* needed during the call only; the model's text will have them */
+    const kn_model_setting *settings; /* needed during the call only; the model's text will have them, a saved ONNX
+                                       * file is as open as it was */
     size_t setting_count;
     const kn_model_given *given; /* for ONNX files; needed until the model is made */
     size_t given_count;

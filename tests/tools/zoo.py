@@ -1,10 +1,14 @@
-"""koine train: every model that has a name, for a few steps on data that fits it.
+"""koine train: every model that has a name, for a few steps on data that fits it; then as an ONNX file and back.
 
 usage: zoo.py KOINE HOUSE_TESTS small|large
 """
+import json
+import math
+import os
+import struct
 import sys
 
-from koine import add, case, expect, koine, run_cases, write
+from koine import add, bytes_of, case, expect, koine, numbers_of, read_npy, run_cases, write, write_npy
 
 # name: data, samples in a batch, and whether it goes with the quick ones: what is cheap or trained nowhere else
 MODELS = {
@@ -52,6 +56,51 @@ def data_that_does_not_fit(folder):
     koine("train", "gpt", "--data", "digits", folder=folder).needs(1, out="", err="text:FILE")
 
 
+def weights_of(path):
+    """The text of the model, and {name: bytes} without what continues a training."""
+    data = bytes_of(path)
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    about = json.loads(data[8:begin])
+    text = about.pop("__metadata__", {}).get("koine.model", "")
+    return text, {name: data[begin + row["data_offsets"][0]:begin + row["data_offsets"][1]]
+                  for name, row in about.items() if not name.startswith("koine.training.")}
+
+
+def write_input(path, text, samples=2):
+    """Numbers for the line `input x SHAPE [int32]` of a text."""
+    lines = [line.split() for line in text.splitlines()]
+    settings = {words[1]: int(words[2]) for words in lines if words[:1] == ["set"]}
+    words = next(words for words in lines if words[:2] == ["input", "x"])
+    shape = (samples,) + tuple(settings.get(size) or int(size) for size in words[2].split("x"))
+    numbers = numbers_of(math.prod(shape))
+    if words[-1] == "int32":
+        write_npy(path, "<i4", shape, [int(4 * number + 4) for number in numbers])
+    else:
+        write_npy(path, "<f4", shape, numbers)
+
+
+def there_and_back(folder):
+    """model.safetensors as an ONNX file: the same results, and from there the same weights."""
+    def run(*words):
+        koine(*words, "--quiet", folder=folder, time_limit=600).needs(0)
+
+    text, before = weights_of(os.path.join(folder, "model.safetensors"))
+    run("convert", "model.safetensors", "model.onnx")
+    run("convert", "model.onnx", "back.safetensors")
+    after = weights_of(os.path.join(folder, "back.safetensors"))[1]
+    other = [name for name in set(before) | set(after) if before.get(name) != after.get(name)]
+    expect(not other, f"there are {sorted(before)}, there were {sorted(after)}; not the same: {sorted(other)}")
+    write_input(os.path.join(folder, "x.npy"), text)
+    results = []
+    for model in ("model.safetensors", "model.onnx"):
+        run("infer", model, "--input", "x.npy", "--output", "y.npy")
+        results.append(read_npy(os.path.join(folder, "y.npy")))
+    (shape, wanted), (found_shape, found) = results
+    most = max(map(abs, wanted))
+    apart = max(abs(a - b) for a, b in zip(wanted, found))
+    expect(shape == found_shape and apart <= 1e-5 * (1 + most), f"{apart} apart, of {most}: {shape}, {found_shape}")
+
+
 def trained(name):
     data, batch, _ = MODELS[name]
 
@@ -60,8 +109,9 @@ def trained(name):
         write(folder, "rows.csv", "a,b,sum,sign\n" + "".join(
             f"{a},{b},{a + b},{'plus' if a + b > 0 else 'minus'}\n" for a, b in rows))
         found = koine("train", name, "--data", data, "--steps", "2", "--batch", str(batch), "--validation", "0.001",
-                      "--json", "--quiet", folder=folder, time_limit=1800).objects()[0]
+                      "--json", "--quiet", "--save", "model.safetensors", folder=folder, time_limit=1800).objects()[0]
         expect(found["step"] == 2 and 0 < found["loss"] < 1000 and found["validation_loss"] > 0, f"found {found}")
+        there_and_back(folder)
 
     return test
 

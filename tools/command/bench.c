@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "training.h"
 
 enum { MOST_CASES = 16, MOST_ARGUMENTS = 64 };
 
@@ -61,12 +62,12 @@ static int run_case(const char *name, const bench_options *options, const case_o
     return bench_model(name, options);
 }
 
-/* What --weights, --input and --dump do not go with; EXIT_DONE if nothing is wrong. */
+/* What --weights, --input, --dump and --set do not go with; EXIT_DONE if nothing is wrong. */
 static int files_check(const bench_options *options, const char *const *words, int word_count) {
-    if (!options->weights && !options->input && !options->dump) return EXIT_DONE;
-    if (word_count > 1) return command_misuse("--weights, --input and --dump are of one case at a time");
+    if (!options->weights && !options->input && !options->dump && !options->set) return EXIT_DONE;
+    if (word_count > 1) return command_misuse("--weights, --input, --dump and --set are of one case at a time");
     if (is_apart(words[0]))
-        return command_misuse("--weights, --input and --dump are of models, not of %s", words[0]);
+        return command_misuse("--weights, --input, --dump and --set are of models, not of %s", words[0]);
     if (options->dump && !path_writable(options->dump)) return EXIT_FAILED;
     return EXIT_DONE;
 }
@@ -115,6 +116,7 @@ static int run(int count, char **arguments) {
          &bench.weights},
         {"input", OPTION_TEXT, "FILE", "safetensors with the samples: 'x', and in training the targets 'y'",
          &bench.input},
+        SET_OPTION(bench.set),
         {"dump", OPTION_TEXT, "FILE", "write what the timed steps computed, as safetensors", &bench.dump},
         {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
         {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &more.gemm[0]},
@@ -142,7 +144,7 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_bench, options, count, arguments, words, &word_count, MOST_CASES, &status))
         return status;
     if ((status = kernel_options_check(&bench.common)) != EXIT_DONE ||
-        (status = math_option_check(&bench.common)) != EXIT_DONE)
+        (status = math_option_check(&bench.common)) != EXIT_DONE || (status = settings_check(bench.set)) != EXIT_DONE)
         return status;
     int chosen = option_choice("mode", mode, modes, 2);
     if (chosen < 0) return EXIT_USAGE;

@@ -57,6 +57,7 @@ typedef struct bench_options {
     uint64_t batch;                     /* 0: not said */
     double seconds;                     /* to measure */
     const char *weights, *input, *dump; /* NULL: none */
+    const char *set;                    /* --set, or NULL */
     const kn_optimizer *optimizer;      /* NULL: that of the case */
     bench_power power;
 } bench_options;

@@ -8,7 +8,7 @@
 #include "bench.h"
 #include "training.h"
 
-enum { BATCHES = 4 };
+enum { BATCHES = 4, MOST_INPUTS = 15 };
 
 /* Samples in a step where nothing is said, so that a step is long enough to be measured (otherwise 64), and
  * the optimizer where it is not SGD with momentum. */
@@ -29,6 +29,13 @@ static const struct usual *usual_of(const char *name) {
     return row;
 }
 
+/* The numbers of all batches for an input, or for the target. */
+typedef struct bench_samples {
+    const kn_value *value;
+    char *data;
+    size_t bytes; /* of one batch */
+} bench_samples;
+
 typedef struct model_bench {
     const bench_options *options;
     training_setup setup;
@@ -36,11 +43,12 @@ typedef struct model_bench {
     kn_trainer *trainer; /* one of them */
     kn_session *session;
     int64_t batch;
-    kn_value *input, *output, *target;
-    char *inputs, *targets; /* batches, taken in turn */
-    int64_t turns, turn;
-    size_t input_bytes, target_bytes, output_bytes; /* of one batch */
-    char *result;                                   /* with --dump of all turns, otherwise of one */
+    kn_value *output;
+    bench_samples fed[MOST_INPUTS + 1]; /* in training the target is the last */
+    int fed_count;
+    int64_t turns, turn; /* batches, taken in turn */
+    size_t output_bytes; /* of one batch */
+    char *result;        /* with --dump of all turns, otherwise of one */
     kn_tensor_info result_info;
     double loss, *losses; /* of all steps, with --dump */
     size_t loss_count, loss_room;
@@ -63,19 +71,20 @@ static bool step(void *user) {
     model_bench *bench = user;
     size_t turn = (size_t)(bench->turn++ % bench->turns);
     bool dump = bench->options->dump != NULL;
-    kn_feed feeds[2] = {
-        {kn_value_name(bench->input), bench->inputs + turn * bench->input_bytes, bench->input_bytes},
-        {kn_value_name(bench->target), NULL, bench->target_bytes}};
+    kn_feed feeds[MOST_INPUTS + 1];
+    for (int i = 0; i < bench->fed_count; i++) {
+        const bench_samples *fed = &bench->fed[i];
+        feeds[i] = (kn_feed){kn_value_name(fed->value), fed->data + turn * fed->bytes, fed->bytes};
+    }
     if (bench->options->training) {
-        feeds[1].data = bench->targets + turn * bench->target_bytes;
-        if (kn_trainer_step(bench->trainer, bench->batch, feeds, 2, &bench->loss) == KN_OK)
+        if (kn_trainer_step(bench->trainer, bench->batch, feeds, (size_t)bench->fed_count, &bench->loss) == KN_OK)
             return !dump || keep_loss(bench);
         command_fail("%s", kn_trainer_error(bench->trainer));
         return false;
     }
     kn_fetch fetch = {kn_value_name(bench->output), bench->result + (dump ? turn * bench->output_bytes : 0),
                       bench->output_bytes};
-    if (kn_session_run(bench->session, feeds, 1, &fetch, 1) == KN_OK) return true;
+    if (kn_session_run(bench->session, feeds, (size_t)bench->fed_count, &fetch, 1) == KN_OK) return true;
     command_fail("%s", kn_session_error(bench->session));
     return false;
 }
@@ -110,75 +119,103 @@ static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
         if (size < 0 || (size && elements > INT64_MAX / 64 / size)) return 0;
         elements *= size;
     }
-    return (size_t)elements * 4;
+    return (size_t)elements * kn_dtype_bytes(kn_value_dtype(value));
 }
 
-/* Random numbers for the batches of a value: from -1 to 1, or classes. NULL: out of memory. */
-static char *make_numbers(const model_bench *bench, const kn_value *value, uint64_t *state) {
+/* Random numbers for the batches of a value: from -1 to 1, or classes; zeros of other types. NULL: out of memory. */
+static char *make_numbers(const model_bench *bench, const kn_value *value, size_t bytes, uint64_t *state) {
     int last = kn_value_rank(bench->output) - 1;
     int64_t classes = kn_value_dimension(bench->output, last);
-    size_t count = batch_bytes(bench, value) / 4 * (size_t)bench->turns;
-    float *numbers = malloc(count * 4 + 1);
-    int32_t *whole = (int32_t *)numbers;
-    for (size_t i = 0; i < count && numbers; i++) {
+    const kn_dtype dtype = kn_value_dtype(value);
+    char *data = calloc(bytes * (size_t)bench->turns + 1, 1);
+    float *numbers = (float *)(void *)data;
+    int32_t *whole = (int32_t *)(void *)data;
+    size_t count = dtype == KN_INT32 || dtype == KN_FLOAT32 ? bytes * (size_t)bench->turns / 4 : 0;
+    for (size_t i = 0; i < count && data; i++) {
         *state ^= *state << 13;
         *state ^= *state >> 7;
         *state ^= *state << 17;
-        if (kn_value_dtype(value) == KN_INT32)
+        if (dtype == KN_INT32)
             whole[i] = (int32_t)(*state % (uint64_t)(classes > 0 ? classes : 1));
         else
             numbers[i] = (float)(*state >> 40) * 0x1p-23f - 1.0f;
     }
-    return (char *)numbers;
+    return data;
 }
 
 /* All that --input has, cut into batches. */
 static bool read_batches(model_bench *bench) {
     const char *path = bench->options->input;
     int64_t samples = 0;
-    bench->inputs = bench_read_samples(path, bench->input, &samples);
-    if (!bench->inputs) return false;
-    if (!bench->options->batch) bench->batch = samples;
-    if (samples % bench->batch)
-        return command_fail("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld", path,
-                            kn_value_name(bench->input), (long long)samples,
-                            (long long)bench->batch) == EXIT_DONE;
-    bench->turns = samples / bench->batch;
-    if (bench->options->training) bench->targets = bench_read_samples(path, bench->target, &samples);
-    return bench->targets || !bench->options->training;
+    for (int i = 0; i < bench->fed_count; i++) {
+        bench_samples *fed = &bench->fed[i];
+        fed->data = bench_read_samples(path, fed->value, &samples);
+        if (!fed->data) return false;
+        if (i) continue;
+        if (!bench->options->batch) bench->batch = samples;
+        if (samples % bench->batch)
+            return command_fail("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld", path,
+                                kn_value_name(fed->value), (long long)samples, (long long)bench->batch) == EXIT_DONE;
+        bench->turns = samples / bench->batch;
+    }
+    return true;
+}
+
+static bool list_fed(model_bench *bench) {
+    const kn_model *model = bench->setup.model;
+    int count = kn_model_input_count(model);
+    if (count > MOST_INPUTS)
+        return command_fail("'%s' has %d inputs; bench feeds models that have up to %d", kn_model_name(model), count,
+                            MOST_INPUTS) == EXIT_DONE;
+    for (int i = 0; i < count; i++)
+        bench->fed[bench->fed_count++].value = kn_model_input(model, i);
+    if (bench->options->training) bench->fed[bench->fed_count++].value = bench->setup.loss.target;
+    bench->output = kn_model_output(model, 0);
+    return true;
 }
 
 static bool make_batches(model_bench *bench) {
     const kn_model *model = bench->setup.model;
+    const int64_t fixed = setup_fixed_batch(&bench->setup);
     uint64_t state = 88172645463325252ull;
-    bench->input = kn_model_input(model, 0);
-    bench->output = kn_model_output(model, 0);
-    bench->target = bench->setup.loss.target;
     bench->turns = BATCHES;
-    bench->batch =
-        bench->options->batch ? (int64_t)bench->options->batch : usual_of(kn_model_name(model))->batch;
-    if (kn_model_input_count(model) > 1)
-        return command_fail("'%s' has %d inputs; bench feeds models that have one", kn_model_name(model),
-                            kn_model_input_count(model)) == EXIT_DONE;
-    if (bench->options->input && !read_batches(bench)) return false;
-    bench->input_bytes = batch_bytes(bench, bench->input);
-    bench->target_bytes = batch_bytes(bench, bench->target);
-    if (!bench->options->input && bench->input_bytes && bench->target_bytes) {
-        bench->inputs = make_numbers(bench, bench->input, &state);
-        bench->targets = make_numbers(bench, bench->target, &state);
+    bench->batch = bench->options->batch ? (int64_t)bench->options->batch
+                   : fixed > 0           ? fixed
+                                         : usual_of(kn_model_name(model))->batch;
+    if (!list_fed(bench) || !setup_batch_fits(&bench->setup, (uint64_t)bench->batch) ||
+        !setup_sizes_known(&bench->setup) || (bench->options->input && !read_batches(bench)))
+        return false;
+    for (int i = 0; i < bench->fed_count; i++) {
+        bench_samples *fed = &bench->fed[i];
+        fed->bytes = batch_bytes(bench, fed->value);
+        if (!fed->data && fed->bytes) fed->data = make_numbers(bench, fed->value, fed->bytes, &state);
+        if (!fed->bytes || !fed->data)
+            return command_fail("a batch of %lld for '%s' could not be made: too large, or a size that only data tells",
+                                (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
     }
-    if (bench->inputs && (bench->targets || !bench->options->training)) return true;
-    return command_fail(
-               "a batch of %lld for '%s' could not be made: too large, or a size that only data tells",
-               (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
+    return true;
+}
+
+/* Without a loss where none is needed: the outputs of an ONNX file may fit none. */
+static bool open_model(model_bench *bench, const char *name) {
+    training_setup *setup = &bench->setup;
+    if (!setup_settings(setup, bench->options->set)) return false;
+    return bench->options->training || !path_is_onnx(name) ? setup_model(setup, name, NULL)
+                                                           : setup_bare_model(setup, name);
+}
+
+static void free_batches(model_bench *bench) {
+    for (int i = 0; i < bench->fed_count; i++)
+        free(bench->fed[i].data);
 }
 
 /* ---- preparing ------------------------------------------------------------------------------------ */
 
 static bool load_weights(const model_bench *bench, kn_states *states) {
     const char *path = bench->options->weights;
-    if (!path || kn_model_load(bench->setup.model, path, states, NULL, NULL) == KN_OK) return true;
-    return command_fail("--weights: %s", kn_model_error(bench->setup.model)) == EXIT_DONE;
+    const bool any = path || kn_model_has_weights(bench->setup.model);
+    if (!any || kn_model_load(bench->setup.model, path, states, NULL, NULL) == KN_OK) return true;
+    return command_fail("%s%s", path ? "--weights: " : "", kn_model_error(bench->setup.model)) == EXIT_DONE;
 }
 
 static bool prepare_training(model_bench *bench, kn_plan_info *info) {
@@ -298,12 +335,11 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     int status = EXIT_FAILED;
     bench.context = context_open(&options->common);
     uint64_t base = bench_rss();
-    if (bench.context && setup_model(&bench.setup, name, NULL) && make_batches(&bench) && run(&bench, base))
+    if (bench.context && open_model(&bench, name) && make_batches(&bench) && run(&bench, base))
         status = EXIT_DONE;
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
-    free(bench.inputs);
-    free(bench.targets);
+    free_batches(&bench);
     free(bench.result);
     free(bench.losses);
     setup_finish(&bench.setup);
@@ -334,13 +370,12 @@ static bool choose_device(const char *name, bench_options *options) {
     char what[90];
     if (!device_is_auto(&options->common)) return true;
     own.dump = NULL;
-    bool fine = setup_model(&bench.setup, name, NULL) && make_batches(&bench);
+    bool fine = open_model(&bench, name) && make_batches(&bench);
     auto_trial trial = {what, &bench, prepare_trial, step, finish_trial};
     snprintf(what, sizeof what, "%s of %lld samples, transfers included,", own.training ? "a training step" : "a batch",
              (long long)bench.batch);
     fine = fine && device_auto(&options->common, &trial);
-    free(bench.inputs);
-    free(bench.targets);
+    free_batches(&bench);
     setup_finish(&bench.setup);
     bench_start = clock_now();
     return fine;

@@ -208,7 +208,7 @@ static int run(int count, char **arguments) {
     if (setup_model(&run.setup, words[0], loss)) {
         if (!kn_model_has_weights(run.setup.model))
             command_fail("'%s' has no weights to judge: expected a file that koine train saved", words[0]);
-        else if (setup_data(&run.setup, run.data, 0, 0) &&
+        else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, run.data, 0, 0) &&
                  device_auto_judging(&run.common, &run.setup, run.batch) &&
                  (run.context = context_open(&run.common)))
             status = judge(&run);

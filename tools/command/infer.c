@@ -332,7 +332,8 @@ static int run(int count, char **arguments) {
     if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
-    if (path_is_onnx(words[0])) return infer_onnx(&run.common, words[0], input, output);
+    if (path_is_onnx(words[0]))
+        return infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory});
     run.file = words[0];
     run.model = model_open(run.file);
     if (run.model && !kn_model_has_weights(run.model))
@@ -350,7 +351,8 @@ const command command_infer = {
     "trained on a table, csv:FILE, reads rows of another, FILE.csv, as they are; the target may be missing. Results\n"
     "go into a table as well, where the output is FILE.csv or - (the standard output): in the target's own unit, or\n"
     "the likeliest class with its probability. Sounds and pictures are read from their files as the training reads\n"
-    "them, all that lie in a folder in the order of their names. An ONNX file runs once, on whole arrays.\n"
+    "them, all that lie in a folder in the order of their names. An ONNX file whose inputs or outputs have no row\n"
+    "for each sample is computed at once.\n"
     "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"

@@ -11,7 +11,11 @@ typedef struct named_file {
 } named_file;
 void named_file_split(const char *word, named_file *file);
 
-/* Runs an ONNX model once on whole arrays: "A=a.npy,B=b.npy" both. Answers the command's status. */
-int infer_onnx(const common_options *common, const char *path, const char *inputs, const char *outputs);
+typedef struct infer_files {
+    const char *model, *inputs, *outputs; /* "A=a.npy,B=b.npy" the last two */
+    uint64_t batch, memory;               /* samples at a time, and --memory or 0 */
+} infer_files;
+/* Runs an ONNX model on whole arrays. Answers the command's status. */
+int infer_onnx(const common_options *common, const infer_files *files);
 
 #endif

@@ -1,7 +1,9 @@
-/* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name. */
+/* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name; a batch of them at a time where all
+ * have a row for each sample. */
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
+#include "training.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,9 @@ typedef struct onnx_run {
     kn_feed feeds[MOST_FILES];
     kn_fetch fetches[MOST_FILES];
     kn_tensor_info infos[MOST_FILES];
+    int64_t samples, batch; /* 1 and 1 where all is one */
+    bool by_rows;           /* all inputs and outputs have a row for each sample */
+    uint64_t memory;
 } onnx_run;
 
 static bool split_list(char *words, named_file *files, int *count) {
@@ -66,10 +71,11 @@ static bool read_arrays(onnx_run *run) {
     return true;
 }
 
-/* Where sizes depend on the numbers of inputs, the model is opened with these. */
+/* Where sizes depend on the numbers of inputs, or do not fit while they are open, the model is opened with these. */
 static bool open_model(onnx_run *run) {
     run->model = kn_model_open(run->path, NULL);
-    if (run->model && kn_model_status(run->model) == KN_ERROR_UNSUPPORTED && run->inputs[0].name[0]) {
+    const kn_status status = kn_model_status(run->model);
+    if (run->model && (status == KN_ERROR_UNSUPPORTED || status == KN_ERROR_SHAPE)) {
         kn_model_params params = KN_MODEL_DEFAULTS;
         params.given = run->given;
         params.given_count = (size_t)run->input_count;
@@ -134,6 +140,7 @@ static bool open_session(onnx_run *run) {
     kn_session_params_init(&params);
     params.states = run->states = kn_states_create(run->context, 1);
     params.fast_math = !run->common.exact;
+    batch_lift_limit(&params);
     run->session = kn_session_create(run->context, run->values, (size_t)run->output_count, &params);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
@@ -141,28 +148,92 @@ static bool open_session(onnx_run *run) {
            command_fail("%s", kn_model_error(run->model)) == EXIT_DONE;
 }
 
+/* (batch,...), with nothing of the batch in other sizes. */
+static bool has_rows(const kn_value *value) {
+    char name[128];
+    for (int d = 0; d < kn_value_rank(value); d++) {
+        bool open = kn_value_dimension(value, d) < 0;
+        if (open && !open_size(value, d, name, sizeof name)) return false;
+        if (d == 0 ? !open || strcmp(name, "batch") : open && strstr(name, "batch")) return false;
+    }
+    return kn_value_rank(value) > 0;
+}
+
+/* Where all have as many rows, of which no more than --batch go at once. */
+static void cut_into_batches(onnx_run *run) {
+    const int count = kn_model_input_count(run->model);
+    const int64_t samples = count ? run->given[array_of(run, 0)].info.shape[0] : 0;
+    run->by_rows = samples > 0;
+    for (int i = 0; i < count && run->by_rows; i++)
+        run->by_rows = has_rows(kn_model_input(run->model, i)) &&
+                       run->given[array_of(run, i)].info.shape[0] == samples;
+    for (int i = 0; i < run->output_count && run->by_rows; i++)
+        run->by_rows = has_rows(run->values[i]);
+    run->samples = run->by_rows ? samples : 1;
+    if (run->batch > run->samples) run->batch = run->samples;
+}
+
 static bool fill_feeds(onnx_run *run) {
     int count = kn_model_input_count(run->model);
     if (count > MOST_FILES) return command_fail("the model has more than %d inputs", MOST_FILES) == EXIT_DONE;
     for (int i = 0; i < count; i++)
         if (!fill_feed(run, i, &run->feeds[i])) return false;
+    cut_into_batches(run);
     return true;
+}
+
+/* Inputs may leave more open than their bytes can tell. */
+static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
+    char name[128];
+    for (int i = 0; i < kn_model_input_count(run->model); i++) {
+        const kn_value *input = kn_model_input(run->model, i);
+        for (int d = 0; d < kn_value_rank(input); d++) {
+            if (!open_size(input, d, name, sizeof name)) continue;
+            const int64_t size = run->given[array_of(run, i)].info.shape[d];
+            kn_status status = kn_session_bind(run->session, name, run->by_rows && d == 0 ? batch : size);
+            if (status != KN_OK && status != KN_ERROR_NOT_FOUND) return status; /* nothing wanted may depend on it */
+        }
+    }
+    return KN_OK;
+}
+
+/* The feeds of `count` samples from `first` on. */
+static void feeds_of(const onnx_run *run, int64_t first, int64_t count, kn_feed *feeds) {
+    for (int i = 0; i < kn_model_input_count(run->model); i++) {
+        const size_t row = run->feeds[i].bytes / (size_t)run->samples;
+        feeds[i] = (kn_feed){run->feeds[i].name, (const char *)run->feeds[i].data + row * (size_t)first,
+                             row * (size_t)count};
+    }
+}
+
+static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
+    onnx_run *run = user;
+    kn_feed feeds[MOST_FILES];
+    kn_plan_info info = {.size = sizeof info};
+    feeds_of(run, 0, batch, feeds);
+    kn_status status = bind_sizes(run, batch);
+    if (status == KN_OK) status = kn_session_compile(run->session, feeds, (size_t)kn_model_input_count(run->model));
+    if (status == KN_OK) status = kn_session_plan(run->session, &info);
+    *bytes = info.peak_bytes;
+    return status;
+}
+
+static const char *plan_error(void *user) {
+    return kn_session_error(((onnx_run *)user)->session);
 }
 
 /* Compiles, and makes room for what comes out. */
 static bool prepare(void *user, kn_context *context) {
     onnx_run *run = user;
+    batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->context = context;
-    if (!open_session(run)) return false;
-    /* An input may leave more open than its bytes can tell. */
-    const kn_tensor_info *first = &run->given[array_of(run, 0)].info;
-    kn_status status = first->rank ? batch_bind(run->session, first->shape[0]) : KN_OK;
-    if (status == KN_OK)
-        status = kn_session_compile(run->session, run->feeds, (size_t)kn_model_input_count(run->model));
+    if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch)) return false;
+    kn_status status = KN_OK;
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {
         uint64_t bytes = 0;
         const char *name = kn_value_name(run->values[i]);
         status = kn_session_info(run->session, name, &run->infos[i]);
+        if (status == KN_OK && run->by_rows) run->infos[i].shape[0] = run->samples;
         free(run->results[i]);
         run->results[i] =
             status == KN_OK && kn_tensor_bytes(&run->infos[i], &bytes) ? malloc((size_t)bytes + 1) : NULL;
@@ -174,8 +245,24 @@ static bool prepare(void *user, kn_context *context) {
 
 static bool compute(void *user) {
     onnx_run *run = user;
-    kn_status status = kn_session_run(run->session, run->feeds, (size_t)kn_model_input_count(run->model), run->fetches,
-                                      (size_t)run->output_count);
+    kn_feed feeds[MOST_FILES];
+    kn_fetch fetches[MOST_FILES];
+    kn_status status = KN_OK;
+    for (int64_t at = 0; status == KN_OK && at < run->samples; at += run->batch) {
+        const int64_t count = run->samples - at < run->batch ? run->samples - at : run->batch;
+        feeds_of(run, at, count, feeds);
+        for (int i = 0; i < run->output_count; i++) {
+            const size_t row = run->fetches[i].bytes / (size_t)run->samples;
+            fetches[i] = (kn_fetch){run->fetches[i].name, (char *)run->fetches[i].data + row * (size_t)at,
+                                    row * (size_t)count};
+        }
+        status = bind_sizes(run, count);
+        if (status == KN_OK)
+            status = kn_session_run(run->session, feeds, (size_t)kn_model_input_count(run->model), fetches,
+                                    (size_t)run->output_count);
+        if (run->samples > run->batch && status == KN_OK)
+            progress_line("%lld of %lld samples", (long long)(at + count), (long long)run->samples);
+    }
     return status == KN_OK || session_fail(run->session, status);
 }
 
@@ -209,11 +296,14 @@ static void tell(const onnx_run *run, const common_options *common) {
     }
 }
 
-int infer_onnx(const common_options *common, const char *path, const char *inputs, const char *outputs) {
-    onnx_run run = {.path = path, .common = *common};
+int infer_onnx(const common_options *common, const infer_files *files) {
+    onnx_run run = {.path = files->model,
+                    .common = *common,
+                    .batch = (int64_t)files->batch,
+                    .memory = files->memory};
     auto_trial trial = {"a run, transfers included,", &run, prepare, compute, close_session};
     kn_context *context = NULL;
-    bool fine = split_lists(&run, inputs, outputs) && read_arrays(&run) && open_model(&run) &&
+    bool fine = split_lists(&run, files->inputs, files->outputs) && read_arrays(&run) && open_model(&run) &&
                 find_outputs(&run) && fill_feeds(&run) && device_auto(&run.common, &trial) &&
                 (context = context_open(&run.common)) && prepare(&run, context) && compute(&run) && save(&run);
     if (fine) tell(&run, common);

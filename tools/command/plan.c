@@ -122,10 +122,11 @@ static int draw(plan_run *run) {
 }
 
 /* The planned context goes first, so that nothing is on the device twice. */
-static int measure(plan_run *run, const char *name, int64_t batch) {
+static int measure(plan_run *run, const char *name, const char *set, int64_t batch) {
     bench_options options = {.common = run->common,
                              .training = run->training,
                              .batch = (uint64_t)batch,
+                             .set = set,
                              .optimizer = &run->optimizer};
     options.common.timeline = true;
     kn_trainer_destroy(&run->trainer);
@@ -135,7 +136,14 @@ static int measure(plan_run *run, const char *name, int64_t batch) {
     return bench_model_steps(name, &options);
 }
 
-static int show(plan_run *run, const char *name) {
+/* Nothing is fed, so that all sizes have to be numbers. */
+static bool settle_batch(plan_run *run) {
+    const int64_t fixed = setup_fixed_batch(&run->setup);
+    if (run->batch == UINT64_MAX) run->batch = fixed > 0 ? (uint64_t)fixed : 64;
+    return setup_batch_fits(&run->setup, run->batch) && setup_sizes_known(&run->setup);
+}
+
+static int show(plan_run *run, const char *name, const char *set) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch;
     if (!open_planned(run) || !batch_fit(run->context, &plans, "this is the plan of", &batch))
@@ -147,7 +155,7 @@ static int show(plan_run *run, const char *name) {
         print_json(run, batch);
     else
         print_text(run);
-    int status = run->measure ? measure(run, name, batch) : EXIT_DONE;
+    int status = run->measure ? measure(run, name, set, batch) : EXIT_DONE;
     if (run->common.json) puts("}");
     return status;
 }
@@ -189,13 +197,13 @@ static int show_parameters(const kn_model *model, bool json) {
 
 static int run(int count, char **arguments) {
     static const char *const modes[] = {"train", "infer"};
-    plan_run run = {.batch = 64};
+    plan_run run = {.batch = UINT64_MAX};
     const char *mode = "train", *optimizer = "adam", *set = NULL;
     bool parameters = false;
     const option options[] = {
         {"batch", OPTION_COUNT, "N", "samples at a time (64)", &run.batch},
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-        {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &set},
+        SET_OPTION(set),
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         {"memory", OPTION_BYTES, "BYTES", "plan for so much of the device's memory, such as 2GB (all of it)",
          &run.memory},
@@ -217,7 +225,7 @@ static int run(int count, char **arguments) {
         return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
-    if (!run.batch || run.batch > INT32_MAX)
+    if (run.batch != UINT64_MAX && (!run.batch || run.batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     int chosen = option_choice("mode", mode, modes, 2);
     int rule = option_choice("optimizer", optimizer, optimizer_words, optimizer_word_count);
@@ -230,13 +238,13 @@ static int run(int count, char **arguments) {
     progress_setup(&run.common);
     bool opened = setup_settings(&run.setup, set);
     if ((!run.training || parameters) && path_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
-        opened = (run.setup.model = model_open(words[0])) != NULL;
+        opened = opened && setup_bare_model(&run.setup, words[0]);
     else
         opened = opened && setup_model(&run.setup, words[0], NULL);
     if (opened && parameters)
         status = show_parameters(run.setup.model, run.common.json);
-    else if (opened && (run.context = context_open(&run.common)))
-        status = show(&run, words[0]);
+    else if (opened && settle_batch(&run) && (run.context = context_open(&run.common)))
+        status = show(&run, words[0], set);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);
     setup_finish(&run.setup);

@@ -64,7 +64,9 @@ static bool open_data(train_run *run, const char *model) {
     setup->frozen_statistics = !strcmp(options->bn, bn_words[BN_FROZEN]);
     setup->changes = !options->check; /* one batch is learnt as it is */
     setup->augment = options->augment;
-    if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss)) return false;
+    if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss) ||
+        !setup_batch_fits(setup, options->batch))
+        return false;
     if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
         (options->report && !path_writable(options->report)) ||
         !file_there(options->init) || !file_there(options->resume))
@@ -439,7 +441,7 @@ static int run(int count, char **arguments) {
          &own.loss},
         {"bn", OPTION_TEXT, "MODE", "batch, or frozen: batch norms go by their running statistics and keep them (batch)",
          &own.bn},
-        {"set", OPTION_TEXT, "NAME=N,…", "other numbers in lines `set NAME N` of the model's text", &own.set},
+        SET_OPTION(own.set),
         {"augment", OPTION_TEXT, "LIST",
          "change samples at random, see above; none: not even as the model's text says",
          &own.augment},

@@ -34,7 +34,7 @@ static kn_status add_loss(training_setup *setup) {
                                                                          setup->weight_count, &setup->loss);
 }
 
-static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
+static bool open_bare(training_setup *setup, const kn_model_setting *settings, size_t count) {
     kn_model_params params;
     kn_model_params_init(&params);
     params.settings = settings;
@@ -43,8 +43,15 @@ static bool open_model(training_setup *setup, const kn_model_setting *settings, 
     params.narrow_integers = true;
     kn_model_destroy(&setup->model);
     setup->model = kn_model_open(setup->source, &params);
-    if (kn_model_status(setup->model) != KN_OK)
-        return command_fail("%s", setup->model ? kn_model_error(setup->model) : "out of memory") == EXIT_DONE;
+    const kn_status status = kn_model_status(setup->model);
+    if (status == KN_OK) return true;
+    const bool open = status == KN_ERROR_SHAPE && path_is_onnx(setup->source);
+    return command_fail("%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
+                        open ? "; sizes that the file leaves open take numbers from --set NAME=N" : "") == EXIT_DONE;
+}
+
+static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
+    if (!open_bare(setup, settings, count)) return false;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
     if (add_loss(setup) != KN_OK)
@@ -89,6 +96,80 @@ bool setup_model(training_setup *setup, const char *model, const char *loss) {
     if (!open_model(setup, setup->settings, setup->setting_count)) return false;
     setup_reading(setup, setup->model);
     return true;
+}
+
+bool setup_bare_model(training_setup *setup, const char *model) {
+    setup->source = model;
+    return open_bare(setup, setup->settings, setup->setting_count);
+}
+
+/* ---- sizes that the model leaves open ------------------------------------------------------------ */
+
+bool open_size(const kn_value *value, int axis, char *name, size_t room) {
+    char text[256];
+    name[0] = '\0';
+    if (kn_value_dimension(value, axis) >= 0 || kn_value_shape_text(value, text, sizeof text) >= sizeof text)
+        return false;
+    const char *at = text;
+    for (int i = 0; i < axis && at; i++)
+        at = (at = strchr(at, ',')) ? at + 1 : NULL;
+    if (!at || strcspn(at, ",") >= room) return false;
+    snprintf(name, room, "%.*s", (int)strcspn(at, ","), at);
+    return true;
+}
+
+bool setup_sizes_known(const training_setup *setup) {
+    char name[128], shape[256];
+    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *input = kn_model_input(setup->model, i);
+        for (int d = 0; d < kn_value_rank(input); d++) {
+            if (!open_size(input, d, name, sizeof name) || !strcmp(name, "batch")) continue;
+            kn_value_shape_text(input, shape, sizeof shape);
+            bool onnx = path_is_onnx(setup->source);
+            return command_fail("the model '%s' leaves '%s' of its input '%s' (%s) open, which only data would tell: "
+                                "%s%s%s gives it a number",
+                                kn_model_name(setup->model), name, kn_model_input_name(setup->model, i), shape,
+                                onnx ? "--set " : "a line `set ", name, onnx ? "=N" : " N` of its text") == EXIT_DONE;
+        }
+    }
+    return true;
+}
+
+/* The bytes of a batch tell one open size. Where there are more, the model is opened with those of the data. */
+static bool fit_sizes(training_setup *setup) {
+    enum { MOST = sizeof setup->settings / sizeof *setup->settings };
+    char names[MOST][128];
+    size_t count = setup->setting_count;
+    if (!path_is_onnx(setup->source)) return true;
+    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *input = kn_model_input(setup->model, i);
+        kn_field field;
+        size_t index;
+        if (!kn_dataset_find_field(setup->all, kn_value_name(input), &index) ||
+            !kn_dataset_field(setup->all, index, &field) || field.info.rank + 1 != kn_value_rank(input))
+            continue;
+        for (int d = 1; d < kn_value_rank(input) && count < MOST; d++) {
+            if (!open_size(input, d, names[count], sizeof *names)) continue;
+            setup->settings[count] = (kn_model_setting){names[count], field.info.shape[d - 1]};
+            count++;
+        }
+    }
+    return count < setup->setting_count + 2 || open_model(setup, setup->settings, count);
+}
+
+int64_t setup_fixed_batch(const training_setup *setup) {
+    const kn_value *input = kn_model_input(setup->model, 0);
+    return path_is_onnx(setup->source) && kn_value_rank(input) > 0 ? kn_value_dimension(input, 0) : -1;
+}
+
+bool setup_batch_fits(const training_setup *setup, uint64_t batch) {
+    const int64_t fixed = setup_fixed_batch(setup);
+    if (fixed < 0 || (uint64_t)fixed == batch) return true;
+    return command_fail("the file of the model '%s' says that %lld samples come at once, not %llu: --batch %lld takes "
+                        "them so, and a file whose first size is open (dynamic_axes or dynamic_shapes of "
+                        "torch.onnx.export) any number",
+                        kn_model_name(setup->model), (long long)fixed, (unsigned long long)batch, (long long)fixed) ==
+           EXIT_DONE;
 }
 
 /* How much each class is to count; the model is to be opened again then, for its loss. */
@@ -300,7 +381,7 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
         tell_left_out(test, "to judge by");
         kn_dataset_destroy(&test);
     }
-    if (!fit_to_table(setup, data)) return false;
+    if (!fit_to_table(setup, data) || !fit_sizes(setup)) return false;
     if (answers_itself(setup)) {
         kn_dataset_destroy(&setup->all);
         params.same = true;

@@ -43,10 +43,27 @@ extern const char *const bn_words[BN_WORDS];
 bool setup_settings(training_setup *setup, const char *text);
 /* The same for the check of a command line: answers a status. */
 int settings_check(const char *text);
+/* The row of an option table for it. */
+#define SET_OPTION(target)                                                                                   \
+    {                                                                                                        \
+        "set", OPTION_TEXT, "NAME=N,…",                                                                      \
+            "other numbers in lines `set NAME N` of the model's text, or for sizes that an ONNX file leaves open",   \
+            &(target)                                                                                        \
+    }
 /* Whether the signs of a text's vocabulary are more than characters: U+001E stands before each then. */
 bool signs_are_joined(const char *vocabulary);
 /* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
+/* Opens a model without a loss, which its outputs may not fit. */
+bool setup_bare_model(training_setup *setup, const char *model);
+/* The name of a size that a value leaves open, or an expression of such; false where it is a number. */
+bool open_size(const kn_value *value, int axis, char *name, size_t room);
+/* Whether all sizes of the inputs but the batch are numbers; otherwise says how they become such, and answers false. */
+bool setup_sizes_known(const training_setup *setup);
+/* How many samples an ONNX file says that come at once; -1 where it leaves that open, as other models do. */
+int64_t setup_fixed_batch(const training_setup *setup);
+/* Whether so many may; otherwise says what to do and answers false. */
+bool setup_batch_fits(const training_setup *setup, uint64_t batch);
 /* What the model reads: one sample of its first input; false where a size is not a number. */
 bool model_sample(const kn_model *model, kn_tensor_info *sample);
 /* The rate of the sounds that a file's weights were trained on; 0: none. */

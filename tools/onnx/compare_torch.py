@@ -84,7 +84,7 @@ def koine_train(koine, folder, name, lr):
   log = folder / f"{name}.jsonl"
   run(koine, "train", folder / f"{name}.onnx", "--data", f"npy:{folder}/x.npy,{folder}/y.npy", "--loss",
       "cross-entropy", "--optimizer", "sgd", "--lr", lr, "--momentum", MOMENTUM, "--batch", BATCH, "--steps", STEPS,
-      "--no-shuffle", "--log", log, "--save", folder / f"{name}.out.onnx", "--quiet")
+      "--no-shuffle", "--math", "exact", "--log", log, "--save", folder / f"{name}.out.onnx", "--quiet")
   lines = [json.loads(line) for line in log.read_text().splitlines()]
   return [line["loss"] for line in lines if "loss" in line and "step" in line][:STEPS]
 
@@ -108,6 +108,10 @@ def apart(name, found, double, single):
   return [] if distance <= allowed else [f"{name} is {distance:.3g} apart, allowed are {allowed:.3g}"]
 
 
+def furthest_of(left, right):
+  return float(numpy.abs(numpy.asarray(left) - numpy.asarray(right)).max())
+
+
 def compare(koine, folder, network, exporter):
   torch.manual_seed(7)
   module = network.make()
@@ -129,7 +133,7 @@ def compare(koine, folder, network, exporter):
   single, near = train(module, x, y, network.lr, torch.float32)
   found = koine_train(koine, folder, "model", network.lr)
   faults = apart("the loss", found, double, single)
-  astray = float(numpy.abs(numpy.asarray(double) - numpy.asarray(single)).max())
+  astray, furthest = furthest_of(double, single), {}
   if not astray <= ASTRAY:
     faults.append(f"PyTorch's own losses are {astray:.3g} apart: a lower rate is needed")
   # The trained file, by the names that both know.
@@ -157,20 +161,24 @@ def compare(koine, folder, network, exporter):
     wide = far.eval()(inputs.double() if inputs.is_floating_point() else inputs).numpy()
     narrow = near.eval()(inputs).numpy()
   faults += apart("what the trained file gives", other, wide, narrow)
-  # The file as it was exported, and written anew, on another number of samples, and of places where that is open; not
+  # The file as it was exported, and written anew, on other numbers of samples, and of places where that is open; not
   # where its batch norms train, which then have no one answer.
-  if exporter != "script":
-    other_x = network.data(numpy.random.default_rng(4), 5, 2 if network.open_length else 0)[0]
+  onnx.checker.check_model(str(folder / "model.out.onnx"), full_check=True)
+  for samples, shorter in ((5, 2), (3, -4)) if exporter != "script" or not network.folds else ():
+    other_x = network.data(numpy.random.default_rng(4), samples, shorter if network.open_length else 0)[0]
     numpy.save(folder / "part.npy", other_x)
     run(koine, "convert", folder / "model.onnx", folder / "same.onnx")
     run(koine, "infer", folder / "model.onnx", "--input", folder / "part.npy", "--output", folder / "koine.npy",
         "--quiet")
+    onnx.checker.check_model(str(folder / "same.onnx"), full_check=True)
     first, again = runtime(folder / "model.onnx", other_x), runtime(folder / "same.onnx", other_x)
     for what, found_y in (("Koine", numpy.load(folder / "koine.npy")), ("the converted file", again)):
-      if abs(first - found_y).max() > OUTPUTS:
-        faults.append(f"{what} is {abs(first - found_y).max():.3g} from the exported file")
+      furthest[what] = max(furthest.get(what, 0), float(abs(first - found_y).max()))
+  faults += [f"{what} is {much:.3g} from the exported file" for what, much in furthest.items() if not much <= OUTPUTS]
   print(f"{network.name} {exporter}: {'; '.join(faults) or 'as PyTorch'} "
-        f"(last loss {found[-1]:.6f}, PyTorch {double[-1]:.6f}; {compared} weights compared)", flush=True)
+        f"(last loss {found[-1]:.6f}, PyTorch {double[-1]:.6f}; furthest loss {furthest_of(found, double):.2g}, of "
+        f"PyTorch's float32 {astray:.2g}; {compared} weights compared; before the training "
+        f"{', '.join(f'{what} {much:.2g}' for what, much in furthest.items()) or 'nothing'} apart)", flush=True)
   return not faults
 
 

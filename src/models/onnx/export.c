@@ -95,24 +95,44 @@ bool kn_export_string(kn_export_call *call, const char *name, const char *text) 
 
 /* ---- tensors --------------------------------------------------------------------------------------------- */
 
-/* data holds the elements as this machine has them, in the arena; it is changed to what the file wants. */
-static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape,
-                       void *data) {
-    kn_onnx_tensor tensor = {.name = name, .type = kn_onnx_type_from(dtype), .rank = (size_t)rank};
+static bool add_constant(kn_export *export, const kn_onnx_tensor *tensor) {
+    const kn_onnx_attribute value = {
+        .name = "value", .kind = KN_ONNX_ATTRIBUTE_TENSOR, .count = 1, .tensors = tensor};
+    const kn_onnx_attribute *attribute = kn_arena_copy(&export->arena, &value, 1, sizeof value);
+    const char **output = kn_arena_copy(&export->arena, &tensor->name, 1, sizeof *output);
+    if (!attribute || !output || export->node_count == export->node_capacity) return false;
+    export->nodes[export->node_count++] = (kn_onnx_node){.name = tensor->name,
+                                                         .type = "Constant",
+                                                         .outputs = output,
+                                                         .output_count = 1,
+                                                         .attributes = attribute,
+                                                         .attribute_count = 1};
+    return true;
+}
+
+/* data holds the elements as this machine has them, in the arena; it is changed to what the file wants. learnt: an
+ * initializer whatever it holds. */
+static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape, void *data,
+                       bool learnt) {
+    kn_onnx_tensor *tensor = &export->tensors[export->tensor_count];
     int64_t *kept = kn_arena_take(&export->arena, (size_t)rank + 1, sizeof *kept);
     if (!name || !kept || !data || export->tensor_count == export->tensor_capacity) return false;
     if (rank) memcpy(kept, shape, (size_t)rank * sizeof *kept);
-    tensor.shape = kept;
-    if (!kn_onnx_tensor_measure(&tensor)) return false;
-    kn_onnx_pack(data, tensor.count, kn_dtype_bytes(dtype));
-    tensor.bytes = data;
-    export->tensors[export->tensor_count++] = tensor;
+    *tensor = (kn_onnx_tensor){.name = name, .type = kn_onnx_type_from(dtype), .rank = (size_t)rank, .shape = kept};
+    if (!kn_onnx_tensor_measure(tensor)) return false;
+    kn_onnx_pack(data, tensor->count, kn_dtype_bytes(dtype));
+    tensor->bytes = data;
+    if (!learnt && rank && kn_dtype_is_float(dtype)) {
+        const kn_onnx_tensor *apart = kn_arena_copy(&export->arena, tensor, 1, sizeof *tensor);
+        return apart && add_constant(export, apart);
+    }
+    export->tensor_count++;
     return true;
 }
 
 const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape, void *data) {
     const char *name = kn_export_name(call);
-    return add_tensor(call->export, name, dtype, rank, shape, data) ? name : NULL;
+    return add_tensor(call->export, name, dtype, rank, shape, data, false) ? name : NULL;
 }
 
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number) {
@@ -125,6 +145,18 @@ const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t 
     int64_t length = (int64_t)count, *data = kn_arena_take(&call->export->arena, count + 1, sizeof *data);
     if (data && count) memcpy(data, numbers, count * sizeof *data);
     return kn_export_tensor(call, KN_INT64, 1, &length, data);
+}
+
+/* Statistics that no batch norm follows were measured once: who reads the file must not take them for weights. */
+static bool is_followed(const kn_export *export, const kn_value *value) {
+    const kn_graph *graph = export->model->graph;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        bool norm = !strcmp(node->operator->name, "batch_norm");
+        for (int k = 0; norm && k < node->input_count; k++)
+            if (node->inputs[k] == value) return true;
+    }
+    return false;
 }
 
 /* A weight as it is by now, or a constant, under the name of its value. */
@@ -147,8 +179,46 @@ static bool add_value(kn_export *export, const kn_value *value) {
             return false;
         }
     }
-    return add_tensor(export, value->name, info.dtype, info.rank, info.shape, data) ||
+    bool learnt = value->kind == KN_VALUE_STATE && (value->role != KN_STATE_STATISTIC || is_followed(export, value));
+    return add_tensor(export, value->name, info.dtype, info.rank, info.shape, data, learnt) ||
            kn_model_no_memory(export->model);
+}
+
+/* ---- open sizes ------------------------------------------------------------------------------------------ */
+
+static bool has_size(const kn_export *export, const kn_value *value, kn_dim dim, int *axis) {
+    if (!value || !export->needed[value->id]) return false;
+    for (*axis = 0; *axis < value->shape.rank; ++*axis)
+        if (value->shape.dims[*axis] == dim) return true;
+    return false;
+}
+
+/* One open size as int64 (1). */
+static const char *open_size(kn_export_call *call, kn_dim dim) {
+    const kn_export *export = call->export;
+    const kn_graph *graph = export->model->graph;
+    const kn_value *found = NULL;
+    int axis = 0;
+    for (int i = 0; i < export->model->input_count && !found; i++)
+        if (has_size(export, export->model->inputs[i], dim, &axis)) found = export->model->inputs[i];
+    for (size_t i = 0; i < graph->node_count && graph->nodes[i] != call->node && !found; i++)
+        if (has_size(export, graph->nodes[i]->outputs[0], dim, &axis)) found = graph->nodes[i]->outputs[0];
+    const char *size = kn_export_one(call, "Shape", NULL, found ? found->name : NULL);
+    return size && kn_export_int(call, "start", axis) && kn_export_int(call, "end", axis + 1) ? size : NULL;
+}
+
+const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count) {
+    const char *parts[KN_MAX_RANK + 1] = {NULL};
+    int used = 0, known = 0;
+    for (int i = 0; i < count; i += known ? known : 1) {
+        for (known = 0; i + known < count && kn_dim_known(dims[i + known]); known++)
+            ;
+        parts[used] = known ? kn_export_list(call, dims + i, (size_t)known) : open_size(call, dims[i]);
+        if (!parts[used++]) return NULL;
+    }
+    if (used < 2) return used ? parts[0] : kn_export_list(call, NULL, 0);
+    const char *whole = kn_export_node(call, "Concat", NULL, parts);
+    return whole && kn_export_int(call, "axis", 0) ? whole : NULL;
 }
 
 /* ---- inputs and outputs -------------------------------------------------------------------------------------- */
@@ -230,7 +300,7 @@ static bool fill(kn_export *export, kn_onnx_graph *file) {
     const kn_graph *graph = model->graph;
     kn_onnx_value_info *inputs = kn_arena_take(&export->arena, (size_t)model->input_count + 1, sizeof *inputs);
     kn_onnx_value_info *outputs = kn_arena_take(&export->arena, (size_t)model->output_count + 1, sizeof *outputs);
-    export->node_capacity = graph->node_count * KN_EXPORT_MORE;
+    export->node_capacity = graph->value_count + graph->node_count * KN_EXPORT_MORE;
     export->tensor_capacity = graph->value_count + graph->node_count * KN_EXPORT_MORE;
     export->nodes = kn_arena_take(&export->arena, export->node_capacity + 1, sizeof *export->nodes);
     export->tensors = kn_arena_take(&export->arena, export->tensor_capacity + 1, sizeof *export->tensors);
@@ -239,12 +309,12 @@ static bool fill(kn_export *export, kn_onnx_graph *file) {
         if (!describe(export, model->inputs[i], model->inputs[i]->name, &inputs[i])) return false;
     for (int i = 0; i < model->output_count; i++)
         if (!describe(export, model->outputs[i], model->outputs[i]->name, &outputs[i])) return false;
-    if (!export_nodes(export)) return false;
     for (size_t i = 0; i < graph->value_count; i++) {
         const kn_value *value = graph->values[i];
         bool kept = value->kind == KN_VALUE_STATE || value->kind == KN_VALUE_CONSTANT;
         if (kept && export->needed[value->id] && !add_value(export, value)) return false;
     }
+    if (!export_nodes(export)) return false;
     *file = (kn_onnx_graph){.name = model->name,
                             .nodes = export->nodes,
                             .node_count = export->node_count,

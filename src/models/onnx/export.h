@@ -38,8 +38,8 @@ typedef struct kn_export_row {
     const char *name;
     kn_export_builder build;
 } kn_export_row;
-extern const kn_export_row kn_export_sequences[];
-extern const int kn_export_sequences_count;
+extern const kn_export_row kn_export_sequences[], kn_export_picks[];
+extern const int kn_export_sequences_count, kn_export_picks_count;
 /* NULL where there is none. */
 kn_export_builder kn_export_find(const kn_operator *row);
 /* The values that a node's nodes in the file read, at most KN_MAX_INPUTS, and how many they are. */
@@ -67,11 +67,14 @@ bool kn_export_float(kn_export_call *call, const char *name, double number);
 bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count);
 bool kn_export_string(kn_export_call *call, const char *name, const char *text);
 bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count);
-/* Constants; answer their names. */
+/* Constants; answer their names. Fractions with axes become nodes, since whoever reads the file would learn an
+ * initializer; such a node is then the last one. */
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number);
 const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count);
 /* data is in the export's arena and is changed. */
 const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape, void *data);
+/* Sizes as int64 (count), open ones read off a value of the file that has them; NULL where none has. */
+const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count);
 
 /* Writes the model's outputs as an ONNX file. */
 kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params);

@@ -74,6 +74,10 @@ static const plain_row plain_rows[] = {
     {.name = "xor", .type = "Xor"},
     {.name = "not", .type = "Not"},
     {.name = "isnan", .type = "IsNaN"},
+    {.name = "isinf", .type = "IsInf"},
+    {.name = "bit_and", .type = "BitwiseAnd"},
+    {.name = "bit_or", .type = "BitwiseOr"},
+    {.name = "bit_xor", .type = "BitwiseXor"},
     {.name = "copy", .type = "Identity"},
     {.name = "layer_norm", .type = "LayerNormalization", .ours = {"epsilon"}, .theirs = {"epsilon"}},
 };
@@ -150,6 +154,17 @@ static bool log1p_row(kn_export_call *call) {
 
 static bool expm1_row(kn_export_call *call) {
     return with(call, "Sub", call->output, kn_export_one(call, "Exp", NULL, call->inputs[0]), 1);
+}
+
+/* ONNX has the sign of the divisor for whole numbers alone. */
+static bool remainder_row(kn_export_call *call) {
+    bool dividend = !strcmp(call->node->operator->name, "fmod");
+    const char *x = call->inputs[0], *y = call->inputs[1];
+    if (dividend || !kn_dtype_is_float(dtype_of(call)))
+        return kn_export_two(call, "Mod", call->output, x, y) && kn_export_int(call, "fmod", dividend);
+    const char *quotient = kn_export_two(call, "Div", NULL, x, y);
+    const char *least = kn_export_two(call, "Mul", NULL, y, kn_export_one(call, "Floor", NULL, quotient));
+    return kn_export_two(call, "Sub", call->output, x, least);
 }
 
 static bool gelu(kn_export_call *call) {
@@ -240,12 +255,35 @@ static bool conv_transpose(kn_export_call *call) {
            add_list(call, "pads", "padding", 4) && kn_export_int(call, "group", attribute(call, "groups")->integer);
 }
 
+enum { MOST_SHARES = KN_EXPORT_MORE / 4 - 1 }; /* of each of two axes: two nodes and two lists for a share */
+
+/* `to` windows of any sizes that share an axis, each made one. */
+static const char *shared(kn_export_call *call, const char *x, bool largest, int64_t axis, int64_t to,
+                          const char *output) {
+    const char *parts[MOST_SHARES + 1] = {NULL}, *along = kn_export_list(call, &axis, 1);
+    const kn_dim from = call->node->inputs[0]->shape.dims[axis];
+    if (!x || !along || !kn_dim_known(from) || to > MOST_SHARES) return NULL;
+    for (int64_t i = 0; i < to; i++) {
+        const int64_t begin = i * from / to, end = ((i + 1) * from + to - 1) / to;
+        const char *start = kn_export_list(call, &begin, 1), *stop = kn_export_list(call, &end, 1);
+        const char *share =
+            start && stop ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, start, stop, along)) : NULL;
+        parts[i] = kn_export_two(call, largest ? "ReduceMax" : "ReduceMean", NULL, share, along);
+        if (!parts[i]) return NULL;
+    }
+    const char *whole = kn_export_node(call, "Concat", output, parts);
+    return whole && kn_export_int(call, "axis", axis) ? whole : NULL;
+}
+
 static bool pool(kn_export_call *call) {
     bool largest = !strcmp(call->node->operator->name, "max_pool");
     const kn_attribute_value *size = attribute(call, "output");
     if (size->count) {
-        bool whole = size->list[0] == 1 && size->list[size->count - 1] == 1;
-        return whole && kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output, call->inputs[0]);
+        const int64_t rows = size->list[0], columns = size->list[size->count - 1];
+        if (rows == 1 && columns == 1)
+            return kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output, call->inputs[0]);
+        const char *lines = shared(call, call->inputs[0], largest, 2, rows, NULL);
+        return shared(call, lines, largest, 3, columns, call->output);
     }
     if (!kn_export_one(call, largest ? "MaxPool" : "AveragePool", call->output, call->inputs[0]) ||
         !add_list(call, "kernel_shape", "window", 2) || !add_list(call, "strides", "stride", 2) ||
@@ -287,32 +325,34 @@ static bool reduce(kn_export_call *call) {
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
-/* An open size is that of the same axis before (0), or the only one that is left (-1). */
+/* An open size is that of the same axis before (0), or the only one that is left (-1); otherwise all are told. */
 static bool reshape(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     int64_t numbers[KN_MAX_RANK];
     int open = 0;
+    bool empty = false;
     for (int i = 0; i < to->rank; i++) {
         bool same = i < from->rank && from->dims[i] == to->dims[i];
         numbers[i] = kn_dim_known(to->dims[i]) ? to->dims[i] : same ? 0 : -1;
         open += numbers[i] < 0;
-        if (kn_dim_known(to->dims[i]) && to->dims[i] == 0) return false; /* a 0 would mean the axis before */
+        empty = empty || to->dims[i] == 0; /* a 0 would mean the axis before */
     }
-    const char *shape = open < 2 ? kn_export_list(call, numbers, (size_t)to->rank) : NULL;
-    return kn_export_two(call, "Reshape", call->output, call->inputs[0], shape);
+    const bool told = empty || open > 1;
+    const char *shape = told ? kn_export_sizes(call, to->dims, to->rank)
+                             : kn_export_list(call, numbers, (size_t)to->rank);
+    return kn_export_two(call, "Reshape", call->output, call->inputs[0], shape) &&
+           (!told || kn_export_int(call, "allowzero", 1));
 }
 
-/* An open size that is the input's own stays under a 1. */
+/* A size that is the input's own stays under a 1. */
 static bool broadcast(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
-    int64_t numbers[KN_MAX_RANK];
+    kn_dim sizes[KN_MAX_RANK];
     for (int i = 0; i < to->rank; i++) {
         int place = i - (to->rank - from->rank);
-        bool same = place >= 0 && from->dims[place] == to->dims[i];
-        if (!kn_dim_known(to->dims[i]) && !same) return false;
-        numbers[i] = same ? 1 : to->dims[i];
+        sizes[i] = place >= 0 && from->dims[place] == to->dims[i] ? 1 : to->dims[i];
     }
-    const char *shape = kn_export_list(call, numbers, (size_t)to->rank);
+    const char *shape = kn_export_sizes(call, sizes, to->rank);
     return kn_export_two(call, "Expand", call->output, call->inputs[0], shape);
 }
 
@@ -397,18 +437,6 @@ static bool cumsum(kn_export_call *call) {
            kn_export_int(call, "reverse", attribute(call, "reverse")->integer != 0);
 }
 
-static bool embedding(kn_export_call *call) {
-    return kn_export_two(call, "Gather", call->output, call->inputs[0], call->inputs[1]);
-}
-
-static bool gather(kn_export_call *call) {
-    bool elements = !strcmp(call->node->operator->name, "gather_elements");
-    if (!elements && attribute(call, "outside")->integer) return false; /* what is outside is an error there */
-    return kn_export_two(call, elements ? "GatherElements" : "Gather", call->output, call->inputs[0],
-                         call->inputs[1]) &&
-           kn_export_int(call, "axis", attribute(call, "axis")->integer);
-}
-
 static const kn_export_row rows[] = {
     {"scale", scale},
     {"shift", shift},
@@ -419,6 +447,8 @@ static const kn_export_row rows[] = {
     {"log_sigmoid", log_sigmoid},
     {"log1p", log1p_row},
     {"expm1", expm1_row},
+    {"mod", remainder_row},
+    {"fmod", remainder_row},
     {"gelu", gelu},
     {"gelu_tanh", gelu},
     {"not_equal", not_equal},
@@ -447,15 +477,17 @@ static const kn_export_row rows[] = {
     {"flip", flip},
     {"resize", resize},
     {"cumsum", cumsum},
-    {"embedding", embedding},
-    {"gather", gather},
-    {"gather_elements", gather},
 };
 
+static kn_export_builder find_in(const kn_export_row *list, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(list[i].name, name)) return list[i].build;
+    return NULL;
+}
+
 kn_export_builder kn_export_find(const kn_operator *row) {
-    for (size_t i = 0; i < KN_COUNT_OF(rows); i++)
-        if (!strcmp(rows[i].name, row->name)) return rows[i].build;
-    for (int i = 0; i < kn_export_sequences_count; i++)
-        if (!strcmp(kn_export_sequences[i].name, row->name)) return kn_export_sequences[i].build;
-    return find_plain(row->name) ? plain : NULL;
+    kn_export_builder found = find_in(rows, KN_COUNT_OF(rows), row->name);
+    if (!found) found = find_in(kn_export_sequences, (size_t)kn_export_sequences_count, row->name);
+    if (!found) found = find_in(kn_export_picks, (size_t)kn_export_picks_count, row->name);
+    return found || !find_plain(row->name) ? found : plain;
 }

@@ -209,7 +209,7 @@ static bool recurrent(kn_export_call *call) {
 typedef struct attention {
     int64_t heads, key_heads, head;
     bool packed, causal, last;
-    const kn_value *q, *k, *mask;
+    const kn_value *q, *k, *lengths, *mask;
 } attention;
 
 /* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their ranks. */
@@ -226,8 +226,9 @@ static bool describe_attention(const kn_node *node, attention *a) {
                      .k = node->inputs[data > 1 ? 1 : 0]};
     if (!a->key_heads) a->key_heads = a->heads;
     a->head = a->q->shape.dims[2] / (a->packed ? a->heads + 2 * a->key_heads : a->heads);
-    if (count > data && node->inputs[data]->shape.rank == 4) a->mask = node->inputs[data];
-    return a->head > 0 && count == data + (a->mask ? 1 : 0);
+    for (int i = data; i < count; i++)
+        *(node->inputs[i]->shape.rank == 4 ? &a->mask : &a->lengths) = node->inputs[i];
+    return a->head > 0;
 }
 
 /* Part 0, 1 or 2, q, k or v, by heads: (batch, heads, length, head), and k (batch, heads, head, length). */
@@ -255,21 +256,59 @@ static const char *length_of(kn_export_call *call, const kn_value *x) {
     return name && kn_export_int(call, "start", 1) && kn_export_int(call, "end", 2) ? name : NULL;
 }
 
+/* The first diagonal that a query does not look at, of a causal mask: a single number. */
+static const char *diagonal_of(kn_export_call *call, const attention *a) {
+    const kn_dim queries = a->q->shape.dims[1], keys = a->k->shape.dims[1];
+    if (!a->last || queries == keys) return kn_export_number(call, KN_INT64, 1);
+    if (kn_dim_known(queries) && kn_dim_known(keys))
+        return kn_export_number(call, KN_INT64, keys > queries ? (double)(1 + keys - queries) : 1);
+    const char *zero = kn_export_number(call, KN_INT64, 0), *unit = kn_export_number(call, KN_INT64, 1);
+    const char *more = kn_export_two(call, "Sub", NULL, length_of(call, a->k), length_of(call, a->q));
+    return squeezed(call, kn_export_two(call, "Add", NULL, kn_export_two(call, "Max", NULL, more, zero), unit), 0, NULL);
+}
+
 /* (queries, keys): minus infinity where a query does not look. */
 static const char *causal_mask(kn_export_call *call, const attention *a) {
-    const kn_dim queries = a->q->shape.dims[1], keys = a->k->shape.dims[1];
-    int64_t first = 1;
-    if (a->last && queries != keys) {
-        if (!kn_dim_known(queries) || !kn_dim_known(keys)) return NULL;
-        if (keys > queries) first += keys - queries;
-    }
     const char *shape = kn_export_two(call, "Concat", NULL, length_of(call, a->q), length_of(call, a->k));
     if (!shape || !kn_export_int(call, "axis", 0)) return NULL;
     const char *least = kn_export_number(call, a->q->shape.dtype, -INFINITY);
     const char *whole = kn_export_two(call, "Expand", NULL, least, shape);
-    const char *diagonal = kn_export_number(call, KN_INT64, (double)first);
-    const char *mask = kn_export_two(call, "Trilu", NULL, whole, diagonal);
+    const char *mask = kn_export_two(call, "Trilu", NULL, whole, diagonal_of(call, a));
     return mask && kn_export_int(call, "upper", 1) ? mask : NULL;
+}
+
+/* 0, 1, … along the second axis of x, int64. */
+static const char *places_of(kn_export_call *call, const kn_value *x) {
+    const char *begin = kn_export_number(call, KN_INT64, 0), *step = kn_export_number(call, KN_INT64, 1);
+    const char *end = squeezed(call, length_of(call, x), 0, NULL);
+    return begin && step && end ? kn_export_node(call, "Range", NULL, KN_EXPORT_INPUTS(begin, end, step)) : NULL;
+}
+
+static const char *unsqueezed(kn_export_call *call, const char *x, const int64_t *axes, size_t count) {
+    return kn_export_two(call, "Unsqueeze", NULL, x, kn_export_list(call, axes, count));
+}
+
+static const char *as_long(kn_export_call *call, const char *x) {
+    const char *name = kn_export_one(call, "Cast", NULL, x);
+    return name && kn_export_int(call, "to", kn_onnx_type_from(KN_INT64)) ? name : NULL;
+}
+
+/* Whether a query looks at a key, by lengths: bool (batch,1,queries or 1,keys). */
+static const char *seen_by_lengths(kn_export_call *call, const attention *a) {
+    const char *lengths = unsqueezed(call, as_long(call, a->lengths->name), (int64_t[]){1, 2, 3}, 3);
+    const char *keys = places_of(call, a->k), *counts = kn_export_two(call, "Less", NULL, keys, lengths);
+    if (!a->causal) return counts;
+    const char *queries = unsqueezed(call, places_of(call, a->q), (int64_t[]){1}, 1);
+    if (a->last) {
+        const char *more = kn_export_two(call, "Sub", NULL, lengths, length_of(call, a->q));
+        queries = kn_export_two(call, "Add", NULL, queries, kn_export_two(call, "Max", NULL, more, kn_export_number(call, KN_INT64, 0)));
+    }
+    return kn_export_two(call, "And", NULL, counts, kn_export_two(call, "LessOrEqual", NULL, keys, queries));
+}
+
+static const char *where(kn_export_call *call, const char *seen, const char *x, kn_dtype dtype, double otherwise) {
+    const char *number = kn_export_number(call, dtype, otherwise);
+    return seen && x && number ? kn_export_node(call, "Where", NULL, KN_EXPORT_INPUTS(seen, x, number)) : NULL;
 }
 
 static bool attend(kn_export_call *call) {
@@ -278,17 +317,66 @@ static bool attend(kn_export_call *call) {
     double scale = kn_attribute_of(call->node, "scale")->number;
     const char *factor = kn_export_number(call, a.q->shape.dtype, scale != 0 ? scale : 1 / sqrt((double)a.head));
     const char *q = by_heads(call, &a, 0), *k = by_heads(call, &a, 1), *v = by_heads(call, &a, 2);
-    const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor);
-    if (a.causal) scores = kn_export_two(call, "Add", NULL, scores, causal_mask(call, &a));
+    const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor), *seen = NULL;
+    if (a.lengths && !(seen = seen_by_lengths(call, &a))) return false;
+    if (a.causal && !seen) scores = kn_export_two(call, "Add", NULL, scores, causal_mask(call, &a));
     if (a.mask) scores = kn_export_two(call, "Add", NULL, scores, a.mask->name);
+    if (seen) scores = where(call, seen, scores, a.q->shape.dtype, -INFINITY);
     const char *weights = kn_export_one(call, "Softmax", NULL, scores);
     if (!weights || !kn_export_int(call, "axis", -1)) return false;
+    if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* no number where nothing is seen */
     if (call->node->operator->random)
         weights = kn_export_two(call, "Dropout", NULL, weights,
                                 kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
     const char *y = kn_export_two(call, "MatMul", NULL, weights, v);
     y = transposed(call, y, (int64_t[]){0, 2, 1, 3}, 4, NULL);
     return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
+}
+
+/* ---- turned by their places ------------------------------------------------------------------------------------- */
+
+/* (1 or batch,length,1 and pairs in the place of what is turned): the angle of each pair. */
+static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved) {
+    const kn_node *node = call->node;
+    const double base = kn_attribute_of(node, "base")->number;
+    const char *places = unsqueezed(call, places_of(call, node->inputs[0]), (int64_t[]){0}, 1);
+    if (node->input_count > 1 && node->inputs[1])
+        places = kn_export_two(call, "Add", NULL, places, unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
+    float *rates = kn_arena_take(&call->export->arena, (size_t)pairs + 1, sizeof *rates);
+    for (int64_t i = 0; rates && i < pairs; i++)
+        rates[i] = (float)pow(base, -(double)i / (double)pairs);
+    const char *rate = kn_export_tensor(call, KN_FLOAT32, 1, &pairs, rates);
+    const char *real = kn_export_one(call, "Cast", NULL, places);
+    if (!real || !kn_export_int(call, "to", kn_onnx_type_from(KN_FLOAT32))) return NULL;
+    real = kn_export_two(call, "Mul", NULL, unsqueezed(call, real, (int64_t[]){2}, 1), rate);
+    return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);
+}
+
+/* The halves of pairs lie along their own axis of (batch,length,heads,pairs,2) or (batch,length,heads,2,pairs). */
+static bool rotary(kn_export_call *call) {
+    const kn_node *node = call->node;
+    const int64_t heads = kn_attribute_of(node, "heads")->integer, columns = node->inputs[0]->shape.dims[2];
+    const int64_t pairs = columns / (2 * heads), list[] = {0, 1, 2};
+    const bool interleaved = kn_attribute_of(node, "interleaved")->integer != 0;
+    const bool inverse = kn_attribute_of(node, "inverse")->integer != 0;
+    const int64_t apart = interleaved ? 4 : 3;
+    if (node->inputs[0]->shape.dtype != KN_FLOAT32) return false;
+    const char *x = reshaped(call, call->inputs[0],
+                             (int64_t[]){0, 0, heads, interleaved ? pairs : 2, interleaved ? 2 : pairs}, 5, NULL);
+    const char *angle = angles(call, pairs, interleaved), *axis = kn_export_list(call, &apart, 1);
+    const char *cosine = kn_export_one(call, "Cos", NULL, angle), *sine = kn_export_one(call, "Sin", NULL, angle), *halves[2];
+    if (!x || !axis || !cosine || !sine) return false;
+    for (int i = 0; i < 2; i++) {
+        const char *from = kn_export_list(call, list + i, 1), *to = kn_export_list(call, list + i + 1, 1);
+        halves[i] = from && to ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis)) : NULL;
+    }
+    const char *turned[2];
+    for (int i = 0; i < 2; i++) /* x cos - y sin, y cos + x sin */
+        turned[i] = kn_export_two(call, (i == 0) == inverse ? "Add" : "Sub", NULL, kn_export_two(call, "Mul", NULL, halves[i], cosine),
+                        kn_export_two(call, "Mul", NULL, halves[1 - i], sine));
+    const char *joined = kn_export_two(call, "Concat", NULL, turned[0], turned[1]);
+    return joined && kn_export_int(call, "axis", apart) &&
+           reshaped(call, joined, (int64_t[]){0, 0, columns}, 3, call->output);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------- */
@@ -311,5 +399,6 @@ const kn_export_row kn_export_sequences[] = {
     {"attention", attend},
     {"attention_dropout", attend},
     {"rms_norm", rms_norm},
+    {"rotary", rotary},
 };
 const int kn_export_sequences_count = (int)KN_COUNT_OF(kn_export_sequences);

@@ -326,22 +326,67 @@ static bool check_operators(kn_import *import) {
 /* ---- inputs and outputs -----------------------------------------------------------------------------------
  */
 
-static const kn_model_given *find_given(const kn_import *import, const char *name) {
-    for (size_t i = 0; i < import->params->given_count; i++)
-        if (import->params->given[i].name && !strcmp(import->params->given[i].name, name))
-            return &import->params->given[i];
-    return NULL;
-}
-
 static bool is_initializer(const kn_onnx_graph *graph, const char *name) {
     for (size_t i = 0; i < graph->initializer_count; i++)
         if (!strcmp(graph->initializers[i].name, name)) return true;
     return false;
 }
 
+/* Of what the caller gave, the one of this name; one without a name is the first input's. */
+static const kn_model_given *find_given(const kn_import *import, const char *name) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    size_t first = 0;
+    while (first < graph->input_count && is_initializer(graph, graph->inputs[first].name))
+        first++;
+    const bool is_first = first < graph->input_count && !strcmp(graph->inputs[first].name, name);
+    for (size_t i = 0; i < import->params->given_count; i++) {
+        const char *given = import->params->given[i].name;
+        if (given && *given ? !strcmp(given, name) : is_first) return &import->params->given[i];
+    }
+    return NULL;
+}
+
 static bool fail_input(kn_import *import, const char *name, kn_status status, const char *what) {
     kn_fail(&import->model->error, status, "%s: input '%.100s': %s", import->model->source, name, what);
     return false;
+}
+
+/* The number that the caller wants for an open size, by the file's name for it or by its symbol; -1 for none. */
+static int64_t wanted_size(kn_import *import, const char *name, const char *symbol) {
+    const kn_model_params *params = import->params;
+    int64_t number = -1;
+    for (size_t i = 0; i < params->setting_count; i++) {
+        const char *wanted = params->settings[i].name;
+        if (!wanted || (strcmp(wanted, symbol) && strcmp(wanted, name))) continue;
+        number = params->settings[i].value;
+        import->taken[i] = true;
+    }
+    return number;
+}
+
+/* All that the caller wants to set has to be an open size of an input. */
+static bool check_wanted(const kn_import *import) {
+    const kn_model_params *params = import->params;
+    kn_error *error = &import->model->error;
+    for (size_t i = 0; i < params->setting_count; i++) {
+        const kn_model_setting *wanted = &params->settings[i];
+        if (import->taken[i] && wanted->value >= 0) continue;
+        if (import->taken[i])
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size '%.100s' would be %" PRId64, import->model->source,
+                           wanted->name, wanted->value) == KN_OK;
+        const char *nearest = NULL, *symbols[20];
+        char list[400] = "";
+        size_t count = 0, used = 0;
+        for (; count < KN_COUNT_OF(symbols) && (symbols[count] = kn_graph_symbol(import->graph, (int)count)); count++)
+            if (used < sizeof list)
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.100s", count ? ", " : "",
+                                         symbols[count]);
+        if (wanted->name) nearest = kn_nearest_word(wanted->name, symbols, count);
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: '%.100s' is not among the sizes that it leaves open: %s%s%s%s",
+                       import->model->source, wanted->name ? wanted->name : "", count ? list : "it has none",
+                       nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "") == KN_OK;
+    }
+    return true;
 }
 
 /* "batch,3,28": the given sizes, otherwise those of the file. */
@@ -363,20 +408,26 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
             return fail_input(import, input->name, KN_ERROR_FORMAT, "has a negative dimension");
         if (given && dimension && dimension->known && dimension->length != given->info.shape[i])
             return fail_input(import, input->name, KN_ERROR_SHAPE, "the given array has other sizes");
-        const char *symbol = dimension && *dimension->name ? symbol_of(import, dimension->name) : NULL;
-        if (given)
-            kn_text_format(text, "%" PRId64, given->info.shape[i]);
-        else if (dimension->known)
-            kn_text_format(text, "%" PRId64, dimension->length);
-        else if (symbol)
-            kn_text_add(text, symbol);
+        if (given || dimension->known) {
+            kn_text_format(text, "%" PRId64, given ? given->info.shape[i] : dimension->length);
+            continue;
+        }
+        bool nameless_batch = import->batch && !*import->batch && i == 0 && !import->model->input_count;
+        const char *symbol = *dimension->name ? symbol_of(import, dimension->name)
+                             : nameless_batch
+                                 ? "batch"
+                                 : kn_arena_format(import->arena, "%.150s_%d", symbol_of(import, input->name), i);
+        if (!symbol) return kn_import_no_memory(import);
+        int64_t number = wanted_size(import, dimension->name, symbol);
+        if (number >= 0)
+            kn_text_format(text, "%" PRId64, number);
         else
-            kn_text_format(text, "%.150s_%d", symbol_of(import, input->name), i);
+            kn_text_add(text, symbol);
     }
     return true;
 }
 
-/* The open first dimension of the first input is the batch, whatever it is called, unless another one has
+/* The open first dimension of the first input is the batch, whatever it is called, "" too, unless another one has
  * that name. */
 static const char *find_batch(const kn_onnx_graph *graph) {
     const char *found = NULL;
@@ -390,7 +441,7 @@ static const char *find_batch(const kn_onnx_graph *graph) {
         }
         if (!whole && !found) found = "batch"; /* of a fixed size, so that no other is meant */
     }
-    return found && *found ? found : NULL;
+    return found;
 }
 
 static bool add_input(kn_import *import, int position, const kn_onnx_value_info *input) {
@@ -516,7 +567,9 @@ static bool make_room(kn_import *import) {
     model->input_names = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *model->input_names);
     model->output_names = kn_arena_take(&model->arena, graph->output_count + 1, sizeof *model->output_names);
     import->wanted = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *import->wanted);
-    return (model->inputs && model->outputs && model->input_names && model->output_names && import->wanted) ||
+    import->taken = kn_arena_take(&model->arena, import->params->setting_count + 1, sizeof *import->taken);
+    return (model->inputs && model->outputs && model->input_names && model->output_names && import->wanted &&
+            import->taken) ||
            kn_import_no_memory(import);
 }
 
@@ -530,6 +583,7 @@ bool kn_import_onnx(kn_model *model, const kn_model_params *params) {
         import.again = false;
         fine = build_graph(&import);
     } while (import.again && model->error.status == KN_OK);
+    fine = fine && check_wanted(&import);
     kn_map_finish(&import.constants);
     model->states = import.states;
     model->state_count = import.state_count;

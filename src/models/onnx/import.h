@@ -63,10 +63,11 @@ struct kn_import {
     const kn_model_params *params;
     kn_import_scope *scope;
     bool alone;        /* the model has one input */
-    const char *batch; /* the file's name for the size of the batch, or NULL */
+    const char *batch; /* the file's name for the size of the batch, "" for one without, or NULL */
     int depth;
     size_t nodes;     /* built so far */
     bool *wanted;     /* by input of the file: its numbers have to be known */
+    bool *taken;      /* by the caller's settings: it is an open size */
     kn_map constants; /* initializers whose numbers have to be known, by address: they are not learnt */
     bool again;       /* one more is wanted than was known when this began */
     kn_import_state *states; /* parameters and statistics, and what they begin with */

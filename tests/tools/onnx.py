@@ -1,0 +1,90 @@
+"""ONNX files at the command line: sizes that they leave open, and those that they fix.
+
+usage: onnx.py KOINE HOUSE_TESTS
+"""
+import functools
+import os
+
+from koine import add, case, expect, koine, numbers_of, read_npy, run_cases, write, write_npy, write_safetensors
+
+ROWS = "koine 1\nmodel rows\ninput x lengthx6\nlogits = linear 3\n"
+PICTURES = "koine 1\nmodel pictures\ntask regression\ninput x height,width\nfactor = parameter 1\nout = mul @x @factor\n"
+FOUR = "koine 1\nmodel four\ninput x 4x6 batch=no\nlogits = linear 3\n"
+WEIGHT, BIAS = numbers_of(18, 5), numbers_of(3, 6)
+
+
+def exported(folder, name, text):
+    """name.onnx of a text with the weights above."""
+    write(folder, name + ".koine", text)
+    write_safetensors(os.path.join(folder, "w.safetensors"), {
+        "logits.weight": ("F32", (3, 6), WEIGHT), "logits.bias": ("F32", (3,), BIAS), "factor": ("F32", (1,), [2.0])})
+    koine("convert", name + ".koine", name + ".onnx", "--weights", "w.safetensors", folder=folder).needs(0)
+
+
+@case
+def rows_of_any_length(folder):
+    exported(folder, "rows", ROWS)
+    for shape in ((2, 4, 6), (3, 5, 6)):
+        x = numbers_of(shape[0] * shape[1] * 6)
+        write_npy(os.path.join(folder, "x.npy"), "<f4", shape, x)
+        koine("infer", "rows.onnx", "--input", "x.npy", "--output", "y.npy", "--batch", "2", folder=folder).needs(0)
+        found_shape, found = read_npy(os.path.join(folder, "y.npy"))
+        expect(found_shape == shape[:2] + (3,), f"found {found_shape} for {shape}")
+        for i, number in enumerate(found):
+            row, unit = x[i // 3 * 6:i // 3 * 6 + 6], i % 3
+            wanted = BIAS[unit] + sum(a * b for a, b in zip(row, WEIGHT[unit * 6:unit * 6 + 6]))
+            expect(abs(number - wanted) < 1e-5, f"{shape}: number {i} is {number}, expected {wanted}")
+
+
+@case
+def a_length_for_what_reads_no_data(folder):
+    exported(folder, "rows", ROWS)
+    koine("plan", "rows.onnx", "--set", "length=5", "--batch", "2", folder=folder).needs(0, out="(2,5,3)")
+    found = koine("bench", "rows.onnx", "--mode", "infer", "--set", "length=5", "--batch", "2", "--seconds", "0", "--json",
+                  folder=folder).needs(0)
+    expect(found.objects()[0]["batch"] == 2, f"{found}")
+
+
+@case
+def open_sizes_come_from_the_data(folder):
+    exported(folder, "pictures", PICTURES)
+    x = numbers_of(4 * 2 * 3)
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (4, 2, 3), x)
+    koine("train", "pictures.onnx", "--data", "npy:x.npy,x.npy", "--steps", "1", "--batch", "4", "--loss", "mse",
+          "--save", "new.onnx", folder=folder).needs(0)
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (2, 3, 4), x)
+    koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", folder=folder).needs(0)
+    shape, found = read_npy(os.path.join(folder, "y.npy"))
+    factor = found[0] / x[0]
+    expect(shape == (2, 3, 4) and 1 < factor < 2, f"found {shape} with a factor of {factor}")
+    expect(all(abs(a - factor * b) < 1e-5 for a, b in zip(found, x)), f"found {found} for {x}")
+
+
+@case
+def the_batch_of_the_file(folder):
+    exported(folder, "four", FOUR)
+    found = koine("plan", "four.onnx", "--json", folder=folder).needs(0).objects()[0]
+    expect(found["batch"] == 4, f"found {found}")
+
+
+MISTAKES = [
+    ("rows", "plan rows.onnx", "leaves 'length' of its input 'x' (batch,length,6) open", "--set length=N"),
+    ("rows", "bench rows.onnx --mode infer", "'length'", "--set length=N"),
+    ("rows", "plan rows.koine", "'length'", "a line `set length N`"),
+    ("rows", "plan rows.onnx --set lenght=5", "'lenght' is not among the sizes that it leaves open: batch, length",
+     "did you mean 'length'?"),
+    ("four", "plan four.onnx --set length=5", "'length' is not among the sizes", "it has none"),
+    ("four", "plan four.onnx --batch 8", "says that 4 samples come at once, not 8", "--batch 4"),
+    ("four", "train four.onnx --data npy:x.npy,x.npy", "says that 4 samples come at once, not 64", "dynamic_axes"),
+]
+
+
+def mistake(name, line, first, second, folder):
+    exported(folder, name, {"rows": ROWS, "four": FOUR}[name])
+    koine(*line.split(), folder=folder).needs(1, out="", err=(first, second))
+
+
+for row in MISTAKES:
+    add(f"mistake: {row[1]}", functools.partial(mistake, *row))
+
+run_cases()
