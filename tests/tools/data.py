@@ -123,6 +123,7 @@ def broken_pictures_are_named(folder):
     if "install the headers" in found.err:
         return found.needs(1, err="build again")
     found.needs(0, err="on 8 samples")
+    koine(*train, "images:good.zip", "--cache", "20", folder=folder).needs(1, err="more than the cache of 20 bytes")
     koine(*train, "images:bad.zip", folder=folder).needs(1, err="pets/cat/3.png")
     koine(*train, "images:bad.zip", "--on-bad-sample", "skip", folder=folder).needs(
         0, err=("left out 1 that could not be read", "pets/cat/3.png: ", "on 7 samples"))
