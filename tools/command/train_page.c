@@ -158,7 +158,8 @@ static const char style[] =
     "#confusion td,#confusion th{padding:.1rem .2rem}.samples figure{width:5.8rem}}"
     "@media(prefers-color-scheme:dark){body{background:#16181b;color:#ddd}svg text{fill:#bbb}svg "
     ".title{fill:#eee}"
-    ".grid{stroke:#333}pre{background:#24272b}}";
+    ".grid{stroke:#333}pre{background:#24272b}.line0{stroke:#4a9be6}.line1{stroke:#f0853e}"
+    ".line2{stroke:#4cbd70}.fill0{fill:#4a9be6}.fill1{fill:#f0853e}.fill2{fill:#4cbd70}}";
 
 static void command_line(FILE *file, const train_options *options) {
     fputs("<h2>The command</h2>\n<pre id=\"command\">koine train", file);

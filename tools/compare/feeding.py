@@ -112,7 +112,7 @@ def main():
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         cases = [Case(options, folder, "resnet18c", (3, 32, 32), "size=32", 32, 20, 1),
-                 Case(options, folder, "lenet", (1, 28, 28), "size=28&grey", 64, 100, 10)]
+                 Case(options, folder, "lenet", (1, 28, 28), "size=28&grey", 64, 50, 10)]
         print("| network | samples, epochs | from JPEG, samples/s | from memory | pipeline alone | ratio, median (all) | goal "
               "| waited for data |\n|---|---|---|---|---|---|---|---|")
         for case in cases:
