@@ -5,7 +5,7 @@
 #include "svg.h"
 
 /* A sign is SIGN wide at most, in the larger letters that narrow screens get. */
-enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MOST_TICKS = 6, SIGN = 11 };
+enum { WIDE = 640, HIGH = 300, LEFT = 74, RIGHT = 14, TOP = 34, BOTTOM = 46, MOST_TICKS = 6, SIGN = 12 };
 enum { BAR_LEFT = 250, BAR_WIDE = 280, BAR_STEP = 26 };
 
 void html_text(FILE *file, const char *text) {
