@@ -2,6 +2,7 @@
  * The portable one: OpenCL C 1.2, nothing optional. Tiles and their defines: common/tile.cl. Further defines:
  *   KN_TRANSPOSE_A 0   1: A is stored as (..,K,M)
  *   KN_TRANSPOSE_B 0   1: B is stored as (..,N,K)
+ *   KN_NARROW 0        B has 16 bits in memory (common/narrow.cl)
  *   KN_VECTOR 1        4: the stored rows of A and of B, and N, are multiples of 4 long; reads four at a time
  * Global loads: at most 4 * (1 / KN_TILE_M + 1 / KN_TILE_N) bytes a multiply-add, 2 bytes for 16 with the
  * defaults.
@@ -15,6 +16,8 @@
  *   shares (parts,batches,M,N), for kn_sum_parts (common/sum_parts.cl), which has the epilogue. */
 #include "common/tile.cl"
 #include "common/sum_parts.cl"
+#define KN_WHOLE KN_T
+#include "common/narrow.cl"
 
 #ifndef KN_TRANSPOSE_A
 #define KN_TRANSPOSE_A 0
@@ -28,53 +31,56 @@
 
 /* tile (KN_TILE_K,width), rows of `row` numbers, from a matrix stored (side,K): source[i * stride + k] for i
  * from i0 and k from k0. What lies beyond i_end or k_end is 0. */
-static inline void load_along(global const KN_T *source, KN_INDEX stride, int i0, int i_end, int k0,
-                              int k_end, local KN_A *tile, int width, int row) {
-    for (int at = get_local_id(0); at < width * KN_TILE_K / KN_VECTOR; at += KN_ITEMS) {
-        const int k = at % (KN_TILE_K / KN_VECTOR) * KN_VECTOR, i = at / (KN_TILE_K / KN_VECTOR);
-        const bool inside = i0 + i < i_end && k0 + k < k_end;
-        global const KN_T *from = source + (i0 + i) * stride + k0 + k;
-        local KN_A *to = tile + k * row + i;
 #if KN_VECTOR == 4
-        const KN_A4 four = inside ? KN_TO_A4(vload4(0, from)) : (KN_A4)(0);
-        to[0] = four.s0;
-        to[row] = four.s1;
-        to[2 * row] = four.s2;
-        to[3 * row] = four.s3;
+#define KN_PUT_ALONG(read, read_4)                                                                           \
+    const KN_A4 four = inside ? KN_TO_A4(read_4(from)) : (KN_A4)(0);                                         \
+    to[0] = four.s0;                                                                                         \
+    to[row] = four.s1;                                                                                       \
+    to[2 * row] = four.s2;                                                                                   \
+    to[3 * row] = four.s3;
+#define KN_PUT_ACROSS(read, read_4) vstore4(inside ? KN_TO_A4(read_4(from)) : (KN_A4)(0), 0, to);
 #else
-        to[0] = inside ? KN_TO_A(from[0]) : 0;
+#define KN_PUT_ALONG(read, read_4) to[0] = inside ? KN_TO_A(read(from)) : 0;
+#define KN_PUT_ACROSS(read, read_4) KN_PUT_ALONG(read, read_4)
 #endif
+#define KN_DEFINE_ALONG(name, type, read, read_4)                                                            \
+    static inline void name(global const type *source, KN_INDEX stride, int i0, int i_end, int k0,           \
+                            int k_end, local KN_A *tile, int width, int row) {                               \
+        for (int at = get_local_id(0); at < width * KN_TILE_K / KN_VECTOR; at += KN_ITEMS) {                 \
+            const int k = at % (KN_TILE_K / KN_VECTOR) * KN_VECTOR, i = at / (KN_TILE_K / KN_VECTOR);        \
+            const bool inside = i0 + i < i_end && k0 + k < k_end;                                            \
+            global const type *from = source + (i0 + i) * stride + k0 + k;                                   \
+            local KN_A *to = tile + k * row + i;                                                             \
+            KN_PUT_ALONG(read, read_4)                                                                       \
+        }                                                                                                    \
     }
-}
-
 /* The same from a matrix stored (K,side): source[k * stride + i]. */
-static inline void load_across(global const KN_T *source, KN_INDEX stride, int i0, int i_end, int k0,
-                               int k_end, local KN_A *tile, int width, int row) {
-    for (int at = get_local_id(0); at < width * KN_TILE_K / KN_VECTOR; at += KN_ITEMS) {
-        const int i = at % (width / KN_VECTOR) * KN_VECTOR, k = at / (width / KN_VECTOR);
-        const bool inside = i0 + i < i_end && k0 + k < k_end;
-        global const KN_T *from = source + (k0 + k) * stride + i0 + i;
-        local KN_A *to = tile + k * row + i;
-#if KN_VECTOR == 4
-        vstore4(inside ? KN_TO_A4(vload4(0, from)) : (KN_A4)(0), 0, to);
-#else
-        to[0] = inside ? KN_TO_A(from[0]) : 0;
-#endif
+#define KN_DEFINE_ACROSS(name, type, read, read_4)                                                           \
+    static inline void name(global const type *source, KN_INDEX stride, int i0, int i_end, int k0,           \
+                            int k_end, local KN_A *tile, int width, int row) {                               \
+        for (int at = get_local_id(0); at < width * KN_TILE_K / KN_VECTOR; at += KN_ITEMS) {                 \
+            const int i = at % (width / KN_VECTOR) * KN_VECTOR, k = at / (width / KN_VECTOR);                \
+            const bool inside = i0 + i < i_end && k0 + k < k_end;                                            \
+            global const type *from = source + (k0 + k) * stride + i0 + i;                                   \
+            local KN_A *to = tile + k * row + i;                                                             \
+            KN_PUT_ACROSS(read, read_4)                                                                      \
+        }                                                                                                    \
     }
-}
 
+#define KN_ONE(pointer) (*(pointer))
+#define KN_FOUR(pointer) vload4(0, pointer)
 #if KN_TRANSPOSE_A
-#define KN_LOAD_LEFT load_across
+KN_DEFINE_ACROSS(load_left, KN_T, KN_ONE, KN_FOUR)
 #else
-#define KN_LOAD_LEFT load_along
+KN_DEFINE_ALONG(load_left, KN_T, KN_ONE, KN_FOUR)
 #endif
 #if KN_TRANSPOSE_B
-#define KN_LOAD_RIGHT load_along
+KN_DEFINE_ALONG(load_right, KN_SOURCE, KN_READ, KN_READ_4)
 #else
-#define KN_LOAD_RIGHT load_across
+KN_DEFINE_ACROSS(load_right, KN_SOURCE, KN_READ, KN_READ_4)
 #endif
 
-KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_T *restrict b,
+KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const KN_SOURCE *restrict b,
                                     global KN_T *restrict c, global KN_A *restrict shares, int m, int n,
                                     int k, int parts, int part_depth, int middle, int inner, KN_INDEX a_outer,
                                     KN_INDEX a_middle, KN_INDEX a_inner, KN_INDEX b_outer, KN_INDEX b_middle,
@@ -91,8 +97,8 @@ KN_WORK_GROUP kernel void kn_matmul(global const KN_T *restrict a, global const 
     sums_clear(&sums);
     for (int k0 = k_first; k0 < k_end; k0 += KN_TILE_K) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        KN_LOAD_LEFT(a, KN_TRANSPOSE_A ? m : k, row0, m, k0, k_end, left, KN_TILE_M, KN_LEFT_ROW);
-        KN_LOAD_RIGHT(b, KN_TRANSPOSE_B ? k : n, column0, n, k0, k_end, right, KN_TILE_N, KN_RIGHT_ROW);
+        load_left(a, KN_TRANSPOSE_A ? m : k, row0, m, k0, k_end, left, KN_TILE_M, KN_LEFT_ROW);
+        load_right(b, KN_TRANSPOSE_B ? k : n, column0, n, k0, k_end, right, KN_TILE_N, KN_RIGHT_ROW);
         barrier(CLK_LOCAL_MEM_FENCE);
         sums_add(&sums, left, right);
     }

@@ -14,6 +14,7 @@
  *   KN_LEFT_ROWS 0  above 0, a multiple of KN_ROWS and KN_WIDTH: A is given transposed, with an a_row of 1, and
  *                   packed in blocks of so many rows, in KN_DEPTH * KN_LEFT_ROWS * 4 bytes of local memory
  *   KN_PANELS 1     the most panels of one item, which then share a packed block; 1 unless A is packed
+ *   KN_NARROW 0     b has 16 bits in memory (common/narrow.cl); only with KN_PACKED 0
  *
  * Work-groups are (1,1,1) in every kernel; strides count elements; nothing beyond the shapes is touched. The
  * epilogue sees (batch, row, column); EPILOGUE stands for its operands. c shares memory with no input and no
@@ -43,6 +44,7 @@
 #include "common/wanted.cl"
 #include "common/vector.cl"
 #include "common/weave.cl"
+#include "common/narrow.cl"
 
 #ifndef KN_PACKED
 #define KN_PACKED 1
@@ -88,7 +90,7 @@ KN_INLINE vector load_part(global const float *source, int count) {
 /* ---- panels ---------------------------------------------------------------- */
 
 #define KN_TRANSPOSED_LOAD(i)                                                                                \
-    const vector x##i = load(0, b + (KN_INDEX)min(column + i, columns - 1) * b_column + k);
+    const vector x##i = KN_READ_VECTOR(0, b + (KN_INDEX)min(column + i, columns - 1) * b_column + k);
 #define KN_TRANSPOSED_STORE(i) store(t##i, 0, to + i * KN_COLUMNS);
 #define KN_TRANSPOSED_NEAR(i) KN_PREFETCH(b + (KN_INDEX)min(column + i, columns - 1) * b_column + k + KN_WIDTH)
 /* Rows far apart are fetched so many ahead of their turn. */
@@ -97,13 +99,13 @@ KN_INLINE vector load_part(global const float *source, int count) {
 /* panel (depth,KN_COLUMNS) from B(depth,columns) at b; columns beyond the last repeat it or are zero. Apart, since
  * compilers take three times as long for the product with these loops inside its own. */
 #define KN_DEFINE_PACK(name, space)                                                                          \
-    KN_APART void name(global const float *b, KN_INDEX b_row, KN_INDEX b_column, int columns, int depth,     \
+    KN_APART void name(global const KN_SOURCE *b, KN_INDEX b_row, KN_INDEX b_column, int columns, int depth,     \
                        space float *panel) {                                                                 \
         if (b_column == 1 && columns >= KN_COLUMNS) {                                                        \
             for (int k = 0; k < depth; k++)                                                                  \
                 for (int v = 0; v < KN_VECTORS; v++) {                                                       \
                     KN_PREFETCH(b + (KN_INDEX)min(k + KN_AHEAD, depth - 1) * b_row + v * KN_WIDTH)           \
-                    store(load(v, b + (KN_INDEX)k * b_row), v, panel + k * KN_COLUMNS);                      \
+                    store(KN_READ_VECTOR(v, b + (KN_INDEX)k * b_row), v, panel + k * KN_COLUMNS);            \
                 }                                                                                            \
             return;                                                                                          \
         }                                                                                                    \
@@ -120,13 +122,13 @@ KN_INLINE vector load_part(global const float *source, int count) {
         for (; k < depth; k++)                                                                               \
             for (int j = 0; j < KN_COLUMNS; j++)                                                             \
                 panel[k * KN_COLUMNS + j] =                                                                  \
-                    j < columns ? b[(KN_INDEX)k * b_row + (KN_INDEX)j * b_column] : 0.0f;                    \
+                    j < columns ? KN_READ(b + (KN_INDEX)k * b_row + (KN_INDEX)j * b_column) : 0.0f;          \
     }
 
 #if KN_WANTED(kn_matmul_pack)
 KN_DEFINE_PACK(pack_global, global)
 
-KN_WIDE kn_matmul_pack(global const float *restrict b, global float *restrict panels, int n, int k,
+KN_WIDE kn_matmul_pack(global const KN_SOURCE *restrict b, global float *restrict panels, int n, int k,
                        KN_INDEX b_row, KN_INDEX b_column, int batch_inner, KN_INDEX b_outer, KN_INDEX b_inner,
                        KN_INDEX panels_batch, int item_panels) {
     const int batch = get_global_id(2);
@@ -200,7 +202,7 @@ KN_TILE(tile_4, KN_ROWS_4)
 KN_TILE(tile_1, KN_ROWS_1)
 
 #if KN_WANTED(kn_matmul)
-KN_WIDE kn_matmul(global const float *restrict a, global const float *restrict b, global float *restrict c,
+KN_WIDE kn_matmul(global const float *restrict a, global const KN_SOURCE *restrict b, global float *restrict c,
                   int m, int n, int k, KN_INDEX a_row, KN_INDEX a_column, KN_INDEX b_row, KN_INDEX b_column,
                   KN_INDEX c_row, KN_INDEX c_part, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner,
                   KN_INDEX b_outer, KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_rows,
@@ -313,6 +315,14 @@ KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restric
 
 /* ---- few rows, weights (N,K) ----------------------------------------------- */
 
+/* The first count lanes from b, zero in the others. */
+KN_INLINE vector read_part(global const KN_SOURCE *source, int count) {
+    float part[KN_WIDTH];
+    for (int i = 0; i < KN_WIDTH; i++)
+        part[i] = i < count ? KN_READ(source + i) : 0.0f;
+    return load(0, part);
+}
+
 KN_INLINE float sum_4(float4 x) {
     return (x.s0 + x.s2) + (x.s1 + x.s3);
 }
@@ -328,9 +338,9 @@ KN_INLINE float sum_16(float16 x) {
     global const float *restrict a##row = a + row * a_row;                                                   \
     KN_VECTORS_4(KN_THIN_ROW, row)
 #define KN_THIN_POINTER(row, v)                                                                              \
-    global const float *restrict b##v = b + (KN_INDEX)min(v, columns - 1) * b_column;
-#define KN_THIN_LOAD(row, v) const vector right##v = load(0, b##v + k);
-#define KN_THIN_LOAD_PART(row, v) const vector right##v = load_part(b##v + k, depth - k);
+    global const KN_SOURCE *restrict b##v = b + (KN_INDEX)min(v, columns - 1) * b_column;
+#define KN_THIN_LOAD(row, v) const vector right##v = KN_READ_VECTOR(0, b##v + k);
+#define KN_THIN_LOAD_PART(row, v) const vector right##v = read_part(b##v + k, depth - k);
 #define KN_THIN_STEP(row)                                                                                    \
     {                                                                                                        \
         const vector left = load(0, a##row + k);                                                             \
@@ -346,7 +356,7 @@ KN_INLINE float sum_16(float16 x) {
 
 /* result (rows,4) = A(rows,depth) · B(depth,4), vectors along depth; columns beyond the last repeat it. */
 #define KN_THIN(name, each_row)                                                                              \
-    KN_INLINE void name(global const float *a, KN_INDEX a_row, global const float *b, KN_INDEX b_column,     \
+    KN_INLINE void name(global const float *a, KN_INDEX a_row, global const KN_SOURCE *b, KN_INDEX b_column, \
                         int columns, int depth, float *result) {                                             \
         int k = 0;                                                                                           \
         each_row(KN_THIN_START);                                                                             \
@@ -370,7 +380,7 @@ KN_THIN(thin_rows, KN_JOIN(KN_ROWS_, KN_THIN_ROWS))
 KN_THIN(thin_1, KN_ROWS_1)
 
 #if KN_WANTED(kn_matmul_thin)
-KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restrict b,
+KN_WIDE kn_matmul_thin(global const float *restrict a, global const KN_SOURCE *restrict b,
                        global float *restrict c, int m, int n, int k, KN_INDEX a_row, KN_INDEX b_column,
                        KN_INDEX c_row, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner, KN_INDEX b_outer,
                        KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_columns,
@@ -386,7 +396,8 @@ KN_WIDE kn_matmul_thin(global const float *restrict a, global const float *restr
         for (int i = 0; i < m;) {
             const int rows = m - i >= KN_THIN_ROWS ? KN_THIN_ROWS : 1;
             for (int j = 0; j < count; j += 4) {
-                global const float *left = a + (KN_INDEX)i * a_row, *right = b + (column + j) * b_column;
+                global const float *left = a + (KN_INDEX)i * a_row;
+                global const KN_SOURCE *right = b + (column + j) * b_column;
                 if (rows == KN_THIN_ROWS)
                     thin_rows(left, a_row, right, b_column, count - j, k, result + j);
                 else

@@ -73,6 +73,11 @@ KN_API kn_value *kn_number(kn_graph *graph, double number);
 /* A parameter that is not trained. Affects later gradients only. */
 KN_API void kn_freeze(kn_value *parameter);
 
+/* Sessions that do not train keep a float32 parameter as KN_FLOAT16 or KN_BFLOAT16 in the memory of the device, and
+ * compute with it as before; KN_FLOAT32 takes that back. Affects sessions that are made later. Who sets and gets the
+ * state sees float32, rounded to what is stored. Where a trainer uses the states they stay float32. */
+KN_API void kn_store(kn_value *parameter, kn_dtype dtype);
+
 /* Names made from here on begin with "name."; scopes nest. */
 KN_API void kn_scope_begin(kn_graph *graph, const char *name);
 KN_API void kn_scope_end(kn_graph *graph);

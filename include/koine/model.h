@@ -168,8 +168,10 @@ typedef struct kn_model_save_params {
     bool training;              /* also what continues a training: moments, counters */
     const kn_model_pair *pairs; /* more metadata for the file; keys that begin with "koine." are taken */
     size_t pair_count;
+    /* KN_FLOAT16 or KN_BFLOAT16: float32 parameters of two axes and more are rounded to it. Of safetensors files only. */
+    kn_dtype weights;
 } kn_model_save_params;
-#define KN_MODEL_SAVE_DEFAULTS {sizeof(kn_model_save_params), false, 0, 0}
+#define KN_MODEL_SAVE_DEFAULTS {sizeof(kn_model_save_params), false, 0, 0, KN_FLOAT32}
 KN_API void kn_model_save_params_init(kn_model_save_params *params);
 /* Writes a safetensors file, whole or not at all: parameters and statistics by their names, and the text of
  * the model as metadata; one from ONNX has no text, and its file can only be loaded into it. Waits for the device. */
@@ -190,7 +192,9 @@ typedef struct kn_model_load_params {
 #define KN_MODEL_LOAD_DEFAULTS {sizeof(kn_model_load_params), false, false}
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
 /* Sets `states` from a safetensors file. path NULL: the file the model was opened from, which may be ONNX. All names and shapes
- * are checked before the first state is set. *loaded, if not NULL, gets the number of tensors taken. */
+ * are checked before the first state is set. What has 16 bits in the file sessions that do not train keep so on the
+ * device (kn_store): those that are made after the model was opened from the file, or after this call.
+ * *loaded, if not NULL, gets the number of tensors taken. */
 KN_API kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                                const kn_model_load_params *params, int *loaded);
 /* Whether it was opened from a file with weights. */

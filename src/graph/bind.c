@@ -107,6 +107,46 @@ static kn_status copy_shape(graph_copying *copying, const kn_value *value, kn_sh
     return KN_OK;
 }
 
+static bool is_narrow(const graph_copying *copying, const kn_value *value) {
+    const kn_bind_request *request = copying->request;
+    return value->kind == KN_VALUE_STATE && value->stored != value->shape.dtype && request &&
+           !request->training && request->narrows && request->narrows(request->user, value);
+}
+
+static kn_status widen(graph_copying *copying, kn_value *value, kn_value **wide) {
+    *wide = kn_apply(copying->to, "cast", &value, 1, "dtype=float32");
+    if (!kn_value_failed(*wide)) return KN_OK;
+    if (copying->error) *copying->error = copying->to->error;
+    return copying->to->error.status;
+}
+
+/* The state in its narrow type; those who read it read what a cast makes of it. */
+static kn_status narrow(graph_copying *copying, const kn_value *value, kn_value *copy) {
+    copy->shape.dtype = value->stored;
+    return widen(copying, copy, &copying->values[value->id]);
+}
+
+/* The narrow value that `value` was cast from, or NULL. */
+static kn_value *narrow_of(const kn_value *value) {
+    const kn_node *cast = value ? value->producer : NULL;
+    if (!cast || cast->derivative || strcmp(cast->operator->name, "cast")) return NULL;
+    bool widens = value->shape.dtype == KN_FLOAT32 && kn_is_half(cast->inputs[0]->shape.dtype);
+    return widens ? cast->inputs[0] : NULL;
+}
+
+/* Lets the node read narrow values that it would read cast: what widens them itself, and what only moves them. The
+ * answer is whether its result is narrow then. */
+static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_value **inputs) {
+    const kn_operator *row = node->operator;
+    if (copying->training || !copying->request->narrows || node->derivative) return false;
+    for (int i = 0; i < node->input_count; i++)
+        if (row->halves >> i & 1 && narrow_of(inputs[i])) inputs[i] = narrow_of(inputs[i]);
+    bool moves = row->moves || row->class == KN_CLASS_VIEW;
+    if (!moves || row->at_sizes || row->without_training || !narrow_of(inputs[0])) return false;
+    inputs[0] = narrow_of(inputs[0]);
+    return true;
+}
+
 /* Inputs, states and constants; the results of nodes come with the nodes. */
 static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     kn_shape shape;
@@ -118,6 +158,8 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
     if (!copy || !kn_value_rename(to, copy, value->name)) return kn_fail_memory(copying->error, sizeof *copy);
     copy->role = value->role;
     copy->initializer = value->initializer;
+    copy->stored = value->stored;
+    copy->outside = value->outside;
     copy->frozen = value->frozen;
     if (value->data) {
         copy->data = kn_arena_copy(&to->arena, value->data, value->data_bytes, 1);
@@ -125,7 +167,7 @@ static kn_status copy_leaf(graph_copying *copying, const kn_value *value) {
         if (!copy->data) return kn_fail_memory(copying->error, value->data_bytes);
     }
     copying->values[value->id] = copy;
-    return KN_OK;
+    return is_narrow(copying, value) ? narrow(copying, value, copy) : KN_OK;
 }
 
 static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
@@ -186,6 +228,7 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
     }
+    bool moves = read_narrow(copying, node, inputs);
     kn_status status = KN_OK;
     bool stands = false, at_sizes = copying->request && node->operator->at_sizes && !node->derivative;
     if (at_sizes || (!copying->training && node->operator->without_training))
@@ -214,7 +257,7 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     copy->accumulate = node->accumulate;
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];
-    return KN_OK;
+    return moves ? widen(copying, copy->outputs[0], &copying->values[node->outputs[0]->id]) : KN_OK;
 }
 
 static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, size_t count,

@@ -103,6 +103,7 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
     if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
     value->role = role;
     value->initializer = chosen;
+    value->stored = value->outside = shape->dtype;
     return value;
 }
 

@@ -146,6 +146,9 @@ struct kn_value {
     size_t data_bytes;
     kn_state_role role; /* of a state */
     kn_initializer initializer;
+    kn_dtype stored;  /* of a state: its type in memory where it is only read (kn_store), narrower than that of the
+                       * shape or the same; bound, a narrow one has it in its shape as well */
+    kn_dtype outside; /* of a state: its type for who sets and gets it */
     bool frozen;
     kn_node *assign; /* of a state: the node that writes it, or NULL */
     bool failed;
@@ -237,9 +240,13 @@ typedef struct kn_bind_request {
     size_t binding_count;
     bool training;
     uint64_t seed;
+    /* Whether a state with a narrow type to be stored in may be; NULL: none may. */
+    bool (*narrows)(const void *user, const kn_value *state);
+    const void *user;
 } kn_bind_request;
 /* Copies what `outputs` need into a new graph with numbers for dimensions, running the shape rules again;
- * bound_outputs has `count` places. When training, assigns come along whose state is read, or whose value
+ * bound_outputs has `count` places. States that may be stored in a narrow type have it, outside training, and a cast
+ * makes of them what their readers know. When training, assigns come along whose state is read, or whose value
  * is made from results that are needed (running statistics); otherwise none, and rows that only matter in
  * training are left out. Then folds. The caller destroys *bound, which is NULL after a failure. */
 kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t count,

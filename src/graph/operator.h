@@ -168,6 +168,8 @@ struct kn_operator {
     kn_dtype result_dtype; /* with fixed_dtype; otherwise that of the inputs, which must agree */
     bool fixed_dtype;      /* comparisons give bool */
     bool mixed_inputs;     /* the first input may be bool (where) */
+    bool moves;            /* elements of the result are such of the first input as they are, of any type; views do that */
+    unsigned halves;       /* bit i: input i may be float16 or bfloat16 where the result is float32 */
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance formula; 0 means 1 */

@@ -120,6 +120,21 @@ void kn_freeze(kn_value *parameter) {
         parameter->frozen = true;
 }
 
+void kn_store(kn_value *parameter, kn_dtype dtype) {
+    if (kn_value_failed(parameter)) return;
+    bool is_parameter = parameter->kind == KN_VALUE_STATE && parameter->role == KN_STATE_PARAMETER &&
+                        parameter->shape.dtype == KN_FLOAT32;
+    if (!is_parameter)
+        kn_graph_fail(parameter->graph, KN_ERROR_ARGUMENT,
+                      "'%s' is no float32 parameter; only those can be stored in another type", parameter->name);
+    else if (dtype != KN_FLOAT32 && !kn_is_half(dtype))
+        kn_graph_fail(parameter->graph, KN_ERROR_DTYPE,
+                      "'%s' cannot be stored as %s; expected float16, bfloat16 or float32", parameter->name,
+                      kn_dtype_name(dtype));
+    else
+        parameter->stored = dtype;
+}
+
 /* Inputs are fed, and states saved, by the names that they were made with. */
 static bool can_rename(kn_value *value, const char *whole) {
     bool named = value->kind == KN_VALUE_INPUT || value->kind == KN_VALUE_STATE;

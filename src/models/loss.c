@@ -245,6 +245,7 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     if (mixed && !check_mixture(model, row)) return false;
     if (weights && !(call.weights = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
+    if (kn_is_half(kn_value_dtype(call.output))) call.output = kn_cast(call.output, KN_FLOAT32);
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
     loss->value = loss->judged = row->build(&call);
     name_if_free(model, loss->judged, "loss");
@@ -258,7 +259,7 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     if (loss->accuracy) name_if_free(model, loss->accuracy, "accuracy");
     if (kn_graph_status(model->graph) == KN_OK) return true;
     kn_fail(&model->error, kn_graph_status(model->graph), "loss %s of '%s': %s", row->name,
-            kn_value_name(call.output), kn_graph_error(model->graph));
+            kn_value_name(model->outputs[0]), kn_graph_error(model->graph));
     return false;
 }
 

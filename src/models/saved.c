@@ -32,6 +32,13 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     return length <= count - 8;
 }
 
+/* A parameter whose numbers have 16 bits in the file has them on the device. */
+static void store_as(kn_value *value, const kn_safetensor *tensor) {
+    if (tensor && value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER &&
+        value->shape.dtype == KN_FLOAT32)
+        kn_store(value, kn_is_half(tensor->array.type) ? tensor->array.type : KN_FLOAT32);
+}
+
 bool kn_saved_open(kn_model *model, const char *path) {
     if (kn_safetensors_open(&model->host, path, &model->weights, &model->error) != KN_OK) return false;
     model->has_weights = true;
@@ -52,7 +59,10 @@ bool kn_saved_open(kn_model *model, const char *path) {
                 path);
         return false;
     }
-    return kn_model_read(model, text, strlen(text));
+    if (!kn_model_read(model, text, strlen(text))) return false;
+    for (size_t i = 0; i < model->graph->value_count; i++)
+        store_as(model->graph->values[i], kn_safetensors_find(&model->weights, model->graph->values[i]->name));
+    return true;
 }
 
 bool kn_model_has_weights(const kn_model *model) {
@@ -102,8 +112,10 @@ typedef struct saving {
     kn_states *states;
     kn_safetensor *tensors; /* named as in the file */
     const char **names;     /* as in the states */
+    kn_dtype *types;        /* there */
+    kn_dtype weights;       /* what float32 ones of two axes and more are rounded to */
     size_t count;
-    uint64_t largest; /* bytes of a tensor */
+    uint64_t largest; /* bytes of a state */
     kn_arena arena;
 } saving;
 
@@ -113,26 +125,33 @@ static kn_status list_tensors(saving *s, bool training) {
     size_t most = (size_t)kn_states_count(s->states), weights = 0;
     s->tensors = kn_arena_take(&s->arena, most, sizeof *s->tensors);
     s->names = kn_arena_take(&s->arena, most, sizeof *s->names);
-    if (!s->tensors || !s->names) return kn_fail_memory(&model->error, most * sizeof *s->tensors);
+    s->types = kn_arena_take(&s->arena, most, sizeof *s->types);
+    if (!s->tensors || !s->names || !s->types) return kn_fail_memory(&model->error, most * sizeof *s->tensors);
     for (size_t width = 8; width >= 1; width /= 2) {
         for (size_t i = 0; i < most; i++) {
             kn_tensor_info info;
             const char *name = kn_states_entry(s->states, (int)i, &info);
-            if (!name || kn_dtype_bytes(info.dtype) != width) continue;
-            bool weight = is_weight(kn_graph_find(model->graph, name));
-            if (!weight && !training) continue;
+            if (!name) continue;
+            const kn_value *value = kn_graph_find(model->graph, name);
+            bool weight = is_weight(value);
+            kn_dtype type = weight && value->role == KN_STATE_PARAMETER && info.dtype == KN_FLOAT32 && info.rank > 1
+                                ? s->weights
+                                : info.dtype;
+            if ((!weight && !training) || kn_dtype_bytes(type) != width) continue;
             kn_array *array = &s->tensors[s->count].array;
-            *array = (kn_array){.type = info.dtype, .rank = info.rank};
+            *array = (kn_array){.type = type, .rank = info.rank};
             memcpy(array->shape, info.shape, sizeof array->shape);
-            if (!kn_array_measure(array))
+            uint64_t bytes;
+            if (!kn_array_measure(array) || !kn_tensor_bytes(&info, &bytes))
                 return kn_fail(&model->error, KN_ERROR_SHAPE,
                                "the state '%s' has no size that a file can hold", name);
             s->tensors[s->count].name =
                 weight ? name : kn_arena_format(&s->arena, TRAINING_PREFIX "%s", name);
             if (!s->tensors[s->count].name) return kn_fail_memory(&model->error, strlen(name));
+            s->types[s->count] = info.dtype;
             s->names[s->count++] = name;
             weights += weight;
-            if (array->byte_count > s->largest) s->largest = array->byte_count;
+            if (bytes > s->largest) s->largest = bytes;
         }
     }
     if (weights > 0 || kn_graph_parameter_count(model->graph) == 0) return KN_OK;
@@ -172,12 +191,15 @@ static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
     void *bytes = kn_allocate(&s->model->host, (size_t)(s->largest ? s->largest : 1), 1);
     if (!bytes) return kn_fail_memory(error, (size_t)s->largest);
     for (size_t i = 0; i < s->count && status == KN_OK; i++) {
-        size_t size = (size_t)s->tensors[i].array.byte_count;
-        status = kn_states_get(s->states, s->names[i], bytes, size);
+        const kn_array *array = &s->tensors[i].array;
+        status = kn_states_get(s->states, s->names[i], bytes,
+                               (size_t)array->count * kn_dtype_bytes(s->types[i]));
+        for (uint64_t j = 0; status == KN_OK && s->types[i] != array->type && j < array->count; j++)
+            kn_element_set(array->type, bytes, (int64_t)j, kn_element_get(s->types[i], bytes, (int64_t)j));
         if (status != KN_OK)
             kn_fail(error, status, "the state '%s': %s", s->names[i], kn_states_error(s->states));
         else
-            status = kn_safetensors_writer_add(writer, bytes, size, error);
+            status = kn_safetensors_writer_add(writer, bytes, (size_t)array->byte_count, error);
     }
     kn_release(&s->model->host, bytes);
     return status;
@@ -210,7 +232,11 @@ kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
                        path ? "states" : "path");
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
-    saving s = {.model = model, .states = states};
+    if (given.weights != KN_FLOAT32 && !kn_is_half(given.weights))
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                       "kn_model_save: weights as %s; expected float32, float16 or bfloat16",
+                       kn_dtype_name(given.weights));
+    saving s = {.model = model, .states = states, .weights = given.weights};
     kn_arena_init(&s.arena, &model->host);
     kn_status status = save(&s, path, &given);
     kn_arena_finish(&s.arena);
@@ -304,6 +330,7 @@ static kn_status load_weights(loading *l, bool set) {
         const kn_safetensor *tensor = fitting(l, graph->values[i]);
         if (l->model->error.status != KN_OK) return l->model->error.status;
         l->found += tensor != NULL;
+        if (set) store_as(graph->values[i], tensor);
         kn_status status = set && tensor ? set_weight(l, graph->values[i], &tensor->array) : KN_OK;
         if (status != KN_OK) return status;
     }

@@ -47,12 +47,18 @@ static void mark_needed(carrying *c, const kn_value *output) {
     }
 }
 
+static kn_value *carried_state(carrying *c, const kn_value *value) {
+    kn_value *state = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
+    if (value->stored != value->shape.dtype) kn_store(state, value->stored);
+    return state;
+}
+
 /* States, constants and what was made already; NULL for an input that is not the model's. */
 static kn_value *carried(carrying *c, const kn_value *value) {
     kn_value **place = &c->values[value->id];
     if (*place) return *place;
     if (value->kind == KN_VALUE_STATE)
-        *place = kn_state_add(c->to, value->name, &value->shape, value->role, &value->initializer);
+        *place = carried_state(c, value);
     else if (value->kind == KN_VALUE_CONSTANT && kn_shape_elements(&value->shape) >= 0)
         *place = kn_constant_add(c->to, &value->shape, value->data, value->data_bytes);
     return *place;

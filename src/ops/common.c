@@ -105,6 +105,11 @@ bool kn_on_many_threads(const kn_target *target, const kn_node *node) {
     return !target->wide_vector;
 }
 
+void kn_step_narrow(kn_step *step, const kn_value *input) {
+    if (kn_is_half(input->shape.dtype))
+        kn_step_define(step, "KN_NARROW", "%d", input->shape.dtype == KN_FLOAT16 ? 1 : 2);
+}
+
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node) {
     (void)target;
     return kn_has_kernels(node->outputs[0]->shape.dtype);

@@ -101,8 +101,13 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     if (kn_elements_of(node->outputs[0]) == 0) return KN_OK;
     kn_step *step =
         kn_step_begin(lowering, "embedding.cl", backward ? "kn_embedding_gradient" : "kn_embedding");
-    kn_step_define_type(step, "KN_T", table->shape.dtype);
-    kn_step_define_type(step, "KN_A", kn_accumulator(node, table->shape.dtype));
+    if (kn_is_half(table->shape.dtype)) { /* its bits are moved, nothing else */
+        kn_step_define(step, "KN_T", "ushort");
+        kn_step_define(step, "KN_MISSING", table->shape.dtype == KN_FLOAT16 ? "0x7e00" : "0x7fc0");
+    } else {
+        kn_step_define_type(step, "KN_T", table->shape.dtype);
+        kn_step_define_type(step, "KN_A", kn_accumulator(node, table->shape.dtype));
+    }
     if (wide) {
         int64_t made = backward ? rows : count;
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
@@ -151,26 +156,34 @@ static kn_status embedding_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-#define VARIANTS                                                                                             \
-    KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = lower_wide},                \
-                {.name = "threads", .accepts = kn_takes_kernel_types, .lower = lower_many})
+static bool takes_tables(const kn_target *target, const kn_node *node) {
+    return kn_is_half(node->outputs[0]->shape.dtype) || kn_takes_kernel_types(target, node);
+}
+static bool takes_tables_wide(const kn_target *target, const kn_node *node) {
+    return target->wide_vector && takes_tables(target, node);
+}
 
 KN_OPERATOR(embedding,
             .help = "rows of a table (V,D), picked by int32 numbers; NaN where there is no such row",
-            .min_inputs = 2, .max_inputs = 2, .shape = embedding_shape, .gradient = embedding_gradient,
-            .reference = embedding_reference, .cost = embedding_cost, VARIANTS,
+            .min_inputs = 2, .max_inputs = 2, .moves = true, .shape = embedding_shape,
+            .gradient = embedding_gradient, .reference = embedding_reference, .cost = embedding_cost,
+            KN_VARIANTS({.name = "wide", .accepts = takes_tables_wide, .lower = lower_wide},
+                        {.name = "threads", .accepts = takes_tables, .lower = lower_many}),
             KN_CASES({.inputs = {"7,5", "int32 3"}, .ranges = {NULL, "0..6"}, .smallest = true},
                      {.inputs = {"3,33", "int32 2,7"}, .ranges = {NULL, "0..2"}, .smallest = true},
                      {.inputs = {"93,31", "int32 31,33"}, .ranges = {NULL, "0..92"}},
                      {.inputs = {"1,1", "int32"}, .ranges = {NULL, "0..0"}},
                      {.inputs = {"96,128", "int32 7,31"}, .ranges = {NULL, "0..95"}},
                      {.inputs = {"1033,7", "int32 93"}, .ranges = {NULL, "0..1032"}},
+                     {.inputs = {"float16 5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
                      {.inputs = {"5,17", "int32 31"}, .ranges = {NULL, "-2..6"}, .no_gradient = true},
                      {.inputs = {"5,7", "int32 0,3"}}, {.inputs = {"0,7", "int32 3"}, .no_gradient = true}));
 KN_OPERATOR(
     embedding_gradient, .help = "gradient of embedding by its table", .backward = true,
     KN_ATTRIBUTES(KN_INT("rows", 1, "rows of the table")), .min_inputs = 2, .max_inputs = 2,
-    .shape = gradient_shape, .reference = gradient_reference, .cost = gradient_cost, VARIANTS,
+    .shape = gradient_shape, .reference = gradient_reference, .cost = gradient_cost,
+    KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = lower_wide},
+                {.name = "threads", .accepts = kn_takes_kernel_types, .lower = lower_many}),
     KN_CASES(
         {.inputs = {"3,5", "int32 3"}, .ranges = {NULL, "-1..4"}, .attributes = "rows=4", .smallest = true},
         {.inputs = {"31,33,17", "int32 31,33"}, .ranges = {NULL, "0..92"}, .attributes = "rows=93"},

@@ -381,7 +381,8 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = scatter_wide},              \
                 {.name = "threads", .accepts = kn_takes_stored_types, .lower = scatter_threads})
 #define GATHERING                                                                                            \
-    .min_inputs = 2, .max_inputs = 2, .gradient = gather_gradient, .reference = gather_reference,            \
+    .min_inputs = 2, .max_inputs = 2, .moves = true, .gradient = gather_gradient,                            \
+    .reference = gather_reference,                                                                           \
     KN_ATTRIBUTES(AXIS, KN_CHOICE("outside", "nan zero", 0, "result where there is no such element")),       \
     GATHER_VARIANTS
 

@@ -8,7 +8,8 @@
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
-/* a is (...,M,K) or, transposed, (...,K,M); b is (...,K,N) or (...,N,K); the result is (...,M,N). */
+/* a is (...,M,K) or, transposed, (...,K,M); b is (...,K,N) or (...,N,K); the result is (...,M,N). b may have 16 bits
+ * where a is float32. */
 static kn_status matmul_shape(kn_shape_call *call) {
     const kn_shape *a = &call->inputs[0]->shape, *b = &call->inputs[1]->shape;
     kn_shape *y = &call->outputs[0];
@@ -19,7 +20,7 @@ static kn_status matmul_shape(kn_shape_call *call) {
                                  "input %d is %s; expected a matrix, or a stack of them: (...,rows,columns)",
                                  i, kn_shape_words_of(call, i));
     }
-    if (a->dtype != b->dtype)
+    if (a->dtype != b->dtype && !(a->dtype == KN_FLOAT32 && kn_is_half(b->dtype)))
         return kn_shape_fail(call, KN_ERROR_DTYPE, "a is %s and b is %s; expected one type (cast makes it)",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     int ta = kn_shape_attribute(call, "transpose_a")->integer != 0;
@@ -195,10 +196,10 @@ static void wide_sample(const kn_node *node, kn_sample *sample) {
 KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
             KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
                           KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
-            .min_inputs = 2, .max_inputs = 2, .at_sizes = kn_product_of_table, .shape = matmul_shape,
-            .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
+            .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .at_sizes = kn_product_of_table,
+            .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
             KN_VARIANTS({.name = "packed",
-                         .accepts = kn_matmul_wide_accepts,
+                         .accepts = kn_matmul_packed_accepts,
                          .lower = kn_matmul_packed_lower,
                          .sample = wide_sample,
                          .takes_epilogue = true,
@@ -236,6 +237,11 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                      {.inputs = {"2,1,7,5", "3,5,9"}, .smallest = true},
                      {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}}, {.inputs = {"0,5", "5,3"}},
                      {.inputs = {"float64 31,93", "float64 93,33"}, .no_gradient = true},
+                     {.inputs = {"36,20", "float16 20,40"}, .no_gradient = true, .smallest = true},
+                     {.inputs = {"9,33", "bfloat16 93,33"}, .attributes = "transpose_b=1", .no_gradient = true},
+                     {.inputs = {"5,37", "float16 70,37"}, .attributes = "transpose_b=1", .no_gradient = true},
+                     {.inputs = {"3,1100", "bfloat16 1100,131"}, .no_gradient = true},
+                     {.inputs = {"3,20,7", "float16 3,20,33"}, .attributes = "transpose_a=1", .no_gradient = true},
                      {.inputs = {"3,0", "0,4"}}, {.inputs = {"0,3,5", "5,2"}},
                      {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true}));
 

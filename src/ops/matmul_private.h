@@ -30,6 +30,7 @@ bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_library_lower(kn_lowering *lowering);
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_wide_lower(kn_lowering *lowering);
+bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node);
 /* The same kernels with b packed before, once for weights that stay. */
 kn_status kn_matmul_packed_lower(kn_lowering *lowering);
 

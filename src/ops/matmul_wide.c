@@ -22,6 +22,11 @@ bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
     return form.levels <= WIDE_LEVELS && node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
+/* What has 16 bits in memory is packed on the way: once packed it would take more than it did. */
+bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
+    return kn_matmul_wide_accepts(target, node) && node->inputs[1]->shape.dtype == KN_FLOAT32;
+}
+
 int64_t kn_wide_vectors(int64_t width, int64_t columns) {
     int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
     return vectors < most ? vectors : most;
@@ -84,6 +89,7 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
     kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
     kn_step_define(step, "KN_PACKED", "%d", wide->packed);
     kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
+    kn_step_narrow(step, lowering->node->inputs[1]);
     if (wide->left_rows) {
         kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)wide->left_rows);
         kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);

@@ -49,6 +49,8 @@ static inline bool kn_has_kernels(kn_dtype dtype) {
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
 bool kn_on_many_threads(const kn_target *target, const kn_node *node);
 /* A result of one of these types, on any device, and where it is for wide vectors. */
+/* KN_NARROW for a kernel of which an input may have 16 bits (common/narrow.cl). */
+void kn_step_narrow(kn_step *step, const kn_value *input);
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node);
 bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node);
 /* The same for kernels that compute with any type as it is stored: all but the halves. */

@@ -16,6 +16,10 @@ typedef struct plan_making {
 /* ---- the graph ------------------------------------------------------------------------------------------
  */
 
+static bool may_narrow(const void *user, const kn_value *state) {
+    return kn_states_may_narrow(user, state);
+}
+
 static kn_status bind_graph(plan_making *making) {
     const kn_plan_request *request = making->request;
     kn_plan *plan = making->plan;
@@ -30,7 +34,9 @@ static kn_status bind_graph(plan_making *making) {
     kn_bind_request binding = {.bindings = request->bindings,
                                .binding_count = request->binding_count,
                                .training = request->params->training,
-                               .seed = request->params->seed};
+                               .seed = request->params->seed,
+                               .narrows = may_narrow,
+                               .user = request->states};
     kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,
                                      &plan->graph, plan->values, making->error);
     if (status == KN_OK && request->extend)

@@ -2,9 +2,19 @@
  * to these. Inference packs weights and joins the numbers of a batch norm in the first run; the results
  * stay.
  *
+ * What pointwise work makes larger is not among them: weights are stored narrow to save memory, which their wide
+ * numbers, kept, would take again. These are made anew in each run.
+ *
  * kn_find_steady tells it of values before kernels are chosen, by the graph; kn_pass_once of steps, by the
  * memory that they touch, so that whatever the passes between them did is seen. */
-#include "plan/plan_private.h"
+#include "plan/run_private.h"
+
+/* Below so many bytes read it is small, whatever is made of it. */
+enum { LEAST_NARROW = 4096 };
+
+static bool is_widened(uint64_t read, uint64_t written) {
+    return read >= LEAST_NARROW && written / 3 >= read / 2;
+}
 
 /* ---- values ----------------------------------------------------------------------------------------- */
 
@@ -12,6 +22,16 @@ static bool all_steady(const kn_making *making, const kn_node *node) {
     for (int i = 0; i < node->input_count; i++)
         if (node->inputs[i] && !making->steady[node->inputs[i]->id]) return false;
     return true;
+}
+
+static bool widens(const kn_node *node) {
+    uint64_t read = 0, written = 0, bytes;
+    if (node->operator->class != KN_CLASS_POINTWISE) return false;
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && kn_value_bytes(node->inputs[i], &bytes)) read += bytes;
+    for (int i = 0; i < node->output_count; i++)
+        if (kn_value_bytes(node->outputs[i], &bytes)) written += bytes;
+    return is_widened(read, written);
 }
 
 kn_status kn_find_steady(kn_making *making) {
@@ -26,9 +46,9 @@ kn_status kn_find_steady(kn_making *making) {
             making->steady[graph->nodes[i]->inputs[0]->id] = false;
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
+        bool steady = all_steady(making, node) && !widens(node);
         for (int k = 0; k < node->output_count; k++)
-            if (node->operator->class != KN_CLASS_ASSIGN)
-                making->steady[node->outputs[k]->id] = all_steady(making, node);
+            if (node->operator->class != KN_CLASS_ASSIGN) making->steady[node->outputs[k]->id] = steady;
     }
     return KN_OK;
 }
@@ -47,6 +67,19 @@ static bool *steady_of(const once_pass *pass, const kn_argument *argument) {
     return &pass->steady[kn_memory_root(pass->making, argument->value)->id];
 }
 
+static bool step_widens(const kn_step *step) {
+    uint64_t read = 0, written = 0, bytes;
+    if (!step->node || step->node->operator->class != KN_CLASS_POINTWISE) return false;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        if (!kn_value_bytes(argument->value, &bytes)) continue;
+        if (argument->reads) read += bytes;
+        if (argument->writes) written += bytes;
+    }
+    return is_widened(read, written);
+}
+
 /* At first all memory is steady but inputs and states that are written. */
 static void begin(const once_pass *pass) {
     const kn_making *making = pass->making;
@@ -56,7 +89,7 @@ static void begin(const once_pass *pass) {
         pass->steady_scratch[i] = true;
     for (int s = 0; s < making->emitter.step_count; s++) {
         const kn_step *step = making->emitter.steps[s];
-        making->once[s] = true;
+        making->once[s] = !step_widens(step);
         for (int a = 0; a < step->argument_count; a++) {
             const kn_argument *argument = &step->arguments[a];
             if (argument->kind == KN_ARGUMENT_VALUE && argument->value && argument->writes &&

@@ -31,6 +31,8 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
 /* Writes what the next run is fed while the last may be under way, on the transfer queue, as far as there is memory; the
  * data may change afterwards. Whether it fits its input is found out by the run. */
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
+/* Stores none of the states in a narrower type (kn_store) from now on: somebody trains them. */
+void kn_states_keep_whole(kn_states *states);
 kn_context *kn_session_context(kn_session *session);
 const kn_host *kn_session_host(const kn_session *session);
 const kn_error *kn_session_failure(const kn_session *session);

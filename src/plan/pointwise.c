@@ -304,10 +304,13 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
         kn_text_add(body, "); ");
         snprintf(uniform, sizeof uniform, "u%d", position);
     }
-    kn_text_format(body, "const %s v%d = ", result_type, position);
+    const char *rounds = result->shape.dtype == KN_FLOAT16    ? "kn_round_half("
+                         : result->shape.dtype == KN_BFLOAT16 ? "kn_round_bfloat("
+                                                              : "";
+    kn_text_format(body, "const %s v%d = %s", result_type, position, rounds);
     kn_status status =
         kn_pointwise_write(making, node, type, writing_name, writing, uniform[0] ? uniform : NULL, body);
-    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : "; ");
+    kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : *rounds ? "); " : "; ");
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
         kn_dtype dtype = result->shape.dtype;

@@ -76,6 +76,24 @@ static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const cha
     kn_text_format(text, "  %-10s%15llu bytes%s\n", what, (unsigned long long)bytes, more);
 }
 
+/* What is saved by states in 16 bits. */
+static uint64_t narrow_bytes(const kn_plan *plan) {
+    uint64_t saved = 0;
+    for (int i = 0; i < plan->state_count; i++)
+        saved += kn_state_outside_bytes(plan->state_list[i]) - plan->state_list[i]->bytes;
+    return saved;
+}
+
+static void add_states(const kn_plan *plan, kn_text *text) {
+    uint64_t saved = narrow_bytes(plan);
+    kn_text more;
+    kn_text_init(&more, &plan->host);
+    if (saved) kn_text_format(&more, "  %llu less for weights in 16 bits", (unsigned long long)saved);
+    add_bytes(text, "states", plan->info.state_bytes, saved ? more.data : "");
+    if (kn_text_failed(&more)) text->failed = true;
+    kn_text_finish(&more);
+}
+
 static void add_memory(const kn_plan *plan, kn_text *text) {
     const kn_plan_info *info = &plan->info;
     kn_text more;
@@ -83,7 +101,7 @@ static void add_memory(const kn_plan *plan, kn_text *text) {
     kn_text_format(&more, "  in %d block%s; never less than %llu are alive at once", plan->block_count,
                    plan->block_count == 1 ? "" : "s", (unsigned long long)info->scratch_bound_bytes);
     kn_text_add(text, "memory\n");
-    add_bytes(text, "states", info->state_bytes, "");
+    add_states(plan, text);
     add_bytes(text, "inputs", plan->input_total, "  two of each, one filled while the other is read");
     add_bytes(text, "constants", plan->constant_bytes, "");
     add_bytes(text, "scratch", info->scratch_bytes, more.data);

@@ -8,17 +8,23 @@
 
 typedef struct kn_state {
     char *name;
-    kn_tensor_info info;
-    uint64_t bytes;
+    kn_tensor_info info; /* for who sets and gets it */
+    kn_dtype stored;     /* in the memory of the device */
+    uint64_t bytes;      /* there */
     kn_initializer initializer;
     bool asked;        /* by a plan; until then somebody has only set it */
-    void *kept;        /* what it was set to while it has no memory on the device */
+    void *kept;        /* what it was set to, of the type of info, while it has no memory on the device */
     kn_buffer *buffer; /* NULL until kn_states_settle */
     uint64_t version;  /* grows with each change: whoever writes to a state's memory counts it up */
 } kn_state;
 
 /* Finds or adds the state of a bound graph's value. The answer stays where it is as long as the states. */
 kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **state, kn_error *error);
+/* Whether the state may lie in the narrow type of a graph's value: it does, or nobody asked for it yet, and nobody
+ * trains these states. */
+bool kn_states_may_narrow(const kn_states *states, const kn_value *value);
+/* The bytes that who sets and gets the state sees. */
+uint64_t kn_state_outside_bytes(const kn_state *state);
 /* Leaves so many bytes behind each state that gets its memory from now on. */
 void kn_states_guard(kn_states *states, uint64_t guard);
 /* Gives memory and first contents to all that were asked for and have none. */

@@ -290,7 +290,8 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
     kn_error *error = &session->error;
     kn_state *state = kn_states_find(session->states, name);
     if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
-    if (state->bytes != 4 || (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
+    if (state->bytes != 4 || state->stored != state->info.dtype ||
+        (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
         return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is no scalar of float32 or uint32", name);
     unsigned char bytes[4];
     kn_element_set(state->info.dtype, bytes, 0, value);

@@ -10,6 +10,7 @@ struct kn_states {
     kn_context *context;
     uint64_t seed;
     int references;
+    bool whole;       /* none is stored in a narrower type */
     uint64_t guard;   /* bytes behind each state */
     kn_error failure; /* of making it */
     kn_error error;   /* of the last call */
@@ -94,6 +95,20 @@ kn_tensor_info kn_info_of(const kn_shape *shape) {
     return info;
 }
 
+/* What is set and got has another type than what is stored. */
+static bool is_narrow(const kn_state *state) {
+    return state->stored != state->info.dtype;
+}
+
+static void convert(kn_dtype from, const void *source, kn_dtype to, void *target, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        kn_element_set(to, target, (int64_t)i, kn_element_get(from, source, (int64_t)i));
+}
+
+uint64_t kn_state_outside_bytes(const kn_state *state) {
+    return state->bytes / kn_dtype_bytes(state->stored) * kn_dtype_bytes(state->info.dtype);
+}
+
 static bool same_info(const kn_tensor_info *left, const kn_tensor_info *right) {
     if (left->dtype != right->dtype || left->rank != right->rank) return false;
     for (int i = 0; i < left->rank; i++)
@@ -125,6 +140,7 @@ static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_
     kn_state *state = kn_allocate(&states->host, 1, sizeof *state);
     if (!state) return kn_fail_memory(error, sizeof *state);
     state->info = *info;
+    state->stored = info->dtype;
     state->bytes = bytes;
     state->name = kn_copy_text(&states->host, name);
     if (!state->name ||
@@ -139,16 +155,33 @@ static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_
     return KN_OK;
 }
 
+bool kn_states_may_narrow(const kn_states *states, const kn_value *value) {
+    const kn_state *state = kn_states_find(states, value->name);
+    return !states->whole && (!state || !state->asked || state->stored == value->stored);
+}
+
+void kn_states_keep_whole(kn_states *states) {
+    states->whole = true;
+}
+
 kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **state, kn_error *error) {
     kn_tensor_info info = kn_info_of(&value->shape);
+    info.dtype = value->outside;
     *state = kn_states_find(states, value->name);
     kn_status status = KN_OK;
     if (!*state)
         status = add_entry(states, value->name, &info, state, error);
     else if (!same_info(&(*state)->info, &info))
         status = fail_info(states, *state, &info, error);
+    if (status == KN_OK && (*state)->asked && (*state)->stored != value->shape.dtype)
+        status = kn_fail(error, KN_ERROR_DTYPE,
+                         "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
+                         "take states of their own",
+                         value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
     if (status != KN_OK || (*state)->asked) return status;
     (*state)->asked = true;
+    (*state)->bytes = (*state)->bytes / kn_dtype_bytes((*state)->stored) * kn_dtype_bytes(value->shape.dtype);
+    (*state)->stored = value->shape.dtype;
     (*state)->initializer = value->initializer;
     return KN_OK;
 }
@@ -186,12 +219,15 @@ static void chunk_add_zeros(piece *chunk, uint64_t count) {
 
 /* Elements are never torn: CHUNK_BYTES and all offsets are multiples of their size. */
 static void chunk_add_state(piece *chunk, const kn_state *state) {
-    uint64_t size = kn_dtype_bytes(state->info.dtype), done = 0;
+    uint64_t size = kn_dtype_bytes(state->stored), outside = kn_dtype_bytes(state->info.dtype), done = 0;
     uint64_t key = kn_random_key(chunk->states->seed, state->name);
     while (done < state->bytes && chunk->status == KN_OK) {
         uint64_t room = CHUNK_BYTES - chunk->used, left = state->bytes - done;
         uint64_t now = left < room ? left : room;
-        if (state->kept)
+        if (is_narrow(state))
+            convert(state->info.dtype, (const uint8_t *)state->kept + done / size * outside, state->stored,
+                    chunk->bytes + chunk->used, now / size);
+        else if (state->kept)
             memcpy(chunk->bytes + chunk->used, (const uint8_t *)state->kept + done, (size_t)now);
         else
             kn_initial_elements(&state->initializer, key, state->info.dtype, done / size, now / size,
@@ -270,15 +306,23 @@ static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uin
     return status;
 }
 
-/* What cannot be drawn a piece at a time is kept as if it had been set. */
+/* What cannot be drawn a piece at a time, or not in the type in memory, is kept as if it had been set. */
 static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *error) {
-    if (state->initializer.kind != KN_INITIALIZE_ORTHOGONAL || state->kept || !state->bytes) return KN_OK;
-    if (state->bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    bool orthogonal = state->initializer.kind == KN_INITIALIZE_ORTHOGONAL;
+    uint64_t bytes = kn_state_outside_bytes(state);
+    if ((!orthogonal && !is_narrow(state)) || state->kept || !bytes) return KN_OK;
+    if (bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
     uint64_t key = kn_random_key(states->seed, state->name);
-    void *whole = kn_allocate(&states->host, (size_t)state->bytes, 1);
-    if (!whole || !kn_initial_orthogonal(&states->host, &state->initializer, key, &state->info, whole)) {
+    void *whole = kn_allocate(&states->host, (size_t)bytes, 1);
+    bool drawn = whole != NULL;
+    if (drawn && orthogonal)
+        drawn = kn_initial_orthogonal(&states->host, &state->initializer, key, &state->info, whole);
+    else if (drawn)
+        kn_initial_elements(&state->initializer, key, state->info.dtype, 0,
+                            bytes / kn_dtype_bytes(state->info.dtype), whole);
+    if (!drawn) {
         kn_release(&states->host, whole);
-        return kn_fail_memory(error, (size_t)state->bytes);
+        return kn_fail_memory(error, (size_t)bytes);
     }
     state->kept = whole;
     return KN_OK;
@@ -326,8 +370,27 @@ static kn_status fail_bytes(const kn_states *states, const kn_state *state, size
     kn_info_text(&state->info, &text);
     kn_status status =
         kn_fail(error, KN_ERROR_SHAPE, "the state '%s' is %s, which has %llu bytes, but %zu were given",
-                state->name, text.data, (unsigned long long)state->bytes, bytes);
+                state->name, text.data, (unsigned long long)kn_state_outside_bytes(state), bytes);
     kn_text_finish(&text);
+    return status;
+}
+
+/* Between the caller's numbers and the device's, of another type. */
+static kn_status move_narrow(kn_states *states, kn_state *state, const void *given, void *wanted, kn_error *error) {
+    uint64_t count = state->bytes / kn_dtype_bytes(state->stored);
+    void *stored = state->bytes > SIZE_MAX ? NULL : kn_allocate(&states->host, (size_t)state->bytes, 1);
+    if (!stored) return kn_fail_memory(error, (size_t)state->bytes);
+    kn_status status = KN_OK;
+    if (given) {
+        convert(state->info.dtype, given, state->stored, stored, count);
+        status = kn_queue_write(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
+                                (kn_event){NULL}, NULL, error);
+    } else {
+        status = kn_queue_read(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
+                               (kn_event){NULL}, NULL, error);
+        if (status == KN_OK) convert(state->stored, stored, state->info.dtype, wanted, count);
+    }
+    kn_release(&states->host, stored);
     return status;
 }
 
@@ -337,7 +400,7 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
         return kn_fail(error, KN_ERROR_ARGUMENT, "a name and memory are needed; one is NULL");
     kn_state *state = kn_states_find(states, name);
     if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
-    if (state->bytes != bytes) return fail_bytes(states, state, bytes, error);
+    if (kn_state_outside_bytes(state) != bytes) return fail_bytes(states, state, bytes, error);
     if (!bytes) return KN_OK;
     if (!state->buffer && state->kept) {
         memcpy(data, state->kept, bytes);
@@ -346,6 +409,7 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
     kn_status status = kn_states_settle(states, error);
     if (status == KN_OK && !state->buffer) /* setting it failed, and nobody asked for it since */
         status = kn_fail(error, KN_ERROR_NOT_FOUND, "the state '%s' has no contents yet", name);
+    if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
     if (status == KN_OK)
         status = kn_queue_read(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, bytes, true,
                                (kn_event){NULL}, NULL, error);
@@ -361,13 +425,15 @@ kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t 
 static kn_status set_entry(kn_states *states, kn_state *state, const void *data, kn_error *error) {
     if (!state->bytes) return KN_OK;
     state->version++;
+    if (state->buffer && is_narrow(state)) return move_narrow(states, state, data, NULL, error);
     if (state->buffer)
         return kn_queue_write(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
                               (kn_event){NULL}, NULL, error);
-    if (state->bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
-    if (!state->kept) state->kept = kn_allocate(&states->host, (size_t)state->bytes, 1);
-    if (!state->kept) return kn_fail_memory(error, (size_t)state->bytes);
-    memcpy(state->kept, data, (size_t)state->bytes);
+    uint64_t bytes = kn_state_outside_bytes(state);
+    if (bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    if (!state->kept) state->kept = kn_allocate(&states->host, (size_t)bytes, 1);
+    if (!state->kept) return kn_fail_memory(error, (size_t)bytes);
+    memcpy(state->kept, data, (size_t)bytes);
     return KN_OK;
 }
 
@@ -389,6 +455,7 @@ kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_inf
                        "there is no state '%s'; its type and shape are needed to add it", name);
     if (state && info && !same_info(&state->info, info)) return fail_info(states, state, info, error);
     kn_state about = {.name = (char *)(uintptr_t)name, .info = info ? *info : state->info};
+    about.stored = about.info.dtype;
     if (kn_tensor_bytes(&about.info, &needed) && needed != bytes) {
         about.bytes = needed;
         return fail_bytes(states, &about, bytes, error);

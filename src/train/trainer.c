@@ -38,6 +38,7 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
         return kn_fail(&trainer->error, status, "%s",
                        trainer->session ? kn_session_error(trainer->session) : "out of host memory");
     trainer->states = kn_session_states(trainer->session);
+    kn_states_keep_whole(trainer->states);
     return KN_OK;
 }
 

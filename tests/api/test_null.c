@@ -116,6 +116,7 @@ static void graphs(void **state) {
     assert_true(kn_value_failed(kn_apply(NULL, "add", NULL, 2, NULL)));
     assert_true(kn_value_failed(kn_result(NULL, 0)));
     kn_freeze(NULL);
+    kn_store(NULL, KN_FLOAT16);
     kn_scope_begin(NULL, "scope");
     kn_scope_end(NULL);
     assert_null(kn_graph_find(NULL, "x"));

@@ -1,5 +1,6 @@
 /* ONNX files as models: their inputs, parameters and sizes, what is decided while they are opened, and
  * refusals. */
+#include "graph/graph.h"
 #include "onnx_model.h"
 
 #include <stdio.h>
@@ -254,7 +255,7 @@ static void operators(void **state) {
     gives("STFT", "signal,two,,one", NULL, "1,3,1,2", "0 0 2 0 4 0");
 }
 
-/* More numbers of 4 bits than are unpacked on the host: 7 * i modulo 16, less 8. */
+/* More numbers of 4 bits than are unpacked while the model is opened: 7 * i modulo 16, less 8. */
 static void numbers_below_a_byte(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -281,6 +282,38 @@ static void numbers_below_a_byte(void **state) {
     onnx_gives(model, 1, "", "-5016");
     onnx_gives(model, 2, "1", "4");
     kn_model_destroy(&model);
+}
+
+/* Weights of 16 bits are stored so, and a cast to 16 bits rounds. */
+static void halves(void **state) {
+    (void)state;
+    static const struct {
+        int type;
+        const char *numbers;
+        kn_dtype dtype;
+    } cases[] = {{10, "\0\x3c\0\xbe", KN_FLOAT16}, {16, "\x80\x3f\xc0\xbf", KN_BFLOAT16}}; /* 1, -1.5 */
+    for (size_t i = 0; i < 2; i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        made tensor = {.count = 0};
+        add_number(add_number(&tensor, 1, 2), 2, (uint64_t)cases[i].type);
+        add_text(&tensor, 8, "w");
+        add_packet(&tensor, 9, (const uint8_t *)cases[i].numbers, 4);
+        add_message(&graph.bytes, 5, &tensor);
+        onnx_input(&graph, "x", cases[i].type, "2");
+        onnx_node(&graph, "Constant", "", "list", "value_ints=2049:65535");
+        onnx_node(&graph, "Cast", "list", "floats", "to=1");
+        onnx_node(&graph, "Cast", "floats", "narrow", cases[i].type == 10 ? "to=10" : "to=16");
+        onnx_node(&graph, "Cast", "narrow", "rounded", "to=1");
+        onnx_node(&graph, "Mul", "x,w", "y", NULL);
+        onnx_output(&graph, "y");
+        onnx_output(&graph, "rounded");
+        kn_model *model = onnx_right(&graph, NULL);
+        const kn_value *w = kn_graph_find(kn_model_graph(model), "w");
+        assert_true(w->shape.dtype == KN_FLOAT32 && w->stored == cases[i].dtype);
+        assert_int_equal(kn_value_dtype(kn_model_output(model, 0)), cases[i].dtype);
+        onnx_gives(model, 1, "2", cases[i].type == 10 ? "2048 inf" : "2048 65536");
+        kn_model_destroy(&model);
+    }
 }
 
 /* Of (steps, batch, 3), in two directions; a GRU whose reset stands in front of the product has fixed steps.
@@ -372,6 +405,7 @@ int test_onnx(void) {
         cmocka_unit_test(branches_and_loops),
         cmocka_unit_test(operators),
         cmocka_unit_test(numbers_below_a_byte),
+        cmocka_unit_test(halves),
         cmocka_unit_test(refusals),
         cmocka_unit_test(hostile_bytes),
         cmocka_unit_test(recurrent_layers),

@@ -66,7 +66,10 @@ static void draw(trip *t, int place) {
     uint64_t key = kn_random_key(7, value->name);
     for (int64_t i = 0; i < elements; i++) {
         float uniform = kn_random_uniform(key, (uint64_t)i);
-        t->numbers[place][i] = whole ? floor(low + uniform * (high - low + 1)) : (float)(low + uniform * (high - low));
+        double number = whole ? floor(low + uniform * (high - low + 1)) : (float)(low + uniform * (high - low));
+        uint64_t element = 0; /* as the type holds it */
+        kn_element_set(value->shape.dtype, &element, 0, number);
+        t->numbers[place][i] = kn_element_get(value->shape.dtype, &element, 0);
     }
 }
 

@@ -146,7 +146,7 @@ def read_npy(path):
 
 # ---- safetensors files
 
-KINDS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "U32": "I"}
+KINDS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "U32": "I", "F16": "e", "BF16": "H"}
 
 
 def write_safetensors(path, tensors):

@@ -94,6 +94,34 @@ def a_length_that_only_the_data_tells(folder):
 
 
 @case
+def weights_of_16_bits(folder):
+    write(folder, "wide.koine", TINY.replace("linear 16", "linear 600"))
+    train(folder, "--epochs", "20", "--batch", "10", "--lr", "0.01", "--save", "whole.safetensors", model="wide.koine")
+    whole, found = read_safetensors(os.path.join(folder, "whole.safetensors")), {}
+    for kind in ("float16", "bfloat16"):
+        koine("convert", "whole.safetensors", "small.safetensors", "--dtype", kind, folder=folder).needs(0)
+        small = read_safetensors(os.path.join(folder, "small.safetensors"))
+        step = 2 ** -11 if kind == "float16" else 2 ** -8
+        for name, (dtype, shape, numbers) in whole.items():
+            expect(small[name][:2] == ({"float16": "F16", "bfloat16": "BF16"}[kind] if len(shape) > 1 else dtype, shape),
+                   f"{name} is {small[name][:2]}")
+            expect(kind == "bfloat16" or all(abs(a - b) <= abs(a) * step + 1e-7 for a, b in zip(numbers, small[name][2])),
+                   f"{name} was not rounded to the nearest")
+        for model in ("whole", "small"):
+            plan = koine("plan", model + ".safetensors", "--json", folder=folder).objects()[0]
+            judged = koine("eval", model + ".safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder)
+            found[model] = plan["state_bytes"], judged.objects()[0]["accuracy"]
+        expect(found["small"][0] <= 0.75 * found["whole"][0], f"bytes of states and accuracy: {found}")
+        expect(abs(found["small"][1] - found["whole"][1]) <= 0.02, f"bytes of states and accuracy: {found}")
+    koine("train", "small.safetensors", "--data", "npy:x.npy,y.npy", "--steps", "2", "--save", "more.safetensors",
+          folder=folder).needs(0)
+    more = read_safetensors(os.path.join(folder, "more.safetensors"))
+    expect(all(dtype == "F32" for dtype, _, _ in more.values()), "weights that were trained were saved in 16 bits")
+    koine("convert", "whole.safetensors", "s.safetensors", "--dtype", "int8", folder=folder).needs(2, err="--dtype")
+    koine("convert", "whole.safetensors", "s.onnx", "--dtype", "float16", folder=folder).needs(2, err="--dtype")
+
+
+@case
 def quiet_and_json(folder):
     train(folder, "--steps", "2", "--quiet", err="", out="done after 2 steps")
     found = train(folder, "--steps", "2", "--json", "--validation", "0.5", "--quiet", err="").objects(*END_KEYS, *TIME_KEYS)

@@ -331,6 +331,26 @@ static void graphs_at_one_address_are_told_apart(void **state) {
     kn_graph_destroy(&made.graph);
 }
 
+/* A trainer's weights are whole, also for who only looks: small steps are not rounded off. */
+static void weights_that_train_are_whole(void **state) {
+    plane made = plane_make();
+    kn_store(made.a, KN_BFLOAT16);
+    kn_trainer_params params = plain();
+    params.learning_rate = 1e-4;
+    kn_trainer *trainer = trainer_make(*state, made.loss, &params);
+    const float x = 1, y = 1;
+    float loss = 0;
+    const kn_feed feeds[] = {{"x0", &x, sizeof x}, {"x1", &y, sizeof y}};
+    const kn_fetch fetch = {kn_value_name(made.loss), &loss, sizeof loss};
+    trainer_good(trainer, kn_trainer_evaluate(trainer, 1, feeds, 2, &made.loss, &fetch, 1));
+    plane_step(trainer, 1, 1);
+    expect(trainer, 1 - 1e-4, 1 - 1e-4);
+    trainer_good(trainer, kn_trainer_evaluate(trainer, 1, feeds, 2, &made.loss, &fetch, 1));
+    assert_true(fabs((double)loss - (2 - 2e-4)) <= 1e-6);
+    kn_trainer_destroy(&trainer);
+    kn_graph_destroy(&made.graph);
+}
+
 int test_updates(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_at_one_address_are_told_apart),
@@ -343,6 +363,7 @@ int test_updates(void) {
         cmocka_unit_test(what_is_not_finite_is_left_out),
         cmocka_unit_test(without_skipping_it_spoils_the_weights),
         cmocka_unit_test(frozen_parameters_stay),
+        cmocka_unit_test(weights_that_train_are_whole),
         cmocka_unit_test(values_are_fetched_beside_the_loss),
         cmocka_unit_test(partial_batches_are_means_of_their_own),
     };

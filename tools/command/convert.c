@@ -24,36 +24,41 @@ static int write_text(const kn_model *model, const char *path) {
 
 /* What the model's file has, or --weights, on a device: there files with weights are read and written. */
 static int write_weights(const common_options *common, kn_model *model, const char *weights, const char *path,
-                         kind to) {
+                         kind to, kn_dtype dtype) {
+    kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
+    params.weights = dtype;
     kn_context *context = context_open(common);
     kn_states *states = context ? kn_states_create(context, 1) : NULL;
     kn_status status = KN_ERROR_MEMORY;
     if (states) status = kn_model_load(model, weights, states, NULL, NULL);
     if (states && status == KN_OK)
-        status = to == ONNX ? kn_model_save_onnx(model, path, states, NULL) : kn_model_save(model, path, states, NULL);
+        status = to == ONNX ? kn_model_save_onnx(model, path, states, &params) : kn_model_save(model, path, states, &params);
     if (context && status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
     kn_states_destroy(&states);
     kn_context_destroy(&context);
     return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int convert(const common_options *common, kn_model *model, const char *weights, const char *path, kind to) {
+static int convert(const common_options *common, kn_model *model, const char *weights, const char *path, kind to,
+                   kn_dtype dtype) {
     if (to == TEXT) return write_text(model, path);
     if (!weights && !kn_model_has_weights(model))
         return command_fail("'%s' has no weights that could go to a file: name some with --weights",
                             kn_model_name(model));
     bool as_it_is = to == ONNX && !weights && !kn_model_text(model)[0];
-    if (!as_it_is) return write_weights(common, model, weights, path, to);
+    if (!as_it_is) return write_weights(common, model, weights, path, to, dtype);
     return kn_model_save_onnx(model, path, NULL, NULL) == KN_OK ? EXIT_DONE
                                                                 : command_fail("%s", kn_model_error(model));
 }
 
 static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
-    const char *weights = NULL, *words[2];
+    const char *weights = NULL, *type = NULL, *words[2];
+    kn_dtype dtype = KN_FLOAT32;
     int word_count, status;
     const option options[] = {
         {"weights", OPTION_TEXT, "FILE", "a safetensors file with the model's weights (those of its own file)", &weights},
+        {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         COMMON_OPTIONS(common),
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
@@ -64,23 +69,29 @@ static int run(int count, char **arguments) {
     if (to == TEXT && !ends_in(words[1], ".koine"))
         return command_misuse("'%s' does not say by its end what it is to be; expected .onnx, .safetensors or .koine",
                               words[1]);
+    if (type && (!kn_dtype_parse(type, &dtype) ||
+                 (dtype != KN_FLOAT32 && dtype != KN_FLOAT16 && dtype != KN_BFLOAT16)))
+        return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", type);
+    if (type && to != SAFETENSORS) return command_misuse("--dtype is for files that end in .safetensors");
     progress_setup(&common);
     if (!path_writable(words[1])) return EXIT_FAILED;
     kn_model *model = model_open(words[0]);
-    status = model ? convert(&common, model, weights, words[1], to) : EXIT_FAILED;
+    status = model ? convert(&common, model, weights, words[1], to, dtype) : EXIT_FAILED;
     kn_model_destroy(&model);
     return status;
 }
 
 const command command_convert = {
-    "convert", "write a model as another kind of file", "FROM TO [--weights FILE]",
+    "convert", "write a model as another kind of file", "FROM TO [--weights FILE] [--dtype TYPE]",
     "FROM is a saved model or an ONNX file, and the end of TO says what is written: .onnx, .safetensors (weights,\n"
     "and the text of a model that has one) or .koine (the text alone).\n"
     "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"
     "A model from an ONNX file goes back with its own names and nodes; those that train in the file only infer in\n"
-    "the new one. --weights takes a file that koine train saved from that model.\n"
+    "the new one. --weights takes a file that koine train saved from that model. With --dtype float16 or bfloat16 the\n"
+    "weights take half the bytes, in the file and, but for training, on the device; all is computed in float32.\n"
     "\n"
     "  koine convert lenet.safetensors lenet.onnx\n"
     "  koine convert trained.onnx weights.safetensors\n"
+    "  koine convert lenet.safetensors small.safetensors --dtype float16\n"
     "  koine convert FILE.onnx trained.onnx --weights weights.safetensors",
     run};

@@ -145,7 +145,7 @@ static bool cast_to(kn_import_call *call, kn_dtype dtype, int bits) {
         call->outputs[0].bits = bits;
         return kn_import_put_as(call, 0, within_bits(call, x, dtype, bits), dtype);
     }
-    return x && kn_import_put_as(call, 0, kn_import_cast(x, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
+    return x && kn_import_put_as(call, 0, kn_import_cast(x, dtype), dtype);
 }
 
 static bool cast(kn_import_call *call) {

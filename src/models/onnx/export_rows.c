@@ -195,24 +195,29 @@ static bool first(kn_export_call *call) {
 
 /* ---- products, windows, norms -------------------------------------------------------------------------------- */
 
-/* With its last two axes exchanged. */
-static const char *turned(kn_export_call *call, int input) {
+/* `name`, which has the shape of an input, with its last two axes exchanged. */
+static const char *turned(kn_export_call *call, int input, const char *name) {
     int64_t axes[KN_MAX_RANK];
     int rank = call->node->inputs[input]->shape.rank;
     for (int i = 0; i < rank; i++)
         axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-    const char *name = kn_export_one(call, "Transpose", NULL, call->inputs[input]);
+    name = kn_export_one(call, "Transpose", NULL, name);
     return name && kn_export_ints(call, "perm", axes, (size_t)rank) ? name : NULL;
 }
 
 static bool matmul(kn_export_call *call) {
     bool turns[2] = {attribute(call, "transpose_a")->integer != 0, attribute(call, "transpose_b")->integer != 0};
     const char *a = call->inputs[0], *b = call->inputs[1];
+    kn_dtype type = call->node->inputs[0]->shape.dtype;
+    if (call->node->inputs[1]->shape.dtype != type) { /* of 16 bits */
+        b = kn_export_one(call, "Cast", NULL, b);
+        if (!b || !kn_export_int(call, "to", kn_onnx_type_from(type))) return false;
+    }
     if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
         return kn_export_two(call, "Gemm", call->output, a, b) &&
                kn_export_int(call, "transA", turns[0]) && kn_export_int(call, "transB", turns[1]);
-    if (turns[0] && !(a = turned(call, 0))) return false;
-    if (turns[1] && !(b = turned(call, 1))) return false;
+    if (turns[0] && !(a = turned(call, 0, a))) return false;
+    if (turns[1] && !(b = turned(call, 1, b))) return false;
     return kn_export_two(call, "MatMul", call->output, a, b);
 }
 

@@ -75,28 +75,25 @@ static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor 
     return true;
 }
 
-/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks them. */
+/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks them in each
+ * run, by one kernel: (bytes,1) moved right by (1,each). */
 static kn_value *unpacked(kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
-    int64_t bytes = (int64_t)tensor->byte_count;
-    double size = item->bits == 4 ? 16 : 4;
-    kn_value *parts[4];
-    int count = 8 / item->bits;
-    kn_value *rest = kn_constant(import->graph, KN_UINT8, kn_import_list(import, &bytes, 1), tensor->bytes,
-                                 (size_t)tensor->byte_count);
-    rest = kn_unsqueeze(kn_cast(rest, KN_FLOAT32), "1");
-    for (int i = 0; i < count; i++) {
-        kn_value *higher = kn_floor(kn_scale(rest, 1 / size));
-        kn_value *part = kn_sub(rest, kn_scale(higher, size));
-        if (item->dtype == KN_INT8) part = kn_sub(part, kn_scale(kn_floor(kn_scale(part, 2 / size)), size));
-        parts[i] = kn_cast(part, item->dtype);
-        rest = higher;
+    int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
+    const uint8_t moves[4] = {0, (uint8_t)item->bits, (uint8_t)(2 * item->bits), (uint8_t)(3 * item->bits)};
+    kn_value *packed = kn_constant(import->graph, KN_UINT8, kn_import_list(import, (int64_t[]){bytes, 1}, 2),
+                                   tensor->bytes, (size_t)tensor->byte_count);
+    kn_value *places = kn_constant(import->graph, KN_UINT8, kn_import_list(import, &each, 1), moves, (size_t)each);
+    kn_value *numbers =
+        kn_bit_and(kn_bit_right(packed, places), kn_import_scalar(import, KN_UINT8, (1 << item->bits) - 1));
+    if (item->dtype == KN_INT8) { /* the highest bit is the sign */
+        kn_value *sign = kn_import_scalar(import, KN_INT8, 1 << (item->bits - 1));
+        numbers = kn_sub(kn_bit_xor(kn_cast(numbers, KN_INT8), sign), sign);
     }
-    kn_value *joined = kn_concat(parts, (size_t)count, 1);
-    joined = kn_import_reshape(import, joined, (kn_dim[]){bytes * count}, 1);
-    if ((int64_t)tensor->count != bytes * count)
-        joined = kn_import_slice(import, joined, 0, 0, (int64_t)tensor->count, 1);
-    return kn_import_reshape(import, joined, tensor->shape, (int)tensor->rank);
+    numbers = kn_import_reshape(import, numbers, (kn_dim[]){bytes * each}, 1);
+    if ((int64_t)tensor->count != bytes * each)
+        numbers = kn_import_slice(import, numbers, 0, 0, (int64_t)tensor->count, 1);
+    return kn_import_reshape(import, numbers, tensor->shape, (int)tensor->rank);
 }
 
 kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
@@ -130,6 +127,7 @@ static kn_value *tensor_value(kn_import *import, kn_item *item) {
         const kn_initializer start = {KN_INITIALIZE_FILL, 0};
         const char *name = kn_import_name(import, tensor->name);
         value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
+        if (value && computed != item->dtype) kn_store(value, item->dtype);
         return value && keep_state(import, value, tensor) ? value : NULL;
     }
     if (item->bits && tensor->count > KN_IMPORT_SIZES) return unpacked(import, item);

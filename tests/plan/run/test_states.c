@@ -256,6 +256,110 @@ static void states_share_blocks_within_the_limit(void **state) {
     }
 }
 
+enum { SIDE = 64 };
+
+/* y = relu(x w) + rows of t, picked by n: x is (2,64), w (64,64), t (64,64), n (2). */
+static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dtype w_type, kn_dtype t_type) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,64", NULL);
+    kn_value *t = kn_parameter(graph, "t", KN_FLOAT32, "64,64", NULL);
+    kn_store(w, w_type);
+    kn_store(t, t_type);
+    kn_value *product = kn_matmul(kn_input(graph, "x", KN_FLOAT32, "2,64"), w, false, false);
+    kn_value *rows = kn_apply(graph, "embedding", (kn_value *[]){t, kn_input(graph, "n", KN_INT32, "2")}, 2, NULL);
+    kn_value *y = kn_name(kn_add(kn_relu(product), rows), "y");
+    kn_session *session = session_over(context, graph, &y, 1, states, 4);
+    kn_graph_destroy(&graph);
+    return session;
+}
+
+static void narrow_run(kn_session *session, kn_states *states) {
+    static float w[SIDE * SIDE], t[SIDE * SIDE];
+    float x[2 * SIDE], y[2 * SIDE];
+    const int32_t n[2] = {63, 5};
+    fill_numbers(x, 2 * SIDE, 8);
+    const kn_feed feeds[] = {{"x", x, sizeof x}, {"n", n, sizeof n}};
+    kn_fetch fetch = {"y", y, sizeof y};
+    session_good(session, kn_session_run(session, feeds, 2, &fetch, 1));
+    states_good(states, kn_states_get(states, "w", w, sizeof w));
+    states_good(states, kn_states_get(states, "t", t, sizeof t));
+    for (int i = 0; i < 2 * SIDE; i++) {
+        double sum = 0;
+        for (int k = 0; k < SIDE; k++)
+            sum += (double)x[i / SIDE * SIDE + k] * (double)w[k * SIDE + i % SIDE];
+        sum = (sum > 0 ? sum : 0) + (double)t[n[i / SIDE] * SIDE + i % SIDE];
+        if (!(fabs((double)y[i] - sum) <= 1e-5)) fail_msg("y[%d] is %g, expected %g", i, (double)y[i], sum);
+    }
+}
+
+static kn_plan_info info_of_plan(kn_session *session) {
+    kn_plan_info info = {.size = sizeof info};
+    session_good(session, kn_session_plan(session, &info));
+    return info;
+}
+
+/* What is stored in 16 bits takes half the memory, and nothing wide is kept of it. */
+static void weights_are_stored_narrow(void **state) {
+    kn_context *context = *state;
+    static float w[SIDE * SIDE], got[SIDE * SIDE];
+    kn_session *whole = narrow_session(context, NULL, KN_FLOAT32, KN_FLOAT32);
+    narrow_run(whole, kn_session_states(whole));
+    const kn_plan_info wide = info_of_plan(whole);
+    kn_states *states = kn_states_create(context, 4);
+    fill_numbers(w, SIDE * SIDE, 3);
+    w[1] = 1e6f;
+    w[2] = 1.0f / 3;
+    const kn_tensor_info info = {KN_FLOAT32, 2, {SIDE, SIDE}};
+    states_good(states, kn_states_set(states, "t", &info, w, sizeof w)); /* before there is memory */
+    kn_session *session = narrow_session(context, states, KN_FLOAT16, KN_BFLOAT16);
+    narrow_run(session, states); /* w as it is drawn */
+    states_good(states, kn_states_get(states, "t", got, sizeof got));
+    assert_true(got[1] == 999424.0f && got[2] == 0.333984375f);
+    w[1] = 7;
+    states_good(states, kn_states_set(states, "w", NULL, w, sizeof w));
+    states_good(states, kn_states_get(states, "w", got, sizeof got));
+    assert_true(got[1] == 7.0f && got[2] == 0.333251953125f);
+    narrow_run(session, states);
+    const kn_plan_info narrow = info_of_plan(session);
+    assert_int_equal(wide.state_bytes, 2 * SIDE * SIDE * 4);
+    assert_int_equal(narrow.state_bytes, SIDE * SIDE * 4);
+    assert_int_equal(narrow.kept_bytes, 0);
+    assert_true(narrow.peak_bytes <= wide.peak_bytes - SIDE * SIDE * 4);
+    kn_session_destroy(&session);
+    /* Who comes later takes them as they are, unless it needs them whole. */
+    kn_session *other = narrow_session(context, states, KN_FLOAT16, KN_FLOAT32);
+    const float x[2 * SIDE] = {0};
+    const int32_t n[2] = {0};
+    const kn_feed feeds[] = {{"x", x, sizeof x}, {"n", n, sizeof n}};
+    session_bad(other, KN_ERROR_DTYPE, kn_session_run(other, feeds, 2, NULL, 0), "'t'", "bfloat16", "float32", NULL);
+    kn_session_destroy(&other);
+    kn_states_destroy(&states);
+    /* Where they are whole already they stay so, and where somebody trains them. */
+    for (int trained = 0; trained < 2; trained++) {
+        states = trained ? kn_states_create(context, 4) : kn_session_states(whole);
+        if (trained) kn_states_keep_whole(states);
+        session = narrow_session(context, states, KN_FLOAT16, KN_BFLOAT16);
+        narrow_run(session, states);
+        assert_int_equal(info_of_plan(session).state_bytes, wide.state_bytes);
+        kn_session_destroy(&session);
+        if (trained) kn_states_destroy(&states);
+    }
+    kn_session_destroy(&whole);
+}
+
+static void only_weights_are_stored_narrow(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2");
+        kn_value *p = kn_parameter(graph, "p", i == 1 ? KN_FLOAT64 : KN_FLOAT32, "2", NULL);
+        kn_store(i == 0 ? x : p, i == 2 ? KN_INT8 : KN_FLOAT16);
+        assert_int_equal(kn_graph_status(graph), i == 2 ? KN_ERROR_DTYPE : KN_ERROR_ARGUMENT);
+        assert_non_null(strstr(kn_graph_error(graph), i == 0 ? "'x'" : "'p'"));
+        kn_graph_destroy(&graph);
+    }
+}
+
 enum { CACHED = 8, CACHE_COLUMNS = 6 };
 
 /* A prompt of three rows at once, then row by row: the same as all rows together, with two plans in all. */
@@ -310,6 +414,8 @@ int test_states(void) {
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(states_share_blocks_within_the_limit),
         cmocka_unit_test(caches_are_kept_between_runs),
+        cmocka_unit_test(weights_are_stored_narrow),
+        cmocka_unit_test(only_weights_are_stored_narrow),
     };
     return cmocka_run_group_tests(tests, open_shared, close_shared);
 }
