@@ -79,7 +79,8 @@ typedef struct kn_dataset_params {
     const char *vocabulary; /* of text:FILE: the signs to read it with, as kn_dataset_vocabulary says; NULL: its own */
     kn_image_reader images; /* for images:FOLDER; without one these cannot be opened */
     const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
-    bool inputs_only;       /* no "y": of csv:FILE also rows that have no target; of images: and wav: the files of the folder itself */
+    bool inputs_only; /* no "y": of csv:FILE also rows that have no target; of images: and wav: all files of a folder and of
+                         those below it */
     bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
     kn_archive_reader archives; /* for images:ARCHIVE and wav:ARCHIVE; without one these cannot be opened */
     bool skip_bad; /* leave out pictures and sounds that cannot be read, instead of failing at the first */
@@ -152,6 +153,9 @@ KN_API uint64_t kn_dataset_count(const kn_dataset *dataset);
 KN_API int kn_dataset_classes(const kn_dataset *dataset);
 /* The name of a class, where the source has names; otherwise NULL. Valid as long as the dataset. */
 KN_API const char *kn_dataset_class_name(const kn_dataset *dataset, int class_index);
+/* The file that a sample comes from, of pictures and sounds that were opened without "y"; NULL for other data. Valid as
+ * long as the dataset. */
+KN_API const char *kn_dataset_sample_name(const kn_dataset *dataset, uint64_t index);
 /* The share of the variance of "y" that the best of all models could explain; NaN where nobody knows. */
 KN_API double kn_dataset_explainable(const kn_dataset *dataset);
 /* Of text: the signs by number, in UTF-8 one after the other; with U+001E before each where they are more than characters;

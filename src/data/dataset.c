@@ -87,6 +87,11 @@ const char *kn_dataset_class_name(const kn_dataset *dataset, int class_index) {
     return dataset->store->class_names[class_index];
 }
 
+const char *kn_dataset_sample_name(const kn_dataset *dataset, uint64_t index) {
+    if (index >= kn_dataset_count(dataset) || !dataset->store->sample_names) return NULL;
+    return dataset->store->sample_names[kn_dataset_row(dataset, index)];
+}
+
 double kn_dataset_explainable(const kn_dataset *dataset) {
     return usable(dataset) && dataset->store->explainable > 0 ? dataset->store->explainable : NAN;
 }

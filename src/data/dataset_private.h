@@ -45,6 +45,7 @@ struct kn_store {
     uint64_t left_out;    /* samples that could not be read */
     char *left_out_text;  /* why, a line each; NULL: none */
     char **class_names; /* one block with the texts behind the pointers; NULL: none */
+    char **sample_names; /* the same: where each sample comes from */
     size_t field_count;
     kn_store_field fields[KN_FIELDS_MAX];
     /* Field 0 of samples that are made when they are first read: states has one byte per
@@ -69,6 +70,8 @@ kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *
                        double scale, kn_store_field **field, kn_error *error);
 /* Copies the names of the classes, and sets how many there are. */
 kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error);
+/* Copies where the first `count` samples come from. */
+kn_status kn_store_name_samples(kn_store *store, const char *const *names, size_t count, kn_error *error);
 /* Whether what is read as int32 fits, and class indices are below the number of classes. */
 kn_status kn_store_check(const kn_store *store, kn_error *error);
 /* The bytes of one sample, made first if they are not there yet. Those that are not in memory go into *room, which is taken

@@ -143,6 +143,18 @@ kn_status kn_sample_files_decode(kn_store *store, kn_sample_files *from, const u
     return error->status;
 }
 
+/* The files that the first `count` were made of, without those that were left out. */
+static kn_status name_samples(kn_store *store, const kn_sample_files *from, uint64_t count, kn_error *error) {
+    const char **names = kn_allocate(&store->host, (size_t)count + 1, sizeof *names);
+    if (!names) return kn_fail_memory(error, (size_t)count * sizeof *names);
+    size_t kept = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (!from->files[i].reason) names[kept++] = from->files[i].name;
+    kn_status status = kn_store_name_samples(store, names, kept, error);
+    kn_release(&store->host, names);
+    return status;
+}
+
 kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, const kn_sample_job *job,
                                  kn_error *error) {
     const size_t bytes = store->fields[0].stored_bytes;
@@ -172,8 +184,8 @@ kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, c
     if (store->count > 0 && kept == 0)
         return kn_fail(error, KN_ERROR_FORMAT, "none of %llu %s could be read, the first: %s",
                        (unsigned long long)store->count, job->kind->what, first);
-    kn_status status = KN_OK;
-    if (store->kept < store->count) status = kn_later_open(store, from, store->kept, job, error);
+    kn_status status = labels ? KN_OK : name_samples(store, from, store->count, error);
+    if (status == KN_OK && store->kept < store->count) status = kn_later_open(store, from, store->kept, job, error);
     store->kept = rows;
     store->count = kept;
     return status;

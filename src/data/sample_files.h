@@ -54,8 +54,8 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
                                uint64_t *count, uint8_t **owned, kn_error *error);
 
 /* All of a folder with a folder for each class, or train/ and test/ or val/ with such. Without a target,
- * where the options ask for inputs only, the files of the folder itself; a file is one sample, without a
- * target too. */
+ * where the options ask for inputs only, the files of the folder and of those below it; a file is one sample,
+ * without a target too. Samples without a target have their files' names. */
 kn_status kn_sample_files_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
 
 /* The same in an archive (sample_archives.c), with classes always. */
@@ -68,7 +68,8 @@ kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, kn_s
  * read is an error, the first of them, or is left out where the options say so. */
 kn_status kn_sample_files_decode(kn_store *store, kn_sample_files *from, const uint64_t *which,
                                  uint64_t count, const kn_sample_job *job, kn_error *error);
-/* Closes the gaps of what was left out, sets the labels, and notes where the files are that are not kept decoded. */
+/* Closes the gaps of what was left out, sets the labels, or the samples' names where there are none, and notes where the
+ * files are that are not kept decoded. */
 kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, const kn_sample_job *job,
                                  kn_error *error);
 /* Notes how the store's rows from `kept` on are read when they are wanted: those of the files from `first` on that were not

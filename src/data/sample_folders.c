@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { MOST_DEPTH = 16 }; /* of folders in folders: links may make a circle */
+
 /* ---- finding ---------------------------------------------------------------------------- */
 
 static kn_status find_class(kn_arena *arena, const char *folder, int class, const kn_sample_kind *kind,
@@ -19,6 +21,23 @@ static kn_status find_class(kn_arena *arena, const char *folder, int class, cons
             status = kn_fail_memory(error, (size_t)found->count * sizeof *found->files);
         else
             found->files[found->count++] = (kn_sample_file){.name = path, .class = class};
+    }
+    return status;
+}
+
+/* Those in a folder, and then those in the folders below it, whatever classes these are. */
+static kn_status find_all(kn_arena *arena, const char *folder, int depth, const kn_sample_kind *kind,
+                          kn_sample_files *found, size_t *capacity, kn_error *error) {
+    char **names;
+    size_t count;
+    kn_status status = find_class(arena, folder, 0, kind, found, capacity, error);
+    if (status == KN_OK) status = kn_folder_list(arena, folder, &names, &count, error);
+    for (size_t i = 0; status == KN_OK && i < count && depth < MOST_DEPTH; i++) {
+        const char *path = kn_path_join(arena, folder, names[i]);
+        if (!path)
+            status = kn_fail_memory(error, strlen(folder));
+        else if (kn_path_is_folder(path))
+            status = find_all(arena, path, depth + 1, kind, found, capacity, error);
     }
     return status;
 }
@@ -99,12 +118,12 @@ static kn_store *read_part(const kn_host *host, kn_sample_files *from, kn_sample
     return NULL;
 }
 
-/* What has no classes: one file, or all in a folder. */
+/* What has no classes: one file, or all in a folder and below it. */
 static kn_status find_inputs(kn_arena *arena, const char *path, const kn_sample_kind *kind,
                              kn_sample_files *found, kn_error *error) {
     size_t capacity = 0;
     if (kn_path_is_folder(path)) {
-        kn_status status = find_class(arena, path, 0, kind, found, &capacity, error);
+        kn_status status = find_all(arena, path, 0, kind, found, &capacity, error);
         return status == KN_OK ? check_count(path, "", kind, found, error) : status;
     }
     if (!kn_reserve(arena->host, (void **)&found->files, &capacity, 1, sizeof *found->files))

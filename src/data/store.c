@@ -47,23 +47,39 @@ void kn_store_leave(kn_store *store) {
     kn_release(&host, store->target);
     kn_release(&host, store->left_out_text);
     kn_release(&host, store->class_names);
+    kn_release(&host, store->sample_names);
     kn_mutex_destroy(&host, &store->mutex);
     kn_release(&host, store);
 }
 
-kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error) {
+/* One block: pointers, and the texts behind them. */
+static char **copy_names(const kn_host *host, const char *const *names, size_t count, kn_error *error) {
     size_t bytes = count * sizeof *names;
     for (size_t i = 0; i < count; i++)
         bytes += strlen(names[i]) + 1;
-    char **copy = store->class_names = kn_allocate(&store->host, 1, bytes + 1);
-    if (!copy) return kn_fail_memory(error, bytes);
+    char **copy = kn_allocate(host, 1, bytes + 1);
+    if (!copy) {
+        kn_fail_memory(error, bytes);
+        return NULL;
+    }
     char *text = (char *)(copy + count);
     for (size_t i = 0; i < count; i++) {
         copy[i] = strcpy(text, names[i]);
         text += strlen(text) + 1;
     }
+    return copy;
+}
+
+kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error) {
+    store->class_names = copy_names(&store->host, names, count, error);
+    if (!store->class_names) return KN_ERROR_MEMORY;
     store->classes = (int)count;
     return KN_OK;
+}
+
+kn_status kn_store_name_samples(kn_store *store, const char *const *names, size_t count, kn_error *error) {
+    store->sample_names = copy_names(&store->host, names, count, error);
+    return store->sample_names ? KN_OK : KN_ERROR_MEMORY;
 }
 
 kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,

@@ -40,6 +40,7 @@ static void data(void **state) {
     assert_string_equal(kn_dataset_left_out_text(NULL), "");
     assert_false(kn_dataset_target(NULL, NULL));
     assert_null(kn_dataset_class_name(NULL, 0));
+    assert_null(kn_dataset_sample_name(NULL, 0));
     assert_true(kn_images_archives().read(NULL, NULL, NULL, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_images_reader().read(NULL, NULL, NULL, 0, 0, NULL, NULL, 0) != KN_OK);
     assert_true(kn_dataset_variance(NULL, 0, &number) != KN_OK);

@@ -86,6 +86,52 @@ static void parts_and_classes(void **state) {
     kn_dataset_destroy(&test);
 }
 
+/* With a gap where one cannot be read. */
+static void pictures_without_classes(void **state) {
+    static const char *const names[] = {"a.png", "c.png", "below/deeper/d.png"};
+    char path[700];
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    add_picture(*state, "c.png", 3, 3, 30);
+    add_picture(*state, "a.png", 5, 4, 10);
+    add_file(*state, "b.png", "text", 4);
+    add_file(*state, "notes.txt", "text", 4);
+    add_picture(*state, "below/deeper/d.png", 2, 8, 40);
+    params.inputs_only = true;
+    kn_dataset *all = open_folder(*state, "?size=2", &params);
+    assert_non_null(strstr(kn_dataset_error(all), "b.png: no I"));
+    kn_dataset_destroy(&all);
+    params.skip_bad = true;
+    all = open_folder(*state, "?size=2", &params);
+    assert_usable(all);
+    assert_int_equal(kn_dataset_count(all), 3);
+    assert_int_equal(kn_dataset_left_out(all), 1);
+    assert_int_equal(kn_dataset_field_count(all), 1);
+    assert_int_equal(kn_dataset_classes(all), 0);
+    for (uint64_t i = 0; i < 3; i++) {
+        const float values[] = {10, 30, 40};
+        float x[3 * 2 * 2];
+        assert_int_equal(kn_dataset_read(all, &i, 1, 0, x, sizeof x), KN_OK);
+        assert_true(x[0] == values[i] * (float)(1.0 / 255) && x[11] == x[0]);
+        test_path(path, sizeof path, *state, names[i]);
+        assert_string_equal(kn_dataset_sample_name(all, i), path);
+    }
+    assert_null(kn_dataset_sample_name(all, 3));
+    kn_dataset_destroy(&all);
+    all = open_folder(*state, "/c.png", &params);
+    assert_usable(all);
+    assert_int_equal(kn_dataset_count(all), 1);
+    kn_dataset_destroy(&all);
+    add_file(*state, "empty/notes.txt", "text", 4);
+    all = open_folder(*state, "/empty", &params);
+    assert_non_null(strstr(kn_dataset_error(all), "holds no .jpg"));
+    kn_dataset_destroy(&all);
+    params.inputs_only = false;
+    add_picture(*state, "empty/1.png", 2, 2, 5);
+    all = open_folder(*state, "", &params);
+    assert_null(kn_dataset_sample_name(all, 0)); /* only where nothing else tells samples apart */
+    kn_dataset_destroy(&all);
+}
+
 static void sizes_are_chosen(void **state) {
     static const struct {
         const char *options;
@@ -355,6 +401,7 @@ int test_image_folders(void) {
         cmocka_unit_test_setup_teardown(what_has_no_room_is_decoded_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts_share_the_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(loaders_decode_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pictures_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sizes_are_chosen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_ones_are_skipped, set_up, tear_down),

@@ -124,10 +124,11 @@ static void parts_and_classes(void **state) {
     kn_dataset_destroy(&tones);
 }
 
-/* Without classes: a file, and those that lie in a folder. */
+/* Without classes: a file, and those that lie in a folder and below it. */
 static void sounds_without_answers(void **state) {
     add_level(*state, "1.wav", 1000, 20);
     add_level(*state, "2.wav", 2000, 20);
+    add_level(*state, "below/0.wav", 3000, 20);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.rate = 8000;
     kn_dataset *one = open_folder(*state, "/2.wav?length=30", &params);
@@ -138,8 +139,10 @@ static void sounds_without_answers(void **state) {
     params.inputs_only = true;
     kn_dataset *all = open_folder(*state, "", &params);
     assert_usable(all);
-    assert_int_equal(kn_dataset_count(all) * 10 + kn_dataset_field_count(all), 21);
+    assert_int_equal(kn_dataset_count(all) * 10 + kn_dataset_field_count(all), 31);
     expect_sound(all, 1, 20, 2000, 20, -1);
+    expect_sound(all, 2, 20, 3000, 20, -1);
+    assert_non_null(strstr(kn_dataset_sample_name(all, 2), "/below/0.wav"));
     kn_dataset_destroy(&all);
 }
 
