@@ -149,12 +149,9 @@ static int run(int count, char **arguments) {
 
 const command command_doctor = {
     "doctor", "what is wrong with the OpenCL installation, and what mends it", "[--OPTION …]",
-    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, "
-    "then\n"
-    "compiles and runs a kernel on each device. Each finding has a word in front (ok, hint or problem) and, "
-    "where\n"
-    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL "
-    "loader is\n"
+    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, then\n"
+    "compiles and runs a kernel on each device. Each finding has a word in front (ok, hint or problem) and, where\n"
+    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL loader is\n"
     "installed koine cannot start, and the program koine-doctor says what can be said then.\n"
     "\n"
     "  koine doctor\n"

@@ -222,14 +222,11 @@ static int run(int count, char **arguments) {
 
 const command command_eval = {"eval", "judge a saved model on a data set", "FILE --data DATA [--OPTION …]",
                               "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the truth is\n"
-                              "among the five likeliest, and of each class precision (the share of right ones among "
-                              "those taken for it),\n"
-                              "recall (the share of its samples that were found) and F1, and which are taken for which; "
-                              "for text the\n"
-                              "perplexity; for numbers R2 and how far off they are. All samples count, those of a last "
-                              "partial batch too.\n"
-                              "DATA is as for koine train; digits:train and digits:test name one part. --device auto\n"
-                              "times a batch, transfers included, on each device and takes the fastest.\n"
+                              "among the five likeliest, and of each class precision (the share of right ones among those taken for it),\n"
+                              "recall (the share of its samples that were found) and F1, and which are taken for which; for text the\n"
+                              "perplexity; for numbers R2 and how far off they are. All samples count, those of a last partial batch\n"
+                              "too. DATA is as for koine train; digits:train and digits:test name one part. --device auto times a\n"
+                              "batch, transfers included, on each device and takes the fastest.\n"
                               "\n"
                               "  koine eval lenet.safetensors --data digits\n"
                               "  koine eval lenet.safetensors --data digits --json",

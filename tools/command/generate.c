@@ -317,9 +317,8 @@ static int run(int count, char **arguments) {
 
 const command command_generate = {"generate", "let a saved model of text write",
                                   "FILE [--prompt TEXT] [--OPTION …]",
-                                  "FILE is a model that koine train saved after a training on text. At each "
-                                  "sign it reads what stands before, as far as\n"
-                                  "its window reaches, and draws the next one.\n"
+                                  "FILE is a model that koine train saved after a training on text. At each sign it reads what stands\n"
+                                  "before, as far as its window reaches, and draws the next one.\n"
                                   "\n"
                                   "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
                                   "  koine generate char-rnn.safetensors --prompt 'The ' --length 500",

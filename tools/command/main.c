@@ -23,12 +23,12 @@ static void print_help(FILE *stream) {
           "  koine devices\n"
           "  koine train lenet --data digits --epochs 2\n"
           "  koine eval lenet.safetensors --data digits\n"
+          "  koine infer lenet.safetensors three.png\n"
           "\n"
           "Results go to the standard output, everything else to the standard error. Exit status: 0, 1 when\n"
           "something failed, 2 for a command line that makes no sense.\n"
-          "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are "
-          "used\n"
-          "instead of the built-in ones.\n",
+          "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are\n"
+          "used instead of the built-in ones.\n",
           stream);
 }
 
