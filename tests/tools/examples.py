@@ -1,12 +1,29 @@
-"""The worked examples of the README that need files: pictures as JPEG, and sounds.
+"""The README's worked examples from top to bottom, each line as it stands there, in one folder.
 
 usage: examples.py KOINE HOUSE_TESTS
+
+They are run by a shell whose `koine` puts LESS behind the line (of an option that is given twice the last one counts), on
+a little made data.
 """
+import csv
+import functools
+import io
 import math
 import os
+import pathlib
+import re
+import shlex
 import struct
+import subprocess
+import tempfile
 
-from koine import case, expect, koine, run_cases, write
+from koine import ENVIRONMENT, KOINE, TIME_LIMIT, Skipped, add, expect, read_safetensors, run_cases, strict, write
+
+README = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10"}
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+# ---- JPEG files of blocks of 8 by 8 that are of one colour each
 
 # JPEG's own table for differences of brightness in its example: how many codes have 1 to 16 bits, and what they stand for
 COUNTS, WORDS = (0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0), tuple(range(12))
@@ -32,7 +49,7 @@ def segment(marker, data):
 
 
 def jpeg(size, colour):
-    """A square picture of blocks of 8 by 8 that are of one colour each: colour(row, column) is (red, green, blue)."""
+    """A square picture: colour(row, column) is (red, green, blue) of a block."""
     bits, before = [], [0, 0, 0]
     for row in range(size // 8):
         for column in range(size // 8):
@@ -53,6 +70,26 @@ def jpeg(size, colour):
             segment(0xda, b"\3\1\0\2\0\3\0\0\x3f\0") + packed + b"\xff\xd9")
 
 
+def picture(which, sample):
+    """Of a colour by the class, brighter here and there."""
+    def colour(row, column):
+        light = 40 if (row * 5 + column * 3 + sample * 7 + which) % 4 == 0 else 0
+        return [min(255, light + 20 + 200 * (which * step // 2 % 3) // 2) for step in (1, 3, 7)]
+    return jpeg(32, colour)
+
+
+def spoken(rate, seconds, which):
+    """One channel of 16 bits: two pitches, one after the other."""
+    count = int(rate * seconds)
+    pitches = [300 + 250 * (which // 2), 900 + 250 * (which // 2)][::1 if which % 2 else -1]
+    numbers = [round(9000 * math.sin(2 * math.pi * pitches[i * 2 // count] * i / rate)) for i in range(count)]
+    return (b"RIFF" + struct.pack("<I", 36 + 2 * count) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16) +
+            b"data" + struct.pack(f"<I{count}h", 2 * count, *numbers))
+
+
+# ---- what the examples speak of
+
+
 def write_bytes(folder, name, data):
     path = os.path.join(folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -60,69 +97,109 @@ def write_bytes(folder, name, data):
         file.write(data)
 
 
-CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-NET = """koine 1
-model small
-input x 3x32x32
-conv 8 3 padding=1
-relu
-maxpool 4
-flatten
-logits = linear 10
-"""
-
-
-@case
-def pictures_with_augmentation_and_a_report(folder):
-    """Ten classes by their colour, brighter here and there."""
-    for part, count in (("train", 6), ("test", 2)):
-        for c, name in enumerate(CLASSES):
-            for i in range(count):
-                def colour(row, column):
-                    light = 40 if (row * 5 + column * 3 + i * 7 + c) % 4 == 0 else 0
-                    return [min(255, light + 20 + 200 * (c * step // 2 % 3) // 2) for step in (1, 3, 7)]
-                write_bytes(folder, f"cifar/{part}/{name}/{i}.jpg", jpeg(32, colour))
-    write(folder, "small.koine", NET)
-    found = koine("datasets", "images:cifar", "--augment", "flip,crop=4", "--json", folder=folder)
-    if "install the headers" in found.err:
-        return found.needs(1, err="build again")
-    row = found.needs(0).objects()[0]
-    expect(row["samples"] == 60 and row["test_samples"] == 20 and row["classes"] == 10 and row["left_out"] == 0, f"found {row}")
-    found = koine("train", "small.koine", "--data", "images:cifar", "--augment", "flip,crop=2,brightness=0.1", "--epochs", "40",
-                  "--batch", "20", "--lr", "0.01", "--report", "report.html", folder=folder)
-    found.needs(0, out="saved in small.safetensors")
-    with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
-        page = file.read()
-    expect(page.rstrip().endswith("</html>") and all(name in page for name in CLASSES) and "--augment" in page, "the page lacks something")
-    row = koine("eval", "small.safetensors", "--data", "images:cifar", "--json", folder=folder).objects()[0]
-    expect(row["samples"] == 20 and row["accuracy"] > 0.5, f"found {row['accuracy']}")
-    found = koine("infer", "small.safetensors", "--input", "cifar/test/frog/1.jpg", "--output", "-", folder=folder).needs(0)
-    logits = [float(number) for number in found.out.split("\n")[1].split(",")]
-    expect(len(logits) == 10 and all(map(math.isfinite, logits)), f"it wrote {found.out!r}")
-
-
-def word(rate, seconds, pitches):
-    """One channel of 16 bits: pitches one after the other."""
-    count = int(rate * seconds)
-    numbers = [round(9000 * math.sin(2 * math.pi * pitches[i * len(pitches) // count] * i / rate)) for i in range(count)]
-    return (b"RIFF" + struct.pack("<I", 36 + 2 * count) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16) +
-            b"data" + struct.pack(f"<I{count}h", 2 * count, *numbers))
-
-
-@case
-def commands_in_sound_files(folder):
-    """`keyword` on files of any rate and length: pairs of the same pitches in another order, as in `tones`."""
+def stage(folder):
+    rows = [f"{'' if i % 9 == 8 else i % 20},{'ab'[i % 2]},{'' if i % 13 == 12 else f'{i * 7 % 30}.5'}" for i in range(60)]
+    write(folder, "wind.csv", "height,place,speed\n" + "\n".join(rows) + "\n")
+    write(folder, "new.csv", "place,height\na,10\nb,\n")
+    write(folder, "book.txt", "The quick brown fox jumps over the lazy dog.\n" * 60)
+    for i in range(3):
+        write_bytes(folder, f"pictures/{i}.jpg", picture(i, i))
+    for c, name in enumerate(CLASSES):
+        for i in range(4):
+            write_bytes(folder, f"cifar/train/{name}/{i}.jpg", picture(c, i))
+        for i in range(2):
+            write_bytes(folder, f"cifar/test/{name}/{i}.jpg", picture(c, 4 + i))
+        write_bytes(folder, f"letters/{chr(ord('A') + c)}/1.jpg", picture(c, 0))
     for c in range(8):
-        pitches = [300 + 250 * (c // 2), 900 + 250 * (c // 2)][::1 if c % 2 else -1]
-        write_bytes(folder, f"words/{c}/a.wav", word(16000, 0.5, pitches))
-        write_bytes(folder, f"words/{c}/b.wav", word(8000, 1.2, pitches))
-    found = koine("train", "keyword", "--data", "wav:words?rate=8000", "--batch", "4", "--steps", "2", "--augment",
-                  "shift=400,noise=0.01", folder=folder)
-    found.needs(0, err="on 16 samples", out="saved in keyword.safetensors")
-    found = koine("infer", "keyword.safetensors", "--input", "words/3/a.wav", "--output", "-", folder=folder).needs(0)
-    expect(len(found.out.split("\n")[1].split(",")) == 8, f"it wrote {found.out!r}")
-    row = koine("eval", "keyword.safetensors", "--data", "wav:words", "--batch", "4", "--json", folder=folder).objects()[0]
-    expect(row["samples"] == 16, f"found {row}")
+        for i, (rate, seconds) in enumerate(((16000, 0.5), (8000, 1.2), (8000, 0.4))):
+            write_bytes(folder, f"words/{c}/{i}.wav", spoken(rate, seconds, c))
+    write_bytes(folder, "word.wav", spoken(22050, 0.7, 3))
+    cases = "".join(f'{name}) exec {shlex.quote(KOINE)} "$@" {less} ;;\n' for name, less in LESS.items())
+    write_bytes(folder, "bin/koine", f'#!/bin/sh\ncase "$1" in\n{cases}esac\nexec {shlex.quote(KOINE)} "$@"\n'.encode())
+    os.chmod(os.path.join(folder, "bin/koine"), 0o755)
 
 
-run_cases()
+# ---- what they are to give, beside files: by how a line begins
+
+
+def digits(out, _):
+    expect(re.fullmatch(r"(pictures/\d\.jpg:( \d \d+\.\d%,?){3}\n){3}", out), f"found {out!r}")
+
+
+def speeds(out, folder):
+    with open(os.path.join(folder, "speeds.csv"), encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    expect(not out and rows[0] == ["speed"] and len(rows) == 3 and all(math.isfinite(float(row[0])) for row in rows[1:]), f"found {rows}")
+
+
+def speeds_of_a_pipe(out, _):
+    expect(re.fullmatch(r"0: speed \S+\n1: speed \S+\n", out), f"found {out!r}")
+
+
+def report(_, folder):
+    page = pathlib.Path(folder, "report.html").read_text(encoding="utf-8")
+    expect(page.rstrip().endswith("</html>") and "--augment" in page and all(name in page for name in CLASSES), "the page lacks something")
+
+
+def frogs_and_a_ship(out, _):
+    rows = [strict(line) for line in out.splitlines()]
+    names = [f"cifar/test/{name}.jpg" for name in ("frog/0", "frog/1", "ship/1")]
+    expect([row["file"] for row in rows] == names and all(row["class"] in CLASSES for row in rows), f"found {rows}")
+
+
+def a_word(out, _):
+    expect(re.fullmatch(r"word\.wav:( \d \d+\.\d%,?){3}\n", out), f"found {out!r}")
+
+
+def convolutions_stay(_, folder):
+    before, after = (read_safetensors(os.path.join(folder, f"{name}.safetensors")) for name in ("lenet", "letters"))
+    for name in ("conv1.weight", "conv2.bias", "linear1.weight"):
+        expect((before[name] == after[name]) == name.startswith("conv"), f"{name} is not as it should be")
+
+
+def letters(_, folder):
+    with open(os.path.join(folder, "letters.csv"), encoding="utf-8") as file:
+        row = next(csv.DictReader(io.StringIO(file.read())))
+    expect(row["file"] == "letters/B/1.jpg" and row["class"] in "ABCDEFGHIJ" and 0.1 <= float(row["probability"]) <= 1, f"found {row}")
+
+
+CHECKS = {"koine infer lenet": digits, "koine infer table": speeds, "printf": speeds_of_a_pipe, "koine train cifar-cnn": report,
+          "koine infer cifar-cnn": frogs_and_a_ship, "koine infer keyword": a_word,
+          "koine train lenet --data images": convolutions_stay, "koine infer letters": letters}
+
+# ---- running
+
+
+def example(lines, folder, _):
+    environment = {**ENVIRONMENT, "PATH": os.path.join(folder, "bin") + os.pathsep + ENVIRONMENT.get("PATH", os.defpath)}
+    for line in lines:
+        done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=TIME_LIMIT)
+        if "install the headers" in done.stderr:
+            raise Skipped("this build reads no pictures")
+        expect(done.returncode == 0, f"{line}\nstatus {done.returncode}\nout: {done.stdout}\nerr: {done.stderr}")
+        for name in re.findall(r"(?:--output|--save|--report|>) (\S+)", line):
+            expect(os.path.getsize(os.path.join(folder, name)) > 0, f"{line} left no {name}")
+        for begin, check in CHECKS.items():
+            if line.startswith(begin):
+                check(done.stdout, folder)
+
+
+section = re.search(r"^## Worked examples$(.*?)^## ", README, flags=re.S | re.M)
+blocks = re.findall(r"^(\S.*?):\n\n((?:    [^\n]*\n)+)", section.group(1), flags=re.S | re.M) if section else []
+every = [line.strip() for _, block in blocks for line in block.splitlines()]
+
+
+def all_are_there(_):
+    expect(len(blocks) >= 7, f"the README has the examples {[title for title, _ in blocks]}")
+    for begin in CHECKS:
+        expect(any(line.startswith(begin) for line in every), f"no example begins with {begin}")
+
+
+with tempfile.TemporaryDirectory(prefix="koine-test-") as together:
+    stage(together)
+    for title, block in blocks:
+        lines_of_block = [line.strip() for line in block.splitlines()]
+        add("example: " + re.split("[,;:]", " ".join(title.split()))[0].lower(), functools.partial(example, lines_of_block, together))
+    add("all examples are there", all_are_there)
+    run_cases()

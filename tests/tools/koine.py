@@ -85,9 +85,10 @@ class Result:
         return objects
 
 
-def koine(*arguments, folder=None, environment=None, time_limit=TIME_LIMIT, **more):
+def koine(*arguments, folder=None, environment=None, time_limit=TIME_LIMIT, given=subprocess.DEVNULL, **more):
+    """`given`: an open file, for the standard input."""
     done = subprocess.run([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, **(environment or {})},
-                          stdin=subprocess.DEVNULL, timeout=time_limit, capture_output=not more, text=True, **more)
+                          stdin=given, timeout=time_limit, capture_output=not more, text=True, **more)
     # Compiling is told where it took long, which is the machine's business.
     err = re.sub(r"^compiled kernels for .*\n", "", done.stderr or "", flags=re.M)
     return Result(arguments, done.returncode, done.stdout or "", err)

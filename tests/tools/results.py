@@ -251,6 +251,48 @@ def bytes_mean_in_infer_what_they_mean_in_training(folder):
 
 
 @case
+def rows_and_streams(folder):
+    """The same numbers as an array and as rows, from files and from the standard input, in all forms that results have."""
+    train(folder, "--epochs", "20", "--batch", "10", "--lr", "0.01")
+    infer = ("infer", "tiny.safetensors", "--input")
+
+    def path(name):
+        return os.path.join(folder, name)
+    _, x = read_npy(path("x.npy"))
+    rows = [",".join(repr(number) for number in x[i:i + WIDTH]) for i in range(0, len(x), WIDTH)]
+    write(folder, "plain.csv", "\n".join(rows))
+    write(folder, "heading.csv", "a,b,c,d,e,f\r\n" + " \r\n".join(rows).replace(",", " , ") + "\r\n\r\n")
+    koine(*infer, "x.npy", "--output", "z.npy", folder=folder).needs(0)
+    whole = read_npy(path("z.npy"))
+    for name, source in (("plain.csv", None), ("heading.csv", None), ("-", "plain.csv"), ("-", "x.npy")):
+        with open(path(source) if source else os.devnull, "rb") as given:
+            koine(*infer, name, "--output", "w.npy", folder=folder, given=given).needs(0, out="")
+        expect(read_npy(path("w.npy")) == whole, f"{name} of {source} gave other numbers")
+    logits = [whole[1][i:i + CLASSES] for i in range(0, len(whole[1]), CLASSES)]
+    found = koine(*infer, "plain.csv", "--json", folder=folder).needs(0, err="")
+    for i, row in enumerate(found.objects("sample", "class", "probability", "logits")):
+        best = max(logits[i])
+        expect(row["sample"] == i and row["class"] == str(logits[i].index(best)), f"found {row} for {logits[i]}")
+        expect(math.isclose(row["probability"], 1 / sum(math.exp(n - best) for n in logits[i]), rel_tol=1e-4), f"found {row}")
+        expect(struct.pack("<3f", *row["logits"]) == struct.pack("<3f", *logits[i]), f"found {row} for {logits[i]}")
+    koine(*infer, "x.npy", "--output", "y.jsonl", folder=folder).needs(0, out="")
+    expect(bytes_of(path("y.jsonl")).decode() == found.out, "a file of lines holds something else")
+    text = koine(*infer, "x.npy", folder=folder).needs(0).out.split("\n")
+    expect(len(text) == SAMPLES + 1 and re.fullmatch(r"0: \d \d+\.\d%, \d \d+\.\d%, \d \d+\.\d%", text[0]), f"found {text}")
+    table = koine(*infer, "x.npy", "--output", "-", folder=folder).needs(0).out.split("\n")
+    expect(table[0] == "class,probability" and table[1].split(",")[0] == text[0].split()[1], f"found {table[:2]}")
+    with open(path("sent.npy"), "wb") as sent:
+        koine(*infer, "x.npy", "--output", "-", "--format", "npy", folder=folder, stdout=sent).needs(0)
+    expect(bytes_of(path("sent.npy")) == bytes_of(path("z.npy")), "an array that was sent is another")
+    for rows, complaint in (("1,2,3,4,5\n", "line 1: expected 6 numbers, as the model reads them, found less"),
+                            ("1,2,3,4,5,6,7\n", "line 1: expected 6 numbers, as the model reads them, found more"),
+                            ("a,b\n1,x,3,4,5,6\n", "line 2: expected a finite number as its number 2, found 'x'"),
+                            ("1,nan,3,4,5,6\n", "found 'nan'"), ("a,b\n", "the input holds no samples")):
+        write(folder, "bad.csv", rows)
+        koine(*infer, "bad.csv", folder=folder).needs(1, out="", err=complaint)
+
+
+@case
 def what_infer_cannot_take(folder):
     train(folder, "--steps", "1")
     write_npy(os.path.join(folder, "flat.npy"), "<f4", (12,), [0] * 12)
@@ -259,7 +301,8 @@ def what_infer_cannot_take(folder):
             ("flat.npy", "z.npy", "'flat.npy' holds (12), and the model reads 'x' as (batch,6)"),
             ("none.npy", "z.npy", "the input holds no samples"),
             ("nothing.npy", "z.npy", 'cannot open "nothing.npy"'),
-            ("tiny.koine", "z.npy", "tiny.koine"),
+            ("tiny.koine", "z.npy", "Read are arrays, X.npy, tables, X.csv, pictures"),
+            ("nothing.png", "z.npy", 'cannot open "nothing.png": No such file'),
             ("y=x.npy", "z.npy", "has no input 'y'; its first is 'x'"),
             ("x.npy", "probabilities=z.npy", "has no output 'probabilities'; koine models tiny.safetensors "),
             ("x.npy,x.npy", "z.npy", "fed twice"),
@@ -422,7 +465,8 @@ def progress_on_a_terminal(folder):
         expect(all(len(line) < columns for line in lines if "[" in line), f"wider than the terminal: {shown!r}")
         expect(all(re.match(r"epoch \d/2 \[[# ]+\]  loss \d+\.\d{4}(  |$)", line) for line in bars), f"cut off: {bars}")
         if columns == 100:
-            expect(any(re.search(r"loss \d.*accuracy \d.*samples/s  \d+:\d\d left", line) for line in bars), bars)
+            expect(any(re.search(r"loss \d.*accuracy \d.*samples/s  \d+:\d\d left  [\d.]+ [kM]B$", line) for line in bars),
+                   bars)
         ends = [line for line in lines if re.match(r"epoch \d/2  loss", line)]
         expect(len(ends) == 2, f"no line of an epoch stays: {shown!r}")
         rest = shown.split("\r\x1b[K")[-1]

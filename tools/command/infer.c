@@ -1,12 +1,13 @@
-/* koine infer: runs a saved model on arrays in files. */
+/* koine infer: runs a saved model on arrays, rows, pictures and sounds. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
-#include "infer_files.h"
-#include "infer_table.h"
+#include "infer_input.h"
+#include "infer_output.h"
+#include "training.h"
 
 enum { MOST_FILES = 8 };
 
@@ -27,14 +28,12 @@ typedef struct infer_run {
     kn_context *context;
     kn_session *session;
     kn_states *states;
-    kn_npy_file *inputs[MOST_FILES]; /* NULL for a table, sounds and pictures */
-    kn_dataset *table;               /* the first one, or NULL */
-    kn_tensor_info infos[MOST_FILES];
-    kn_value *values[MOST_FILES];
-    char *data[MOST_FILES];    /* all samples of an input, as the model reads them */
+    infer_input inputs[MOST_FILES];
     kn_feed feeds[MOST_FILES]; /* names, and the bytes of one sample */
     int input_count;
+    bool skip_bad;
     kn_value *output;
+    output_format format;
     int64_t samples;
     uint64_t batch, memory;
 } infer_run;
@@ -46,80 +45,68 @@ static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(c
     return NULL;
 }
 
+static infer_input *begin_input(infer_run *run, kn_value *value) {
+    infer_input *input = &run->inputs[run->input_count++];
+    *input = (infer_input){.model = run->model, .value = value, .skip_bad = run->skip_bad};
+    return input;
+}
+
 static bool open_input(infer_run *run, const char *word) {
     named_file file;
     named_file_split(word, &file);
     kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input, run->model);
-    if (!value) {
-        command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
-                     file.name, kn_value_name(kn_model_input(run->model, 0)));
-        return false;
-    }
-    kn_tensor_info *info = &run->infos[run->input_count];
-    if (table_is(file.path) && !run->table) {
-        run->table = table_open(file.path, run->model, info, &run->data[run->input_count]);
-        if (!run->table) return false;
-    } else if (sample_files_are(file.path)) {
-        if (!sample_files_open(file.path, run->model, info, &run->data[run->input_count])) return false;
-    } else {
-        kn_npy_file *array = run->inputs[run->input_count] = kn_npy_file_open(file.path, NULL);
-        if (kn_npy_file_status(array) != KN_OK) {
-            command_fail("%s", array ? kn_npy_file_error(array) : "out of memory");
-            run->input_count++;
-            return false;
-        }
-        kn_npy_file_info(array, info);
-    }
-    run->values[run->input_count++] = value;
-    bool fits = info->rank == kn_value_rank(value);
-    for (int d = 0; fits && d < info->rank; d++)
-        fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info->shape[d];
-    if (!fits) {
-        char wanted[160], found[160] = "";
-        kn_value_shape_text(value, wanted, sizeof wanted);
-        for (int d = 0; d < info->rank; d++)
-            snprintf(found + strlen(found), sizeof found - strlen(found), "%s%lld", d ? "," : "",
-                     (long long)info->shape[d]);
-        command_fail("'%s' holds (%s), and the model reads '%s' as (%s)", file.path, found,
-                     kn_value_name(value), wanted);
-        return false;
-    }
-    int64_t samples = info->rank ? info->shape[0] : 1;
-    if (run->input_count > 1 && samples != run->samples) {
-        command_fail("'%s' holds %lld samples and the input before it %lld", file.path, (long long)samples,
-                     (long long)run->samples);
-        return false;
-    }
+    if (!value)
+        return command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model), file.name,
+                            kn_value_name(kn_model_input(run->model, 0))) == EXIT_DONE;
+    infer_input *input = begin_input(run, value);
+    if (!input_add(input, file.path)) return false;
+    const int64_t samples = input->info.shape[0];
+    if (run->input_count > 1 && samples != run->samples)
+        return command_fail("'%s' holds %lld samples and the input before it %lld", file.path, (long long)samples,
+                            (long long)run->samples) == EXIT_DONE;
     run->samples = samples;
+    return true;
+}
+
+/* "A=a.npy,B=b.npy": opens one after the other. */
+static bool open_inputs(infer_run *run, const char *list) {
+    char word[4096];
+    for (const char *at = list, *comma; at; at = comma ? comma + 1 : NULL) {
+        comma = strchr(at, ',');
+        size_t length = comma ? (size_t)(comma - at) : strlen(at);
+        if (run->input_count == MOST_FILES || length >= sizeof word)
+            return command_fail("--input names too many files, or one with too long a name") == EXIT_DONE;
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (!open_input(run, word)) return false;
+    }
+    return true;
+}
+
+/* All that is named behind the model, one after the other, for its first input. */
+static bool open_words(infer_run *run, const char *const *words, int count) {
+    infer_input *input = begin_input(run, kn_model_input(run->model, 0));
+    for (int i = 0; i < count; i++)
+        if (!input_add(input, words[i])) return false;
+    run->samples = input->info.shape[0];
+    return true;
+}
+
+static bool measure_inputs(infer_run *run) {
+    if (run->samples < 1) return command_fail("the input holds no samples") == EXIT_DONE;
+    for (int i = 0; i < run->input_count; i++) {
+        uint64_t bytes = 0;
+        kn_tensor_bytes(&run->inputs[i].info, &bytes); /* it was read as so many */
+        run->feeds[i] = (kn_feed){kn_value_name(run->inputs[i].value), NULL, (size_t)bytes / (size_t)run->samples};
+    }
     return true;
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool convert_inputs(infer_run *run) {
-    for (int i = 0; i < run->input_count; i++) {
-        uint64_t elements = 0;
-        kn_dtype dtype = kn_value_dtype(run->values[i]);
-        bool fine = kn_tensor_elements(&run->infos[i], &elements);
-        size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
-        run->feeds[i] = (kn_feed){kn_value_name(run->values[i]), NULL, bytes / (size_t)run->samples};
-        if (!run->inputs[i]) continue; /* what else there is is as the model reads it */
-        run->data[i] = fine ? malloc(bytes + 1) : NULL;
-        if (!run->data[i] || kn_npy_file_copy(run->inputs[i], dtype, run->data[i], bytes) != KN_OK)
-            return command_fail("the input '%s' could not be converted to %s, which the model reads",
-                                kn_value_name(run->values[i]), kn_dtype_name(dtype)) == EXIT_DONE;
-        /* As data sets do it: bytes are shares of 255. */
-        if (run->infos[i].dtype == KN_UINT8 && dtype == KN_FLOAT32)
-            for (uint64_t j = 0; j < elements; j++)
-                ((float *)(void *)run->data[i])[j] *= 1.0f / 255.0f;
-    }
-    return true;
-}
-
 /* The feeds of `count` samples from `first` on. */
 static void feeds_of(const infer_run *run, int64_t first, int64_t count, kn_feed *feeds) {
     for (int i = 0; i < run->input_count; i++)
-        feeds[i] = (kn_feed){run->feeds[i].name, run->data[i] + (size_t)first * run->feeds[i].bytes,
+        feeds[i] = (kn_feed){run->feeds[i].name, run->inputs[i].data + (size_t)first * run->feeds[i].bytes,
                              run->feeds[i].bytes * (size_t)count};
 }
 
@@ -234,7 +221,6 @@ static bool choose_device(infer_run *run) {
 
 static int infer(infer_run *run, const char *output) {
     named_file file;
-    char message[400];
     kn_tensor_info whole;
     size_t row_bytes = 0;
     named_file_split(output, &file);
@@ -242,7 +228,7 @@ static int infer(infer_run *run, const char *output) {
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
                             kn_model_name(run->model), file.name, run->file);
-    if ((strcmp(file.path, "-") && !path_writable(file.path)) || !convert_inputs(run)) return EXIT_FAILED;
+    if ((strcmp(file.path, "-") && !path_writable(file.path)) || !measure_inputs(run)) return EXIT_FAILED;
     if (!choose_device(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
     if (!run->context || !open_session(run)) return EXIT_FAILED;
@@ -256,62 +242,86 @@ static int infer(infer_run *run, const char *output) {
     char *result = malloc(row_bytes * (size_t)run->samples + 1);
     if (!result) return command_fail("out of memory for %lld results", (long long)run->samples);
     bool fine = compute(run, batch, result, row_bytes);
-    bool table = fine && table_is(file.path) && whole.dtype == KN_FLOAT32;
-    if (table)
-        fine = table_write(file.path, run->table, (const float *)(const void *)result, run->samples,
-                           (int64_t)(row_bytes / sizeof(float)));
-    else if (fine && kn_npy_file_save(file.path, &whole, result, message, sizeof message) != KN_OK)
-        fine = command_fail("%s", message) == EXIT_DONE;
+    progress_clear();
+    /* Only the first output is what the loss was about. */
+    const infer_input *first = &run->inputs[0];
+    bool judged = run->output == kn_model_output(run->model, 0);
+    const infer_results results = {.name = kn_value_name(run->output),
+                                   .info = &whole,
+                                   .numbers = result,
+                                   .names = first->names,
+                                   .table = judged ? first->table : NULL,
+                                   .classes = judged ? kn_model_metadata(run->model, "data.classes") : NULL};
+    fine = fine && output_write(&results, run->format, file.path);
     free(result);
     if (!fine) return EXIT_FAILED;
-    progress_clear();
+    if (!strcmp(file.path, "-")) return EXIT_DONE;
     if (run->common.json) {
         printf("{\"samples\": %lld, \"output\": ", (long long)run->samples);
         json_text(stdout, kn_value_name(run->output));
         printf(", \"file\": ");
         json_text(stdout, file.path);
         printf("}\n");
-    } else if (strcmp(file.path, "-")) {
+    } else {
         command_tell("'%s' of %lld samples written to %s", kn_value_name(run->output),
                      (long long)run->samples, file.path);
     }
     return EXIT_DONE;
 }
 
-/* "A=a.npy,B=b.npy": opens one after the other. */
-static bool open_inputs(infer_run *run, const char *list) {
-    char word[4096];
-    for (const char *at = list, *comma; at; at = comma ? comma + 1 : NULL) {
-        comma = strchr(at, ',');
-        size_t length = comma ? (size_t)(comma - at) : strlen(at);
-        if (run->input_count == MOST_FILES || length >= sizeof word)
-            return command_fail("--input names too many files, or one with too long a name") == EXIT_DONE;
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        if (!open_input(run, word)) return false;
-    }
-    return run->samples || command_fail("the input holds no samples") == EXIT_DONE;
-}
-
 static void finish(infer_run *run) {
     kn_session_destroy(&run->session);
     kn_states_destroy(&run->states);
-    for (int i = 0; i < run->input_count; i++) {
-        kn_npy_file_destroy(&run->inputs[i]);
-        free(run->data[i]);
-    }
-    kn_dataset_destroy(&run->table);
+    for (int i = 0; i < run->input_count; i++)
+        input_close(&run->inputs[i]);
     kn_model_destroy(&run->model);
     kn_context_destroy(&run->context);
 }
 
+/* What the options and words say together makes sense; sets how results are written. */
+static int check(infer_run *run, int words, bool onnx, const char *input, const char *output, const char *format) {
+    named_file result = {.path = NULL};
+    if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
+    if (words == 1 && !input)
+        return command_misuse("infer needs something to compute on: an array, a table, pictures, sounds, a folder of them, "
+                              "or - for the standard input");
+    if (words > 1 && input)
+        return command_misuse("--input is '%s', and files are named behind the model as well; expected either", input);
+    if (!run->batch || run->batch > INT32_MAX)
+        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run->batch, INT32_MAX);
+    if (onnx && (!input || !output || format))
+        return command_misuse("of an ONNX file arrays are computed: infer needs --input X.npy and --output Y.npy, and no "
+                              "--format");
+    if (output) named_file_split(output, &result);
+    return output_choose(format, result.path, run->common.json, &run->format);
+}
+
+static int run_words(infer_run *run, const char **words, int count, const char *input, const char *output,
+                     const char *trace) {
+    int status = EXIT_FAILED;
+    run->file = words[0];
+    run->model = model_open(run->file);
+    if (run->model && !kn_model_has_weights(run->model))
+        command_fail("'%s' has no weights to compute with: expected a file that koine train saved", run->file);
+    else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
+             trace_open(trace, &run->common))
+        status = infer(run, output ? output : "-");
+    if (!trace_close()) status = EXIT_FAILED;
+    finish(run);
+    return status;
+}
+
 static int run(int count, char **arguments) {
     infer_run run = {.batch = 256};
-    const char *input = NULL, *output = NULL, *trace = NULL;
-    const option options[] = {{"input", OPTION_TEXT, "[NAME=]X.npy",
-                               "the samples: an array, a FILE.wav, .jpg or .png, or a folder of such; several: A=a.npy,B=b.npy",
-                               &input},
-                              {"output", OPTION_TEXT, "[NAME=]Y.npy",
-                               "where the result goes; NAME: another output than the first; of ONNX files several: A=a.npy,B=b.npy", &output},
+    const char *input = NULL, *output = NULL, *format = NULL, *trace = NULL, *on_bad_sample = NULL;
+    const option options[] = {{"input", OPTION_TEXT, "[NAME=]X",
+                               "the same for an input by its name; several, a sample of each together: A=a.npy,B=b.npy", &input},
+                              {"output", OPTION_TEXT, "[NAME=]Y",
+                               "Y.npy, Y.csv, Y.jsonl, Y.txt, or - for the standard output; of ONNX files several: A=a.npy,B=b.npy",
+                               &output},
+                              {"format", OPTION_TEXT, "FORMAT",
+                               "text, json, csv or npy (else what --output ends with; csv for -; text without it)", &format},
+                              BAD_SAMPLE_OPTION(on_bad_sample),
                               {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
@@ -319,44 +329,46 @@ static int run(int count, char **arguments) {
                               MATH_OPTION(run.common),
                               COMMON_OPTIONS(run.common),
                               {.name = NULL}};
-    const char *words[1];
-    int word_count, status;
-    if (!options_read(&command_infer, options, count, arguments, words, &word_count, 1, &status))
-        return status;
-    if (!word_count) return command_misuse("infer needs a saved model, such as lenet.safetensors");
-    if (!input || !output) return command_misuse("infer needs --input X.npy and --output Y.npy");
-    if (run.common.json && !strcmp(output, "-"))
-        return command_misuse("--output - writes the results to the standard output, where --json writes too");
-    if (!run.batch || run.batch > INT32_MAX)
-        return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
-    if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
-    status = EXIT_FAILED;
-    progress_setup(&run.common);
-    if (path_is_onnx(words[0]))
-        return infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory});
-    run.file = words[0];
-    run.model = model_open(run.file);
-    if (run.model && !kn_model_has_weights(run.model))
-        command_fail("'%s' has no weights to compute with: expected a file that koine train saved", words[0]);
-    else if (run.model && open_inputs(&run, input) && trace_open(trace, &run.common))
-        status = infer(&run, output);
-    if (!trace_close()) status = EXIT_FAILED;
-    finish(&run);
+    int word_count = 0, status = EXIT_FAILED;
+    const char **words = malloc(((size_t)count + 1) * sizeof *words);
+    if (!words) return command_fail("out of memory");
+    if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
+        const bool onnx = word_count && path_is_onnx(words[0]);
+        status = check(&run, word_count, onnx, input, output, format);
+        if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
+        if (status == EXIT_DONE) status = math_option_check(&run.common);
+        if (status == EXIT_DONE) {
+            progress_setup(&run.common);
+            status = onnx ? infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory})
+                          : run_words(&run, words, word_count, input, output, trace);
+        }
+    }
+    free(words);
     return status;
 }
 
 const command command_infer = {
-    "infer", "run a saved model on arrays, tables, sounds or pictures in files", "FILE --input X.npy --output Y.npy [--OPTION …]",
-    "Reads npy files, as numpy.save writes them, and writes one, with a row for each sample. A model that was\n"
-    "trained on a table, csv:FILE, reads rows of another, FILE.csv, as they are; the target may be missing. Results\n"
-    "go into a table as well, where the output is FILE.csv or - (the standard output): in the target's own unit, or\n"
-    "the likeliest class with its probability. Sounds and pictures are read from their files as the training reads\n"
-    "them, all that lie in a folder in the order of their names. An ONNX file whose inputs or outputs have no row\n"
-    "for each sample is computed at once.\n"
+    "infer", "run a saved model on arrays, tables, pictures or sounds", "FILE X… [--output Y] [--OPTION …]",
+    "Computes what a saved model makes of samples, a line for each.\n"
+    "\n"
+    "X is a picture or a sound, which is brought to what the model reads; an archive of such; rows of numbers,\n"
+    "X.csv; an array, X.npy, as numpy.save writes it, whose first dimension counts the samples; a folder of any of\n"
+    "these; or - for one of them on the standard input. A model that was trained on a table, csv:FILE, reads rows of\n"
+    "others as they are; values may be missing, and so may the target.\n"
+    "\n"
+    "Without --output results are shown: the likeliest classes and how likely they are, a number in the target's own\n"
+    "unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects, a line each, Y.jsonl, text,\n"
+    "Y.txt, or else an array; with - they go to the standard output, as a table, as JSON lines with --json, or as\n"
+    "--format says. NAME= in front means another input or output than the first.\n"
+    "\n"
+    "Of an ONNX file arrays are computed, by name; where inputs or outputs have no row for each sample, at once.\n"
     "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
-    "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
-    "  koine infer table.safetensors --input new.csv --output -\n"
-    "  koine infer keyword.safetensors --input word.wav --output -\n"
-    "  koine infer lenet.safetensors --input images.npy --output logits.npy",
+    "  koine infer lenet.safetensors three.png four.jpg\n"
+    "  koine infer photos.safetensors holiday/ --on-bad-sample skip\n"
+    "  koine infer photos.safetensors holiday/ --json | jq -r 'select(.class == \"cat\").file'\n"
+    "  koine infer lenet.safetensors images.npy --output logits.npy\n"
+    "  koine infer table.safetensors new.csv --output speeds.csv\n"
+    "  sensor | koine infer table.safetensors - --output -\n"
+    "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy",
     run};

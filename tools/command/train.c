@@ -22,6 +22,7 @@ typedef struct train_run {
     train_events events;
     train_page *page; /* NULL: no report is asked for */
     double traced; /* by kn_context_clock */
+    uint64_t planned_bytes; /* of the device, by the last plan */
 } train_run;
 
 /* ---- parameters -------------------------------------------------------------------------------- */
@@ -153,7 +154,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_status status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
     if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
-    *bytes = info.peak_bytes + judge.peak_bytes - judge.state_bytes;
+    *bytes = run->planned_bytes = info.peak_bytes + judge.peak_bytes - judge.state_bytes;
     return status;
 }
 
@@ -253,7 +254,8 @@ static int fit(train_run *run) {
     const train_options *options = run->options;
     training_setup *setup = &run->setup;
     run->report = (train_report){
-        .options = options, .log = run->log, .total_steps = run->total_steps, .setup = setup};
+        .options = options, .log = run->log, .total_steps = run->total_steps, .setup = setup,
+        .memory_bytes = run->planned_bytes};
     train_checkpoints *checkpoints = &run->checkpoints;
     checkpoints->options = options;
     checkpoints->setup = setup;
@@ -508,9 +510,10 @@ const command command_train = {
     "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights are\n"
     "trained further, or an ONNX file (koine plan --parameters tells which of its weights are trained). DATA\n"
     "names a source by one word: digits, shapes, figures, wind, text and tones are made by Koine itself,\n"
-    "images:DIR, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy, npz:FILE and text:FILE are read from files. koine\n"
-    "datasets tells of each. Drawn pictures are enlarged to what the model reads. unet tells what each pixel\n"
-    "is, which figures have; table and table-classes read csv:FILE?target=COLUMN, gpt and char-rnn text.\n"
+    "images:DIR, wav:DIR, csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and npz:FILE\n"
+    "are read from files. koine datasets tells of each. Drawn pictures are enlarged to what the model reads.\n"
+    "unet tells what each pixel is, which figures have; table and table-classes read csv:FILE, gpt and char-rnn\n"
+    "text, keyword sounds.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
     "\n"
@@ -539,14 +542,14 @@ const command command_train = {
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
-    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, "
-    "saves,\n"
+    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, saves,\n"
     "and says how to go on.\n"
     "\n"
     "  koine train lenet --data digits --check\n"
     "  koine train lenet --data digits --epochs 2\n"
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
-    "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8\n"
+    "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8 --report report.html\n"
+    "  koine train lenet --data images:letters --init lenet.safetensors --freeze 'conv*' --save letters.safetensors\n"
     "  koine models mlp --text > my.koine\n"
     "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
     "  koine train unet --data figures --steps 200 --batch 4\n"

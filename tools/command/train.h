@@ -135,6 +135,7 @@ typedef struct train_report {
     FILE *log;            /* NULL: none */
     uint64_t total_steps; /* 0: not known */
     const training_setup *setup;
+    uint64_t memory_bytes; /* of the device: what training and judging take together */
     kn_score score; /* of the last judging; samples 0: none yet */
     loss_curve curve;
     double begun;
@@ -155,7 +156,7 @@ bool train_measure(training_setup *setup, kn_trainer *trainer);
 /* Where the model goes; the text is static. */
 const char *train_save_path(const train_options *options, const training_setup *setup);
 /* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */
-enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 3 };
+enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
 } train_settings;

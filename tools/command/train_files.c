@@ -141,11 +141,12 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     write_settings(setup, options, settings->values);
     for (size_t i = 0; i < count; i++)
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
-    /* What `generate`, `infer` and a later training read text and tables with. */
+    /* What `generate`, `infer` and a later training read text and tables with, and what classes are called. */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
     snprintf(settings->rate, sizeof settings->rate, "%llu", (unsigned long long)kn_dataset_rate(setup->all));
+    if (setup->classes) pairs[count++] = (kn_model_pair){"data.classes", setup->classes};
     if (kn_dataset_rate(setup->all)) pairs[count++] = (kn_model_pair){"data.rate", settings->rate};
     return count;
 }

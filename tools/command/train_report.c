@@ -1,5 +1,6 @@
 /* What koine train tells on the way and at the end. */
 #include <math.h>
+#include <string.h>
 
 #include "train.h"
 
@@ -28,11 +29,15 @@ static double seconds_left(const train_report *report, const kn_fit_step *step) 
 bool report_step(void *user, const kn_fit_step *step) {
     train_report *report = user;
     const train_options *options = report->options;
-    char bar[24], time[32], epochs[32] = "", quality[80], rest[48] = "";
+    char bar[24], time[32], memory[32], epochs[32] = "", quality[80], rest[80] = "";
     if (report->log) log_step(report->log, step);
     curve_add(&report->curve, step->loss);
     double left = seconds_left(report, step);
     if (left >= 0) snprintf(rest, sizeof rest, "  %s left", time_text(left, time, sizeof time));
+    /* At the end, where a narrow terminal loses it first. */
+    if (report->memory_bytes > 0)
+        snprintf(rest + strlen(rest), sizeof rest - strlen(rest), "  %s",
+                 bytes_text((double)report->memory_bytes, memory, sizeof memory));
     if (options->epochs) snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)options->epochs);
     setup_quality(report->setup, &report->score, "  ", quality, sizeof quality);
     if (progress_plain_due())

@@ -304,8 +304,7 @@ static bool data_fail(const kn_dataset *dataset) {
     return false;
 }
 
-bool model_sample(const kn_model *model, kn_tensor_info *sample) {
-    const kn_value *input = kn_model_input(model, 0);
+bool value_sample(const kn_value *input, kn_tensor_info *sample) {
     *sample = (kn_tensor_info){.dtype = kn_value_dtype(input), .rank = kn_value_rank(input) - 1};
     for (int d = 0; d < sample->rank; d++)
         if ((sample->shape[d] = kn_value_dimension(input, d + 1)) < 0) return false;
@@ -357,13 +356,38 @@ void tell_left_out(const kn_dataset *dataset, const char *part) {
     if (count > told) command_warn("  and %llu more", (unsigned long long)(count - told));
 }
 
+/* What the classes that the model tells apart are called, or their numbers, where each sample has one. */
+static bool name_classes(training_setup *setup) {
+    enum { MOST = 10000 }; /* that a person would read of */
+    kn_field field;
+    size_t y, used = 0, room = 1;
+    const kn_value *output = kn_model_output(setup->model, 0);
+    const int64_t classes = kn_dataset_classes(setup->all), own = kn_value_dimension(output, kn_value_rank(output) - 1);
+    const int count = (int)(own > classes ? own : classes);
+    if (classes < 1 || own > MOST || count > MOST || !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y) ||
+        !kn_dataset_field(setup->all, y, &field) || field.info.rank != 0)
+        return true; /* no class for each sample */
+    for (int i = 0; i < count; i++) {
+        const char *name = kn_dataset_class_name(setup->all, i);
+        if (name && strchr(name, '\n')) return true; /* not in a line */
+        room += name ? strlen(name) + 1 : 16;
+    }
+    if (!(setup->classes = malloc(room))) return command_fail("out of memory for the names of classes") == EXIT_DONE;
+    for (int i = 0; i < count; i++) {
+        const char *name = kn_dataset_class_name(setup->all, i), *before = i ? "\n" : "";
+        used += name ? (size_t)snprintf(setup->classes + used, room - used, "%s%s", before, name)
+                     : (size_t)snprintf(setup->classes + used, room - used, "%s%d", before, i);
+    }
+    return true;
+}
+
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
     progress_now("opening %s", data);
     /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
     kn_dataset_params params;
     kn_tensor_info sample;
     kn_dataset_params_init(&params);
-    params.wanted = model_sample(setup->model, &sample) ? &sample : NULL;
+    params.wanted = value_sample(kn_model_input(setup->model, 0), &sample) ? &sample : NULL;
     params.vocabulary = setup->vocabulary;
     params.columns = setup->columns;
     params.rate = setup->rate;
@@ -398,7 +422,7 @@ bool setup_data(training_setup *setup, const char *data, double share, uint64_t 
         setup->validation = kn_dataset_test(setup->all);
         if (kn_dataset_status(setup->validation) != KN_OK) return data_fail(setup->validation);
     }
-    return explain_loss(setup, data);
+    return name_classes(setup) && explain_loss(setup, data);
 }
 
 size_t setup_sizes(const training_setup *setup, int64_t batch, kn_feed feeds[SETUP_FIELDS]) {
@@ -470,6 +494,7 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
 void setup_finish(training_setup *setup) {
     free(setup->vocabulary);
     free(setup->columns);
+    free(setup->classes);
     free(setup->class_weights);
     free(setup->set_text);
     kn_dataset_destroy(&setup->train);

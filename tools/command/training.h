@@ -14,6 +14,7 @@ typedef struct training_setup {
     char *vocabulary;  /* of the model's file: the signs that it reads text with; NULL: none */
     char *columns;     /* of the model's file: how it reads tables; NULL: none */
     uint64_t rate;     /* of the model's file: that it reads sounds at; 0: none */
+    char *classes;     /* of the data: the names of samples' classes, a line each; NULL: none */
     const char *source, *loss_asked; /* as they stand on the command line */
     kn_model_setting settings[32]; /* of --set; the names are in set_text */
     size_t setting_count;
@@ -64,8 +65,8 @@ bool setup_sizes_known(const training_setup *setup);
 int64_t setup_fixed_batch(const training_setup *setup);
 /* Whether so many may; otherwise says what to do and answers false. */
 bool setup_batch_fits(const training_setup *setup, uint64_t batch);
-/* What the model reads: one sample of its first input; false where a size is not a number. */
-bool model_sample(const kn_model *model, kn_tensor_info *sample);
+/* What a model reads: one sample of an input; false where a size is not a number. */
+bool value_sample(const kn_value *input, kn_tensor_info *sample);
 /* The rate of the sounds that a file's weights were trained on; 0: none. */
 uint64_t model_rate(const kn_model *model);
 /* What is changed in samples to train on: "flip,crop=4", or "none". */
@@ -90,6 +91,8 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
             "keep so much of decoded pictures and sounds in memory, such as 4GB, and decode the others anew (all of them)", \
             &(target)                                                                                        \
     }
+/* Says which samples of a dataset could not be read, as far as a person reads on; `part` is what of the data it is. */
+void tell_left_out(const kn_dataset *dataset, const char *part);
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);

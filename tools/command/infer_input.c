@@ -1,0 +1,237 @@
+/* Opens what koine infer is to compute on, by what its name says it is. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <koine/images.h>
+
+#include "infer_input.h"
+#include "infer_streams.h"
+#include "training.h"
+
+/* Samples on their way into an input. */
+typedef struct part {
+    const char *path, *shown; /* what messages call it */
+    kn_tensor_info info;
+    char *data;
+    kn_dataset *dataset; /* that they are of; or NULL */
+} part;
+
+static bool ends(const char *path, const char *const endings[]) {
+    size_t length = strlen(path);
+    for (; *endings; endings++)
+        if (length > strlen(*endings) && !strcasecmp(path + length - strlen(*endings), *endings)) return true;
+    return false;
+}
+
+static const char *const rows[] = {".npy", ".csv", NULL}, *const tables[] = {".csv", NULL},
+                         *const arrays[] = {".npy", NULL}, *const sounds[] = {".wav", ".wave", NULL},
+                         *const pictures[] = {".jpg", ".jpeg", ".png", NULL},
+                         *const archives[] = {".zip", ".tar", ".tar.gz", ".tgz", NULL};
+
+static bool is_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* "256,6" */
+static const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t room) {
+    text[0] = 0;
+    for (int d = first; d < info->rank; d++)
+        snprintf(text + strlen(text), room - strlen(text), "%s%lld", d > first ? "," : "",
+                 (long long)info->shape[d]);
+    return text;
+}
+
+static bool check_shape(const kn_value *value, const part *read) {
+    const kn_tensor_info *info = &read->info;
+    char wanted[160], found[160];
+    bool fits = info->rank == kn_value_rank(value) && info->rank > 0;
+    for (int d = 0; fits && d < info->rank; d++)
+        fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info->shape[d];
+    if (fits) return true;
+    kn_value_shape_text(value, wanted, sizeof wanted);
+    return command_fail("'%s' holds (%s), and the model reads '%s' as (%s)", read->shown,
+                        sizes_text(info, 0, found, sizeof found), kn_value_name(value), wanted) == EXIT_DONE;
+}
+
+/* ---- tables, pictures and sounds: data sets without an answer ----------------------------------------- */
+
+static bool read_dataset(part *read, const kn_dataset_params *params, const char *word) {
+    kn_field field = {.name = NULL};
+    size_t length = strlen(word) + strlen(read->path) + 2;
+    char *spec = malloc(length);
+    if (!spec) return command_fail("out of memory") == EXIT_DONE;
+    snprintf(spec, length, "%s:%s", word, read->path);
+    kn_dataset *dataset = read->dataset = kn_dataset_open(params, spec);
+    free(spec);
+    if (kn_dataset_status(dataset) != KN_OK)
+        return command_fail("%s", dataset ? kn_dataset_error(dataset) : "out of memory") == EXIT_DONE;
+    tell_left_out(dataset, read->shown);
+    const uint64_t count = kn_dataset_count(dataset);
+    kn_dataset_field(dataset, 0, &field);
+    read->info = (kn_tensor_info){field.info.dtype, field.info.rank + 1, {(int64_t)count}};
+    memcpy(read->info.shape + 1, field.info.shape, (size_t)field.info.rank * sizeof *field.info.shape);
+    read->data = malloc((size_t)count * field.bytes + 1);
+    return (read->data &&
+            kn_dataset_read(dataset, NULL, count, 0, read->data, (size_t)count * field.bytes) == KN_OK) ||
+           command_fail("out of memory for %llu samples of %s", (unsigned long long)count, read->shown) ==
+               EXIT_DONE;
+}
+
+static bool read_samples(const infer_input *input, part *read, const char *word) {
+    kn_dataset_params params;
+    kn_tensor_info sample;
+    kn_dataset_params_init(&params);
+    params.inputs_only = true;
+    params.wanted = value_sample(input->value, &sample) ? &sample : NULL;
+    params.columns = kn_model_metadata(input->model, "data.columns");
+    params.rate = model_rate(input->model);
+    params.images = kn_images_reader();
+    params.archives = kn_images_archives();
+    params.skip_bad = input->skip_bad;
+    if (!read_dataset(read, &params, word) || !check_shape(input->value, read)) return false;
+    return read->info.dtype == kn_value_dtype(input->value) ||
+           command_fail("'%s' holds numbers of %s, and the model reads '%s' as %s", read->shown,
+                        kn_dtype_name(read->info.dtype), kn_value_name(input->value),
+                        kn_dtype_name(kn_value_dtype(input->value))) == EXIT_DONE;
+}
+
+/* ---- arrays ----------------------------------------------------------------------------------------- */
+
+/* Converts to the type that the model reads. */
+static bool convert(const kn_value *value, part *read, const kn_npy_file *array) {
+    uint64_t elements = 0;
+    const kn_dtype dtype = kn_value_dtype(value);
+    const bool shares = read->info.dtype == KN_UINT8 && dtype == KN_FLOAT32;
+    bool fine = kn_tensor_elements(&read->info, &elements);
+    size_t bytes = (size_t)elements * kn_dtype_bytes(dtype);
+    read->data = fine ? malloc(bytes + 1) : NULL;
+    if (!read->data || kn_npy_file_copy(array, dtype, read->data, bytes) != KN_OK)
+        return command_fail("'%s' could not be converted to %s, as which the model reads '%s'", read->shown,
+                            kn_dtype_name(dtype), kn_value_name(value)) == EXIT_DONE;
+    /* As data sets do it: bytes are shares of 255. */
+    for (uint64_t i = 0; shares && i < elements; i++)
+        ((float *)(void *)read->data)[i] *= 1.0f / 255.0f;
+    read->info.dtype = dtype;
+    return true;
+}
+
+static bool read_array(const kn_value *value, part *read) {
+    kn_npy_file *array = kn_npy_file_open(read->path, NULL);
+    bool fine = kn_npy_file_status(array) == KN_OK;
+    if (!fine && array && !ends(read->path, arrays))
+        command_fail(
+            "%s. Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
+            "(.zip, .tar) and folders of these, and - for the standard input",
+            kn_npy_file_error(array));
+    else if (!fine)
+        command_fail("%s", array ? kn_npy_file_error(array) : "out of memory");
+    if (fine) kn_npy_file_info(array, &read->info);
+    fine = fine && check_shape(value, read) && convert(value, read, array);
+    kn_npy_file_destroy(&array);
+    return fine;
+}
+
+/* ---- which of them ----------------------------------------------------------------------------------- */
+
+static bool read_part(const infer_input *input, part *read) {
+    /* Of folders and archives the model tells what is in them. */
+    const bool many = is_folder(read->path) || ends(read->path, archives),
+               planes = kn_value_rank(input->value) == 4;
+    const bool sound = ends(read->path, sounds) || (many && !planes);
+    const bool picture = ends(read->path, pictures) || (many && planes);
+    if (sound || picture) return read_samples(input, read, sound ? "wav" : "images");
+    if (!ends(read->path, tables)) return read_array(input->value, read);
+    if (kn_model_metadata(input->model, "data.columns") && input->value == kn_model_input(input->model, 0))
+        return read_samples(input, read, "csv");
+    return numbers_read(input->value, read->path, read->shown, &read->info, &read->data);
+}
+
+/* Behind those that are there. */
+static bool append(infer_input *input, part *read) {
+    const uint64_t old = input->info.rank ? (uint64_t)input->info.shape[0] : 0,
+                   count = (uint64_t)read->info.shape[0];
+    kn_tensor_info sample = read->info;
+    uint64_t bytes = 0;
+    char own[160], other[160];
+    if (old && memcmp(input->info.shape + 1, read->info.shape + 1,
+                      (size_t)(read->info.rank - 1) * sizeof *sample.shape))
+        return command_fail("'%s' holds samples of (%s), and what stands before it of (%s)", read->shown,
+                            sizes_text(&read->info, 1, own, sizeof own),
+                            sizes_text(&input->info, 1, other, sizeof other)) == EXIT_DONE;
+    sample.shape[0] = 1;
+    bool fine = kn_tensor_bytes(&sample, &bytes);
+    char *data = fine ? realloc(input->data, (size_t)(old + count) * (size_t)bytes + 1) : NULL;
+    if (data) input->data = data;
+    char **names = data ? realloc(input->names, (size_t)(old + count + 1) * sizeof *names) : NULL;
+    if (!names)
+        return command_fail("out of memory for %llu samples", (unsigned long long)(old + count)) == EXIT_DONE;
+    input->names = names;
+    input->info = read->info;
+    input->info.shape[0] = (int64_t)(old + count);
+    if (count) memcpy(input->data + (size_t)old * (size_t)bytes, read->data, (size_t)count * (size_t)bytes);
+    for (uint64_t i = 0; i < count; i++) {
+        /* What came by the standard input has no name of its own. */
+        const char *name = read->path == read->shown ? kn_dataset_sample_name(read->dataset, i) : NULL;
+        names[old + i] = name ? malloc(strlen(name) + 1) : NULL;
+        if (names[old + i]) strcpy(names[old + i], name);
+    }
+    return true;
+}
+
+static bool add_file(infer_input *input, const char *path, const char *shown) {
+    part read = {.path = path, .shown = shown};
+    bool fine = access(path, R_OK) == 0 ||
+                command_fail("cannot open \"%s\": %s", shown, strerror(errno)) == EXIT_DONE;
+    fine = fine && read_part(input, &read) && append(input, &read);
+    if (fine && !input->table && kn_dataset_columns(read.dataset)) {
+        input->table = read.dataset;
+        read.dataset = NULL;
+    }
+    free(read.data);
+    kn_dataset_destroy(&read.dataset);
+    return fine;
+}
+
+static int is_row_file(const struct dirent *entry) {
+    return entry->d_name[0] != '.' && ends(entry->d_name, rows);
+}
+
+/* Arrays and tables in the order of their names; where there are none, samples in files. */
+static bool add_folder(infer_input *input, const char *path) {
+    struct dirent **entries = NULL;
+    char file[4096];
+    bool fine = true;
+    int count = scandir(path, &entries, is_row_file, alphasort);
+    if (count <= 0) fine = add_file(input, path, path);
+    for (int i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+                 entries[i]->d_name);
+        fine = fine && add_file(input, file, file);
+        free(entries[i]);
+    }
+    free(entries);
+    return fine;
+}
+
+bool input_add(infer_input *input, const char *path) {
+    char kept[STREAM_PATH];
+    if (strcmp(path, "-")) return is_folder(path) ? add_folder(input, path) : add_file(input, path, path);
+    if (!stream_keep(kept)) return false;
+    bool fine = add_file(input, kept, "the standard input");
+    unlink(kept);
+    return fine;
+}
+
+void input_close(infer_input *input) {
+    for (int64_t i = 0; input->names && i < input->info.shape[0]; i++)
+        free(input->names[i]);
+    free(input->names);
+    free(input->data);
+    kn_dataset_destroy(&input->table);
+}
