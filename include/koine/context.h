@@ -60,6 +60,25 @@ KN_API kn_status kn_context_status(const kn_context *context);
  * context. */
 KN_API const char *kn_context_error(const kn_context *context);
 
+/* ---- several devices --------------------------------------------------------------------------- */
+
+enum { KN_CONTEXT_DEVICES = 8 };
+#define KN_DEVICE_MAIN "main"
+/* Joins the device of another context to this one: sessions and trainers of `context` may then compute on both. Nodes
+ * that are pinned to `name` (kn_pin) run on the other device, all others on the context's own, which is called
+ * KN_DEVICE_MAIN; what goes from one to the other is copied through the host. *other belongs to `context` from here on,
+ * which destroys it at its own end, and must not be destroyed by the caller; it may still be asked. To be done before
+ * anything is made from either, and not beside other calls. Fails, and takes nothing: KN_ERROR_ARGUMENT where the name is
+ * taken or NULL or *other has devices joined to it, KN_ERROR_UNSUPPORTED beyond KN_CONTEXT_DEVICES, or the error that
+ * one of the two was made with. */
+KN_API kn_status kn_context_join(kn_context *context, const char *name, kn_context **other);
+/* How many devices a context computes on: 1, and those that were joined. */
+KN_API int kn_context_device_count(const kn_context *context);
+/* The context at `position`, with its name: 0 is the context itself, then those that were joined, in their order. NULL
+ * beyond the last. */
+KN_API kn_context *kn_context_device_at(kn_context *context, int position);
+KN_API const char *kn_context_device_name(const kn_context *context, int position);
+
 /* What is known of the opened device, probing included. */
 typedef struct kn_capabilities {
     size_t size;
@@ -123,6 +142,7 @@ typedef struct kn_timeline_entry {
 /* The recorded entries (params.timeline), oldest first; *count is set. They stay valid until the
  * next call of this function or of kn_context_timeline_clear. Waits for the queues. */
 KN_API const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count);
+/* Those of devices that were joined to it as well; each is asked for its own. */
 KN_API void kn_context_timeline_clear(kn_context *context);
 /* Seconds since the context was made, as in the timeline; 0 for a failed one. */
 KN_API double kn_context_clock(const kn_context *context);

@@ -87,6 +87,21 @@ KN_API kn_value *kn_name(kn_value *value, const char *name);
 /* Marks a value as one of the graph's outputs, named as by kn_name; NULL keeps its name. Returns the value. */
 KN_API kn_value *kn_output(kn_value *value, const char *name);
 
+/* Where nodes run: those that are pinned, on the device that was joined to the context under that name
+ * (kn_context_join; KN_DEVICE_MAIN is the context's own), with their gradients; what they alone read from run to run
+ * lives there, and so does its update. All others run on the context's own device. NULL pins no longer. */
+/* The node that makes a value, all its results. Inputs, parameters and constants have none, which is a mistake: they
+ * are where they are read. Returns the value. */
+KN_API kn_value *kn_pin(kn_value *value, const char *device);
+/* All nodes made from here to the end; what begins inside goes before. */
+KN_API void kn_pin_begin(kn_graph *graph, const char *device);
+KN_API void kn_pin_end(kn_graph *graph);
+/* All nodes so far of which a result's name fits a pattern (* stands for any characters, ? for one: "stage2.*").
+ * Returns how many. */
+KN_API int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device);
+/* The names of the devices that nodes are pinned to, each once, in their order; NULL beyond the last. */
+KN_API const char *kn_graph_pinned(const kn_graph *graph, int position);
+
 /* Any operator by its name, attributes as text ("stride=2 padding=1"); NULL text for defaults. */
 KN_API kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
                           const char *attributes);

@@ -107,6 +107,11 @@ KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **o
 KN_API bool kn_model_steps_on(const kn_model *model);
 /* What a line `set NAME NUMBER` of its text says; false, and nothing is written, when there is none of that name. */
 KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
+/* Pins layers and blocks whose names fit a pattern (* stands for any characters, ? for one), as `device=` in their lines
+ * does; nodes of an ONNX file, by the names of what they make: kn_pin in koine/graph.h says what that means. To be done
+ * before a session or trainer is made, and in the order of the patterns: the last that fits decides. NULL pins no
+ * longer. Returns how many there were. */
+KN_API int kn_model_pin(kn_model *model, const char *pattern, const char *device);
 /* What the file calls them; "" beyond the last. An ONNX file's names may have signs that those of values have not, and
  * its input, where there is one only, is "x" in the graph, as data calls it. */
 KN_API const char *kn_model_input_name(const kn_model *model, int position);

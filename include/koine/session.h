@@ -88,6 +88,9 @@ typedef struct kn_plan_info {
     int conversions;            /* of layout */
     double flops;               /* of one run, by the direct methods */
     uint64_t kept_bytes;        /* of scratch: what depends on states alone, computed when these have changed */
+    int devices;                /* that have something to do; what stands above is of all of them */
+    int transfers;              /* from one to another, in each run */
+    uint64_t transfer_bytes;
 } kn_plan_info;
 KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
 /* The plan as text, for people; the caller frees it with kn_session_free_text. NULL on failure. */
@@ -105,8 +108,9 @@ typedef struct kn_plan_step {
     bool once; /* runs when states have changed */
     int inputs[KN_PLAN_STEP_INPUTS]; /* positions of the steps whose results it reads, rising */
     int input_count; /* there may be more than are told */
+    char device[48]; /* where it runs, by the name in its context: KN_DEVICE_MAIN */
 } kn_plan_step;
-#define KN_PLAN_STEP_DEFAULTS {sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0}
+#define KN_PLAN_STEP_DEFAULTS {sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, ""}
 /* Step `position`, from 0; KN_ERROR_NOT_FOUND beyond the last. */
 KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
 

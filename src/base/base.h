@@ -118,6 +118,8 @@ bool kn_parse_int64(const char *text, const char **end, int64_t *value);
 int kn_edit_distance(const char *left, const char *right);
 /* The word nearest to `word` among `words`, or NULL if none is within a third of its length. */
 const char *kn_nearest_word(const char *word, const char *const *words, size_t count);
+/* Whether a name is what a pattern says: * stands for any characters, ? for one. */
+bool kn_pattern_fits(const char *pattern, const char *name);
 
 /* ---- hashes and maps (hash.c, map.c) ------------------------------------------ */
 

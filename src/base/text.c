@@ -475,3 +475,25 @@ const char *kn_nearest_word(const char *word, const char *const *words, size_t c
     }
     return nearest;
 }
+
+/* After a mismatch the last * takes one more character. */
+bool kn_pattern_fits(const char *pattern, const char *name) {
+    const char *star = NULL, *from = NULL;
+    while (*name) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            from = name;
+        } else if (*pattern == *name || *pattern == '?') {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}

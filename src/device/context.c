@@ -183,6 +183,7 @@ void kn_context_destroy(kn_context **context) {
     if (!context || !*context) return;
     kn_context *old = *context;
     kn_host host = old->host;
+    kn_joined_destroy(old);
     /* A caller's queue may hold work that waits for the caller. */
     for (int i = 0; i < 2; i++)
         if (old->queues[i] && !old->borrowed) clFinish(old->queues[i]);

@@ -118,7 +118,16 @@ struct kn_context {
     kn_map refused; /* names of variants */
     kn_timeline timeline;
     double made; /* kn_clock when the context was made */
+    /* The other devices, which are the context's own (joined.c). */
+    struct kn_joined {
+        char *name;
+        kn_context *context;
+    } joined[KN_CONTEXT_DEVICES - 1];
+    int joined_count;
 };
+
+/* Destroys what was joined. */
+void kn_joined_destroy(kn_context *context);
 
 /* Opens a device for a measurement or for good: without probing, with the cache. The caller's
  * cl_context and queue are used where given. Fills context->failure when it fails. */

@@ -134,6 +134,8 @@ double kn_context_clock(const kn_context *context) {
 }
 
 void kn_context_timeline_clear(kn_context *context) {
+    for (int i = 1; i < kn_context_device_count(context); i++)
+        kn_context_timeline_clear(kn_context_device_at(context, i));
     if (!context || context->failure.status || !context->records) return;
     kn_mutex_lock(context->mutex);
     drain(context);

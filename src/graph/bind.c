@@ -255,6 +255,8 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     }
     copy->compute = node->compute;
     copy->accumulate = node->accumulate;
+    copy->device = node->device;
+    if (copying->from->bound) copy->random_key = node->random_key;
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];
     return moves ? widen(copying, copy->outputs[0], &copying->values[node->outputs[0]->id]) : KN_OK;
@@ -354,6 +356,30 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
     if (status == KN_OK) status = kn_graph_fold(*bound, error);
     if (status != KN_OK) kn_graph_destroy(bound);
     return status;
+}
+
+kn_graph *kn_graph_part(const kn_graph *bound) {
+    kn_graph_params params = KN_GRAPH_DEFAULTS;
+    params.allocator = bound->host.allocator;
+    params.log = bound->host.log;
+    kn_graph *part = kn_graph_create(&params);
+    if (!part) return NULL;
+    part->bound = true;
+    part->training = bound->training;
+    part->seed = bound->seed;
+    return part;
+}
+
+kn_status kn_leaf_copy(const kn_graph *bound, const kn_value *leaf, kn_graph *part, kn_value **values,
+                       kn_error *error) {
+    graph_copying copying = {.from = bound, .to = part, .training = true, .values = values, .error = error};
+    return copy_leaf(&copying, leaf);
+}
+
+kn_status kn_node_copy(const kn_graph *bound, const kn_node *node, kn_graph *part, kn_value **values,
+                       kn_error *error) {
+    graph_copying copying = {.from = bound, .to = part, .training = true, .values = values, .error = error};
+    return copy_node(&copying, node);
 }
 
 kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,

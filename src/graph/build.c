@@ -363,6 +363,15 @@ static void choose_types(kn_node *node) {
         if (node->outputs[i]->shape.dtype == KN_FLOAT64) node->compute = node->accumulate = KN_FLOAT64;
 }
 
+/* That of the node which it copies, or whose gradient it is, or what is said for all that is built now. */
+static bool set_device(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node) {
+    const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
+    const char *pin = origin ? origin->pin : kn_pin_now(graph);
+    node->device = graph->origin ? graph->origin->device : -1;
+    if (pin) node->pin = kn_arena_text(&graph->arena, pin);
+    return !pin || node->pin;
+}
+
 static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const kn_shape_call *call,
                             const kn_attribute_value *given) {
     kn_node *node = kn_arena_take(&graph->arena, 1, sizeof *node);
@@ -386,6 +395,10 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
     node->inputs = kn_arena_copy(&graph->arena, recipe->inputs, (size_t)recipe->count, sizeof *node->inputs);
     node->outputs = kn_arena_take(&graph->arena, (size_t)call->output_count, sizeof *node->outputs);
     if (!node->name || !node->inputs || !node->outputs) {
+        fail_memory(graph);
+        return NULL;
+    }
+    if (!set_device(graph, recipe, node)) {
         fail_memory(graph);
         return NULL;
     }

@@ -172,6 +172,8 @@ struct kn_node {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES]; /* in the row's order */
     const kn_attribute_value *given; /* attributes before the shape rule completed them; NULL: the same */
     uint64_t random_key; /* of the stream that this node draws from: seed and name */
+    const char *pin; /* the device that it is pinned to; NULL: none. Gradients have the pin of their origin */
+    int device;      /* of a bound graph: among those of the context; -1: not decided yet */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
     /* Written by the plan, in bound graphs only. */
     int group;
@@ -197,6 +199,7 @@ struct kn_graph {
     uint16_t scope_lengths[64]; /* of `scope` before each scope began */
     uint64_t seed;              /* of a bound graph */
     const kn_node *origin;      /* the node whose gradient is being built, or NULL */
+    struct kn_pinning *pinning; /* what kn_pin_begin began last, or NULL */
     bool bound;
     bool training; /* bound for training: dropout drops, batch norm uses the batch */
     struct kn_dim_table *dims; /* private to dimension.c */
@@ -255,6 +258,13 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
  * graph. The caller destroys *copy, which is NULL after a failure. */
 kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
                         kn_value **copied_outputs, kn_error *error);
+/* An empty bound graph with the seed of another, for nodes that kn_node_copy takes over. NULL: out of memory. */
+kn_graph *kn_graph_part(const kn_graph *bound);
+/* Copies a value of a bound graph that no node makes, or a node, into a part of it. values[id] is what stands in the
+ * part for each value of the whole, NULL where nothing does: results that the node reads must be there, other inputs
+ * are copied on the way. */
+kn_status kn_leaf_copy(const kn_graph *bound, const kn_value *leaf, kn_graph *part, kn_value **values, kn_error *error);
+kn_status kn_node_copy(const kn_graph *bound, const kn_node *node, kn_graph *part, kn_value **values, kn_error *error);
 /* Replaces nodes whose inputs are constants by constants, through the rows' references. Values stay where
  * they are (a result becomes a constant); ids change. Random nodes and large results are left alone. */
 kn_status kn_graph_fold(kn_graph *bound, kn_error *error);

@@ -113,6 +113,11 @@ typedef struct kn_node_recipe {
 /* NULL where it failed, with the graph's error set. */
 kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe);
 
+/* ---- pin.c --------------------------------------------------------------------------------------- */
+
+/* What nodes that are built now are pinned to, or NULL. */
+const char *kn_pin_now(const kn_graph *graph);
+
 /* ---- public.c ------------------------------------------------------------------------------------ */
 
 /* A node as callers ask for it: attributes as text, NULL for the defaults. */

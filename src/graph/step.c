@@ -417,3 +417,15 @@ kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
     kn_step_write(step, value);
     return kn_step_end(step, lowering);
 }
+
+kn_status kn_emit_send(kn_lowering *lowering, kn_value *value) {
+    kn_step *step = begin(lowering, KN_STEP_SEND);
+    kn_step_read(step, value);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value) {
+    kn_step *step = begin(lowering, KN_STEP_RECEIVE);
+    kn_step_write(step, value);
+    return kn_step_end(step, lowering);
+}

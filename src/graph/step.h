@@ -8,6 +8,8 @@ typedef enum kn_step_kind {
     KN_STEP_COPY, /* all bytes of the value read to the value written */
     KN_STEP_FILL, /* zero bytes */
     KN_STEP_PRODUCT, /* matrix products by a library for them: a and b are read, the result is written, then scratch */
+    KN_STEP_SEND,    /* all bytes of the value read, to another device */
+    KN_STEP_RECEIVE, /* the value written, from another device */
 } kn_step_kind;
 
 /* Products for such a library, row by row: a is (batches,M,K), or (K,M) each; b (K,N), or (N,K); the result (M,N). */
@@ -109,6 +111,9 @@ kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to);
 kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *product, kn_value *a, kn_value *b,
                           kn_value *result);
 kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value);
+/* The plan's, where a graph is computed on several devices. */
+kn_status kn_emit_send(kn_lowering *lowering, kn_value *value);
+kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value);
 const char *kn_opencl_type(kn_dtype dtype);
 
 /* Pointwise work done on each result before it is stored. A kernel that takes an epilogue ends its

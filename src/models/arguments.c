@@ -22,11 +22,16 @@ static const kn_option common[] = {
      .kind = KN_OPTION_FLAG,
      .usual = "no",
      .help = "whether the parameters stay as they begin"},
+    {.name = "device",
+     .kind = KN_OPTION_TEXT,
+     .usual = "that of all others",
+     .help = "the device that computes it, by the name that the program has for it"},
 };
 
+/* All can be on a device of their own. */
 static int takes(const kn_kind *kind) {
-    if (kind->layer) return kind->layer->takes;
-    return kind->block ? KN_TAKES_SHARE | KN_TAKES_FREEZE : 0;
+    if (kind->layer) return kind->layer->takes | KN_TAKES_DEVICE;
+    return kind->block ? KN_TAKES_SHARE | KN_TAKES_FREEZE | KN_TAKES_DEVICE : KN_TAKES_DEVICE;
 }
 
 static int own_count(const kn_kind *kind) {

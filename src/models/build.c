@@ -231,7 +231,7 @@ static void freeze(builder *b, const kn_line *line, const char *path) {
 
 /* "axis=1 keep=1", as kn_apply reads it. */
 static void write_attributes(const kn_kind *kind, const kn_option_value *values, kn_text *text) {
-    for (int i = 0; i < kn_kind_argument_count(kind); i++) {
+    for (int i = 0; i < kind->operator->attribute_count; i++) {
         const kn_option_value *value = &values[i];
         kn_option argument = kn_kind_argument(kind, i);
         if (!value->given) continue;
@@ -290,17 +290,31 @@ static kn_value *call_layer(builder *b, const kn_line *line, const kn_option_val
     return line->kind.layer->build(&call);
 }
 
+/* Remembers which nodes a line made, those from `first` on, to be pinned by the line's name. */
+static bool keep_nodes(builder *b, const char *path, size_t first) {
+    kn_model *model = b->model;
+    if (!kn_reserve(&model->host, (void **)&model->made, &model->made_capacity, model->made_count + 1,
+                    sizeof *model->made))
+        return kn_model_no_memory(model);
+    model->made[model->made_count++] = (kn_made_nodes){path, first, b->graph->node_count};
+    return true;
+}
+
 static bool build_layer(builder *b, const kn_line *line, const kn_scope *scope, const kn_option_value *values,
                         kn_value **inputs, int count) {
     const kn_kind *kind = &line->kind;
     const kn_word *word = line->name.text ? &line->name : &line->word;
+    const kn_option_value *device = value_of(kind, values, "device");
     const char *path = line_path(b, line, scope), *share;
+    size_t first = b->graph->node_count;
     if (!path || !check_free(b, line, word, path) || !find_share(b, line, scope, values, path, &share))
         return false;
     const char *name = path + strlen(scope->path);
+    if (device) kn_pin_begin(b->graph, device->text);
     kn_value *value = kind->layer ? call_layer(b, line, values, name, share, inputs, count)
                                   : apply_operator(b, line, values, inputs, count);
-    if (b->model->error.status != KN_OK) return false;
+    if (device) kn_pin_end(b->graph);
+    if (b->model->error.status != KN_OK || !keep_nodes(b, path, first)) return false;
     bool borrowed = share && count == 0; /* another line's parameter itself, which keeps its name */
     if (!borrowed) value = name_value(value, path, name, inputs, count);
     if (!check_value(b, line, value)) return false;
@@ -390,7 +404,9 @@ static bool build_block(builder *b, const kn_line *line, const kn_scope *outer, 
                         kn_value **inputs) {
     const kn_block *block = line->kind.block;
     const kn_option_value *frozen = value_of(&line->kind, values, "freeze");
+    const kn_option_value *device = value_of(&line->kind, values, "device");
     const char *path = line_path(b, line, outer), *share;
+    size_t first = b->graph->node_count;
     kn_value *results[KN_MAX_OUTPUTS];
     kn_scope scope = {.use = line, .freeze = frozen ? frozen->flag : outer->freeze};
     int count;
@@ -404,9 +420,11 @@ static bool build_block(builder *b, const kn_line *line, const kn_scope *outer, 
     }
     if (!set_variables(b, line, values, &scope) || !begin_scope(b, line, outer, path, &scope)) return false;
     b->last = inputs[0];
+    if (device) kn_pin_begin(b->graph, device->text);
     if (!name_inputs(b, line, &scope, inputs) || !build_body(b, &scope, block->first, block->last) ||
-        !find_results(b, block, &scope, results, &count))
+        !find_results(b, block, &scope, results, &count) || !keep_nodes(b, path, first))
         return false;
+    if (device) kn_pin_end(b->graph);
     end_scope(b, &scope);
     b->last = results[0];
     return add_entry(b, line, line->name.text ? &line->name : &line->word, path, results, count, true);

@@ -314,7 +314,7 @@ static bool check_block_name(checker *c, const kn_line *line, const kn_word *wor
 
 /* Reads what follows the name of a block. */
 static bool read_parameters(checker *c, const kn_line *line, kn_block *block) {
-    static const char *const reserved[] = {"share", "freeze"};
+    static const char *const reserved[] = {"share", "freeze", "device"};
     char found[KN_FOUND_BYTES];
     for (int i = 0; i < line->input_count; i++)
         if (!check_name(c, line, &line->inputs[i], "an input of the block")) return false;

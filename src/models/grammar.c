@@ -91,6 +91,10 @@ static const char opening[] =
     "`share=NAME` uses the parameters of an earlier layer, or of all layers in an earlier block; sizes may "
     "then be left\n"
     "out. `freeze` keeps parameters as they begin, in a block all of them.\n"
+    "\n"
+    "`device=NAME`, which every layer, operator and block takes, has it computed on that device, forwards and backwards, "
+    "and keeps\n"
+    "its parameters there; `koine` takes what `--device` takes, or `main` for the device that computes the rest.\n"
     "\n";
 
 /* A piece of a table's cell. */

@@ -132,6 +132,7 @@ void kn_model_destroy(kn_model **model) {
         kn_safetensors_close(&(*model)->host, &(*model)->weights);
     kn_release(&host, (*model)->onnx);
     kn_release(&host, (*model)->blocks);
+    kn_release(&host, (*model)->made);
     kn_arena_finish(&(*model)->arena);
     kn_release(&host, *model);
     *model = NULL;
@@ -193,6 +194,21 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
     const kn_variable *setting = kn_variable_find(&settings, name, strlen(name));
     if (setting && value) *value = setting->number;
     return setting != NULL;
+}
+
+int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
+    int count = 0;
+    if (!usable(model) || !pattern) return 0;
+    if (!model->made_count) return kn_graph_pin(model->graph, pattern, device);
+    const char *name = device ? kn_arena_text(&model->arena, device) : NULL;
+    for (size_t i = 0; i < model->made_count && (name || !device); i++) {
+        const kn_made_nodes *made = &model->made[i];
+        if (!kn_pattern_fits(pattern, made->path)) continue;
+        for (size_t k = made->first; k < made->end; k++)
+            model->graph->nodes[k]->pin = name;
+        count++;
+    }
+    return count;
 }
 
 const char *kn_model_input_name(const kn_model *model, int position) {

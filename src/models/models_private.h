@@ -22,7 +22,7 @@ enum {
     KN_MODEL_DEPTH = 32,       /* of blocks and repeats inside one another, and of parentheses */
     KN_MODEL_PARAMETERS = 32,  /* of a block */
     KN_MODEL_LAYERS = 100000,  /* after blocks and repeats are unrolled */
-    KN_MODEL_ARGUMENTS = KN_MODEL_PARAMETERS + 4, /* of a kind, those that layers have in common included */
+    KN_MODEL_ARGUMENTS = KN_MODEL_PARAMETERS + 5, /* of a kind, those that layers have in common included */
     KN_MODEL_LIST = 2 * KN_MAX_RANK,
 };
 
@@ -105,6 +105,12 @@ typedef struct kn_import_state {
     const kn_onnx_tensor *tensor;
 } kn_import_state;
 
+/* The nodes that a line made, blocks whole. */
+typedef struct kn_made_nodes {
+    const char *path;
+    size_t first, end;
+} kn_made_nodes;
+
 struct kn_model {
     kn_host host;
     kn_arena arena;
@@ -139,6 +145,8 @@ struct kn_model {
     kn_model_weight *listed; /* weights.c */
     size_t listed_count;
     const char **input_names, **output_names; /* in the ONNX file */
+    kn_made_nodes *made; /* in the order of the ends of their lines; none for an ONNX file */
+    size_t made_count, made_capacity;
     const kn_scope *scope;  /* where the builder is, for messages */
 };
 
@@ -264,7 +272,7 @@ typedef struct kn_layer_call {
     const kn_line *line;
 } kn_layer_call;
 
-enum { KN_TAKES_INIT = 1, KN_TAKES_BIAS_INIT = 2, KN_TAKES_SHARE = 4, KN_TAKES_FREEZE = 8 };
+enum { KN_TAKES_INIT = 1, KN_TAKES_BIAS_INIT = 2, KN_TAKES_SHARE = 4, KN_TAKES_FREEZE = 8, KN_TAKES_DEVICE = 16 };
 
 struct kn_layer_row {
     const char *name;

@@ -246,7 +246,10 @@ static bool carry(carrying *c, const kn_value *input, const kn_value *output) {
         bool needed = false;
         for (int k = 0; k < node->output_count; k++)
             needed = needed || c->needed[node->outputs[k]->id];
-        if (needed && !carry_node(c, node)) return false;
+        kn_pin_begin(c->to, node->pin);
+        bool carried = !needed || carry_node(c, node);
+        kn_pin_end(c->to);
+        if (!carried) return false;
     }
     kn_scope_end(c->to);
     return is_along(c, output) && kn_graph_status(c->to) == KN_OK;

@@ -25,6 +25,13 @@ kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn
     }
 }
 
+kn_buffer *kn_plan_result(const kn_plan *plan, const kn_memory *memories, size_t value, const kn_plan **part) {
+    kn_part_place place = {0, value};
+    if (plan->places) place = plan->places[value];
+    *part = plan->parts[place.device];
+    return kn_plan_buffer(*part, &memories[place.device], (*part)->values[place.position]);
+}
+
 void kn_plan_detach(kn_plan *plan) {
     for (size_t i = 0; i < plan->placement_count && plan->buffers; i++)
         kn_buffer_destroy(&plan->buffers[i]);

@@ -8,6 +8,8 @@
 typedef struct plan_making {
     const kn_plan_request *request;
     bool keeps; /* what depends on states alone, from run to run */
+    bool kept;  /* whether there is any of it */
+    bool several; /* devices, as the graph was bound */
     kn_plan *plan;
     kn_making passes;
     kn_error *error;
@@ -39,11 +41,12 @@ static kn_status bind_graph(plan_making *making) {
                                .user = request->states};
     kn_status status = kn_graph_bind(request->graph, request->values, request->value_count, &binding,
                                      &plan->graph, plan->values, making->error);
+    if (status == KN_OK)
+        status = kn_devices_mark(plan->context, plan->states, plan->graph, &making->several, making->error);
     if (status == KN_OK && request->extend)
         status = request->extend(request->user, plan->graph, plan->values, plan->value_count, making->error);
     if (status == KN_OK && plan->graph->error.status)
         status = kn_fail(making->error, plan->graph->error.status, "%s", plan->graph->error.text);
-    if (status == KN_OK) status = kn_check_types(plan->context, plan->graph, making->error);
     for (size_t i = 0; i < plan->value_count && status == KN_OK; i++) {
         plan->values[i]->wanted = true;
         plan->infos[i] = kn_info_of(&plan->values[i]->shape);
@@ -121,8 +124,8 @@ static kn_status list_homes(plan_making *making, bool add) {
         case KN_HOME_STATE:
             placement->slot = plan->state_count++;
             if (add)
-                status = kn_states_ask(plan->states, placement->root, &plan->state_list[placement->slot],
-                                       making->error);
+                status = kn_states_ask(plan->states, plan->context, placement->root,
+                                       &plan->state_list[placement->slot], making->error);
             break;
         case KN_HOME_CONSTANT:
             placement->slot = plan->constant_count++;
@@ -224,8 +227,9 @@ static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
                    step->label, step->kernel, count, step->argument_count);
 }
 
-/* Copies have what they read and what they write as arguments, fills only the latter. */
-static kn_status settle_transfer(const kn_plan *plan, kn_ready_step *ready, kn_error *error) {
+/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what sends only
+ * the former. */
+static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     for (int a = 0; a < step->argument_count; a++) {
         const kn_argument *argument = &step->arguments[a];
@@ -235,10 +239,10 @@ static kn_status settle_transfer(const kn_plan *plan, kn_ready_step *ready, kn_e
         else
             ready->source = argument->value;
     }
-    if (!ready->target || (step->kind == KN_STEP_COPY && !ready->source))
+    bool sends = step->kind == KN_STEP_SEND;
+    if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
         return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy or a fill without its values", step->label);
-    if (!kn_value_bytes(ready->target, &ready->bytes)) ready->bytes = 0;
-    (void)plan;
+    if (!kn_value_bytes(sends ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
     return KN_OK;
 }
 
@@ -289,7 +293,7 @@ static kn_status make_steps(plan_making *making, kn_program *const *program_of) 
             if (status == KN_OK) status = check_parameters(ready, making->error);
             if (status == KN_OK) status = settle_launch(plan, ready, making->error);
         } else if (ready->step->kind != KN_STEP_PRODUCT) {
-            status = settle_transfer(plan, ready, making->error);
+            status = settle_transfer(ready, making->error);
         }
         if (status != KN_OK) return status;
     }
@@ -316,21 +320,128 @@ static kn_status compile(plan_making *making) {
  * -----------------------------------------------------------------------------------------------------------
  */
 
-static kn_status make(plan_making *making) {
+/* What one device has to compute: from its graph to its steps. */
+static kn_status make_part(plan_making *making) {
     kn_plan *plan = making->plan;
     kn_making *passes = &making->passes;
-    kn_status status = bind_graph(making);
+    kn_status status = kn_check_types(plan->context, plan->graph, making->error);
     if (status == KN_OK) status = run_passes(making);
-    if (status != KN_OK) return status;
-    plan->placements = passes->placements;
-    plan->placement_count = passes->placement_count;
-    plan->scratches = passes->scratches;
-    plan->scratch_count = passes->emitter.scratch_count;
-    plan->block_bytes = passes->block_bytes;
-    plan->block_count = passes->block_count;
-    status = find_homes(making);
+    if (status == KN_OK) {
+        plan->placements = passes->placements;
+        plan->placement_count = passes->placement_count;
+        plan->scratches = passes->scratches;
+        plan->scratch_count = passes->emitter.scratch_count;
+        plan->block_bytes = passes->block_bytes;
+        plan->block_count = passes->block_count;
+        status = find_homes(making);
+    }
     if (status == KN_OK) status = sum_up(making);
     if (status == KN_OK) status = compile(making);
+    for (int i = 0; i < passes->emitter.step_count && passes->once; i++)
+        making->kept = making->kept || passes->once[i];
+    finish_passes(passes);
+    return status;
+}
+
+static kn_plan *new_plan(const kn_plan_request *request, kn_context *context) {
+    const kn_host *host = kn_context_host(request->context);
+    kn_plan *plan = kn_allocate(host, 1, sizeof *plan);
+    if (!plan) return NULL;
+    plan->host = *host;
+    plan->context = context;
+    plan->states = request->states;
+    plan->guard = request->guard;
+    kn_arena_init(&plan->arena, &plan->host);
+    return plan;
+}
+
+static void add_info(kn_plan_info *total, const kn_plan_info *own) {
+    total->size = sizeof *total;
+    total->peak_bytes += own->peak_bytes;
+    total->state_bytes += own->state_bytes;
+    total->scratch_bytes += own->scratch_bytes;
+    total->scratch_bound_bytes += own->scratch_bound_bytes;
+    total->steps += own->steps;
+    total->kernels += own->kernels;
+    total->conversions += own->conversions;
+    total->flops += own->flops;
+    total->kept_bytes += own->kept_bytes;
+    total->devices += own->steps > 0;
+}
+
+/* The part of a device, with its graph; the first is the head itself. */
+static kn_status add_part(plan_making *making, const kn_part *cut, int device) {
+    kn_plan *head = making->plan, *part = head;
+    if (device) part = new_plan(making->request, kn_context_device_at(head->context, device));
+    if (!part) return kn_fail_memory(making->error, sizeof *part);
+    head->parts[head->part_count++] = part;
+    part->head = head;
+    part->graph = cut->graph;
+    part->values = cut->wanted;
+    part->value_count = cut->wanted_count;
+    return KN_OK;
+}
+
+/* The graph of several devices becomes one for each. */
+static kn_status cut_up(plan_making *making, kn_part cuts[KN_CONTEXT_DEVICES]) {
+    kn_plan *head = making->plan;
+    kn_graph *whole = head->graph;
+    kn_making simplified = {.host = &head->host,
+                            .graph = whole,
+                            .wanted = head->values,
+                            .wanted_count = head->value_count,
+                            .error = making->error};
+    int *homes = NULL, transfers = 0, devices = kn_context_device_count(head->context);
+    head->places = kn_arena_take(&head->arena, head->value_count, sizeof *head->places);
+    head->parts = kn_arena_take(&head->arena, (size_t)devices, sizeof(kn_plan *));
+    if (!head->places || !head->parts) return kn_fail_memory(making->error, head->value_count * sizeof *head->places);
+    kn_status status = kn_devices_settle(head->context, head->states, whole, &homes, making->error);
+    if (status == KN_OK) status = kn_pass_simplify(&simplified);
+    if (status == KN_OK)
+        status = kn_cut_graph(head->context, whole, homes, head->values, head->value_count, cuts, head->places,
+                              &transfers, making->error);
+    if (status != KN_OK) return status;
+    kn_graph_destroy(&head->graph);
+    head->exchanges = kn_arena_take(&head->arena, (size_t)transfers, sizeof *head->exchanges);
+    if (!head->exchanges) return kn_fail_memory(making->error, (size_t)transfers * sizeof *head->exchanges);
+    head->exchange_count = transfers;
+    return KN_OK;
+}
+
+static kn_status make_parts(plan_making *making) {
+    kn_plan *head = making->plan;
+    kn_part cuts[KN_CONTEXT_DEVICES] = {{.graph = NULL}};
+    int devices = kn_context_device_count(head->context), taken = 0;
+    kn_status status = cut_up(making, cuts);
+    for (; taken < devices && status == KN_OK; taken++)
+        status = add_part(making, &cuts[taken], taken);
+    for (int i = head->part_count; i < devices; i++)
+        kn_graph_destroy(&cuts[i].graph);
+    for (int i = 0; i < devices && status == KN_OK; i++) {
+        plan_making own = {.request = making->request,
+                           .keeps = making->keeps,
+                           .plan = head->parts[i],
+                           .error = making->error};
+        status = make_part(&own);
+        making->kept = making->kept || own.kept;
+        if (status != KN_OK)
+            return kn_fail_in(making->error, "on the device '%s' (%s)", kn_context_device_name(head->context, i),
+                              kn_context_device(head->parts[i]->context)->name);
+        add_info(&head->total, &head->parts[i]->info);
+    }
+    return status == KN_OK ? kn_exchanges_make(head, making->error) : status;
+}
+
+static kn_status make(plan_making *making) {
+    kn_plan *plan = making->plan;
+    kn_status status = bind_graph(making);
+    if (status == KN_OK && making->several) return make_parts(making);
+    plan->parts = kn_arena_take(&plan->arena, 1, sizeof(kn_plan *));
+    if (status == KN_OK && !plan->parts) status = kn_fail_memory(making->error, sizeof(kn_plan *));
+    if (status != KN_OK) return status;
+    plan->parts[plan->part_count++] = plan->head = plan;
+    status = make_part(making);
+    if (status == KN_OK) add_info(&plan->total, &plan->info);
     return status;
 }
 
@@ -341,21 +452,12 @@ static bool keeps_nothing(const kn_session_params *params) {
 
 /* *keeps: whether results of steps that run once may be kept; then, whether there are any. */
 static kn_status make_plan(const kn_plan_request *request, bool *keeps, kn_plan **result, kn_error *error) {
-    const kn_host *host = kn_context_host(request->context);
     *result = NULL;
-    kn_plan *plan = kn_allocate(host, 1, sizeof *plan);
+    kn_plan *plan = new_plan(request, request->context);
     if (!plan) return kn_fail_memory(error, sizeof *plan);
-    plan->host = *host;
-    plan->context = request->context;
-    plan->states = request->states;
-    plan->guard = request->guard;
-    kn_arena_init(&plan->arena, &plan->host);
     plan_making making = {.request = request, .keeps = *keeps, .plan = plan, .error = error};
     kn_status status = make(&making);
-    *keeps = false;
-    for (int i = 0; i < making.passes.emitter.step_count && making.passes.once; i++)
-        *keeps = *keeps || making.passes.once[i];
-    finish_passes(&making.passes);
+    *keeps = making.kept;
     if (status != KN_OK) kn_plan_destroy(&plan);
     *result = plan;
     return status;
@@ -374,6 +476,9 @@ void kn_plan_destroy(kn_plan **handle) {
     if (!handle || !*handle) return;
     kn_plan *plan = *handle;
     *handle = NULL;
+    for (int i = 1; i < plan->part_count; i++)
+        kn_plan_destroy(&plan->parts[i]);
+    kn_exchanges_destroy(plan);
     kn_plan_detach(plan);
     for (int i = 0; i < plan->constant_count && plan->constant_buffers; i++)
         kn_buffer_destroy(&plan->constant_buffers[i]);

@@ -46,7 +46,7 @@ kn_status kn_find_steady(kn_making *making) {
             making->steady[graph->nodes[i]->inputs[0]->id] = false;
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
-        bool steady = all_steady(making, node) && !widens(node);
+        bool steady = all_steady(making, node) && !widens(node) && !kn_node_is_receive(node);
         for (int k = 0; k < node->output_count; k++)
             if (node->operator->class != KN_CLASS_ASSIGN) making->steady[node->outputs[k]->id] = steady;
     }
@@ -89,7 +89,8 @@ static void begin(const once_pass *pass) {
         pass->steady_scratch[i] = true;
     for (int s = 0; s < making->emitter.step_count; s++) {
         const kn_step *step = making->emitter.steps[s];
-        making->once[s] = !step_widens(step);
+        bool transfers = step->kind == KN_STEP_SEND || step->kind == KN_STEP_RECEIVE;
+        making->once[s] = !transfers && !step_widens(step);
         for (int a = 0; a < step->argument_count; a++) {
             const kn_argument *argument = &step->arguments[a];
             if (argument->kind == KN_ARGUMENT_VALUE && argument->value && argument->writes &&

@@ -156,6 +156,45 @@ bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_v
 /* The value whose memory a value uses, through views and takeovers. */
 kn_value *kn_memory_root(const kn_making *making, kn_value *value);
 
+/* ---- several devices (devices.c, split.c, transfer.c) ------------------------------------------------- */
+
+/* On a graph as it was bound: the device of each node, by its pin. *several: whether there is more than one, pins and
+ * what lives elsewhere taken together; otherwise nothing is written. Fails where a pin names no device of the context. */
+kn_status kn_devices_mark(kn_context *context, const kn_states *states, kn_graph *bound, bool *several,
+                          kn_error *error);
+/* On the same graph once it was extended: the device of the nodes that have none yet, which is where most of what they
+ * read is, and the device on which each state lives: homes, by value id, in the graph's arena. */
+kn_status kn_devices_settle(kn_context *context, const kn_states *states, kn_graph *bound, int **homes,
+                            kn_error *error);
+
+/* What one device has to compute. */
+typedef struct kn_part {
+    kn_graph *graph;
+    kn_value **wanted; /* in the graph's arena */
+    size_t wanted_count;
+} kn_part;
+/* Where a value of the whole is: on which device, and which of the wanted of its part. */
+typedef struct kn_part_place {
+    int device;
+    size_t position;
+} kn_part_place;
+/* Cuts a graph by the devices of its nodes: a graph for each, which may be empty. What one device makes and another
+ * reads is sent by a node of the first and made by a node of the second. places, for each of values, is filled in, and
+ * *transfers counted. The caller destroys the graphs, which are NULL after a failure. */
+kn_status kn_cut_graph(kn_context *context, const kn_graph *whole, const int *homes, kn_value *const *values,
+                       size_t count, kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
+                       kn_error *error);
+
+/* Nodes that send a value, or make one that was sent. Those of one device stand in the order in which all devices
+ * together can do them: each reads a token, a value of no elements, that the one before it made (NULL: the first). */
+kn_value *kn_send_add(kn_graph *graph, kn_value *value, int transfer, int device, kn_value *token);
+kn_value *kn_receive_add(kn_graph *graph, const kn_value *value, int transfer, int device, kn_value *token,
+                         kn_value **result);
+bool kn_node_is_receive(const kn_node *node);
+/* Of a node that sends or receives: which transfer it is, and the device on its other side. */
+int kn_transfer_of(const kn_node *node);
+int kn_transfer_device(const kn_node *node);
+
 /* once.c: which values depend on nothing but states that the graph does not write. */
 kn_status kn_find_steady(kn_making *making);
 /* Lets what steps that run once leave for others live through all runs. */

@@ -1,4 +1,4 @@
-/* A plan as text, for people: a line per step, then the memory. */
+/* A plan as text, for people: a line per step, then the memory; one device after the other. */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -22,22 +22,34 @@ static void pad(kn_text *text, size_t start, size_t width) {
     while (!text->failed && text->length < start + width + 1);
 }
 
-/* What a step leaves: the first value that it writes. */
+/* What a step leaves: the first value that it writes; of one that sends, that which it reads. */
 static const kn_value *written_by(const kn_step *step) {
     for (int a = 0; a < step->argument_count; a++)
-        if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].writes &&
-            step->arguments[a].value)
+        if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].value &&
+            (step->arguments[a].writes || step->kind == KN_STEP_SEND))
             return step->arguments[a].value;
     return NULL;
 }
 
-static void add_kernel(const kn_step *step, kn_text *text) {
+static bool is_transfer(const kn_step *step) {
+    return step->kind == KN_STEP_SEND || step->kind == KN_STEP_RECEIVE;
+}
+
+static void add_kernel(const kn_plan *part, const kn_step *step, kn_text *text) {
     if (step->kind == KN_STEP_KERNEL)
         kn_text_format(text, "%s:%s", step->file, step->kernel);
     else if (step->kind == KN_STEP_PRODUCT)
         kn_text_add(text, kn_product_library());
+    else if (is_transfer(step))
+        kn_text_format(text, "%s %s", step->kind == KN_STEP_SEND ? "to" : "from",
+                       kn_context_device_name(part->head->context, kn_transfer_device(step->node)));
     else
         kn_text_add(text, step->kind == KN_STEP_COPY ? "copy" : "fill");
+}
+
+/* Of a step of a part among those of all. */
+static int position_of(const kn_plan *part, int step) {
+    return part->positions ? part->positions[step] : step;
 }
 
 typedef struct columns {
@@ -49,13 +61,13 @@ static void add_step(const kn_plan *plan, int position, const columns *widths, c
                      kn_text *text) {
     const kn_step *step = plan->steps[position].step;
     const kn_value *value = written_by(step);
-    kn_text_format(text, "%4d  ", position);
+    kn_text_format(text, "%4d  ", position_of(plan, position));
     size_t start = text->length;
     kn_text_add(text, step->label ? step->label : "");
     if (measured && text->length - start > measured->label) measured->label = text->length - start;
     if (widths) pad(text, start, widths->label);
     start = text->length;
-    add_kernel(step, text);
+    add_kernel(plan, step, text);
     if (measured && text->length - start > measured->kernel) measured->kernel = text->length - start;
     if (widths) pad(text, start, widths->kernel);
     start = text->length;
@@ -111,7 +123,7 @@ static void add_memory(const kn_plan *plan, kn_text *text) {
     kn_text_finish(&more);
 }
 
-void kn_plan_print(const kn_plan *plan, kn_text *text) {
+static void add_part(const kn_plan *plan, kn_text *text) {
     columns widths = {0, 0, 0};
     kn_text line;
     kn_text_init(&line, &plan->host);
@@ -129,6 +141,23 @@ void kn_plan_print(const kn_plan *plan, kn_text *text) {
     add_amount(text, plan->info.flops, "FLOP");
     kn_text_add(text, plan->fast_math ? ", fast math\n" : ", exact math\n");
     add_memory(plan, text);
+}
+
+void kn_plan_print(const kn_plan *plan, kn_text *text) {
+    if (plan->part_count == 1) {
+        add_part(plan, text);
+        return;
+    }
+    for (int i = 0; i < plan->part_count; i++) {
+        if (!plan->parts[i]->step_count) continue;
+        kn_text_format(text, "device %s: %s\n", kn_context_device_name(plan->context, i),
+                       kn_context_device(plan->parts[i]->context)->name);
+        add_part(plan->parts[i], text);
+    }
+    kn_text_format(text, "%d transfer%s between devices, ", plan->total.transfers,
+                   plan->total.transfers == 1 ? "" : "s");
+    add_amount(text, (double)plan->total.transfer_bytes, "B");
+    kn_text_add(text, "\n");
 }
 
 /* ---- steps one by one ---------------------------------------------------------------------------- */
@@ -168,6 +197,35 @@ static void add_writer(const kn_plan *plan, int position, const kn_value *root, 
         }
 }
 
+/* The position, among the steps of all parts, of the one that sends what this one receives. */
+static int sender_of(const kn_plan *plan, const kn_step *receives) {
+    int position = 0;
+    for (; position < plan->total.steps; position++) {
+        const kn_part_step *at = &plan->order[position];
+        const kn_step *step = plan->parts[at->device]->steps[at->step].step;
+        if (step->kind == KN_STEP_SEND && kn_transfer_of(step->node) == kn_transfer_of(receives->node)) break;
+    }
+    return position;
+}
+
+/* The steps of a part that a step of it reads from, by their positions among those of all. */
+static void add_inputs(const kn_plan *part, int position, kn_plan_step *told) {
+    const kn_ready_step *ready = &part->steps[position];
+    const kn_step *step = ready->step;
+    if (ready->source) add_writer(part, position, ready->source, 0, told);
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (!argument->reads) continue;
+        if (argument->kind == KN_ARGUMENT_SCRATCH)
+            add_writer(part, position, NULL, argument->integer, told);
+        else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
+            add_writer(part, position, kn_value_root(argument->value), 0, told);
+    }
+    for (int i = 0; i < told->input_count; i++)
+        told->inputs[i] = position_of(part, told->inputs[i]);
+    if (step->kind == KN_STEP_RECEIVE) add_input(told, sender_of(part->head, step));
+}
+
 static void keep(char *target, size_t room, kn_text *text) {
     size_t count = text->length < room ? text->length : room - 1;
     if (!text->failed && text->data) memcpy(target, text->data, count);
@@ -176,8 +234,10 @@ static void keep(char *target, size_t room, kn_text *text) {
 }
 
 kn_status kn_plan_tell_step(const kn_plan *plan, int position, kn_plan_step *told) {
-    if (position < 0 || position >= plan->step_count) return KN_ERROR_NOT_FOUND;
-    const kn_ready_step *ready = &plan->steps[position];
+    if (position < 0 || position >= plan->total.steps) return KN_ERROR_NOT_FOUND;
+    const kn_part_step at = plan->order ? plan->order[position] : (kn_part_step){0, position};
+    const kn_plan *part = plan->parts[at.device];
+    const kn_ready_step *ready = &part->steps[at.step];
     const kn_step *step = ready->step;
     const kn_value *value = written_by(step);
     kn_text text;
@@ -188,21 +248,15 @@ kn_status kn_plan_tell_step(const kn_plan *plan, int position, kn_plan_step *tol
     kn_text_init(&text, &plan->host);
     kn_text_add(&text, step->label ? step->label : "");
     keep(told->label, sizeof told->label, &text);
-    add_kernel(step, &text);
+    add_kernel(part, step, &text);
     keep(told->kernel, sizeof told->kernel, &text);
-    if (value) kn_shape_text(plan->graph, &value->shape, &text);
+    if (value) kn_shape_text(part->graph, &value->shape, &text);
     keep(told->shape, sizeof told->shape, &text);
+    kn_text_add(&text, kn_context_device_name(plan->context, at.device));
+    keep(told->device, sizeof told->device, &text);
     bool failed = text.failed;
     kn_text_finish(&text);
     if (failed) return KN_ERROR_MEMORY;
-    if (ready->source) add_writer(plan, position, ready->source, 0, told);
-    for (int a = 0; a < step->argument_count; a++) {
-        const kn_argument *argument = &step->arguments[a];
-        if (!argument->reads) continue;
-        if (argument->kind == KN_ARGUMENT_SCRATCH)
-            add_writer(plan, position, NULL, argument->integer, told);
-        else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
-            add_writer(plan, position, kn_value_root(argument->value), 0, told);
-    }
+    add_inputs(part, at.step, told);
     return KN_OK;
 }

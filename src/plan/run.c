@@ -1,4 +1,5 @@
-/* Running a plan: its steps go to the compute queue in their order. Nothing is allocated here. */
+/* Running a plan: its steps go to the compute queue in their order, those of each part to that of its device. Nothing is
+ * allocated here. */
 #include "plan/run_private.h"
 
 static kn_status launch(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready,
@@ -21,6 +22,10 @@ static kn_status launch(const kn_plan *plan, const kn_memory *memory, const kn_r
                              NULL, error);
     case KN_STEP_PRODUCT:
         return kn_plan_product(plan, memory, ready, error);
+    case KN_STEP_SEND:
+        return kn_exchange_send(plan, memory, ready, error);
+    case KN_STEP_RECEIVE:
+        return kn_exchange_receive(plan, memory, ready, error);
     }
     return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
 }
@@ -33,9 +38,9 @@ static uint64_t version_of(const kn_plan *plan) {
     return sum;
 }
 
-kn_status kn_plan_run(kn_plan *plan, kn_memory *memory, kn_error *error) {
+static kn_status begin(kn_plan *plan, kn_memory *memory, kn_run *run, kn_error *error) {
     uint64_t version = version_of(plan);
-    bool kept = memory->kept == plan && plan->kept && plan->kept_version == version;
+    *run = (kn_run){.version = version, .kept = memory->kept == plan && plan->kept && plan->kept_version == version};
     /* Whatever happens from here on, the memory is this plan's, and complete only at the end. */
     memory->kept = plan;
     plan->kept = false;
@@ -47,12 +52,49 @@ kn_status kn_plan_run(kn_plan *plan, kn_memory *memory, kn_error *error) {
                                                 memory->inputs[switched->input].buffers[memory->turn], error);
         if (status != KN_OK) return status;
     }
-    for (int i = 0; i < plan->step_count; i++) {
-        if (kept && plan->steps[i].once) continue;
-        kn_status status = launch(plan, memory, &plan->steps[i], error);
-        if (status != KN_OK) return kn_fail_in(error, "step %d, %s", i, plan->steps[i].step->label);
+    return KN_OK;
+}
+
+/* Goes on to the end, or to a step that receives what has not been sent. */
+static kn_status advance(kn_plan *plan, const kn_memory *memory, kn_run *run, kn_error *error) {
+    for (; run->next < plan->step_count; run->next++) {
+        const kn_ready_step *ready = &plan->steps[run->next];
+        if (run->kept && ready->once) continue;
+        if (ready->step->kind == KN_STEP_RECEIVE && !kn_exchange_sent(plan, ready)) return KN_OK;
+        kn_status status = launch(plan, memory, ready, error);
+        if (status != KN_OK) return kn_fail_in(error, "step %d, %s", run->next, ready->step->label);
     }
     plan->kept = true;
-    plan->kept_version = version;
+    plan->kept_version = run->version;
     return KN_OK;
+}
+
+/* The parts in turn, each as far as it comes; what one has sent lets others go on. */
+static kn_status advance_all(const kn_plan *plan, kn_memory *memories, kn_run *runs, kn_error *error) {
+    for (;;) {
+        int steps = 0, done = 0; /* of this round; parts that are at their end */
+        for (int i = 0; i < plan->part_count; i++) {
+            kn_plan *part = plan->parts[i];
+            int before = runs[i].next;
+            kn_status status = advance(part, &memories[i], &runs[i], error);
+            if (status == KN_OK) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
+            if (status != KN_OK) return kn_fail_in(error, "on %s", kn_context_device_name(plan->context, i));
+            steps += runs[i].next - before;
+            done += runs[i].next == part->step_count;
+        }
+        if (done == plan->part_count) return KN_OK;
+        if (!steps) return kn_fail(error, KN_ERROR_INTERNAL, "the devices of a run wait for one another");
+    }
+}
+
+kn_status kn_plan_run(kn_plan *plan, kn_memory *memories, kn_error *error) {
+    kn_run runs[KN_CONTEXT_DEVICES];
+    for (int i = 0; i < plan->exchange_count; i++)
+        plan->exchanges[i].sent = false;
+    for (int i = 0; i < plan->part_count; i++) {
+        kn_status status = begin(plan->parts[i], &memories[i], &runs[i], error);
+        if (status != KN_OK) return status;
+    }
+    if (plan->part_count > 1) return advance_all(plan, memories, runs, error);
+    return advance(plan, memories, runs, error);
 }

@@ -14,12 +14,17 @@ typedef struct kn_state {
     kn_initializer initializer;
     bool asked;        /* by a plan; until then somebody has only set it */
     void *kept;        /* what it was set to, of the type of info, while it has no memory on the device */
+    kn_context *context; /* where it lives; NULL until a plan has asked for it */
     kn_buffer *buffer; /* NULL until kn_states_settle */
     uint64_t version;  /* grows with each change: whoever writes to a state's memory counts it up */
+    unsigned char scalar[4]; /* what kn_session_set_scalar wrote last, */
+    uint64_t scalar_version; /* and the version that it made; 0: none */
 } kn_state;
 
-/* Finds or adds the state of a bound graph's value. The answer stays where it is as long as the states. */
-kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **state, kn_error *error);
+/* Finds or adds the state of a bound graph's value, for plans of this context: its own, or one that was joined to it. The
+ * answer stays where it is as long as the states. */
+kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
+                        kn_error *error);
 /* Whether the state may lie in the narrow type of a graph's value: it does, or nobody asked for it yet, and nobody
  * trains these states. */
 bool kn_states_may_narrow(const kn_states *states, const kn_value *value);
@@ -121,6 +126,16 @@ void kn_memory_forget_ahead(kn_memory *memory);
 /* The run that was queued reads the buffers of this turn; `idle`: it is over already. */
 kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error);
 
+/* ---- transfers between devices (exchange.c) ------------------------------------------------------------ */
+
+/* A value on its way from one device to another: through memory of the host's, which is the plan's. */
+typedef struct kn_exchange {
+    kn_context *from, *to;
+    void *bytes; /* NULL until the send step is made */
+    bool sent;   /* in this run */
+    kn_event read, written; /* when the bytes are complete, and when they are no longer needed */
+} kn_exchange;
+
 /* ---- a plan that runs (make.c, attach.c, run.c, print.c) ---------------------------------------------- */
 
 typedef struct kn_ready_step {
@@ -132,6 +147,17 @@ typedef struct kn_ready_step {
     kn_cost cost;
     bool once; /* runs when states have changed, or the memory was another plan's */
 } kn_ready_step;
+
+typedef struct kn_part_step {
+    int device, step;
+} kn_part_step;
+
+/* How far a run has come. */
+typedef struct kn_run {
+    int next; /* step */
+    bool kept;
+    uint64_t version;
+} kn_run;
 
 /* An argument that is an input: it is set before each run. */
 typedef struct kn_switched {
@@ -147,9 +173,20 @@ struct kn_plan {
     kn_graph *graph;
     int64_t *numbers; /* of the session's symbols; -1: none */
     size_t number_count;
-    kn_value **values; /* given at creation, as the passes left them */
-    kn_tensor_info *infos;
+    kn_value **values; /* given at creation, as the passes left them; of a part: those that it makes, and more */
+    kn_tensor_info *infos; /* of those given at creation */
     size_t value_count;
+    /* One device: itself. Several: a plan for each of the context's, in their order, which are this one's but for
+     * itself, the first. Each has its own memory, steps and states, and runs beside the others. */
+    kn_plan **parts;
+    int part_count;
+    kn_plan *head; /* of a part, the first included */
+    kn_part_place *places; /* by the values given at creation; NULL: on the only device, in their order */
+    kn_exchange *exchanges;
+    int exchange_count;
+    kn_part_step *order; /* of several devices: all steps, each behind those that it reads; NULL: as they stand */
+    int *positions;      /* of a part: of its steps in that order; NULL: as they stand */
+    kn_plan_info total;  /* of all parts */
     kn_placement *placements; /* by value id; all name their root */
     size_t placement_count;
     kn_placement *scratches; /* of the emitter's */
@@ -212,8 +249,17 @@ kn_status kn_plan_programs(kn_plan *plan, const kn_emitter *emitter, const kn_se
 /* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
 kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error);
 void kn_plan_detach(kn_plan *plan);
-/* Queues all steps, in order. */
-kn_status kn_plan_run(kn_plan *plan, kn_memory *memory, kn_error *error);
+/* Queues all steps, in order: those of all parts, of which memories has one for each. */
+kn_status kn_plan_run(kn_plan *plan, kn_memory *memories, kn_error *error);
+/* Where a value given at creation lies, on the device of *part. */
+kn_buffer *kn_plan_result(const kn_plan *plan, const kn_memory *memories, size_t value, const kn_plan **part);
+/* Host memory for the transfers of all parts, and the order of all steps; giving it back, when the devices are idle. */
+kn_status kn_exchanges_make(kn_plan *plan, kn_error *error);
+void kn_exchanges_destroy(kn_plan *plan);
+/* The steps that send and receive. The latter waits for the sending device; it comes after kn_exchange_sent. */
+kn_status kn_exchange_send(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
+bool kn_exchange_sent(const kn_plan *part, const kn_ready_step *ready);
+kn_status kn_exchange_receive(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
 /* A step that is a library's (target.c). */
 kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
 /* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */

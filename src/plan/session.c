@@ -126,9 +126,12 @@ static kn_status prepare(kn_session *session, const kn_session_request *request)
     }
     if (status == KN_OK) status = list_inputs(session, original);
     if (status == KN_OK) status = list_symbols(session);
-    if (status == KN_OK)
-        status = kn_memory_init(&session->memory, session->context, session->input_count, error);
-    session->memory.guard = session->guard;
+    session->device_count = kn_context_device_count(session->context);
+    for (int i = 0; i < session->device_count && status == KN_OK; i++) {
+        status = kn_memory_init(&session->memories[i], kn_context_device_at(session->context, i), session->input_count,
+                                error);
+        session->memories[i].guard = session->guard;
+    }
     return status;
 }
 
@@ -159,10 +162,11 @@ void kn_session_destroy(kn_session **handle) {
     kn_session *session = *handle;
     *handle = NULL;
     /* Work that is under way still uses the memory, and drivers differ in how they take that. */
-    if (session->clock) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
+    if (session->clock) kn_session_finish(session, NULL);
     for (int i = 0; i < KN_SESSION_PLANS; i++)
         kn_plan_destroy(&session->plans[i]);
-    kn_memory_finish(&session->memory);
+    for (int i = 0; i < session->device_count; i++)
+        kn_memory_finish(&session->memories[i]);
     kn_graph_destroy(&session->graph);
     kn_states_destroy(&session->states);
     for (int i = 0; i < session->unused_count; i++)
@@ -176,6 +180,15 @@ void kn_session_destroy(kn_session **handle) {
     kn_release(&session->host, session->variants);
     kn_host host = session->host;
     kn_release(&host, session);
+}
+
+kn_status kn_session_finish(const kn_session *session, kn_error *error) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->device_count; i++) {
+        kn_status own = kn_queue_finish(session->memories[i].context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
+        if (status == KN_OK) status = own;
+    }
+    return status;
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------- */
@@ -237,7 +250,7 @@ kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
     kn_status status = need_plan(session);
     if (status != KN_OK) return status;
     size_t size = info->size < sizeof *info ? info->size : sizeof *info;
-    memcpy(info, &session->current->info, size);
+    memcpy(info, &session->current->total, size);
     info->size = size;
     return KN_OK;
 }

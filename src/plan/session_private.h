@@ -45,7 +45,8 @@ struct kn_session {
     uint64_t *settled_bytes; /* by input: the feeds that `numbers` were found from; UINT64_MAX: not fed */
     bool settled;
     uint64_t guard; /* bytes behind each value */
-    kn_memory memory;
+    kn_memory memories[KN_CONTEXT_DEVICES]; /* one for each of the context's, as they were when it was made */
+    int device_count;
     kn_plan *plans[KN_SESSION_PLANS];
     kn_plan *current;
     uint64_t clock;
@@ -57,6 +58,8 @@ kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_
 kn_status kn_session_settle_symbols(kn_session *session);
 /* The plan for the numbers as they are, from the cache or made. */
 kn_status kn_session_find_plan(kn_session *session);
+/* Waits for the work on all devices; the first failure counts. */
+kn_status kn_session_finish(const kn_session *session, kn_error *error);
 /* Clears the last error; fails where the session never was one. */
 kn_status kn_session_begin(kn_session *session);
 int kn_session_find_value(const kn_session *session, const char *name);

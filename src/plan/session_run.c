@@ -57,7 +57,7 @@ kn_status kn_session_find_plan(kn_session *session) {
         }
         int place = place_for_plan(session);
         /* Its last run may be under way, and drivers differ in how they take that. */
-        if (session->plans[place]) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
+        if (session->plans[place]) kn_session_finish(session, NULL);
         kn_plan_destroy(&session->plans[place]);
         session->plans[place] = session->current = plan;
     }
@@ -65,19 +65,27 @@ kn_status kn_session_find_plan(kn_session *session) {
     return KN_OK;
 }
 
-/* Gives the current plan its memory; others give theirs back where it must grow. */
-static kn_status attach_plan(kn_session *session) {
-    kn_plan *plan = session->current;
-    kn_memory *memory = &session->memory;
+/* Gives a part of the current plan its memory; the other plans give theirs back where it must grow. */
+static kn_status attach_part(kn_session *session, int part) {
+    kn_plan *plan = session->current->parts[part];
+    kn_memory *memory = &session->memories[part];
     if (plan->generation == memory->generation) return KN_OK;
     if (!kn_memory_fits(memory, plan)) {
-        kn_status status = kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
+        kn_status status = kn_queue_finish(memory->context, KN_QUEUE_COMPUTE, &session->error);
         for (int i = 0; i < KN_SESSION_PLANS; i++)
-            if (session->plans[i]) kn_plan_detach(session->plans[i]);
+            if (session->plans[i] && part < session->plans[i]->part_count)
+                kn_plan_detach(session->plans[i]->parts[part]);
         if (status == KN_OK) status = kn_memory_grow(memory, plan, &session->error);
         if (status != KN_OK) return status;
     }
     return kn_plan_attach(plan, memory, &session->error);
+}
+
+static kn_status attach_plan(kn_session *session) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = attach_part(session, i);
+    return status;
 }
 
 static void forget_given(kn_session *session) {
@@ -101,9 +109,15 @@ kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t f
 
 /* ---- feeding and fetching ------------------------------------------------------------------------------ */
 
+static bool is_needed(const kn_plan *plan, int input) {
+    for (int i = 0; i < plan->part_count; i++)
+        if (plan->parts[i]->input_needed[input]) return true;
+    return false;
+}
+
 static kn_status check_fed(kn_session *session) {
     for (int i = 0; i < session->input_count; i++)
-        if (session->current->input_needed[i] && !session->given[i].fed)
+        if (is_needed(session->current, i) && !session->given[i].fed)
             return kn_fail(&session->error, KN_ERROR_ARGUMENT, "the input '%s' is needed, but was not fed",
                            session->inputs[i]->name);
     return KN_OK;
@@ -149,17 +163,25 @@ static kn_status check_fetches(kn_session *session, const kn_fetch *fetches, siz
     return KN_OK;
 }
 
+static kn_status upload_input(kn_session *session, int input, int part) {
+    const kn_given *given = &session->given[input];
+    kn_memory *memory = &session->memories[part];
+    kn_error *error = &session->error;
+    if (!given->buffer && given->bytes && memory->inputs[input].ahead == given->bytes) return KN_OK;
+    if (!given->buffer) return kn_memory_feed(memory, input, given->data, given->bytes, error);
+    if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "the input '%s' was given a buffer, and is read on the device '%s' too: feed it from host memory",
+                   session->inputs[input]->name, kn_context_device_name(session->context, part));
+}
+
+/* To each device that reads it. */
 static kn_status upload(kn_session *session) {
     kn_status status = KN_OK;
-    for (int i = 0; i < session->input_count && status == KN_OK; i++) {
-        const kn_given *given = &session->given[i];
-        if (!given->fed || !session->current->input_needed[i]) continue;
-        if (!given->buffer && given->bytes && session->memory.inputs[i].ahead == given->bytes) continue;
-        if (given->buffer)
-            status = kn_memory_feed_buffer(&session->memory, i, given->buffer, given->bytes, &session->error);
-        else
-            status = kn_memory_feed(&session->memory, i, given->data, given->bytes, &session->error);
-    }
+    for (int part = 0; part < session->current->part_count; part++)
+        for (int i = 0; i < session->input_count && status == KN_OK; i++)
+            if (session->given[i].fed && session->current->parts[part]->input_needed[i])
+                status = upload_input(session, i, part);
     return status;
 }
 
@@ -168,35 +190,62 @@ static kn_status fetch_to_buffers(kn_session *session) {
     kn_status status = KN_OK;
     for (size_t i = 0; i < session->value_count && status == KN_OK; i++) {
         kn_buffer *target = session->outputs[i].buffer;
+        const kn_plan *part;
         uint64_t bytes = value_bytes(session, (int)i);
         if (!target || !bytes) continue;
-        kn_buffer *source = kn_plan_buffer(session->current, &session->memory, session->current->values[i]);
+        kn_buffer *source = kn_plan_result(session->current, session->memories, i, &part);
+        if (part != session->current)
+            return kn_fail(&session->error, KN_ERROR_UNSUPPORTED,
+                           "'%s' is made on another device than that of the buffer for it: fetch it to host memory",
+                           session->outputs[i].name);
         status = kn_queue_copy(session->context, KN_QUEUE_COMPUTE, source, 0, target, 0, bytes,
                                (kn_event){NULL}, NULL, &session->error);
     }
     return status;
 }
 
-/* Reads in order; the last waits for all of them, if asked to. */
+/* Reads in order; on one device the last waits for all of them, if asked to. */
 static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait) {
     kn_status status = KN_OK;
+    bool one = session->current->part_count == 1;
     size_t last = count;
     for (size_t i = 0; i < count; i++)
         if (fetches[i].bytes) last = i;
     for (size_t i = 0; i < count && status == KN_OK; i++) {
         if (!fetches[i].bytes) continue;
+        const kn_plan *part;
         int value = kn_session_find_value(session, fetches[i].name);
-        kn_buffer *source =
-            kn_plan_buffer(session->current, &session->memory, session->current->values[value]);
-        status = kn_queue_read(session->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data,
-                               fetches[i].bytes, wait && i == last, (kn_event){NULL}, NULL, &session->error);
+        kn_buffer *source = kn_plan_result(session->current, session->memories, (size_t)value, &part);
+        status = kn_queue_read(part->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data, fetches[i].bytes,
+                               one && wait && i == last, (kn_event){NULL}, NULL, &session->error);
     }
-    if (status != KN_OK || (count && wait && last < count)) return status;
-    return count && wait ? kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error)
-                         : kn_queue_flush(session->context, KN_QUEUE_COMPUTE, &session->error);
+    if (status != KN_OK || (one && wait && last < count)) return status;
+    if (count && wait) return kn_session_finish(session, &session->error);
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = kn_queue_flush(session->memories[i].context, KN_QUEUE_COMPUTE, &session->error);
+    return status;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
+
+/* Before or after a run, on each device. */
+static kn_status guard(kn_session *session, kn_status (*look)(const kn_plan *, const kn_memory *, kn_error *)) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = look(session->current->parts[i], &session->memories[i], &session->error);
+    return status;
+}
+
+/* `idle`: what was queued is over. */
+static kn_status next_turn(kn_session *session, bool idle, kn_status status) {
+    kn_status first = status;
+    for (int i = 0; i < session->current->part_count; i++) {
+        kn_status next = kn_memory_next(&session->memories[i], idle || status != KN_OK,
+                                        first == KN_OK ? &session->error : NULL);
+        if (first == KN_OK) first = next;
+    }
+    return first;
+}
 
 static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
                      size_t fetch_count, bool wait) {
@@ -209,16 +258,19 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = attach_plan(session);
     if (status == KN_OK) status = upload(session);
     if (status != KN_OK) return status;
-    status = kn_guard_lay(session->current, &session->memory, error);
-    if (status == KN_OK) status = kn_plan_run(session->current, &session->memory, error);
+    status = guard(session, kn_guard_lay);
+    if (status == KN_OK) status = kn_plan_run(session->current, session->memories, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait);
-    if (status == KN_OK) status = kn_guard_check(session->current, &session->memory, error);
+    if (status == KN_OK) status = guard(session, kn_guard_check);
     /* Reads that are under way write to the caller's memory: nobody does after the return. */
-    if (status != KN_OK) kn_queue_finish(session->context, KN_QUEUE_COMPUTE, NULL);
-    kn_status next =
-        kn_memory_next(&session->memory, (fetch_count && wait) || status != KN_OK, status == KN_OK ? error : NULL);
-    return status == KN_OK ? next : status;
+    if (status != KN_OK) kn_session_finish(session, NULL);
+    return next_turn(session, fetch_count && wait, status);
+}
+
+static void forget_ahead(kn_session *session) {
+    for (int i = 0; i < session->device_count; i++)
+        kn_memory_forget_ahead(&session->memories[i]);
 }
 
 kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count,
@@ -226,7 +278,7 @@ kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_
     if (!session) return KN_ERROR_MEMORY;
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
-    kn_memory_forget_ahead(&session->memory);
+    forget_ahead(session);
     status = run(session, feeds, feed_count, fetches, fetch_count, true);
     forget_given(session);
     return status;
@@ -236,26 +288,34 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
                            const kn_fetch *fetches, size_t fetch_count) {
     kn_status status = kn_session_begin(session);
     if (status != KN_OK) return status;
-    if (!ahead) kn_memory_forget_ahead(&session->memory);
+    if (!ahead) forget_ahead(session);
     status = run(session, feeds, feed_count, fetches, fetch_count, false);
     forget_given(session);
     return status;
 }
 
+static kn_status feed_part_ahead(kn_session *session, int part, const kn_feed *feeds, size_t feed_count) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->input_count; i++)
+        for (size_t f = 0; f < feed_count && status == KN_OK && session->current->parts[part]->input_needed[i]; f++)
+            if (!strcmp(feeds[f].name, session->inputs[i]->name))
+                status = kn_memory_feed_ahead(&session->memories[part], i, feeds[f].data, feeds[f].bytes,
+                                              &session->error);
+    return status;
+}
+
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count) {
     kn_status status = kn_session_begin(session);
-    kn_memory_forget_ahead(&session->memory);
-    for (int i = 0; i < session->input_count && session->current; i++)
-        for (size_t f = 0; f < feed_count && status == KN_OK && session->current->input_needed[i]; f++)
-            if (!strcmp(feeds[f].name, session->inputs[i]->name))
-                status = kn_memory_feed_ahead(&session->memory, i, feeds[f].data, feeds[f].bytes, &session->error);
+    forget_ahead(session);
+    for (int part = 0; session->current && part < session->current->part_count && status == KN_OK; part++)
+        status = feed_part_ahead(session, part, feeds, feed_count);
     return status;
 }
 
 kn_status kn_session_wait(kn_session *session) {
     if (!session) return KN_ERROR_MEMORY;
     kn_status status = kn_session_begin(session);
-    return status != KN_OK ? status : kn_queue_finish(session->context, KN_QUEUE_COMPUTE, &session->error);
+    return status != KN_OK ? status : kn_session_finish(session, &session->error);
 }
 
 kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct kn_buffer *buffer) {
@@ -297,8 +357,9 @@ kn_status kn_session_set_scalar(kn_session *session, const char *name, double va
     kn_element_set(state->info.dtype, bytes, 0, value);
     if (state->buffer) {
         /* The pattern is copied when the fill is queued: nothing waits, and nothing must stay. */
-        state->version++;
-        return kn_queue_fill(session->context, KN_QUEUE_COMPUTE, state->buffer, 0, sizeof bytes, bytes,
+        state->scalar_version = ++state->version;
+        memcpy(state->scalar, bytes, sizeof bytes);
+        return kn_queue_fill(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, sizeof bytes, bytes,
                              sizeof bytes, NULL, error);
     }
     status = kn_states_set(session->states, name, NULL, bytes, sizeof bytes);

@@ -57,6 +57,7 @@ static void add_bytes(kn_text *key, const void *bytes, size_t count) {
 static void describe(const kn_node *node, kn_text *key) {
     add_bytes(key, &node->operator, sizeof node->operator);
     add_bytes(key, &node->derivative, sizeof node->derivative);
+    add_bytes(key, &node->device, sizeof node->device);
     for (int i = 0; i < node->input_count; i++) {
         int id = node->inputs[i] ? node->inputs[i]->id : -1;
         add_bytes(key, &id, sizeof id);

@@ -164,7 +164,8 @@ void kn_states_keep_whole(kn_states *states) {
     states->whole = true;
 }
 
-kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **state, kn_error *error) {
+kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
+                        kn_error *error) {
     kn_tensor_info info = kn_info_of(&value->shape);
     info.dtype = value->outside;
     *state = kn_states_find(states, value->name);
@@ -178,8 +179,12 @@ kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **sta
                          "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
                          "take states of their own",
                          value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
+    if (status == KN_OK && (*state)->asked && (*state)->context != context)
+        status = kn_fail(error, KN_ERROR_INTERNAL, "the state '%s' lives on another device than the plan that reads it",
+                         value->name);
     if (status != KN_OK || (*state)->asked) return status;
     (*state)->asked = true;
+    (*state)->context = context;
     (*state)->bytes = (*state)->bytes / kn_dtype_bytes((*state)->stored) * kn_dtype_bytes(value->shape.dtype);
     (*state)->stored = value->shape.dtype;
     (*state)->initializer = value->initializer;
@@ -192,6 +197,7 @@ kn_status kn_states_ask(kn_states *states, const kn_value *value, kn_state **sta
 /* A block's contents on their way to the device, a piece at a time. */
 typedef struct piece {
     kn_states *states;
+    kn_context *context;
     kn_buffer *block;
     uint8_t *bytes;
     uint64_t begin, used; /* where in the block it begins, and how much of it is filled */
@@ -201,7 +207,7 @@ typedef struct piece {
 
 static void chunk_flush(piece *chunk) {
     if (chunk->status == KN_OK && chunk->used)
-        chunk->status = kn_queue_write(chunk->states->context, KN_QUEUE_COMPUTE, chunk->block, chunk->begin,
+        chunk->status = kn_queue_write(chunk->context, KN_QUEUE_COMPUTE, chunk->block, chunk->begin,
                                        chunk->bytes, chunk->used, true, (kn_event){NULL}, NULL, chunk->error);
     chunk->begin += chunk->used;
     chunk->used = 0;
@@ -238,10 +244,10 @@ static void chunk_add_state(piece *chunk, const kn_state *state) {
     }
 }
 
-/* Fills a block from the states that wait and lie in it, which are in the order of their offsets. */
+/* Fills a block from the states that wait and lie in it, which are in the order of their offsets and of one device. */
 static kn_status fill_block(kn_states *states, kn_buffer *block, kn_state *const *waiting,
                             const uint64_t *offsets, size_t count, kn_error *error) {
-    piece chunk = {.states = states, .block = block, .error = error};
+    piece chunk = {.states = states, .context = waiting[0]->context, .block = block, .error = error};
     chunk.bytes = kn_allocate(&states->host, CHUNK_BYTES, 1);
     if (!chunk.bytes) return kn_fail_memory(error, CHUNK_BYTES);
     for (size_t i = 0; i < count; i++) {
@@ -260,7 +266,7 @@ static kn_status settle_block(kn_states *states, kn_state *const *waiting, const
                     sizeof(kn_buffer *)))
         return kn_fail_memory(error, sizeof(kn_buffer *));
     kn_buffer *block = NULL;
-    kn_status status = kn_buffer_create(states->context, bytes, &block, error);
+    kn_status status = kn_buffer_create(waiting[0]->context, bytes, &block, error);
     if (status == KN_OK) status = fill_block(states, block, waiting, offsets, count, error);
     for (size_t i = 0; i < count && status == KN_OK; i++)
         status =
@@ -281,7 +287,7 @@ static kn_status settle_block(kn_states *states, kn_state *const *waiting, const
 
 static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uint64_t *offsets, size_t count,
                                 kn_error *error) {
-    const kn_capabilities *device = kn_context_capabilities(states->context);
+    const kn_capabilities *device = kn_context_capabilities(waiting[0]->context);
     kn_packing packing = {
         .alignment = device->alignment_bytes, .limit = device->largest_block_bytes, .block = -1};
     kn_status status = KN_OK;
@@ -328,18 +334,22 @@ static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *
     return KN_OK;
 }
 
-kn_status kn_states_settle(kn_states *states, kn_error *error) {
+static bool waits(const kn_state *state, const kn_context *context) {
+    return state->asked && !state->buffer && state->context == context;
+}
+
+/* Those that wait for memory on one device. */
+static kn_status settle_device(kn_states *states, const kn_context *context, kn_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < states->count; i++)
-        count += states->entries[i]->asked && !states->entries[i]->buffer;
-    if (!count) return KN_OK;
+        count += waits(states->entries[i], context);
     kn_state **waiting = kn_allocate(&states->host, count, sizeof(kn_state *));
     uint64_t *offsets = kn_allocate(&states->host, count, sizeof *offsets);
     kn_status status = KN_OK;
     if (waiting && offsets) {
         size_t at = 0;
         for (size_t i = 0; i < states->count && status == KN_OK; i++) {
-            if (!states->entries[i]->asked || states->entries[i]->buffer) continue;
+            if (!waits(states->entries[i], context)) continue;
             status = draw_whole(states, states->entries[i], error);
             waiting[at++] = states->entries[i];
         }
@@ -349,6 +359,14 @@ kn_status kn_states_settle(kn_states *states, kn_error *error) {
     }
     kn_release(&states->host, waiting);
     kn_release(&states->host, offsets);
+    return status;
+}
+
+kn_status kn_states_settle(kn_states *states, kn_error *error) {
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < states->count && status == KN_OK; i++)
+        if (waits(states->entries[i], states->entries[i]->context))
+            status = settle_device(states, states->entries[i]->context, error);
     return status;
 }
 
@@ -383,10 +401,10 @@ static kn_status move_narrow(kn_states *states, kn_state *state, const void *giv
     kn_status status = KN_OK;
     if (given) {
         convert(state->info.dtype, given, state->stored, stored, count);
-        status = kn_queue_write(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
+        status = kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
                                 (kn_event){NULL}, NULL, error);
     } else {
-        status = kn_queue_read(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
+        status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
                                (kn_event){NULL}, NULL, error);
         if (status == KN_OK) convert(state->stored, stored, state->info.dtype, wanted, count);
     }
@@ -411,7 +429,7 @@ kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t
         status = kn_fail(error, KN_ERROR_NOT_FOUND, "the state '%s' has no contents yet", name);
     if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
     if (status == KN_OK)
-        status = kn_queue_read(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, bytes, true,
+        status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, bytes, true,
                                (kn_event){NULL}, NULL, error);
     return status;
 }
@@ -427,7 +445,7 @@ static kn_status set_entry(kn_states *states, kn_state *state, const void *data,
     state->version++;
     if (state->buffer && is_narrow(state)) return move_narrow(states, state, data, NULL, error);
     if (state->buffer)
-        return kn_queue_write(states->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
+        return kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
                               (kn_event){NULL}, NULL, error);
     uint64_t bytes = kn_state_outside_bytes(state);
     if (bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);

@@ -159,32 +159,10 @@ static kn_status copy_groups(kn_trainer *trainer) {
     return KN_OK;
 }
 
-/* Whether `name` is what `pattern` says. After a mismatch the last * takes one more character. */
-static bool matches(const char *pattern, const char *name) {
-    const char *star = NULL, *from = NULL;
-    while (*name) {
-        if (*pattern == '*') {
-            star = ++pattern;
-            from = name;
-        } else if (*pattern == *name || *pattern == '?') {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star;
-            name = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return !*pattern;
-}
-
 int kn_trainer_setting_of(const kn_trainer_params *params, const kn_value *parameter) {
     int setting = 0;
     for (size_t i = params->group_count; i-- > 0 && !setting;) {
-        if (!matches(params->groups[i].pattern, parameter->name)) continue;
+        if (!kn_pattern_fits(params->groups[i].pattern, parameter->name)) continue;
         if (params->groups[i].frozen) return -1;
         setting = 2 * (int)(i + 1);
     }
@@ -200,7 +178,7 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer) {
             const kn_value *value = graph->values[v];
             if (value->kind != KN_VALUE_STATE || value->role != KN_STATE_PARAMETER) continue;
             if (!example) example = value->name;
-            found = matches(pattern, value->name);
+            found = kn_pattern_fits(pattern, value->name);
         }
         if (!found)
             return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,

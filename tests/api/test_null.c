@@ -73,6 +73,11 @@ static void contexts(void **state) {
     kn_context_timeline(NULL, NULL);
     kn_context_timeline_clear(NULL);
     assert_true(kn_context_clock(NULL) == 0);
+    assert_int_equal(kn_context_join(NULL, "other", &context), KN_ERROR_MEMORY);
+    assert_int_equal(kn_context_join(NULL, NULL, NULL), KN_ERROR_MEMORY);
+    assert_int_equal(kn_context_device_count(NULL), 0);
+    assert_null(kn_context_device_at(NULL, 0));
+    assert_null(kn_context_device_name(NULL, 0));
     assert_false(kn_default_cache_folder(NULL, NULL, folder, sizeof folder));
     assert_false(kn_default_cache_folder("/somewhere", NULL, NULL, 0));
 }
@@ -117,6 +122,11 @@ static void graphs(void **state) {
     assert_true(kn_value_failed(kn_result(NULL, 0)));
     kn_freeze(NULL);
     kn_store(NULL, KN_FLOAT16);
+    assert_null(kn_pin(NULL, "other"));
+    kn_pin_begin(NULL, "other");
+    kn_pin_end(NULL);
+    assert_int_equal(kn_graph_pin(NULL, "*", "other"), 0);
+    assert_null(kn_graph_pinned(NULL, 0));
     kn_scope_begin(NULL, "scope");
     kn_scope_end(NULL);
     assert_null(kn_graph_find(NULL, "x"));

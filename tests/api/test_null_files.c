@@ -128,6 +128,7 @@ static void models(void **state) {
     assert_null(kn_model_output(NULL, 0));
     assert_null(kn_model_step(NULL, 1, NULL));
     assert_false(kn_model_steps_on(NULL));
+    assert_int_equal(kn_model_pin(NULL, "*", "other"), 0);
     assert_string_equal(kn_model_input_name(NULL, 0), "");
     assert_string_equal(kn_model_output_name(NULL, 0), "");
     assert_int_equal(kn_model_parameter_elements(NULL), 0);

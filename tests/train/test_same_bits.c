@@ -8,8 +8,7 @@
 
 static const char *self;
 
-/* A small convolutional network, so that all families of kernels take part. */
-static kn_model *picture_model(void) {
+kn_model *picture_model(void) {
     return kn_model_parse("koine 1\n"
                           "input x 1x14x14\n"
                           "conv 12 3\n"
@@ -26,10 +25,19 @@ static kn_model *picture_model(void) {
                           NULL);
 }
 
+uint32_t picture_batch(uint32_t word, float x[PICTURES * PICTURE_PIXELS], int32_t y[PICTURES]) {
+    for (int i = 0; i < PICTURES * PICTURE_PIXELS; i++) {
+        word = word * 1664525u + 1013904223u;
+        x[i] = (float)(word >> 8) / (float)(1 << 24);
+    }
+    for (int i = 0; i < PICTURES; i++)
+        y[i] = (int32_t)(word >> 8) % 10 * i % 10;
+    return word;
+}
+
 int print_bits(void) {
-    enum { BATCH = 24, PIXELS = 14 * 14 };
-    static float x[BATCH * PIXELS];
-    int32_t y[BATCH];
+    static float x[PICTURES * PICTURE_PIXELS];
+    int32_t y[PICTURES];
     kn_context *context = device_open(NULL);
     kn_model *model = picture_model();
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
@@ -39,14 +47,9 @@ int print_bits(void) {
     kn_trainer *trainer = trainer_make(context, loss.value, &params);
     uint32_t word = 99;
     for (int step = 0; step < 6; step++) {
-        for (int i = 0; i < BATCH * PIXELS; i++) {
-            word = word * 1664525u + 1013904223u;
-            x[i] = (float)(word >> 8) / (float)(1 << 24);
-        }
-        for (int i = 0; i < BATCH; i++)
-            y[i] = (int32_t)(word >> 8) % 10 * i % 10;
+        word = picture_batch(word, x, y);
         const kn_feed feeds[] = {{"x", x, sizeof x}, {"y", y, sizeof y}};
-        trainer_good(trainer, kn_trainer_step(trainer, BATCH, feeds, 2, NULL));
+        trainer_good(trainer, kn_trainer_step(trainer, PICTURES, feeds, 2, NULL));
     }
     printf("bits %016llx units %d\n", (unsigned long long)states_hash(kn_trainer_states(trainer)),
            kn_context_capabilities(context)->compute_units);

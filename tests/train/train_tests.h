@@ -13,6 +13,7 @@ int test_not_finite(void);
 int test_resume(void);
 int test_same_bits(const char *program);
 int test_fit(void);
+int test_devices(void);
 /* What test_same_bits runs in a process of its own: trains and prints the hash of the states. */
 int print_bits(void);
 
@@ -33,6 +34,12 @@ small_net net_make(void);
 /* The same from a file. */
 small_net net_open(const char *path);
 void net_destroy(small_net *net);
+
+/* A small convolutional network, so that all families of kernels take part, and a batch for it, drawn from `word`: answers
+ * the word for the next. */
+enum { PICTURES = 24, PICTURE_PIXELS = 14 * 14 };
+kn_model *picture_model(void);
+uint32_t picture_batch(uint32_t word, float x[PICTURES * PICTURE_PIXELS], int32_t y[PICTURES]);
 
 /* A trainer of `loss` that works. NULL params: Adam with seed 5. */
 kn_trainer *trainer_make(kn_context *context, kn_value *loss, const kn_trainer_params *params);

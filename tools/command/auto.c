@@ -41,8 +41,10 @@ static double time_device(const common_options *common, const auto_trial *trial,
     kn_context *context = context_open(&own);
     if (!context) return NAN;
     progress_now("trying %s", info->name);
-    if (trial->prepare(trial->user, context)) seconds = time_steps(trial);
-    trial->finish(trial->user);
+    if (devices_join(context, common, trial->model)) {
+        if (trial->prepare(trial->user, context)) seconds = time_steps(trial);
+        trial->finish(trial->user);
+    }
     kn_context_destroy(&context);
     progress_clear();
     return seconds;

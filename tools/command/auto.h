@@ -7,6 +7,7 @@
 /* A step as the command will do it, transfers included: it returns when its results are on the host. */
 typedef struct auto_trial {
     const char *what; /* "a training step of 64 samples" */
+    kn_model *model;  /* what is computed: pins are the same wherever the rest runs */
     void *user;
     bool (*prepare)(void *user, kn_context *context); /* says what is wrong and answers false */
     bool (*step)(void *user);

@@ -83,6 +83,7 @@ static bool choose(common_options *common, setup_trial *trial, const kn_dataset 
     snprintf(what, sizeof what, "%s of %lld samples, transfers included,",
              trial->params ? "a training step" : "judging a batch", (long long)trial->batch);
     auto_trial about = {.what = what,
+                        .model = trial->setup->model,
                         .user = trial,
                         .prepare = trial->params ? prepare_training : prepare_judging,
                         .step = trial->params ? train_step : judge_step,

@@ -134,6 +134,7 @@ static int run(int count, char **arguments) {
          &bench.power.root},
         {"price", OPTION_NUMBER, "N", "of an hour of this machine: samples per unit of money", &bench.power.price},
         TRACE_OPTION(trace),
+        PIN_OPTION(bench.common),
         MATH_OPTION(bench.common),
         KERNEL_OPTIONS(bench.common),
         COMMON_OPTIONS(bench.common),
@@ -144,7 +145,8 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_bench, options, count, arguments, words, &word_count, MOST_CASES, &status))
         return status;
     if ((status = kernel_options_check(&bench.common)) != EXIT_DONE ||
-        (status = math_option_check(&bench.common)) != EXIT_DONE || (status = settings_check(bench.set)) != EXIT_DONE)
+        (status = math_option_check(&bench.common)) != EXIT_DONE ||
+        (status = settings_check(bench.set)) != EXIT_DONE || (status = pin_option_check(&bench.common)) != EXIT_DONE)
         return status;
     int chosen = option_choice("mode", mode, modes, 2);
     if (chosen < 0) return EXIT_USAGE;

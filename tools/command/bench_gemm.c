@@ -144,7 +144,7 @@ int bench_gemm(const bench_options *given, int64_t m, int64_t n, int64_t k) {
     bench_options own = *given;
     const common_options *common = &own.common;
     gemm_bench bench = {.m = m, .n = n, .k = k};
-    auto_trial trial = {"a product of what is on the device", &bench, prepare, step, finish};
+    auto_trial trial = {"a product of what is on the device", NULL, &bench, prepare, step, finish};
     if (!device_auto(&own.common, &trial)) return EXIT_FAILED;
     if (device_is_auto(&given->common)) bench_start = clock_now();
     kn_context *context = context_open(common);

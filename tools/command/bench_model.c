@@ -335,7 +335,8 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     int status = EXIT_FAILED;
     bench.context = context_open(&options->common);
     uint64_t base = bench_rss();
-    if (bench.context && open_model(&bench, name) && make_batches(&bench) && run(&bench, base))
+    if (bench.context && open_model(&bench, name) &&
+        devices_join(bench.context, &options->common, bench.setup.model) && make_batches(&bench) && run(&bench, base))
         status = EXIT_DONE;
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
@@ -371,7 +372,7 @@ static bool choose_device(const char *name, bench_options *options) {
     if (!device_is_auto(&options->common)) return true;
     own.dump = NULL;
     bool fine = open_model(&bench, name) && make_batches(&bench);
-    auto_trial trial = {what, &bench, prepare_trial, step, finish_trial};
+    auto_trial trial = {what, bench.setup.model, &bench, prepare_trial, step, finish_trial};
     snprintf(what, sizeof what, "%s of %lld samples, transfers included,", own.training ? "a training step" : "a batch",
              (long long)bench.batch);
     fine = fine && device_auto(&options->common, &trial);

@@ -57,6 +57,7 @@ int completion_print(const char *shell, const command *const *commands, int coun
 
 typedef struct common_options {
     const char *device, *cache, *kind, *math;
+    const char *pin; /* --pin: layers on other devices; NULL: none */
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
     bool timeline; /* record when each step runs */
@@ -113,6 +114,18 @@ bool device_is_auto(const common_options *common);
 kn_context *context_open(const common_options *common);
 /* Opens a model, or says why not and answers NULL. */
 kn_model *model_open(const char *name);
+/* The row of an option table for --pin (pin.c), of commands that compute models. */
+#define PIN_OPTION(common)                                                                                   \
+    {                                                                                                        \
+        "pin", OPTION_TEXT, "PATTERN=DEVICE,…",                                                              \
+            "layers whose names fit run on other devices, such as 'stage2*=cpu'; main: that of --device",        \
+            &(common).pin                                                                                    \
+    }
+/* EXIT_DONE, or says what of --pin makes no sense and answers EXIT_USAGE. */
+int pin_option_check(const common_options *common);
+/* Pins the model's layers as --pin says, and opens each device that some are pinned to, also by the model's own text,
+ * to be the context's. Says why not and answers false. */
+bool devices_join(kn_context *context, const common_options *common, kn_model *model);
 /* Whether a path ends as ONNX files do. */
 bool path_is_onnx(const char *path);
 /* Whether a file could be written there; says why not. Nothing is written. */

@@ -190,6 +190,7 @@ static int run(int count, char **arguments) {
         CACHE_OPTION(run.setup.cache),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &run.memory},
+        PIN_OPTION(run.common),
         MATH_OPTION(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
@@ -201,7 +202,8 @@ static int run(int count, char **arguments) {
     if (!run.data) return command_misuse("eval needs --data, such as --data digits");
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
-    if ((status = math_option_check(&run.common)) || (status = bad_sample_check(bad, &run.setup.skip_bad))) return status;
+    if ((status = math_option_check(&run.common)) || (status = pin_option_check(&run.common)) ||
+         (status = bad_sample_check(bad, &run.setup.skip_bad))) return status;
     if (loss && option_choice("loss", loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     status = EXIT_FAILED;
     progress_setup(&run.common);
@@ -210,7 +212,8 @@ static int run(int count, char **arguments) {
             command_fail("'%s' has no weights to judge: expected a file that koine train saved", words[0]);
         else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, run.data, 0, 0) &&
                  device_auto_judging(&run.common, &run.setup, run.batch) &&
-                 (run.context = context_open(&run.common)))
+                 (run.context = context_open(&run.common)) &&
+                 devices_join(run.context, &run.common, run.setup.model))
             status = judge(&run);
     }
     kn_session_destroy(&run.session);

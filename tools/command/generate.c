@@ -96,7 +96,7 @@ static bool open_session(generate_run *run) {
     kn_session_params params;
     kn_session_params_init(&params);
     run->context = context_open(&run->common);
-    if (!run->context) return false;
+    if (!run->context || !devices_join(run->context, &run->common, run->model)) return false;
     params.states = run->states = kn_states_create(run->context, 1);
     params.fast_math = !run->common.exact;
     run->whole = open_step(run, run->window, &params);
@@ -289,6 +289,7 @@ static int run(int count, char **arguments) {
          &run.top_p},
         {"seed", OPTION_COUNT, "N", "of the choices: the same seed writes the same text (1)", &run.seed},
         MATH_OPTION(run.common),
+        PIN_OPTION(run.common),
         COMMON_OPTIONS(run.common),
         {.name = NULL}};
     const char *words[1];
@@ -303,7 +304,8 @@ static int run(int count, char **arguments) {
     if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
     if (!(run.top_p > 0 && run.top_p <= 1))
         return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.top_p);
-    if ((status = math_option_check(&run.common)) != EXIT_DONE) return status;
+    if ((status = math_option_check(&run.common)) != EXIT_DONE || (status = pin_option_check(&run.common)) != EXIT_DONE)
+        return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
     run.model = model_open(words[0]);

@@ -214,7 +214,7 @@ static void finish_trial(void *user) {
 static bool choose_device(infer_run *run) {
     char what[90];
     infer_trial trial = {.run = run, .batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples};
-    auto_trial about = {what, &trial, prepare_trial, trial_step, finish_trial};
+    auto_trial about = {what, run->model, &trial, prepare_trial, trial_step, finish_trial};
     snprintf(what, sizeof what, "a batch of %lld samples, transfers included,", (long long)trial.batch);
     return device_auto(&run->common, &about);
 }
@@ -231,7 +231,8 @@ static int infer(infer_run *run, const char *output) {
     if ((strcmp(file.path, "-") && !path_writable(file.path)) || !measure_inputs(run)) return EXIT_FAILED;
     if (!choose_device(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
-    if (!run->context || !open_session(run)) return EXIT_FAILED;
+    if (!run->context || !devices_join(run->context, &run->common, run->model) || !open_session(run))
+        return EXIT_FAILED;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     int64_t batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples;
     if (!batch_fit(run->context, &plans, "samples go in batches of", &batch) ||
@@ -326,6 +327,7 @@ static int run(int count, char **arguments) {
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
                               TRACE_OPTION(trace),
+                              PIN_OPTION(run.common),
                               MATH_OPTION(run.common),
                               COMMON_OPTIONS(run.common),
                               {.name = NULL}};
@@ -337,6 +339,7 @@ static int run(int count, char **arguments) {
         status = check(&run, word_count, onnx, input, output, format);
         if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
         if (status == EXIT_DONE) status = math_option_check(&run.common);
+        if (status == EXIT_DONE) status = pin_option_check(&run.common);
         if (status == EXIT_DONE) {
             progress_setup(&run.common);
             status = onnx ? infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory})

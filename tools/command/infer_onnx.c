@@ -301,11 +301,13 @@ int infer_onnx(const common_options *common, const infer_files *files) {
                     .common = *common,
                     .batch = (int64_t)files->batch,
                     .memory = files->memory};
-    auto_trial trial = {"a run, transfers included,", &run, prepare, compute, close_session};
+    auto_trial trial = {"a run, transfers included,", NULL, &run, prepare, compute, close_session};
     kn_context *context = NULL;
     bool fine = split_lists(&run, files->inputs, files->outputs) && read_arrays(&run) && open_model(&run) &&
-                find_outputs(&run) && fill_feeds(&run) && device_auto(&run.common, &trial) &&
-                (context = context_open(&run.common)) && prepare(&run, context) && compute(&run) && save(&run);
+                find_outputs(&run) && fill_feeds(&run) && (trial.model = run.model) &&
+                device_auto(&run.common, &trial) && (context = context_open(&run.common)) &&
+                devices_join(context, &run.common, run.model) && prepare(&run, context) && compute(&run) &&
+                save(&run);
     if (fine) tell(&run, common);
     close_session(&run);
     for (int i = 0; i < MOST_FILES; i++) {

@@ -75,7 +75,10 @@ static void print_json(const plan_run *run, int64_t batch) {
                   {"device_bytes", kn_context_capabilities(run->context)->memory_bytes},
                   {"steps", (uint64_t)info->steps},
                   {"kernels", (uint64_t)info->kernels},
-                  {"conversions", (uint64_t)info->conversions}};
+                  {"conversions", (uint64_t)info->conversions},
+                  {"devices", (uint64_t)info->devices},
+                  {"transfers", (uint64_t)info->transfers},
+                  {"transfer_bytes", info->transfer_bytes}};
     printf("{\"model\": ");
     json_text(stdout, kn_model_name(run->setup.model));
     printf(", \"mode\": \"%s\", \"math\": \"%s\", \"batch\": %lld, \"device\": ",
@@ -212,6 +215,7 @@ static int run(int count, char **arguments) {
         {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
          &run.measure},
         {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained, and why others are not", &parameters},
+        PIN_OPTION(run.common),
         MATH_OPTION(run.common),
         KERNEL_OPTIONS(run.common),
         COMMON_OPTIONS(run.common),
@@ -221,7 +225,8 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
     if ((status = kernel_options_check(&run.common)) != EXIT_DONE ||
-        (status = math_option_check(&run.common)) != EXIT_DONE || (status = settings_check(set)) != EXIT_DONE)
+        (status = math_option_check(&run.common)) != EXIT_DONE || (status = settings_check(set)) != EXIT_DONE ||
+        (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
@@ -243,7 +248,8 @@ static int run(int count, char **arguments) {
         opened = opened && setup_model(&run.setup, words[0], NULL);
     if (opened && parameters)
         status = show_parameters(run.setup.model, run.common.json);
-    else if (opened && settle_batch(&run) && (run.context = context_open(&run.common)))
+    else if (opened && settle_batch(&run) && (run.context = context_open(&run.common)) &&
+             devices_join(run.context, &run.common, run.setup.model))
         status = show(&run, words[0], set);
     kn_trainer_destroy(&run.trainer);
     kn_session_destroy(&run.session);
@@ -258,11 +264,12 @@ const command command_plan = {
     "Nothing is allocated for it, unless --measure runs the plan and shows what each step takes: its time,\n"
     "GFLOP/s, GB/s and the share of the device's limit, with work by the direct methods and each byte once.\n"
     "Where the batch does not fit into the device's memory, says so and shows the plan of the largest that\n"
-    "does, as koine train would take it.\n"
+    "does, as koine train would take it. With --pin the steps of each device, and what goes between them.\n"
     "\n"
     "  koine plan lenet --batch 64\n"
     "  koine plan lenet --mode infer --measure\n"
     "  koine plan lenet --svg > plan.svg\n"
     "  koine plan FILE.onnx --parameters\n"
+    "  koine plan lenet --device gpu --pin 'linear*=cpu,logits=cpu'\n"
     "  koine plan lenet --batch 10000 --memory 2GB",
     run};

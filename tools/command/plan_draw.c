@@ -22,6 +22,10 @@ void plan_dot(const kn_plan_step *steps, int count) {
         dot_text(steps[i].label);
         fputs("\\n", stdout);
         dot_text(steps[i].kernel);
+        if (strcmp(steps[i].device, KN_DEVICE_MAIN)) {
+            fputs(" on ", stdout);
+            dot_text(steps[i].device);
+        }
         fputs("\\n", stdout);
         dot_text(steps[i].shape);
         printf("\"%s]\n", steps[i].once ? ", style=dashed" : "");
@@ -57,6 +61,8 @@ static void draw_box(const kn_plan_step *step, int position, int x, int y, doubl
     html_text(stdout, step->label);
     fputs(", ", stdout);
     html_text(stdout, step->kernel);
+    fputs(", on ", stdout);
+    html_text(stdout, step->device);
     printf(", %.4g MFLOP, %.4g MB</title><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\" "
            "fill=\"#1668b0\" "
            "fill-opacity=\"%.3f\" stroke=\"#1668b0\"%s/><text x=\"%d\" y=\"%d\" font-weight=\"600\">",

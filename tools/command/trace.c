@@ -4,14 +4,26 @@
 
 #include "command.h"
 
-enum { HOST = 1, COMPUTE = 2, TRANSFER = 3 };
+enum { HOST = 1, COMPUTE = 2 }; /* the transfer queue of a device follows, then those of the next */
 
 static FILE *file; /* NULL: nothing is traced */
 static const char *path;
 static bool broken;
+static int devices; /* whose rows have names */
+
+/* A row of the picture. */
+static void name_row(int row, const char *name, const char *device) {
+    fprintf(file, ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, \"args\": {\"name\": ", row);
+    char whole[100];
+    snprintf(whole, sizeof whole, device ? "%s of %s" : "%s", name, device);
+    json_text(file, whole);
+    fprintf(file,
+            "}},\n{\"name\": \"thread_sort_index\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, \"args\": "
+            "{\"sort_index\": %d}}",
+            row, row);
+}
 
 bool trace_open(const char *name, common_options *common) {
-    static const char *const threads[] = {"host", "compute queue", "transfer queue"};
     if (!name) return true;
     if (!path_writable(name)) return false;
     path = name;
@@ -22,13 +34,10 @@ bool trace_open(const char *name, common_options *common) {
           "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": "
           "\"koine\"}}",
           file);
-    for (int i = 0; i < 3; i++)
-        fprintf(file,
-                ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, \"args\": {\"name\": "
-                "\"%s\"}},\n"
-                "{\"name\": \"thread_sort_index\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, \"args\": "
-                "{\"sort_index\": %d}}",
-                i + HOST, threads[i], i + HOST, i + HOST);
+    name_row(HOST, "host", NULL);
+    name_row(COMPUTE, "compute queue", NULL);
+    name_row(COMPUTE + 1, "transfer queue", NULL);
+    devices = 1;
     return true;
 }
 
@@ -46,12 +55,13 @@ void trace_host(const char *name, double begin, double end) {
     fputs("}", file);
 }
 
-void trace_queues(kn_context *context) {
+/* `later`: how much later than the first context this one was made. */
+static void trace_device(kn_context *context, int first, double later) {
     size_t count = 0;
-    const kn_timeline_entry *entries = file ? kn_context_timeline(context, &count) : NULL;
+    const kn_timeline_entry *entries = kn_context_timeline(context, &count);
     for (size_t i = 0; i < count; i++) {
         const kn_timeline_entry *entry = &entries[i];
-        begin_event(entry->label, entry->queue ? TRANSFER : COMPUTE, entry->start, entry->end);
+        begin_event(entry->label, first + (entry->queue != 0), entry->start + later, entry->end + later);
         fputs(", \"args\": {\"kernel\": ", file);
         json_text(file, entry->kernel);
         fputs(", \"flops\": ", file);
@@ -59,6 +69,18 @@ void trace_queues(kn_context *context) {
         fputs(", \"bytes\": ", file);
         json_measure(file, entry->bytes);
         fputs("}}", file);
+    }
+}
+
+void trace_queues(kn_context *context) {
+    for (int i = 0; file && i < kn_context_device_count(context); i++) {
+        kn_context *device = kn_context_device_at(context, i);
+        const char *name = kn_context_device_name(context, i);
+        for (; devices <= i; devices++) {
+            name_row(COMPUTE + 2 * i, "compute queue", name);
+            name_row(COMPUTE + 2 * i + 1, "transfer queue", name);
+        }
+        trace_device(device, COMPUTE + 2 * i, i ? kn_context_clock(context) - kn_context_clock(device) : 0);
     }
 }
 

@@ -331,7 +331,9 @@ static int train(train_options *options, const char *model, const train_checkpoi
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
         goto done;
     }
-    if (!open_data(&run, model) || !choose_device(&run) || !(run.context = context_open(&options->common))) goto done;
+    if (!open_data(&run, model) || !choose_device(&run) || !(run.context = context_open(&options->common)) ||
+        !devices_join(run.context, &options->common, run.setup.model))
+        goto done;
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -484,6 +486,7 @@ static int run(int count, char **arguments) {
         MATH_OPTION(own.common),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &own.memory},
+        PIN_OPTION(own.common),
         COMMON_OPTIONS(own.common),
         {.name = NULL}};
     const char *words[1];
@@ -497,7 +500,7 @@ static int run(int count, char **arguments) {
     /* What others trained is trained on as the line says, word for word. */
     if (!own.rule.schedule && model && path_is_onnx(model)) own.rule.schedule = "constant";
     if ((status = check_numbers(&own)) || (status = check_words(&own, &checkpoints)) ||
-        (status = math_option_check(&own.common)))
+        (status = math_option_check(&own.common)) || (status = pin_option_check(&own.common)))
         return status;
     settle(&own);
     own.arguments = arguments;

@@ -19,6 +19,7 @@ int test_running(void);
 int test_guard(void);
 int test_once(void);
 int test_faults(void);
+int test_devices(void);
 
 /* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never). */
 typedef struct failing {

@@ -77,9 +77,9 @@ static void uploads_do_not_disturb_runs_under_way(void **state) {
         for (int i = 0; i < COUNT; i++)
             xs[i] = (float)(1 << run);
         expected += (float)(1 << run);
-        int turn = session->memory.turn;
+        int turn = session->memories[0].turn;
         session_good(session, kn_session_run(session, &feed, 1, NULL, 0));
-        assert_int_equal(session->memory.turn, !turn);
+        assert_int_equal(session->memories[0].turn, !turn);
     }
     states_good(kn_session_states(session),
                 kn_states_get(kn_session_states(session), "sum", got, sizeof got));

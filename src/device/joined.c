@@ -1,0 +1,42 @@
+/* Several devices: contexts that were joined to one, by the names that nodes are pinned to. */
+#include <string.h>
+
+#include "device/device_private.h"
+
+kn_status kn_context_join(kn_context *context, const char *name, kn_context **other) {
+    kn_status status = kn_context_status(context);
+    if (status == KN_OK) status = other ? kn_context_status(*other) : KN_ERROR_ARGUMENT;
+    if (status != KN_OK) return status;
+    if (!name || !*name || *other == context || (*other)->joined_count) return KN_ERROR_ARGUMENT;
+    for (int i = 0; i <= context->joined_count; i++)
+        if (!strcmp(kn_context_device_name(context, i), name) || kn_context_device_at(context, i) == *other)
+            return KN_ERROR_ARGUMENT;
+    if (context->joined_count == KN_CONTEXT_DEVICES - 1) return KN_ERROR_UNSUPPORTED;
+    char *copy = kn_copy_text(&context->host, name);
+    if (!copy) return KN_ERROR_MEMORY;
+    context->joined[context->joined_count++] = (struct kn_joined){copy, *other};
+    *other = NULL;
+    return KN_OK;
+}
+
+int kn_context_device_count(const kn_context *context) {
+    return context ? 1 + context->joined_count : 0;
+}
+
+kn_context *kn_context_device_at(kn_context *context, int position) {
+    if (!context || position < 0 || position > context->joined_count) return NULL;
+    return position ? context->joined[position - 1].context : context;
+}
+
+const char *kn_context_device_name(const kn_context *context, int position) {
+    if (!context || position < 0 || position > context->joined_count) return NULL;
+    return position ? context->joined[position - 1].name : KN_DEVICE_MAIN;
+}
+
+void kn_joined_destroy(kn_context *context) {
+    for (int i = 0; i < context->joined_count; i++) {
+        kn_context_destroy(&context->joined[i].context);
+        kn_release(&context->host, context->joined[i].name);
+    }
+    context->joined_count = 0;
+}

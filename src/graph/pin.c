@@ -1,0 +1,89 @@
+/* Pins: which device nodes are to run on, by the name that a context gives it. */
+#include <string.h>
+
+#include "graph/graph_private.h"
+
+/* What kn_pin_begin said, and what was said around it. */
+struct kn_pinning {
+    const char *device;
+    struct kn_pinning *around;
+};
+
+const char *kn_pin_now(const kn_graph *graph) {
+    return graph->pinning ? graph->pinning->device : NULL;
+}
+
+/* The name in the graph's memory; false after a failure. */
+static bool keep_name(kn_graph *graph, const char *device, const char **kept) {
+    *kept = NULL;
+    if (!device) return true;
+    if (*device) *kept = kn_arena_text(&graph->arena, device);
+    if (*kept) return true;
+    kn_graph_fail(graph, *device ? KN_ERROR_MEMORY : KN_ERROR_ARGUMENT,
+                  *device ? "out of host memory for a name"
+                          : "a pin needs the name of a device, which is empty");
+    return false;
+}
+
+kn_value *kn_pin(kn_value *value, const char *device) {
+    const char *name;
+    if (kn_value_failed(value)) return value;
+    kn_graph *graph = value->graph;
+    if (!value->producer)
+        return kn_graph_fail(
+            graph, KN_ERROR_ARGUMENT,
+            "'%s' is made by no node, so that there is nothing to pin: inputs, parameters and constants "
+            "are where they are read",
+            value->name);
+    if (!keep_name(graph, device, &name)) return &graph->failed;
+    value->producer->pin = name;
+    return value;
+}
+
+void kn_pin_begin(kn_graph *graph, const char *device) {
+    const char *name;
+    if (!graph || !keep_name(graph, device, &name)) return;
+    struct kn_pinning *pinning = kn_arena_take(&graph->arena, 1, sizeof *pinning);
+    if (!pinning) {
+        kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory for a pin");
+        return;
+    }
+    *pinning = (struct kn_pinning){name, graph->pinning};
+    graph->pinning = pinning;
+}
+
+void kn_pin_end(kn_graph *graph) {
+    if (!graph || graph->error.status != KN_OK) return; /* the beginning may have failed */
+    if (graph->pinning)
+        graph->pinning = graph->pinning->around;
+    else
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "a pin ends that did not begin");
+}
+
+int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device) {
+    const char *name;
+    int count = 0;
+    if (!graph || !pattern || !keep_name(graph, device, &name)) return 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        kn_node *node = graph->nodes[i];
+        bool fits = false;
+        for (int k = 0; k < node->output_count; k++)
+            fits = fits || kn_pattern_fits(pattern, node->outputs[k]->name);
+        if (!fits) continue;
+        node->pin = name;
+        count++;
+    }
+    return count;
+}
+
+const char *kn_graph_pinned(const kn_graph *graph, int position) {
+    int count = 0;
+    for (size_t i = 0; graph && position >= 0 && i < graph->node_count; i++) {
+        const char *pin = graph->nodes[i]->pin;
+        bool seen = !pin;
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = graph->nodes[j]->pin && !strcmp(graph->nodes[j]->pin, pin);
+        if (!seen && count++ == position) return pin;
+    }
+    return NULL;
+}

@@ -1,0 +1,193 @@
+/* Which device each node of a bound graph runs on, and each state lives on.
+ *
+ * Nodes of the caller's run where they are pinned, or on the context's own device; views where what they show
+ * is. Their gradients go with them. What was built around those, such as updates, goes where most of its
+ * bytes are. States live where they are read first, unless another session has put them somewhere already. */
+#include <string.h>
+
+#include "plan/run_private.h"
+
+static kn_status fail_unknown(kn_context *context, const kn_node *node, kn_error *error) {
+    const char *names[KN_CONTEXT_DEVICES];
+    int count = kn_context_device_count(context);
+    kn_text list;
+    kn_text_init(&list, kn_context_host(context));
+    for (int i = 0; i < count; i++) {
+        names[i] = kn_context_device_name(context, i);
+        kn_text_format(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *nearest = kn_nearest_word(node->pin, names, (size_t)count);
+    kn_status status =
+        kn_fail(error, KN_ERROR_NOT_FOUND,
+                "%s '%s' is pinned to the device '%s', and no device was joined to the context under that "
+                "name%s%s%s; there is: %s",
+                node->operator->name, node->name, node->pin, nearest ? " (did you mean '" : "",
+                nearest ? nearest : "", nearest ? "'?)" : "", list.data ? list.data : "");
+    kn_text_finish(&list);
+    return status;
+}
+
+static int find_device(kn_context *context, const char *name) {
+    for (int i = 0; i < kn_context_device_count(context); i++)
+        if (!strcmp(kn_context_device_name(context, i), name)) return i;
+    return -1;
+}
+
+/* Where a state lives already; -1: nowhere yet. */
+static int home_of(kn_context *context, const kn_states *states, const kn_value *state) {
+    const kn_state *known = kn_states_find(states, state->name);
+    for (int i = 0; known && known->context && i < kn_context_device_count(context); i++)
+        if (kn_context_device_at(context, i) == known->context) return i;
+    return -1;
+}
+
+static bool lives_elsewhere(kn_context *context, const kn_states *states, const kn_graph *graph) {
+    for (size_t i = 0; kn_context_device_count(context) > 1 && i < graph->value_count; i++)
+        if (graph->values[i]->kind == KN_VALUE_STATE && home_of(context, states, graph->values[i]) > 0)
+            return true;
+    return false;
+}
+
+static bool is_view(const kn_node *node) {
+    return node->operator->class == KN_CLASS_VIEW;
+}
+
+/* Nodes without a pin. Views of what no node makes go where they are read first. */
+static void spread(kn_graph *graph) {
+    for (size_t i = 0; i < graph->node_count; i++) {
+        kn_node *node = graph->nodes[i];
+        const kn_node *before = is_view(node) && node->inputs[0] ? node->inputs[0]->producer : NULL;
+        if (node->device < 0 && !is_view(node)) node->device = 0;
+        if (node->device < 0 && before) node->device = before->device;
+    }
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        for (int j = 0; j < node->input_count; j++) {
+            kn_node *view = node->inputs[j] ? node->inputs[j]->producer : NULL;
+            if (view && is_view(view) && !view->pin &&
+                kn_value_root(node->inputs[j])->kind != KN_VALUE_RESULT)
+                view->device = node->device;
+        }
+    }
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->device < 0) graph->nodes[i]->device = 0;
+}
+
+kn_status kn_devices_mark(kn_context *context, const kn_states *states, kn_graph *bound, bool *several,
+                          kn_error *error) {
+    *several = false;
+    for (size_t i = 0; i < bound->node_count; i++) {
+        kn_node *node = bound->nodes[i];
+        if (!node->pin) continue;
+        node->device = find_device(context, node->pin);
+        if (node->device < 0) return fail_unknown(context, node, error);
+        *several = *several || node->device > 0;
+    }
+    *several = *several || lives_elsewhere(context, states, bound);
+    if (*several) spread(bound);
+    return KN_OK;
+}
+
+/* ---- what the extension built ---------------------------------------------------------------------------
+ */
+
+typedef struct settling {
+    kn_graph *graph;
+    int *homes;   /* by value id, of states; -1: not known yet */
+    bool scalars; /* whether single numbers attract: only where nothing larger does */
+} settling;
+
+static bool is_assign(const kn_node *node) {
+    return node->operator->class == KN_CLASS_ASSIGN;
+}
+
+static int locate(const settling *work, const kn_value *value) {
+    if (value->producer) return value->producer->device;
+    return value->kind == KN_VALUE_STATE ? work->homes[value->id] : -1;
+}
+
+/* Where most of the bytes are that a node reads. */
+static int attraction(const settling *work, const kn_node *node) {
+    uint64_t most = 0;
+    int device = -1;
+    for (int i = 0; i < node->input_count; i++) {
+        uint64_t bytes;
+        const kn_value *value = node->inputs[i];
+        if (!value || locate(work, value) < 0 || !kn_value_bytes(value, &bytes)) continue;
+        if (!work->scalars && kn_shape_elements(&value->shape) <= 1) continue;
+        if (device < 0 || bytes > most) device = locate(work, value), most = bytes;
+    }
+    return device;
+}
+
+static bool settle_states(settling *work) {
+    bool changed = false;
+    for (size_t i = 0; i < work->graph->node_count; i++) {
+        const kn_node *node = work->graph->nodes[i];
+        if (is_assign(node) || node->device < 0) continue;
+        for (int j = 0; j < node->input_count; j++) {
+            const kn_value *value = node->inputs[j];
+            if (!value || value->kind != KN_VALUE_STATE || work->homes[value->id] >= 0) continue;
+            work->homes[value->id] = node->device;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* One walk forwards, by what nodes read, and one backwards, by who reads them. */
+static bool settle_nodes(settling *work) {
+    bool changed = false;
+    for (size_t i = 0; i < work->graph->node_count; i++) {
+        kn_node *node = work->graph->nodes[i];
+        if (node->device >= 0 || is_assign(node)) continue;
+        node->device = attraction(work, node);
+        changed = changed || node->device >= 0;
+    }
+    for (size_t i = work->graph->node_count; i-- > 0;) {
+        const kn_node *node = work->graph->nodes[i];
+        int device = is_assign(node) ? work->homes[node->inputs[0]->id] : node->device;
+        for (int j = is_assign(node) ? 1 : 0; device >= 0 && j < node->input_count; j++) {
+            kn_node *before = node->inputs[j] ? node->inputs[j]->producer : NULL;
+            if (!before || before->device >= 0) continue;
+            before->device = device;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+/* What is attracted by nothing, and assigns, which are where their states are. */
+static void settle_rest(settling *work) {
+    for (size_t i = 0; i < work->graph->node_count; i++)
+        if (work->graph->nodes[i]->device < 0 && !is_assign(work->graph->nodes[i]))
+            work->graph->nodes[i]->device = 0;
+    settle_states(work);
+    for (size_t i = 0; i < work->graph->node_count; i++) {
+        kn_node *node = work->graph->nodes[i];
+        if (!is_assign(node)) continue;
+        int *home = &work->homes[node->inputs[0]->id], value = locate(work, node->inputs[1]);
+        if (*home < 0) *home = value > 0 ? value : 0;
+        node->device = *home;
+    }
+    for (size_t i = 0; i < work->graph->value_count; i++)
+        if (work->graph->values[i]->kind == KN_VALUE_STATE && work->homes[i] < 0) work->homes[i] = 0;
+}
+
+kn_status kn_devices_settle(kn_context *context, const kn_states *states, kn_graph *bound, int **homes,
+                            kn_error *error) {
+    settling work = {.graph = bound};
+    *homes = work.homes = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *work.homes);
+    if (!work.homes) return kn_fail_memory(error, bound->value_count * sizeof *work.homes);
+    for (size_t i = 0; i < bound->value_count; i++)
+        work.homes[i] =
+            bound->values[i]->kind == KN_VALUE_STATE ? home_of(context, states, bound->values[i]) : -1;
+    for (;;) {
+        bool changed = settle_states(&work);
+        if (settle_nodes(&work) || changed) continue;
+        if (work.scalars) break;
+        work.scalars = true;
+    }
+    settle_rest(&work);
+    return KN_OK;
+}
