@@ -43,7 +43,9 @@ typedef struct kn_session_params {
      * error, measured on the device, is below 1e-4 of the results' RMS. False by default: who asks for nothing
      * gets the most exact numbers, alike on all devices; whoever wants speed says so. */
     bool fast_math;
-    uint64_t memory_bytes; /* refuse plans that need more device memory; 0: the device's */
+    /* Refuse plans that need more device memory; 0: the device's. Holds for each device by itself; those that were joined
+     * to the context are never given more than they have. */
+    uint64_t memory_bytes;
     /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on states alone
      * is computed in each run as well. */
     const char *variants;
@@ -89,6 +91,7 @@ typedef struct kn_plan_info {
     double flops;               /* of one run, by the direct methods */
     uint64_t kept_bytes;        /* of scratch: what depends on states alone, computed when these have changed */
     int devices;                /* that have something to do; what stands above is of all of them */
+    uint64_t own_peak_bytes, own_state_bytes; /* on the context's own device */
     int transfers;              /* from one to another, in each run */
     uint64_t transfer_bytes;
 } kn_plan_info;

@@ -181,7 +181,8 @@ static kn_status sum_up(plan_making *making) {
     info->steps = passes->emitter.step_count;
     info->conversions = passes->conversions;
     uint64_t limit = making->request->params->memory_bytes;
-    if (!limit) limit = device->memory_bytes;
+    bool joined = plan->context != making->request->context;
+    if (!limit || (joined && device->memory_bytes && limit > device->memory_bytes)) limit = device->memory_bytes;
     if (!limit || info->peak_bytes <= limit) return KN_OK;
     return kn_fail(
         making->error, KN_ERROR_DEVICE_MEMORY,
@@ -369,6 +370,11 @@ static void add_info(kn_plan_info *total, const kn_plan_info *own) {
     total->devices += own->steps > 0;
 }
 
+static void tell_own(kn_plan *head) {
+    head->total.own_peak_bytes = head->info.peak_bytes;
+    head->total.own_state_bytes = head->info.state_bytes;
+}
+
 /* The part of a device, with its graph; the first is the head itself. */
 static kn_status add_part(plan_making *making, const kn_part *cut, int device) {
     kn_plan *head = making->plan, *part = head;
@@ -429,6 +435,7 @@ static kn_status make_parts(plan_making *making) {
                               kn_context_device(head->parts[i]->context)->name);
         add_info(&head->total, &head->parts[i]->info);
     }
+    tell_own(head);
     return status == KN_OK ? kn_exchanges_make(head, making->error) : status;
 }
 
@@ -442,6 +449,7 @@ static kn_status make(plan_making *making) {
     plan->parts[plan->part_count++] = plan->head = plan;
     status = make_part(making);
     if (status == KN_OK) add_info(&plan->total, &plan->info);
+    tell_own(plan);
     return status;
 }
 

@@ -6,7 +6,7 @@ import os
 import re
 import xml.etree.ElementTree as xml
 
-from koine import case, expect, koine, problem, run_cases
+from koine import case, expect, koine, problem, run_cases, write
 
 
 def seen(environment):
@@ -85,6 +85,56 @@ def auto_where_a_batch_does_not_fit(folder):
     found = koine(*arguments, str(half), folder=folder, environment=TWICE).needs(0, err="training goes on with")
     for one in devices() if len(devices()) > 1 else []:
         expect(f"auto: device {one['index']} ({one['name']}) is left out" in found.err, f"{found}")
+
+
+# ---- layers on devices of their own
+
+
+@case
+def layers_pinned_to_a_device(folder):
+    problem(folder)
+    first, second = (str(devices()[i]["index"]) for i in (0, -1))
+    tiny = ("tiny.koine", "--device", first, "--pin", f"linear*={second}")
+    found = koine("plan", *tiny, "--json", folder=folder, environment=TWICE).needs(
+        0, err=f"pinned to '{second}': {devices()[-1]['name']}").objects()[0]
+    expect(found["devices"] == 2 and found["transfers"] >= 2 and found["transfer_bytes"] > 0, f"found {found}")
+    text = koine("plan", *tiny, folder=folder, environment=TWICE).needs(
+        0, out=("device main: ", f"device {second}: ", "send linear1", "transfers between devices")).out
+    expect(f" to {second} " in text and " from main " in text, f"found {text}")
+    koine("plan", *tiny, "--dot", folder=folder, environment=TWICE).needs(0, out=f" on {second}\\n")
+    koine("train", *tiny, "--data", "npy:x.npy,y.npy", "--steps", "3", "--quiet", "--trace", "t.json", folder=folder,
+          environment=TWICE).needs(0)
+    with open(os.path.join(folder, "t.json"), encoding="utf-8") as file:
+        text = file.read()
+    expect(f"compute queue of {second}" in text and text.count('"name": "download"') >= 6, "no transfers in the trace")
+
+
+@case
+def a_pinned_training_and_its_file(folder):
+    """The same device twice: the same numbers. The text of a model may say it too, and another --pin goes before it."""
+    problem(folder)
+    index = str(devices()[0]["index"])
+    with open(os.path.join(folder, "tiny.koine"), encoding="utf-8") as file:
+        text = file.read()
+    write(folder, "text.koine", text.replace("linear 16", f"linear 16 device={index}"))
+    losses = {}
+    for name, model, pin in (("one", "tiny.koine", ()), ("pinned", "tiny.koine", ("--pin", f"relu*={index},linear*={index}")),
+                             ("text", "text.koine", ()), ("unpinned", "text.koine", ("--pin", "*=main"))):
+        where = ("--device", index, "--quiet")
+        koine("train", model, "--data", "npy:x.npy,y.npy", "--steps", "4", "--save", name + ".safetensors", *where, *pin,
+              folder=folder, environment=TWICE).needs(0, err="")
+        losses[name] = koine("eval", name + ".safetensors", "--data", "npy:x.npy,y.npy", "--json", *where, *pin,
+                             folder=folder, environment=TWICE).needs(0, err="").objects()[0]["loss"]
+    expect(len(set(losses.values())) == 1, f"found {losses}")
+
+
+@case
+def pins_that_make_no_sense(folder):
+    problem(folder)
+    for pin in ("linear", "linear=", "=0", "linear*=0,"):
+        koine("plan", "tiny.koine", "--pin", pin, folder=folder).needs(2, out="", err="expected PATTERN=DEVICE")
+    koine("plan", "tiny.koine", "--pin", "conv*=0", folder=folder).needs(1, out="", err="'tiny' has no layer of such a name")
+    koine("plan", "tiny.koine", "--pin", "linear*=nowhere", folder=folder).needs(1, out="", err="pinned to 'nowhere'")
 
 
 # ---- crossover

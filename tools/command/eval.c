@@ -21,7 +21,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_plan_info info = {.size = sizeof info};
     size_t count = setup_sizes(&run->setup, batch, feeds);
     kn_status status = batch_plan_session(run->session, batch, feeds, count, &info);
-    *bytes = info.peak_bytes;
+    *bytes = info.own_peak_bytes;
     return status;
 }
 

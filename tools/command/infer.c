@@ -116,7 +116,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_plan_info info = {.size = sizeof info};
     feeds_of(run, 0, batch, feeds);
     kn_status status = batch_plan_session(run->session, batch, feeds, (size_t)run->input_count, &info);
-    *bytes = info.peak_bytes;
+    *bytes = info.own_peak_bytes;
     return status;
 }
 

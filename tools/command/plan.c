@@ -30,7 +30,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     } else {
         status = batch_plan_session(run->session, batch, NULL, 0, &run->info);
     }
-    *bytes = run->info.peak_bytes;
+    *bytes = run->info.own_peak_bytes;
     return status;
 }
 
@@ -101,7 +101,7 @@ static void print_text(const plan_run *run) {
     else
         kn_session_free_text(run->session, text);
     printf("  %s of the %s that the device has\n",
-           bytes_text((double)run->info.peak_bytes, peak, sizeof peak),
+           bytes_text((double)run->info.own_peak_bytes, peak, sizeof peak),
            bytes_text((double)kn_context_capabilities(run->context)->memory_bytes, all, sizeof all));
 }
 

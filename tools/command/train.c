@@ -154,7 +154,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_status status = kn_trainer_compile_for(run->trainer, batch, feeds, count);
     if (status == KN_OK) status = kn_trainer_plan(run->trainer, &info);
     if (status == KN_OK && run->judge) status = batch_plan_session(run->judge, batch, feeds, count, &judge);
-    *bytes = run->planned_bytes = info.peak_bytes + judge.peak_bytes - judge.state_bytes;
+    *bytes = run->planned_bytes = info.own_peak_bytes + judge.own_peak_bytes - judge.own_state_bytes;
     return status;
 }
 
