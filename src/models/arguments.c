@@ -140,9 +140,6 @@ static bool unknown_argument(kn_model *model, const kn_line *line, const kn_word
         arguments[i] = kn_kind_argument(&line->kind, (int)i);
         names[i] = arguments[i].name;
     }
-    if (count == 0)
-        return kn_mistake(model, line, key->column, "found %s, but %s takes no arguments",
-                          kn_found(key->text, found), line->word.text);
     return kn_mistake(model, line, key->column, "found %s, expected an argument of %s: %s%s",
                       kn_found(key->text, found), line->word.text,
                       list_names(names, count, list, sizeof list), kn_guess(key->text, names, count, guess));
@@ -158,10 +155,8 @@ static const char *meant(const kn_line *line, char guess[KN_GUESS_BYTES]) {
 
 static bool surplus_argument(kn_model *model, const kn_line *line, const kn_word *value) {
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], text[400];
-    int count = kn_kind_argument_count(&line->kind);
-    return kn_mistake(model, line, value->column, "found %s, expected '%s'%s%s", kn_found(value->text, found),
-                      usage(&line->kind, text, sizeof text), count > 0 ? " and then NAME=VALUE" : " alone",
-                      meant(line, guess));
+    return kn_mistake(model, line, value->column, "found %s, expected '%s' and then NAME=VALUE%s",
+                      kn_found(value->text, found), usage(&line->kind, text, sizeof text), meant(line, guess));
 }
 
 /* Which argument `given` is. *next counts those that were given by position. False after a mistake. */

@@ -119,7 +119,7 @@ static void words(void **state) {
                 {"2a = relu\n", "text:3:1: found '2a', expected a name: a letter, then letters, digits, '_' "
                                 "and counters such as {i}, at most 64"},
                 {"relu \xc3\xa9\n", "text:3:6: found '\xc3\xa9"
-                                    "', expected 'relu' alone"});
+                                    "', expected 'relu' and then NAME=VALUE"});
 }
 
 static void kinds(void **state) {
@@ -140,7 +140,7 @@ static void kinds(void **state) {
         {"qqqqqqqq\n", "text:3:1: found 'qqqqqqqq', expected a kind of layer, an operator or a block"},
         {"conv2d 32 3\n",
          "text:3:8: found '32', expected 'conv2d' and then NAME=VALUE; did you mean the layer 'conv'?"},
-        {"relu 4\n", "text:3:6: found '4', expected 'relu' alone"},
+        {"relu 4\n", "text:3:6: found '4', expected 'relu' and then NAME=VALUE"},
         {"add @x\n", "text:3:5: found 1 input, expected 2 for add; write each with an @, and @ alone for the "
                      "line before"},
         {"add @x @x @x\n", "text:3:11: found 3 inputs, expected 2 for add"},
@@ -157,7 +157,7 @@ static void arguments(void **state) {
                       "channels size'"},
         {"conv 32 3 stide=2\n",
          "text:3:11: found 'stide', expected an argument of conv: channels, size, stride, padding, dilation, "
-         "groups, bias, init, bias_init, share or freeze; did you mean 'stride'?"},
+         "groups, bias, init, bias_init, share, freeze or device; did you mean 'stride'?"},
         {"conv 32 3 4\n", "text:3:11: found '4', expected 'conv channels size' and then NAME=VALUE"},
         {"conv 32 3 stride=0\n", "text:3:18: found '0' for stride of conv, expected at least 1"},
         {"conv 32 3 padding=smae\n",
@@ -186,15 +186,15 @@ static void arguments(void **state) {
         {"number two\n", "text:3:8: found 'two' for value of number, expected a number"},
         {"number 1.2.3\n", "text:3:8: found '1.2.3' for value of number, expected a number"},
         {"dropout rat=1\n",
-         "text:3:9: found 'rat', expected an argument of dropout: rate; did you mean 'rate'?"},
-        {"relu freeze\n", "text:3:6: found 'freeze', expected 'relu' alone"},
-        {"relu slope=1\n", "text:3:6: found 'slope', but relu takes no arguments"},
+         "text:3:9: found 'rat', expected an argument of dropout: rate or device; did you mean 'rate'?"},
+        {"relu freeze\n", "text:3:6: found 'freeze', expected 'relu' and then NAME=VALUE"},
+        {"relu slope=1\n", "text:3:6: found 'slope', expected an argument of relu: device"},
         {"softmax axes=1\n",
-         "text:3:9: found 'axes', expected an argument of softmax: axis; did you mean 'axis'?"},
+         "text:3:9: found 'axes', expected an argument of softmax: axis or device; did you mean 'axis'?"},
         {"softmax axis=one\n", "text:3:14: found 'one', expected a whole number"},
         {"softmax axis=1,2\n", "text:3:15: found ',2' in '1,2', expected one of + - * / % or the end"},
         {"leaky_relu slop=2\n",
-         "text:3:12: found 'slop', expected an argument of leaky_relu: slope; did you mean 'slope'?"},
+         "text:3:12: found 'slop', expected an argument of leaky_relu: slope or device; did you mean 'slope'?"},
         {"sum keep=2\n", "text:3:10: found '2' for keep of sum, expected yes or no"},
         {"sum axes=a\n", "text:3:10: found 'a', expected a whole number"},
         {"cast dtype=flaot16\n",
@@ -291,7 +291,7 @@ static void blocks(void **state) {
         {"block b n\nlinear n\nend\nb\n", "text:6:1: b lacks n (a parameter of the block); expected 'b n'"},
         {"block b n\nlinear n\nend\nb 2 3\n", "text:6:5: found '3', expected 'b n' and then NAME=VALUE"},
         {"block b n\nlinear n\nend\nb 2 m=3\n",
-         "text:6:5: found 'm', expected an argument of b: n, share or freeze"},
+         "text:6:5: found 'm', expected an argument of b: n, share, freeze or device"},
         {"block b n\nlinear n\nend\nb n=2 n=3\n", "text:6:7: found 'n', but n is given already"},
         {"block b n\nlinear n/0\nend\nb 3\n",
          "text:4:9: 'n/0' divides by 0; expected another number (in block 'b', used in line 6)"},
