@@ -214,7 +214,7 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_status status = bind_sizes(run, batch);
     if (status == KN_OK) status = kn_session_compile(run->session, feeds, (size_t)kn_model_input_count(run->model));
     if (status == KN_OK) status = kn_session_plan(run->session, &info);
-    *bytes = info.peak_bytes;
+    *bytes = info.own_peak_bytes;
     return status;
 }
 
