@@ -157,8 +157,8 @@ class SmallGpt(nn.Module):
 
 
 MODELS = [
-  Network("resnet18", Resnet18, (3, 48, 48), folds=True, lr=0.01),
-  Network("mobilenetv2", Mobilenetv2, (3, 64, 64), folds=True, lr=0.01),
+  Network("resnet18", Resnet18, (3, 48, 48), folds=True, lr=0.0001, folded_lr=0.01),
+  Network("mobilenetv2", Mobilenetv2, (3, 64, 64), folds=True, lr=0.000002, folded_lr=0.01),
   Network("squeezenet", Squeezenet, (3, 48, 48), lr=0.01),
   Network("unet3", Unet3, (3, 16, 16), (16, 16), folds=True, lr=0.01),
   Network("lstm2", Lstm2, (9, 12), (9,), open_length=True),

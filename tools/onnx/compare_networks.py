@@ -164,6 +164,7 @@ class Network:
   tokens: bool = False
   open_length: bool = False  # of any number of places
   lr: float = 0.05
+  folded_lr: float = 0  # without batch norms, whose gradients grow from layer to layer; 0: the same
 
   def data(self, random, samples, shorter=0):
     shape = (samples, self.shape[0] - shorter) + self.shape[1:]

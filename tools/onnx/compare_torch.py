@@ -116,8 +116,9 @@ def compare(koine, folder, network, exporter):
   torch.manual_seed(7)
   module = network.make()
   x, y = network.data(numpy.random.default_rng(3), STEPS * BATCH)
+  rate = network.lr
   if exporter == "folded":
-    module = compare_networks.fold(module)
+    module, rate = compare_networks.fold(module), network.folded_lr or rate
   folder = folder / f"{network.name}-{exporter}"
   folder.mkdir(parents=True, exist_ok=True)
   numpy.save(folder / "x.npy", x)
@@ -129,9 +130,9 @@ def compare(koine, folder, network, exporter):
     for name, value in module.named_buffers():
       if name in before and value.is_floating_point():
         value.copy_(torch.from_numpy(before[name].copy()))
-  double, far = train(module, x, y, network.lr, torch.float64)
-  single, near = train(module, x, y, network.lr, torch.float32)
-  found = koine_train(koine, folder, "model", network.lr)
+  double, far = train(module, x, y, rate, torch.float64)
+  single, near = train(module, x, y, rate, torch.float32)
+  found = koine_train(koine, folder, "model", rate)
   faults = apart("the loss", found, double, single)
   astray, furthest = furthest_of(double, single), {}
   if not astray <= ASTRAY:
