@@ -233,14 +233,14 @@ KN_API kn_status kn_dataset_split(const kn_dataset *dataset, double fraction, ui
 /* ---- loaders -----------------------------------------------------------------
  * A loader walks over the samples, epoch after epoch, in an order that the seed
  * and the number of the epoch decide. Threads of its own prepare the next batches
- * while the caller works on the present one: the same, however many they are; after the loader is made it
- * allocates nothing.
+ * while the caller works on the present one: the same, however many they are. After the loader is made it
+ * allocates nothing, unless samples are decoded anew (kn_dataset_params.cache).
  * Thread-safety: a loader belongs to one thread at a time. */
 
 typedef struct kn_loader kn_loader;
 
 /* What is changed at random in the samples' "x", in this order; 0 and false: nothing. It depends on the seed, the epoch and
- * the sample alone. Pictures are (channels,height,width). */
+ * the sample alone; mixing on who is in its batch, too. Pictures are (channels,height,width). */
 typedef struct kn_augmentation {
     size_t size;
     uint32_t shift;    /* up to so many places along the last dimension, as of sound; zeros come in */

@@ -4,7 +4,7 @@
  * thread claims the next batch and the next slot together, with the indices of its
  * samples, so that the batches come out in their order whoever was first ready. Threads
  * run on over the end of an epoch, so that the first batch of the next one is ready,
- * too. All memory is taken when the loader is made. */
+ * too. All memory is taken when the loader is made, but for samples that are decoded anew. */
 #include "data/augment.h"
 
 #include <string.h>

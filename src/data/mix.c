@@ -6,18 +6,23 @@
 #include "data/augment.h"
 
 enum { DRAW_ROW, DRAW_COLUMN };
-static const double most_beta = 1000;
+static const double least_beta = 1e-3, most_beta = 1000;
 
 bool kn_mixes(const kn_augmentation *how) {
     return how->mix_up != 0 || how->cut_mix != 0;
 }
 
+/* 0: nothing is drawn. */
+static bool is_beta(double a) {
+    return a == 0 || (a >= least_beta && a <= most_beta);
+}
+
 kn_status kn_mix_check(const kn_augmentation *how, const kn_tensor_info *x, bool classes, kn_error *error) {
     if (!kn_mixes(how)) return KN_OK;
     const char *words = how->cut_mix == 0 ? "mix-up" : how->mix_up == 0 ? "cut-mix" : "mix-up and cut-mix";
-    if (!(how->mix_up >= 0 && how->mix_up <= most_beta && how->cut_mix >= 0 && how->cut_mix <= most_beta))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected the numbers of Beta(a,a) above 0, up to %.0f",
-                       words, most_beta);
+    if (!is_beta(how->mix_up) || !is_beta(how->cut_mix))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: expected the numbers of Beta(a,a) from %g to %g", words, least_beta,
+                       most_beta);
     if (!classes)
         return kn_fail(
             error, KN_ERROR_ARGUMENT,

@@ -70,6 +70,7 @@ typedef struct fit_run {
     const kn_fit_params *params;
     kn_fit_result *result;
     kn_loader *loader;
+    uint64_t batches;              /* of an epoch; a loader that has failed has none */
     kn_batch next;                 /* the one to be trained on next, if it is taken already; */
     bool taken, ahead;             /* and if it is on the device already */
     double start;                  /* of the call */
@@ -161,7 +162,7 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     kn_fit_step step = {.step = result->step,
                         .epoch = batch->epoch + 1,
                         .batch = batch->index + 1,
-                        .batches = kn_loader_batches(fitting->loader),
+                        .batches = fitting->batches,
                         .samples = batch->count,
                         .loss = loss,
                         .rate = rate,
@@ -200,7 +201,7 @@ static kn_status judge(fit_run *fitting) {
     double before = kn_clock();
     kn_status status = judge_weights(fitting);
     fitting->apart += kn_clock() - before;
-    if (status != KN_OK || kn_trainer_steps(trainer) % kn_loader_batches(fitting->loader)) return status;
+    if (status != KN_OK || kn_trainer_steps(trainer) % fitting->batches) return status;
     status = kn_trainer_judged(trainer, fitting->result->validation.loss);
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(trainer));
 }
@@ -238,7 +239,7 @@ static kn_status return_to_best(fit_run *fitting) {
 
 /* Whether these states are those of the end of an epoch; a training may also end elsewhere. */
 static bool epoch_is_whole(const fit_run *fitting) {
-    return kn_trainer_steps(fitting->trainer) % kn_loader_batches(fitting->loader) == 0;
+    return kn_trainer_steps(fitting->trainer) % fitting->batches == 0;
 }
 
 /* What a judgement says about the best epoch. Only ends of epochs are remembered, as with the schedule. */
@@ -308,7 +309,7 @@ static kn_status run(fit_run *fitting) {
     const kn_fit_params *params = fitting->params;
     bool stop = false, judged = true;
     kn_batch batch;
-    uint64_t epoch = kn_trainer_steps(fitting->trainer) / kn_loader_batches(fitting->loader);
+    uint64_t epoch = kn_trainer_steps(fitting->trainer) / fitting->batches;
     kn_status status = judge_before(fitting, epoch, &stop);
     while (status == KN_OK && !stop && !(params->epochs && epoch >= params->epochs) && !time_is_up(fitting)) {
         status = next_batch(fitting, &batch);
@@ -351,6 +352,7 @@ static kn_status open_loader(fit_run *fitting, const kn_dataset *dataset) {
         return fail(fitting, status,
                     fitting->loader ? kn_loader_error(fitting->loader) : "out of host memory");
     uint64_t batches = kn_loader_batches(fitting->loader), steps = kn_trainer_steps(fitting->trainer);
+    fitting->batches = batches;
     if (!batches)
         return fail(fitting, KN_ERROR_ARGUMENT,
                     "the data set has no full batch: take a smaller batch, or keep the last one");

@@ -197,6 +197,7 @@ static void what_cannot_be_mixed(void **state) {
         {{.cut_mix = 1}, &row, true, "pictures (channels,height,width)"},
         {{.mix_up = 1}, &tokens, true, "mix-up: what goes in is int32"},
         {{.mix_up = -1}, &picture, true, "Beta(a,a)"},
+        {{.mix_up = 1e-310}, &picture, true, "Beta(a,a)"},
         {{.cut_mix = NAN}, &picture, true, "Beta(a,a)"},
         {{.mix_up = 2000}, &picture, true, "up to 1000"},
     };

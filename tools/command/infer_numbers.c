@@ -36,6 +36,15 @@ static double field_number(const char *field, const char **end) {
     return some && (*after == ',' || *after == 0) ? number : NAN;
 }
 
+/* Whether none of its fields is a number. */
+static bool is_heading(const char *text) {
+    for (const char *field = text, *end; field; field = strchr(field, ',')) {
+        field += field != text;
+        if (!isnan(field_number(field, &end))) return false;
+    }
+    return true;
+}
+
 static bool read_row(number_rows *read, const char *text, size_t line) {
     for (size_t i = 0; i < read->width; i++) {
         const char *end;
@@ -63,13 +72,12 @@ static bool read_rows(number_rows *read, FILE *file) {
     char *text = NULL;
     size_t room = 0, line = 0;
     bool fine = true;
-    const char *end;
     for (ssize_t length; fine && (length = getline(&text, &room, file)) >= 0;) {
         while (length > 0 && strchr("\r\n \t", text[length - 1]))
             text[--length] = 0;
-        line++;
-        if (!length || (line == 1 && isnan(field_number(text, &end)))) continue; /* a heading */
-        fine = make_room(read) ? read_row(read, text, line)
+        const char *row = !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text; /* some programs begin so */
+        if (!*row || (line == 1 && is_heading(row))) continue;
+        fine = make_room(read) ? read_row(read, row, line)
                                : command_fail("%s: out of memory for its rows", read->shown) == EXIT_DONE;
     }
     if (fine && ferror(file)) fine = command_fail("%s: %s", read->shown, strerror(errno)) == EXIT_DONE;

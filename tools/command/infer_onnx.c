@@ -29,6 +29,7 @@ typedef struct onnx_run {
     kn_fetch fetches[MOST_FILES];
     kn_tensor_info infos[MOST_FILES];
     int64_t samples, batch; /* 1 and 1 where all is one */
+    int64_t asked;          /* for a batch, before a device has too little memory for it */
     bool by_rows;           /* all inputs and outputs have a row for each sample */
     uint64_t memory;
 } onnx_run;
@@ -170,7 +171,7 @@ static void cut_into_batches(onnx_run *run) {
     for (int i = 0; i < run->output_count && run->by_rows; i++)
         run->by_rows = has_rows(run->values[i]);
     run->samples = run->by_rows ? samples : 1;
-    if (run->batch > run->samples) run->batch = run->samples;
+    if (run->asked > run->samples) run->asked = run->samples;
 }
 
 static bool fill_feeds(onnx_run *run) {
@@ -227,6 +228,7 @@ static bool prepare(void *user, kn_context *context) {
     onnx_run *run = user;
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->context = context;
+    run->batch = run->asked;
     if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch)) return false;
     kn_status status = KN_OK;
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {
@@ -299,7 +301,7 @@ static void tell(const onnx_run *run, const common_options *common) {
 int infer_onnx(const common_options *common, const infer_files *files) {
     onnx_run run = {.path = files->model,
                     .common = *common,
-                    .batch = (int64_t)files->batch,
+                    .asked = (int64_t)files->batch,
                     .memory = files->memory};
     auto_trial trial = {"a run, transfers included,", NULL, &run, prepare, compute, close_session};
     kn_context *context = NULL;
@@ -308,7 +310,7 @@ int infer_onnx(const common_options *common, const infer_files *files) {
                 device_auto(&run.common, &trial) && (context = context_open(&run.common)) &&
                 devices_join(context, &run.common, run.model) && prepare(&run, context) && compute(&run) &&
                 save(&run);
-    if (fine) tell(&run, common);
+    if (fine) progress_clear(), tell(&run, common);
     close_session(&run);
     for (int i = 0; i < MOST_FILES; i++) {
         kn_npy_file_destroy(&run.arrays[i]);

@@ -322,8 +322,9 @@ static bool explain_loss(training_setup *setup, const char *data) {
     if (signs) setup->unit = signs_are_joined(signs) ? " nats a sign" : signs[0] ? " nats a character" : " nats a byte";
     if (strcmp(setup->loss_kind, "mse") || !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
         return true;
-    return kn_dataset_variance(setup_judged(setup), y, &setup->variance) == KN_OK ||
-           command_fail("out of memory for the variance of '%s'", data) == EXIT_DONE;
+    kn_status status = kn_dataset_variance(setup_judged(setup), y, &setup->variance);
+    return status == KN_OK ||
+           command_fail("the variance of '%s': %s", data, kn_status_message(status)) == EXIT_DONE;
 }
 
 /* Whether the model is one that gives back what it reads, and the data has an answer of another kind: its "x" is then
