@@ -215,15 +215,31 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
                    node->operator->name, node->name, outside ? "outside training" : "at these sizes");
 }
 
+/* What the node reads; what widens a state belongs to the node that reads it first, by its name and its device. */
+static kn_status copy_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
+    kn_status status = KN_OK;
+    copying->to->origin = node;
+    for (int i = 0; i < node->input_count && status == KN_OK; i++) {
+        const kn_value *input = node->inputs[i];
+        status = input ? copy_leaf(copying, input) : KN_OK;
+        inputs[i] = input ? copying->values[input->id] : NULL;
+    }
+    copying->to->origin = NULL;
+    return status;
+}
+
+static kn_status widen_result(graph_copying *copying, const kn_node *node, kn_value *result) {
+    copying->to->origin = node;
+    kn_status status = widen(copying, result, &copying->values[node->outputs[0]->id]);
+    copying->to->origin = NULL;
+    return status;
+}
+
 static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     kn_value *inputs[KN_MAX_INPUTS];
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
-    for (int i = 0; i < node->input_count; i++) {
-        const kn_value *input = node->inputs[i];
-        kn_status status = input ? copy_leaf(copying, input) : KN_OK;
-        if (status != KN_OK) return status;
-        inputs[i] = input ? copying->values[input->id] : NULL;
-    }
+    kn_status copied = copy_inputs(copying, node, inputs);
+    if (copied != KN_OK) return copied;
     if (!copying->training && node->operator->training_only) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
@@ -259,7 +275,7 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     if (copying->from->bound) copy->random_key = node->random_key;
     for (int i = 0; i < node->output_count && i < copy->output_count; i++)
         copying->values[node->outputs[i]->id] = copy->outputs[i];
-    return moves ? widen(copying, copy->outputs[0], &copying->values[node->outputs[0]->id]) : KN_OK;
+    return moves ? widen_result(copying, node, copy->outputs[0]) : KN_OK;
 }
 
 static kn_status copy_outputs(graph_copying *copying, kn_value *const *outputs, size_t count,

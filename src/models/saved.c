@@ -32,11 +32,11 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     return length <= count - 8;
 }
 
-/* A parameter whose numbers have 16 bits in the file has them on the device. */
+/* A parameter whose numbers have 16 bits in the file has them on the device; of others the caller's word holds. */
 static void store_as(kn_value *value, const kn_safetensor *tensor) {
-    if (tensor && value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER &&
-        value->shape.dtype == KN_FLOAT32)
-        kn_store(value, kn_is_half(tensor->array.type) ? tensor->array.type : KN_FLOAT32);
+    if (tensor && kn_is_half(tensor->array.type) && value->kind == KN_VALUE_STATE &&
+        value->role == KN_STATE_PARAMETER && value->shape.dtype == KN_FLOAT32)
+        kn_store(value, tensor->array.type);
 }
 
 bool kn_saved_open(kn_model *model, const char *path) {

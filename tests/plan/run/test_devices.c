@@ -175,6 +175,26 @@ static void a_plan_without_pins_is_as_it_was(void **state) {
 }
 
 /* sum is written on the other device, and read on both: main sees it as it was before the run. */
+/* v (8,8) in 16 bits is where it is read, and nothing of it goes from one device to the other. */
+static void narrow_weights_live_where_they_are_read(void **state) {
+    const two_devices *two = *state;
+    kn_plan_info infos[2];
+    for (int narrow = 0; narrow < 2; narrow++) {
+        winding_net net = winding_net_make("other");
+        if (narrow) kn_store(kn_graph_find(net.graph, "v"), KN_FLOAT16);
+        kn_session *both = kn_session_create(two->main, net.values, 3, NULL);
+        const kn_feed feed = {"x", NULL, 4 * 3 * sizeof(float)};
+        infos[narrow].size = sizeof *infos;
+        session_good(both, kn_session_compile(both, &feed, 1));
+        session_good(both, kn_session_plan(both, &infos[narrow]));
+        kn_graph_destroy(&net.graph);
+        kn_session_destroy(&both);
+    }
+    assert_int_equal(infos[1].transfers, infos[0].transfers);
+    assert_int_equal(infos[1].own_state_bytes, infos[0].own_state_bytes);
+    assert_true(infos[1].state_bytes > infos[1].own_state_bytes); /* v is on the other */
+}
+
 static void a_state_lives_on_one_device_and_is_read_on_both(void **state) {
     const two_devices *two = *state;
     adder made = adder_make("5");
@@ -316,6 +336,7 @@ int test_devices(void) {
         cmocka_unit_test(a_plan_tells_devices_and_transfers),
         cmocka_unit_test(a_plan_without_pins_is_as_it_was),
         cmocka_unit_test(a_state_lives_on_one_device_and_is_read_on_both),
+        cmocka_unit_test(narrow_weights_live_where_they_are_read),
         cmocka_unit_test(scalars_reach_both_devices),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(contexts_are_joined_by_name),

@@ -258,7 +258,7 @@ static void states_share_blocks_within_the_limit(void **state) {
 
 enum { SIDE = 64 };
 
-/* y = relu(x w) + rows of t, picked by n: x is (2,64), w (64,64), t (64,64), n (2). */
+/* y = relu(x w) + rows of t, picked by an input with a name as nodes get: x is (2,64), w (64,64), t (64,64), cast1 (2). */
 static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dtype w_type, kn_dtype t_type) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,64", NULL);
@@ -266,7 +266,7 @@ static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dty
     kn_store(w, w_type);
     kn_store(t, t_type);
     kn_value *product = kn_matmul(kn_input(graph, "x", KN_FLOAT32, "2,64"), w, false, false);
-    kn_value *rows = kn_apply(graph, "embedding", (kn_value *[]){t, kn_input(graph, "n", KN_INT32, "2")}, 2, NULL);
+    kn_value *rows = kn_apply(graph, "embedding", (kn_value *[]){t, kn_input(graph, "cast1", KN_INT32, "2")}, 2, NULL);
     kn_value *y = kn_name(kn_add(kn_relu(product), rows), "y");
     kn_session *session = session_over(context, graph, &y, 1, states, 4);
     kn_graph_destroy(&graph);
@@ -278,7 +278,7 @@ static void narrow_run(kn_session *session, kn_states *states) {
     float x[2 * SIDE], y[2 * SIDE];
     const int32_t n[2] = {63, 5};
     fill_numbers(x, 2 * SIDE, 8);
-    const kn_feed feeds[] = {{"x", x, sizeof x}, {"n", n, sizeof n}};
+    const kn_feed feeds[] = {{"x", x, sizeof x}, {"cast1", n, sizeof n}};
     kn_fetch fetch = {"y", y, sizeof y};
     session_good(session, kn_session_run(session, feeds, 2, &fetch, 1));
     states_good(states, kn_states_get(states, "w", w, sizeof w));
@@ -330,7 +330,7 @@ static void weights_are_stored_narrow(void **state) {
     kn_session *other = narrow_session(context, states, KN_FLOAT16, KN_FLOAT32);
     const float x[2 * SIDE] = {0};
     const int32_t n[2] = {0};
-    const kn_feed feeds[] = {{"x", x, sizeof x}, {"n", n, sizeof n}};
+    const kn_feed feeds[] = {{"x", x, sizeof x}, {"cast1", n, sizeof n}};
     session_bad(other, KN_ERROR_DTYPE, kn_session_run(other, feeds, 2, NULL, 0), "'t'", "bfloat16", "float32", NULL);
     kn_session_destroy(&other);
     kn_states_destroy(&states);
