@@ -243,6 +243,14 @@ kn_value *kn_gradient_reshape(kn_gradient_call *call, kn_value *x, const kn_shap
     return kn_gradient_build(call, &kn_row_reshape, &x, 1, &settings);
 }
 
+kn_value *kn_gradient_cast(kn_gradient_call *call, kn_value *x, kn_dtype dtype) {
+    if (kn_value_failed(x) || x->shape.dtype == dtype) return x;
+    kn_settings settings;
+    kn_settings_init(&settings, call->graph, &kn_row_cast);
+    kn_settings_int(&settings, "dtype", dtype);
+    return kn_gradient_build(call, &kn_row_cast, &x, 1, &settings);
+}
+
 kn_value *kn_gradient_broadcast(kn_gradient_call *call, kn_value *x, const kn_shape *shape) {
     if (kn_value_failed(x) || same_dims(&x->shape, shape)) return x;
     kn_settings settings;

@@ -162,14 +162,15 @@ static kn_value *as_matrix(kn_gradient_call *call, kn_value *x) {
     return kn_gradient_reshape(call, x, &matrix);
 }
 
-/* With A and B as they enter the product and g the gradient of its result: dA = g·Bᵀ and dB = Aᵀ·g. */
+/* With A and B as they enter the product and g the gradient of its result: dA = g·Bᵀ and dB = Aᵀ·g. A B of 16 bits can
+ * only stand on the right of a product. */
 static kn_status matmul_gradient(kn_gradient_call *call) {
     kn_value *a = call->node->inputs[0], *b = call->node->inputs[1], *g = call->output_gradients[0];
     bool ta = kn_attribute_of(call->node, "transpose_a")->integer != 0;
     bool tb = kn_attribute_of(call->node, "transpose_b")->integer != 0;
     if (!g) return KN_OK;
     if (call->wanted[0]) {
-        kn_value *da = ta ? product(call, b, g, tb, true) : product(call, g, b, false, !tb);
+        kn_value *da = ta ? product(call, kn_gradient_cast(call, b, a->shape.dtype), g, tb, true) : product(call, g, b, false, !tb);
         call->input_gradients[0] = sum_leading(call, da, &a->shape);
     }
     if (call->wanted[1]) {
@@ -179,7 +180,7 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
             slopes = as_matrix(call, g);
         }
         kn_value *db = tb ? product(call, slopes, rows, true, ta) : product(call, rows, slopes, !ta, false);
-        call->input_gradients[1] = sum_leading(call, db, &b->shape);
+        call->input_gradients[1] = kn_gradient_cast(call, sum_leading(call, db, &b->shape), b->shape.dtype);
     }
     return kn_gradient_status(call);
 }

@@ -49,13 +49,14 @@ static inline bool kn_has_kernels(kn_dtype dtype) {
 bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
 bool kn_on_many_threads(const kn_target *target, const kn_node *node);
 /* A result of one of these types, on any device, and where it is for wide vectors. */
-/* KN_NARROW for a kernel of which an input may have 16 bits (common/narrow.cl). */
-void kn_step_narrow(kn_step *step, const kn_value *input);
 bool kn_takes_kernel_types(const kn_target *target, const kn_node *node);
 bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node);
 /* The same for kernels that compute with any type as it is stored: all but the halves. */
 bool kn_takes_stored_types(const kn_target *target, const kn_node *node);
 bool kn_takes_stored_types_wide(const kn_target *target, const kn_node *node);
+
+/* KN_NARROW for a kernel of which an input may have 16 bits (common/narrow.cl). */
+void kn_step_narrow(kn_step *step, const kn_value *input);
 
 /* ---- building (common.c) ----------------------------------------------------------------------- */
 
@@ -87,6 +88,7 @@ kn_value *kn_gradient_build(kn_gradient_call *call, const kn_operator *row, kn_v
                             int count, const kn_settings *settings);
 /* x under another shape of as many elements, all numbers. Answers x itself if that is its shape. */
 kn_value *kn_gradient_reshape(kn_gradient_call *call, kn_value *x, const kn_shape *shape);
+kn_value *kn_gradient_cast(kn_gradient_call *call, kn_value *x, kn_dtype dtype);
 /* x repeated along its axes of size 1 (and before its first) to the given shape. */
 kn_value *kn_gradient_broadcast(kn_gradient_call *call, kn_value *x, const kn_shape *shape);
 /* KN_OK, or what the graph failed with. */

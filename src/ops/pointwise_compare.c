@@ -58,11 +58,7 @@ static kn_status cast_gradient(kn_gradient_call *call) {
     if (!call->wanted[0] || !call->output_gradients[0] || !kn_dtype_is_float(from) ||
         !kn_dtype_is_float(node->outputs[0]->shape.dtype))
         return KN_OK;
-    kn_settings settings;
-    kn_settings_init(&settings, call->graph, &kn_row_cast);
-    kn_settings_int(&settings, "dtype", from);
-    call->input_gradients[0] =
-        kn_gradient_build(call, &kn_row_cast, &call->output_gradients[0], 1, &settings);
+    call->input_gradients[0] = kn_gradient_cast(call, call->output_gradients[0], from);
     return kn_gradient_status(call);
 }
 

@@ -177,16 +177,14 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
     kn_value *pair[2] = {x, result};
     kn_value *winners = kn_gradient_build(call, &kn_row_equal, pair, 2, NULL);
     if (kn_value_failed(winners)) return kn_gradient_status(call);
-    kn_settings settings;
-    kn_settings_init(&settings, call->graph, &kn_row_cast);
-    kn_settings_int(&settings, "dtype", x->shape.dtype);
-    winners = kn_gradient_build(call, &kn_row_cast, &winners, 1, &settings);
+    winners = kn_gradient_cast(call, winners, x->shape.dtype);
     kn_dim axes[KN_MAX_RANK];
     int count = 0;
     for (int i = 0; i < x->shape.rank; i++)
         if (reduced[i]) axes[count++] = i;
     kn_value *number = winners;
     if (count) { /* a scalar has no axis, and an empty list would mean all */
+        kn_settings settings;
         kn_settings_init(&settings, call->graph, &kn_row_sum);
         kn_settings_list(&settings, "axes", count, axes);
         kn_settings_int(&settings, "keep", 1);
