@@ -199,7 +199,7 @@ static void what_cannot_be_mixed(void **state) {
         {{.mix_up = -1}, &picture, true, "Beta(a,a)"},
         {{.mix_up = 1e-310}, &picture, true, "Beta(a,a)"},
         {{.cut_mix = NAN}, &picture, true, "Beta(a,a)"},
-        {{.mix_up = 2000}, &picture, true, "up to 1000"},
+        {{.mix_up = 2000}, &picture, true, "to 1000"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_error error = {0};

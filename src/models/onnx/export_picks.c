@@ -12,7 +12,7 @@ static bool embedding(kn_export_call *call) {
 
 static bool gather(kn_export_call *call) {
     bool elements = !strcmp(call->node->operator->name, "gather_elements");
-    if (!elements && kn_attribute_of(call->node, "outside")->integer) return false; /* what is outside is an error there */
+    if (kn_attribute_of(call->node, "outside")->integer) return false; /* what is outside is an error there */
     return kn_export_two(call, elements ? "GatherElements" : "Gather", call->output, call->inputs[0],
                          call->inputs[1]) &&
            kn_export_int(call, "axis", axis_of(call));

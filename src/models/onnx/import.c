@@ -357,7 +357,7 @@ static int64_t wanted_size(kn_import *import, const char *name, const char *symb
     int64_t number = -1;
     for (size_t i = 0; i < params->setting_count; i++) {
         const char *wanted = params->settings[i].name;
-        if (!wanted || (strcmp(wanted, symbol) && strcmp(wanted, name))) continue;
+        if (!wanted || (strcmp(wanted, symbol) && (!*name || strcmp(wanted, name)))) continue;
         number = params->settings[i].value;
         import->taken[i] = true;
     }
