@@ -80,7 +80,7 @@ typedef struct kn_dataset_params {
     kn_image_reader images; /* for images:FOLDER; without one these cannot be opened */
     const char *columns;    /* of csv:FILE: how to read its columns, as kn_dataset_columns says; NULL: found out */
     bool inputs_only; /* no "y": of csv:FILE also rows that have no target; of images: and wav: all files of a folder and of
-                         those below it */
+                         those below it, or of an archive */
     bool same;              /* what should come out is what goes in: "y" is "x", whatever the source has */
     kn_archive_reader archives; /* for images:ARCHIVE and wav:ARCHIVE; without one these cannot be opened */
     bool skip_bad; /* leave out pictures and sounds that cannot be read, instead of failing at the first */

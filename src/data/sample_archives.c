@@ -1,6 +1,7 @@
 /* Files with a sample each in an archive, which is read in place: a folder for each class, and train/ and test/ or val/
- * above them where there are such; whatever is above that is passed over. The archive is gone through twice, for the names
- * and for the files, which are decoded some at a time. */
+ * above them where there are such; whatever is above that is passed over. Without a target all of them are one part, whatever
+ * folders they are in. The archive is gone through twice, for the names and for the files, which are decoded some at a
+ * time. */
 #include "data/sample_files.h"
 
 #include <stdlib.h>
@@ -21,6 +22,7 @@ typedef struct entry {
 typedef struct listing {
     kn_arena *arena;
     const kn_sample_kind *kind;
+    bool inputs_only;
     entry *entries;
     size_t count, capacity;
     bool failed;
@@ -51,10 +53,27 @@ static bool read_name(kn_arena *arena, const kn_sample_kind *kind, const char *n
     return true;
 }
 
+/* Neither it nor a folder that it is in; "./" is none such. */
+static bool is_hidden(const char *name) {
+    for (const char *at = name; at; at = strchr(at, '/')) {
+        if (*at == '/') at++;
+        if (*at == '.' && at[1] != '/') return true;
+    }
+    return false;
+}
+
+/* Without a target: its own folders say nothing. */
+static bool read_plain_name(kn_arena *arena, const kn_sample_kind *kind, const char *name, entry *read) {
+    if (!kind->is(name) || is_hidden(name)) return false;
+    *read = (entry){.name = kn_arena_text(arena, name), .class = "", .part = PARTS};
+    return true;
+}
+
 static bool list_name(void *user, const char *name) {
     listing *found = user;
     entry read;
-    if (found->failed || !read_name(found->arena, found->kind, name, &read)) return false;
+    if (found->failed) return false;
+    if (!(found->inputs_only ? read_plain_name : read_name)(found->arena, found->kind, name, &read)) return false;
     if (!read.name || !read.class ||
         !kn_reserve(found->arena->host, (void **)&found->entries, &found->capacity, found->count + 1,
                     sizeof *found->entries))
@@ -101,8 +120,8 @@ typedef struct archive_part {
 
 static kn_status check_roots(const char *path, const listing *found, kn_error *error) {
     if (found->count == 0)
-        return kn_fail(error, KN_ERROR_NOT_FOUND,
-                       "\"%s\" holds no %s in a folder: one for each class was expected", path, found->kind->endings);
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" holds no %s%s", path, found->kind->endings,
+                       found->inputs_only ? "" : " in a folder: one for each class was expected");
     const entry *first = &found->entries[0];
     for (size_t i = 1; i < found->count; i++) {
         const entry *own = &found->entries[i];
@@ -267,7 +286,7 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     for (int p = 0; p < 2 && status == KN_OK; p++)
         if (parts[p].files.count > 0) {
             parts[p].store =
-                kn_sample_store(host, &parts[p].files, job, classes, count, error);
+                kn_sample_store(host, &parts[p].files, job, found->inputs_only ? NULL : classes, count, error);
             status = error->status;
             if (status == KN_OK) status = check_kept(path, parts[p].store, job, error);
         }
@@ -292,7 +311,7 @@ kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sampl
                        path);
     kn_arena arena;
     archive_part parts[2] = {{.store = NULL}, {.store = NULL}};
-    listing found = {.arena = &arena, .kind = job->kind};
+    listing found = {.arena = &arena, .kind = job->kind, .inputs_only = options->inputs_only};
     const kn_archive_visitor visitor = {&found, list_name, take_none};
     kn_arena_init(&arena, host);
     kn_map_init(&parts[0].by_name, host);

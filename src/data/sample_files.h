@@ -58,7 +58,7 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
  * without a target too. Samples without a target have their files' names. */
 kn_status kn_sample_files_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
 
-/* The same in an archive (sample_archives.c), with classes always. */
+/* The same in an archive (sample_archives.c); names of samples are those in the archive. A file there is no part by itself. */
 kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
 
 /* Room for the samples of a part, as far as the options' cache goes. NULL with the error set. classes NULL: they have no "y". */

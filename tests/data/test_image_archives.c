@@ -116,6 +116,40 @@ static void parts_and_classes(void **state) {
     }
 }
 
+/* Parts and folders are nothing then; a picture may stand in none. */
+static void pictures_without_classes(void **state) {
+    static const char *const names[] = {"./c.png", "a/deep/below.png", "b.png", "test/cat/2.png", "train/cat/1.png"};
+    static const int order[] = {3, 0, 4, 1, 2};
+    zip_bytes zip = {.count = 0};
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    zip_add(&zip, ".hidden/1.png", "text", 4, true);
+    zip_add(&zip, "a/.hidden.png", "text", 4, true);
+    zip_add(&zip, "a/broken.png", "text", 4, true);
+    for (size_t i = 0; i < KN_COUNT_OF(order); i++)
+        add_picture(&zip, names[order[i]], 4, (uint8_t)(10 * order[i]));
+    end_archive(&zip, *state, "plain.zip");
+    params.inputs_only = true;
+    assert_failed(open_archive(*state, "plain.zip?size=4&grey", &params), KN_ERROR_FORMAT, "a/broken.png: no I");
+    params.skip_bad = true;
+    kn_dataset *all = open_archive(*state, "plain.zip?size=4&grey", &params);
+    assert_usable(all);
+    assert_int_equal(kn_dataset_count(all), KN_COUNT_OF(names));
+    assert_int_equal(kn_dataset_left_out(all), 1);
+    assert_int_equal(kn_dataset_field_count(all), 1);
+    assert_int_equal(kn_dataset_classes(all), 0);
+    assert_false(kn_dataset_has_test(all));
+    for (uint64_t i = 0; i < KN_COUNT_OF(names); i++) {
+        float x[16];
+        assert_int_equal(kn_dataset_read(all, &i, 1, 0, x, sizeof x), KN_OK);
+        assert_true(x[0] == (float)(10 * i) * (float)(1.0 / 255));
+        assert_string_equal(kn_dataset_sample_name(all, i), names[i]);
+    }
+    kn_dataset_destroy(&all);
+    zip_add(&zip, "notes.txt", "text", 4, true);
+    end_archive(&zip, *state, "none.zip");
+    assert_failed(open_archive(*state, "none.zip", &params), KN_ERROR_NOT_FOUND, "holds no .jpg, .jpeg or .png");
+}
+
 /* More than are held at a time. */
 static void many_are_read(void **state) {
     zip_bytes zip = {.count = 0};
@@ -260,6 +294,7 @@ static void memory_may_run_out(void **state) {
 int test_image_archives(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pictures_without_classes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sounds_are_read, set_up, tear_down),

@@ -151,6 +151,10 @@ def pictures_of_a_folder_are_told_apart(folder):
 @case
 def broken_pictures_are_named(folder):
     write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
+    rows = koine("infer", "small.safetensors", "good.zip", "--json", folder=folder).objects(
+        "sample", "file", "class", "probability", "logits")
+    expect([row["file"] for row in rows] == [f"pets/{name}/{i}.png" for name in ("cat", "dog") for i in range(name == "cat", 8, 2)],
+           f"found {rows}")
     for archive, reads in (("good.zip", None), ("bad.zip", b"\x89PNG\r\n\x1a\nno picture")):
         with zipfile.ZipFile(os.path.join(folder, archive), "w", zipfile.ZIP_DEFLATED) as file:
             for i in range(8):

@@ -127,7 +127,7 @@ static bool read_array(const kn_value *value, part *read) {
     if (!fine && array && !ends(read->path, arrays))
         command_fail(
             "%s. Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
-            "(.zip, .tar) and folders of these, and - for the standard input",
+            "(.zip, .tar) and folders, and - for the standard input",
             kn_npy_file_error(array));
     else if (!fine)
         command_fail("%s", array ? kn_npy_file_error(array) : "out of memory");

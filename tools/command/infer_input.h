@@ -15,9 +15,9 @@ typedef struct infer_input {
 } infer_input;
 
 /* Adds what `path` names to the samples: X.npy; X.csv, read as a table where the model was trained on one and
- * else as plain numbers; a picture, a sound or an archive of pictures; a folder of any of these; "-", one of
- * them on the standard input. Says what is wrong and answers false; either way the caller closes the input.
- */
+ * else as plain numbers; a picture, a sound or an archive of these; a folder of any but archives; "-", rows,
+ * an array, a picture or a sound on the standard input. Says what is wrong and answers false; either way the
+ * caller closes the input. */
 bool input_add(infer_input *input, const char *path);
 void input_close(infer_input *input);
 
