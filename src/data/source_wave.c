@@ -93,6 +93,18 @@ static void shape(const kn_source_options *options, kn_sound_options *asked, kn_
     if (flat) sample->shape[0] = (int64_t)asked->length;
 }
 
+/* A file that is no archive, whatever it is called: by its first bytes. */
+static kn_status find_sound(const kn_host *host, const char *path, bool *found, kn_error *error) {
+    kn_file_view view;
+    *found = is_sound(path);
+    if (*found) return KN_OK;
+    kn_status status = kn_file_open_view(host, path, &view, error);
+    if (status != KN_OK) return status;
+    *found = view.count >= 4 && memcmp(view.bytes, "RIFF", 4) == 0;
+    kn_file_close_view(host, &view);
+    return KN_OK;
+}
+
 kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     kn_error *error = &dataset->error;
     kn_sound_options *asked = kn_allocate(&dataset->host, 1, sizeof *asked);
@@ -114,9 +126,11 @@ kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_
     if (error->status == KN_OK) {
         job.known = asked->rate && asked->length;
         kn_sinc_make(&asked->sinc);
-        if (kn_path_is_folder(path) || is_sound(path))
+        bool files = kn_path_is_folder(path);
+        status = files ? KN_OK : find_sound(&dataset->host, path, &files, error);
+        if (status == KN_OK && files)
             kn_sample_files_open(dataset, path, &job);
-        else
+        else if (status == KN_OK)
             kn_sample_archive_open(dataset, path, &job);
         if (dataset->store) dataset->store->rate = asked->rate;
         if (dataset->test) dataset->test->rate = asked->rate;

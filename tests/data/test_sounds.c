@@ -136,6 +136,12 @@ static void sounds_without_answers(void **state) {
     assert_int_equal(kn_dataset_count(one) * 10 + kn_dataset_field_count(one), 11);
     expect_sound(one, 0, 30, 2000, 20, -1);
     kn_dataset_destroy(&one);
+    /* Whatever a file is called. */
+    add_level(*state, "taken.bin", 4000, 20);
+    one = open_folder(*state, "/taken.bin?length=20", &params);
+    assert_usable(one);
+    expect_sound(one, 0, 20, 4000, 20, -1);
+    kn_dataset_destroy(&one);
     params.inputs_only = true;
     kn_dataset *all = open_folder(*state, "", &params);
     assert_usable(all);
