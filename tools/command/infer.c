@@ -219,6 +219,13 @@ static bool choose_device(infer_run *run) {
     return device_auto(&run->common, &about);
 }
 
+/* Whether it knows of which files its samples are. */
+static bool input_is_named(const infer_input *input) {
+    for (int64_t i = 0; i < input->info.shape[0]; i++)
+        if (input->names[i]) return true;
+    return false;
+}
+
 static int infer(infer_run *run, const char *output) {
     named_file file;
     kn_tensor_info whole;
@@ -245,13 +252,18 @@ static int infer(infer_run *run, const char *output) {
     bool fine = compute(run, batch, result, row_bytes);
     progress_clear();
     /* Only the first output is what the loss was about. */
-    const infer_input *first = &run->inputs[0];
+    const infer_input *named = &run->inputs[0];
+    const kn_dataset *table = NULL;
+    for (int i = run->input_count - 1; i >= 0; i--) {
+        if (input_is_named(&run->inputs[i])) named = &run->inputs[i];
+        if (run->inputs[i].table) table = run->inputs[i].table;
+    }
     bool judged = run->output == kn_model_output(run->model, 0);
     const infer_results results = {.name = kn_value_name(run->output),
                                    .info = &whole,
                                    .numbers = result,
-                                   .names = first->names,
-                                   .table = judged ? first->table : NULL,
+                                   .names = named->names,
+                                   .table = judged ? table : NULL,
                                    .classes = judged ? kn_model_metadata(run->model, "data.classes") : NULL};
     fine = fine && output_write(&results, run->format, file.path);
     free(result);
