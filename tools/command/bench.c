@@ -72,6 +72,13 @@ static int files_check(const bench_options *options, const char *const *words, i
     return EXIT_DONE;
 }
 
+/* The same for --pin. */
+static int pin_check(const common_options *common, const char *const *words, int word_count) {
+    for (int i = 0; common->pin && i < word_count; i++)
+        if (is_apart(words[i])) return command_misuse("--pin is of models, not of %s", words[i]);
+    return EXIT_DONE;
+}
+
 /* The same for --power and --price. */
 static int power_check(bench_power *power, const char *const *words, int word_count) {
     bool priced = !isnan(power->price);
@@ -165,6 +172,7 @@ static int run(int count, char **arguments) {
     if ((status = power_check(&bench.power, words, word_count)) != EXIT_DONE) return status;
     if ((status = crossover_check(&more, words, word_count)) != EXIT_DONE) return status;
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
+    if ((status = pin_check(&bench.common, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
         return command_misuse("--trace is of one case at a time, and of models");
     if (!trace_open(trace, &bench.common)) return EXIT_FAILED;

@@ -292,7 +292,8 @@ static void finish(infer_run *run) {
 }
 
 /* What the options and words say together makes sense; sets how results are written. */
-static int check(infer_run *run, int words, bool onnx, const char *input, const char *output, const char *format) {
+static int check(infer_run *run, int words, bool onnx, const char *input, const char *output, const char *format,
+                 const char *trace, const char *on_bad_sample) {
     named_file result = {.path = NULL};
     if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (words == 1 && !input)
@@ -305,6 +306,8 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
     if (onnx && (!input || !output || format))
         return command_misuse("of an ONNX file arrays are computed: infer needs --input X.npy and --output Y.npy, and no "
                               "--format");
+    if (onnx && (trace || on_bad_sample))
+        return command_misuse("--%s is not for ONNX files", trace ? "trace" : "on-bad-sample");
     if (output) named_file_split(output, &result);
     return output_choose(format, result.path, run->common.json, &run->format);
 }
@@ -348,7 +351,7 @@ static int run(int count, char **arguments) {
     if (!words) return command_fail("out of memory");
     if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
         const bool onnx = word_count && path_is_onnx(words[0]);
-        status = check(&run, word_count, onnx, input, output, format);
+        status = check(&run, word_count, onnx, input, output, format, trace, on_bad_sample);
         if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
         if (status == EXIT_DONE) status = math_option_check(&run.common);
         if (status == EXIT_DONE) status = pin_option_check(&run.common);
