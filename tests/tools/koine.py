@@ -170,8 +170,10 @@ def read_safetensors(path):
         if name != "__metadata__":
             first, end = about["data_offsets"]
             count = math.prod(about["shape"])
-            found[name] = (about["dtype"], about["shape"],
-                           struct.unpack(f"<{count}{KINDS[about['dtype']]}", data[begin + first:begin + end]))
+            numbers = struct.unpack(f"<{count}{KINDS[about['dtype']]}", data[begin + first:begin + end])
+            if about["dtype"] == "BF16":  # the upper half of a float
+                numbers = struct.unpack(f"<{count}f", struct.pack(f"<{count}I", *(number << 16 for number in numbers)))
+            found[name] = (about["dtype"], about["shape"], numbers)
     return found
 
 

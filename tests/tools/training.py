@@ -106,7 +106,7 @@ def weights_of_16_bits(folder):
         for name, (dtype, shape, numbers) in whole.items():
             expect(small[name][:2] == ({"float16": "F16", "bfloat16": "BF16"}[kind] if len(shape) > 1 else dtype, shape),
                    f"{name} is {small[name][:2]}")
-            expect(kind == "bfloat16" or all(abs(a - b) <= abs(a) * step + 1e-7 for a, b in zip(numbers, small[name][2])),
+            expect(all(abs(a - b) <= abs(a) * step + 1e-7 for a, b in zip(numbers, small[name][2])),
                    f"{name} was not rounded to the nearest")
         for model in ("whole", "small"):
             plan = koine("plan", model + ".safetensors", "--mode", "infer", "--json", folder=folder).objects()[0]
