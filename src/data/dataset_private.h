@@ -68,6 +68,8 @@ void kn_store_leave(kn_store *store);
 /* Adds a field of `stored` samples: fills in everything but bytes. */
 kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
                        double scale, kn_store_field **field, kn_error *error);
+/* In one block, pointers and the texts behind them, for the caller to release; NULL with the error set. */
+char **kn_copy_names(const kn_host *host, const char *const *names, size_t count, kn_error *error);
 /* Copies the names of the classes, and sets how many there are. */
 kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error);
 /* Copies where the first `count` samples come from. */

@@ -7,7 +7,7 @@ struct kn_later {
     kn_sample_job job; /* what it points to is here as well */
     kn_source_options options;
     void *own;
-    char **names; /* of the files, row by row from `kept` on; one block with the texts behind the pointers */
+    char **names; /* of the files, row by row from `kept` on */
 };
 
 void kn_later_close(const kn_host *host, struct kn_later *later) {
@@ -20,24 +20,19 @@ void kn_later_close(const kn_host *host, struct kn_later *later) {
 kn_status kn_later_open(kn_store *store, const kn_sample_files *from, uint64_t first,
                         const kn_sample_job *job, kn_error *error) {
     const kn_host *host = &store->host;
-    size_t count = 0, bytes = 0;
-    for (uint64_t i = first; i < store->count; i++)
-        if (!from->files[i].reason) {
-            count++;
-            bytes += sizeof(char *) + strlen(from->files[i].name) + 1;
-        }
+    size_t count = 0;
     struct kn_later *made = store->later = kn_allocate(host, 1, sizeof *made);
     if (!made) return kn_fail_memory(error, sizeof *made);
     made->own = job->own ? kn_allocate(host, 1, job->own_bytes) : NULL;
-    made->names = kn_allocate(host, 1, bytes + 1);
-    if ((job->own && !made->own) || !made->names) return kn_fail_memory(error, job->own_bytes + bytes);
+    if (job->own && !made->own) return kn_fail_memory(error, job->own_bytes);
     if (job->own) memcpy(made->own, job->own, job->own_bytes);
-    char **name = made->names, *text = (char *)(made->names + count);
+    const char **names = kn_allocate(host, (size_t)(store->count - first) + 1, sizeof *names);
+    if (!names) return kn_fail_memory(error, (size_t)(store->count - first) * sizeof *names);
     for (uint64_t i = first; i < store->count; i++)
-        if (!from->files[i].reason) {
-            *name++ = strcpy(text, from->files[i].name);
-            text += strlen(text) + 1;
-        }
+        if (!from->files[i].reason) names[count++] = from->files[i].name;
+    made->names = kn_copy_names(host, names, count, error);
+    kn_release(host, names);
+    if (!made->names) return KN_ERROR_MEMORY;
     made->job = *job;
     made->options = (kn_source_options){.images = job->options->images};
     made->job.options = &made->options;

@@ -52,8 +52,7 @@ void kn_store_leave(kn_store *store) {
     kn_release(&host, store);
 }
 
-/* One block: pointers, and the texts behind them. */
-static char **copy_names(const kn_host *host, const char *const *names, size_t count, kn_error *error) {
+char **kn_copy_names(const kn_host *host, const char *const *names, size_t count, kn_error *error) {
     size_t bytes = count * sizeof *names;
     for (size_t i = 0; i < count; i++)
         bytes += strlen(names[i]) + 1;
@@ -71,14 +70,14 @@ static char **copy_names(const kn_host *host, const char *const *names, size_t c
 }
 
 kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error) {
-    store->class_names = copy_names(&store->host, names, count, error);
+    store->class_names = kn_copy_names(&store->host, names, count, error);
     if (!store->class_names) return KN_ERROR_MEMORY;
     store->classes = (int)count;
     return KN_OK;
 }
 
 kn_status kn_store_name_samples(kn_store *store, const char *const *names, size_t count, kn_error *error) {
-    store->sample_names = copy_names(&store->host, names, count, error);
+    store->sample_names = kn_copy_names(&store->host, names, count, error);
     return store->sample_names ? KN_OK : KN_ERROR_MEMORY;
 }
 
