@@ -126,6 +126,8 @@ int pin_option_check(const common_options *common);
 /* Pins the model's layers as --pin says, and opens each device that some are pinned to, also by the model's own text,
  * to be the context's. Says why not and answers false. */
 bool devices_join(kn_context *context, const common_options *common, kn_model *model);
+/* Whether a path ends so, with something before it. */
+bool path_ends(const char *path, const char *ending, bool any_case);
 /* Whether a path ends as ONNX files do. */
 bool path_is_onnx(const char *path);
 /* Whether a file could be written there; says why not. Nothing is written. */

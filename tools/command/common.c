@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -152,9 +153,14 @@ kn_context *context_open(const common_options *common) {
     return NULL;
 }
 
+bool path_ends(const char *path, const char *ending, bool any_case) {
+    size_t length = strlen(path), own = strlen(ending);
+    if (length <= own) return false;
+    return !(any_case ? strcasecmp : strcmp)(path + length - own, ending);
+}
+
 bool path_is_onnx(const char *path) {
-    size_t length = strlen(path);
-    return length > 5 && !strcmp(path + length - 5, ".onnx");
+    return path_ends(path, ".onnx", false);
 }
 
 kn_model *model_open(const char *name) {

@@ -5,11 +5,6 @@
 
 typedef enum kind { SAFETENSORS, ONNX, TEXT } kind;
 
-static bool ends_in(const char *path, const char *ending) {
-    size_t length = strlen(path), end = strlen(ending);
-    return length > end && !strcmp(path + length - end, ending);
-}
-
 static int write_text(const kn_model *model, const char *path) {
     const char *text = kn_model_text(model);
     if (!text[0])
@@ -63,10 +58,10 @@ static int run(int count, char **arguments) {
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
     if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");
-    kind to = path_is_onnx(words[1])              ? ONNX
-              : ends_in(words[1], ".safetensors") ? SAFETENSORS
-                                                  : TEXT;
-    if (to == TEXT && !ends_in(words[1], ".koine"))
+    kind to = path_is_onnx(words[1])                       ? ONNX
+              : path_ends(words[1], ".safetensors", false) ? SAFETENSORS
+                                                           : TEXT;
+    if (to == TEXT && !path_ends(words[1], ".koine", false))
         return command_misuse("'%s' does not say by its end what it is to be; expected .onnx, .safetensors or .koine",
                               words[1]);
     if (type && (!kn_dtype_parse(type, &dtype) ||

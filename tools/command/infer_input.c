@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,9 +21,8 @@ typedef struct part {
 } part;
 
 static bool ends(const char *path, const char *const endings[]) {
-    size_t length = strlen(path);
     for (; *endings; endings++)
-        if (length > strlen(*endings) && !strcasecmp(path + length - strlen(*endings), *endings)) return true;
+        if (path_ends(path, *endings, true)) return true;
     return false;
 }
 

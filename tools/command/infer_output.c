@@ -9,11 +9,6 @@
 
 enum { SHOWN_CLASSES = 3, SHOWN_NUMBERS = 16 };
 
-static bool ends_with(const char *path, const char *ending) {
-    size_t length = strlen(path), own = strlen(ending);
-    return length > own && !strcmp(path + length - own, ending);
-}
-
 int output_choose(const char *format, const char *path, bool json, output_format *chosen) {
     static const char *const words[] = {"text", "json", "csv", "npy"}; /* in the order of output_format */
     int choice = format ? option_choice("format", format, words, 4) : -1;
@@ -23,10 +18,10 @@ int output_choose(const char *format, const char *path, bool json, output_format
     else if (!path || !strcmp(path, "-"))
         *chosen = json ? OUTPUT_LINES : path ? OUTPUT_TABLE : OUTPUT_TEXT;
     else
-        *chosen = ends_with(path, ".csv")                                 ? OUTPUT_TABLE
-                  : ends_with(path, ".jsonl") || ends_with(path, ".json") ? OUTPUT_LINES
-                  : ends_with(path, ".txt")                               ? OUTPUT_TEXT
-                                                                          : OUTPUT_ARRAY;
+        *chosen = path_ends(path, ".csv", false)                                        ? OUTPUT_TABLE
+                  : path_ends(path, ".jsonl", false) || path_ends(path, ".json", false) ? OUTPUT_LINES
+                  : path_ends(path, ".txt", false)                                      ? OUTPUT_TEXT
+                                                                                        : OUTPUT_ARRAY;
     if (*chosen == OUTPUT_ARRAY && (!path || !strcmp(path, "-")) && isatty(STDOUT_FILENO))
         return command_misuse("an array is nothing for a terminal: --output Y.npy, or another --format");
     return EXIT_DONE;

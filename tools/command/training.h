@@ -91,8 +91,6 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
             "keep so much of decoded pictures and sounds in memory, such as 4GB, and decode the others anew (all of them)", \
             &(target)                                                                                        \
     }
-/* Says which samples of a dataset could not be read, as far as a person reads on; `part` is what of the data it is. */
-void tell_left_out(const kn_dataset *dataset, const char *part);
 /* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
 bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);
