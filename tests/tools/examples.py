@@ -17,7 +17,8 @@ import struct
 import subprocess
 import tempfile
 
-from koine import ENVIRONMENT, KOINE, TIME_LIMIT, Skipped, add, expect, read_safetensors, run_cases, strict, write
+from koine import (ENVIRONMENT, KOINE, TIME_LIMIT, Skipped, add, expect, read_safetensors, run_cases, strict, wave_of, write,
+                   write_bytes)
 
 README = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10"}
@@ -83,18 +84,10 @@ def spoken(rate, seconds, which):
     count = int(rate * seconds)
     pitches = [300 + 250 * (which // 2), 900 + 250 * (which // 2)][::1 if which % 2 else -1]
     numbers = [round(9000 * math.sin(2 * math.pi * pitches[i * 2 // count] * i / rate)) for i in range(count)]
-    return (b"RIFF" + struct.pack("<I", 36 + 2 * count) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, 2 * rate, 2, 16) +
-            b"data" + struct.pack(f"<I{count}h", 2 * count, *numbers))
+    return wave_of(numbers, rate)
 
 
 # ---- what the examples speak of
-
-
-def write_bytes(folder, name, data):
-    path = os.path.join(folder, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(data)
 
 
 def stage(folder):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import zlib
 
 KOINE = os.path.abspath(sys.argv[1])
 sys.path.insert(0, sys.argv[2])  # tests/house
@@ -115,11 +116,52 @@ def bytes_of(path):
         return file.read()
 
 
+def write_bytes(folder, name, data):
+    """With the folders that are in its name."""
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
 def write(folder, name, text):
     path = os.path.join(folder, name)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path
+
+
+# ---- pictures and sounds
+
+
+def needs_headers(found):
+    """Skips the case where a build without libjpeg or libpng said so."""
+    if "install the headers" in found.err:
+        raise Skipped("this build reads no pictures")
+    return found
+
+
+def png_chunk(name, data, wrong=0):
+    """wrong: what the checksum is off by."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ wrong)
+
+
+def png(rows, width=4, wrong=0):
+    """Grey pixels, rows of bytes; `width` is what the head says, and wrong what the checksum of the pixels is off by."""
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, len(rows), 8, 0, 0, 0, 0)) +
+            png_chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows)), wrong) + png_chunk(b"IEND", b""))
+
+
+def wave(data, rate=8000, kind=1, bits=16, size=None, channels=1):
+    """`size` is what the head says of the data, in bytes."""
+    return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " +
+            struct.pack("<IHHIIHH", 16, kind, channels, rate, 2 * rate, 2, bits) + b"data" +
+            struct.pack("<I", len(data) if size is None else size) + data)
+
+
+def wave_of(numbers, rate=8000):
+    """One channel of 16 bits."""
+    return wave(struct.pack(f"<{len(numbers)}h", *numbers), rate)
 
 
 # ---- npy files, as numpy.save writes them
