@@ -84,7 +84,11 @@ kn_status kn_devices_mark(kn_context *context, const kn_states *states, kn_graph
         *several = *several || node->device > 0;
     }
     *several = *several || lives_elsewhere(context, states, bound);
-    if (*several) spread(bound);
+    if (*several)
+        spread(bound);
+    else /* equal nodes are one, whether they are pinned to the only device or not */
+        for (size_t i = 0; i < bound->node_count; i++)
+            bound->nodes[i]->device = -1;
     return KN_OK;
 }
 

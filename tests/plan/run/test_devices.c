@@ -174,6 +174,27 @@ static void a_plan_without_pins_is_as_it_was(void **state) {
     }
 }
 
+/* Pinned to the only device there is, a node is still the same as its equal without a pin. */
+static void pins_to_main_alone_change_no_plan(void **state) {
+    const two_devices *two = *state;
+    int steps[2];
+    for (int pinned = 0; pinned < 2; pinned++) {
+        kn_graph *graph = kn_graph_create(NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3"), *w = kn_parameter(graph, "w", KN_FLOAT32, "3,3", NULL);
+        kn_value *left = kn_matmul(x, w, false, false), *right = kn_matmul(x, w, false, false);
+        if (pinned) kn_pin(left, KN_DEVICE_MAIN);
+        kn_value *y = kn_output(kn_matmul(left, right, true, false), "y");
+        kn_session *session = kn_session_create(two->main, &y, 1, NULL);
+        kn_plan_info info = {.size = sizeof info};
+        session_good(session, kn_session_compile(session, NULL, 0));
+        session_good(session, kn_session_plan(session, &info));
+        steps[pinned] = info.steps;
+        kn_session_destroy(&session);
+        kn_graph_destroy(&graph);
+    }
+    assert_int_equal(steps[0], steps[1]);
+}
+
 /* sum is written on the other device, and read on both: main sees it as it was before the run. */
 /* v (8,8) in 16 bits is where it is read, and nothing of it goes from one device to the other. */
 static void narrow_weights_live_where_they_are_read(void **state) {
@@ -327,6 +348,7 @@ int test_devices(void) {
     const struct CMUnitTest planned[] = {
         cmocka_unit_test(a_plan_tells_devices_and_transfers),
         cmocka_unit_test(a_plan_without_pins_is_as_it_was),
+        cmocka_unit_test(pins_to_main_alone_change_no_plan),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(contexts_are_joined_by_name),
     };
@@ -335,6 +357,7 @@ int test_devices(void) {
         cmocka_unit_test(transfers_stay_inside_their_values),
         cmocka_unit_test(a_plan_tells_devices_and_transfers),
         cmocka_unit_test(a_plan_without_pins_is_as_it_was),
+        cmocka_unit_test(pins_to_main_alone_change_no_plan),
         cmocka_unit_test(a_state_lives_on_one_device_and_is_read_on_both),
         cmocka_unit_test(narrow_weights_live_where_they_are_read),
         cmocka_unit_test(scalars_reach_both_devices),
