@@ -69,8 +69,8 @@ enum { KN_CONTEXT_DEVICES = 8 };
  * KN_DEVICE_MAIN; what goes from one to the other is copied through the host. *other belongs to `context` from here on,
  * which destroys it at its own end, and must not be destroyed by the caller; it may still be asked. To be done before
  * anything is made from either, and not beside other calls. Fails, and takes nothing: KN_ERROR_ARGUMENT where the name is
- * taken or NULL or *other has devices joined to it, KN_ERROR_UNSUPPORTED beyond KN_CONTEXT_DEVICES, or the error that
- * one of the two was made with. */
+ * taken, empty or NULL, where *other has devices joined to it, or where one of the two was joined to a context already;
+ * KN_ERROR_UNSUPPORTED beyond KN_CONTEXT_DEVICES; or the error that one of the two was made with. */
 KN_API kn_status kn_context_join(kn_context *context, const char *name, kn_context **other);
 /* How many devices a context computes on: 1, and those that were joined. */
 KN_API int kn_context_device_count(const kn_context *context);

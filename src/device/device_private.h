@@ -124,6 +124,7 @@ struct kn_context {
         kn_context *context;
     } joined[KN_CONTEXT_DEVICES - 1];
     int joined_count;
+    bool belongs; /* to a context that it was joined to, which destroys it */
 };
 
 /* Destroys what was joined. */

@@ -333,6 +333,12 @@ static void contexts_are_joined_by_name(void **state) {
     assert_int_equal(kn_context_join(main, "again", &kept), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_context_join(third, "whole", &main),
                      KN_ERROR_ARGUMENT); /* it has devices of its own */
+    kn_context *copy = kept;             /* which main destroys: nobody else may have it, nor give it more */
+    assert_int_equal(kn_context_join(third, "stolen", &copy), KN_ERROR_ARGUMENT);
+    assert_ptr_equal(copy, kept);
+    assert_int_equal(kn_context_device_count(third), 1);
+    assert_int_equal(kn_context_join(kept, "deeper", &third), KN_ERROR_ARGUMENT);
+    assert_non_null(third);
     assert_int_equal(kn_context_device_count(main), 2);
     assert_ptr_equal(kn_context_device_at(main, 0), main);
     assert_ptr_equal(kn_context_device_at(main, 1), kept);
