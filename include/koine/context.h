@@ -62,15 +62,17 @@ KN_API const char *kn_context_error(const kn_context *context);
 
 /* ---- several devices --------------------------------------------------------------------------- */
 
-enum { KN_CONTEXT_DEVICES = 8 };
+/* How many devices a context computes on at most, itself included; and room for the name of one, with its end. */
+enum { KN_CONTEXT_DEVICES = 8, KN_DEVICE_NAME_BYTES = 48 };
 #define KN_DEVICE_MAIN "main"
 /* Joins the device of another context to this one: sessions and trainers of `context` may then compute on both. Nodes
  * that are pinned to `name` (kn_pin) run on the other device, all others on the context's own, which is called
  * KN_DEVICE_MAIN; what goes from one to the other is copied through the host. *other belongs to `context` from here on,
  * which destroys it at its own end, and must not be destroyed by the caller; it may still be asked. To be done before
  * anything is made from either, and not beside other calls. Fails, and takes nothing: KN_ERROR_ARGUMENT where the name is
- * taken, empty or NULL, where *other has devices joined to it, or where one of the two was joined to a context already;
- * KN_ERROR_UNSUPPORTED beyond KN_CONTEXT_DEVICES; or the error that one of the two was made with. */
+ * taken, empty, NULL or of KN_DEVICE_NAME_BYTES and more, where *other has devices joined to it, or where one of the two
+ * was joined to a context already; KN_ERROR_UNSUPPORTED beyond KN_CONTEXT_DEVICES; or the error that one of the two was
+ * made with. */
 KN_API kn_status kn_context_join(kn_context *context, const char *name, kn_context **other);
 /* How many devices a context computes on: 1, and those that were joined. */
 KN_API int kn_context_device_count(const kn_context *context);

@@ -111,7 +111,7 @@ typedef struct kn_plan_step {
     bool once; /* runs when states have changed */
     int inputs[KN_PLAN_STEP_INPUTS]; /* positions of the steps whose results it reads, rising */
     int input_count; /* there may be more than are told */
-    char device[48]; /* where it runs, by the name in its context: KN_DEVICE_MAIN */
+    char device[KN_DEVICE_NAME_BYTES]; /* where it runs, by the name in its context: KN_DEVICE_MAIN */
 } kn_plan_step;
 #define KN_PLAN_STEP_DEFAULTS {sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, ""}
 /* Step `position`, from 0; KN_ERROR_NOT_FOUND beyond the last. */

@@ -327,6 +327,10 @@ static void contexts_are_joined_by_name(void **state) {
     assert_int_equal(kn_context_join(main, "", &other), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_context_join(main, KN_DEVICE_MAIN, &other), KN_ERROR_ARGUMENT);
     assert_int_equal(kn_context_join(main, "other", &main), KN_ERROR_ARGUMENT);
+    char name[KN_DEVICE_NAME_BYTES + 1];
+    memset(name, 'n', sizeof name);
+    name[KN_DEVICE_NAME_BYTES] = '\0';
+    assert_int_equal(kn_context_join(main, name, &other), KN_ERROR_ARGUMENT);
     kn_context *kept = other;
     assert_int_equal(kn_context_join(main, "other", &other), KN_OK);
     assert_int_equal(kn_context_join(main, "other", &third), KN_ERROR_ARGUMENT);
@@ -345,6 +349,9 @@ static void contexts_are_joined_by_name(void **state) {
     assert_string_equal(kn_context_device_name(main, 1), "other");
     assert_null(kn_context_device_at(main, 2));
     assert_null(kn_context_device_name(main, -1));
+    name[KN_DEVICE_NAME_BYTES - 1] = '\0'; /* the longest that fits */
+    assert_int_equal(kn_context_join(main, name, &third), KN_OK);
+    assert_string_equal(kn_context_device_name(main, 2), name);
     kn_context_destroy(&third);
     kn_context_destroy(&main);
 }
