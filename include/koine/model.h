@@ -110,7 +110,8 @@ KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int6
 /* Pins layers and blocks whose names fit a pattern (* stands for any characters, ? for one), as `device=` in their lines
  * does; nodes of an ONNX file, by the names of what they make: kn_pin in koine/graph.h says what that means. To be done
  * before a session or trainer is made, and in the order of the patterns: the last that fits decides. NULL pins no
- * longer. Returns how many there were. */
+ * longer. Returns how many there were; 0 for an empty name of a device or when out of memory as well, which
+ * kn_model_error tells. */
 KN_API int kn_model_pin(kn_model *model, const char *pattern, const char *device);
 /* What the file calls them; "" beyond the last. An ONNX file's names may have signs that those of values have not, and
  * its input, where there is one only, is "x" in the graph, as data calls it. */

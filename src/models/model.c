@@ -199,9 +199,23 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
 int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
     int count = 0;
     if (!usable(model) || !pattern) return 0;
-    if (!model->made_count) return kn_graph_pin(model->graph, pattern, device);
-    const char *name = device ? kn_arena_text(&model->arena, device) : NULL;
-    for (size_t i = 0; i < model->made_count && (name || !device); i++) {
+    kn_error_clear(&model->error);
+    if (device && !*device) {
+        kn_fail(&model->error, KN_ERROR_ARGUMENT, "'%s': a pin needs the name of a device, which is empty", pattern);
+        return 0;
+    }
+    if (!model->made_count) {
+        count = kn_graph_pin(model->graph, pattern, device);
+        kn_status status = kn_graph_status(model->graph);
+        if (status != KN_OK) kn_fail(&model->error, status, "%s", kn_graph_error(model->graph));
+        return count;
+    }
+    const char *name = device ? kn_arena_text(&model->graph->arena, device) : NULL;
+    if (device && !name) {
+        kn_fail_memory(&model->error, strlen(device) + 1);
+        return 0;
+    }
+    for (size_t i = 0; i < model->made_count; i++) {
         const kn_made_nodes *made = &model->made[i];
         if (!kn_pattern_fits(pattern, made->path)) continue;
         for (size_t k = made->first; k < made->end; k++)

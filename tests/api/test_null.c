@@ -76,8 +76,10 @@ static void contexts(void **state) {
     assert_int_equal(kn_context_join(NULL, "other", &context), KN_ERROR_MEMORY);
     assert_int_equal(kn_context_join(NULL, NULL, NULL), KN_ERROR_MEMORY);
     assert_int_equal(kn_context_device_count(NULL), 0);
-    assert_null(kn_context_device_at(NULL, 0));
-    assert_null(kn_context_device_name(NULL, 0));
+    for (int position = -1; position <= 1; position++) {
+        assert_null(kn_context_device_at(NULL, position));
+        assert_null(kn_context_device_name(NULL, position));
+    }
     assert_false(kn_default_cache_folder(NULL, NULL, folder, sizeof folder));
     assert_false(kn_default_cache_folder("/somewhere", NULL, NULL, 0));
 }

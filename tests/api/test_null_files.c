@@ -152,6 +152,9 @@ static void models(void **state) {
     assert_true(kn_model_grammar(NULL, 0) > 1000);
     model = kn_model_open("linear", NULL);
     assert_int_equal(kn_model_status(model), KN_OK);
+    assert_int_equal(kn_model_pin(model, NULL, "other"), 0);
+    assert_int_equal(kn_model_pin(model, "*", ""), 0);
+    assert_true(strlen(kn_model_error(model)) > 0);
     assert_true(kn_model_add_loss(model, NULL, NULL) != KN_OK);
     assert_true(kn_model_save(model, NULL, NULL, NULL) != KN_OK);
     assert_true(kn_model_save_onnx(model, NULL, NULL, NULL) != KN_OK);

@@ -93,7 +93,11 @@ static void lines_and_blocks_are_pinned(void **state) {
     assert_string_equal(kn_graph_pinned(graph, 2), "middle");
     assert_null(kn_graph_pinned(graph, 3));
     assert_non_null(strstr(kn_model_text(model), "b = two 6 far device=middle\n"));
+    assert_int_equal(kn_model_pin(model, "*", ""), 0);
+    assert_non_null(strstr(kn_model_error(model), "a pin needs the name of a device"));
+    assert_string_equal(kn_graph_pinned(graph, 0), "near");
     assert_int_equal(kn_model_pin(model, "nothing*", "far"), 0);
+    assert_string_equal(kn_model_error(model), "");
     assert_int_equal(kn_model_pin(model, "b.*", "last"), 2);
     assert_int_equal(kn_model_pin(model, "a", "last"), 1);
     assert_string_equal(kn_graph_pinned(graph, 0), "last");
