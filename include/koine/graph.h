@@ -75,7 +75,9 @@ KN_API void kn_freeze(kn_value *parameter);
 
 /* Sessions that do not train keep a float32 parameter as KN_FLOAT16 or KN_BFLOAT16 in the memory of the device, and
  * compute with it as before; KN_FLOAT32 takes that back. Affects sessions that are made later. Who sets and gets the
- * state sees float32, rounded to what is stored. Where a trainer uses the states they stay float32. */
+ * state sees float32, rounded to what is stored. Where a trainer uses the states they stay float32. The first session
+ * or trainer that asks for a state in a set decides how it is kept there, also one that is then refused for its
+ * memory. */
 KN_API void kn_store(kn_value *parameter, kn_dtype dtype);
 
 /* Names made from here on begin with "name."; scopes nest. */
@@ -89,7 +91,9 @@ KN_API kn_value *kn_output(kn_value *value, const char *name);
 
 /* Where nodes run: those that are pinned, on the device that was joined to the context under that name
  * (kn_context_join; KN_DEVICE_MAIN is the context's own), with their gradients; what they alone read from run to run
- * lives there, and so does its update. All others run on the context's own device. NULL pins no longer. */
+ * lives there, and so does its update. All others run on the context's own device. The first session or trainer that
+ * asks for a state in a set decides where it lives, also one that is then refused for its memory. NULL pins no longer. */
+
 /* The node that makes a value, all its results. Inputs, parameters and constants have none, which is a mistake: they
  * are where they are read. Returns the value. */
 KN_API kn_value *kn_pin(kn_value *value, const char *device);
