@@ -7,7 +7,7 @@
  *
  * kn_find_steady tells it of values before kernels are chosen, by the graph; kn_pass_once of steps, by the
  * memory that they touch, so that whatever the passes between them did is seen. */
-#include "plan/run_private.h"
+#include "plan/plan_private.h"
 
 /* Below so many bytes read it is small, whatever is made of it. */
 enum { LEAST_NARROW = 4096 };

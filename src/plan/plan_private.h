@@ -153,6 +153,8 @@ bool kn_lies_alike(const kn_value *value);
 kn_status kn_liveness_make(kn_making *making);
 /* Whether `written`, of `group`, may take over the memory of `read`, and if so makes it. */
 bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_value *written);
+/* Bytes of a value of a bound graph; false on overflow. */
+bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
 /* The value whose memory a value uses, through views and takeovers. */
 kn_value *kn_memory_root(const kn_making *making, kn_value *value);
 

@@ -272,7 +272,4 @@ void kn_plan_print(const kn_plan *plan, kn_text *text);
 /* One step, and which steps it reads from. */
 kn_status kn_plan_tell_step(const kn_plan *plan, int position, kn_plan_step *told);
 
-/* Bytes of a value of a bound graph; false on overflow. */
-bool kn_value_bytes(const kn_value *value, uint64_t *bytes);
-
 #endif

@@ -1,6 +1,6 @@
 /* Nodes that send a value to another device, or make one that came from there: two rows of the plan's own.
  * They become steps like any other, so that order and memory follow from what these read and write. */
-#include "plan/run_private.h"
+#include "plan/plan_private.h"
 
 enum { TRANSFER, DEVICE, DTYPE, SHAPE }; /* the attributes, by position */
 
