@@ -364,11 +364,13 @@ static void choose_types(kn_node *node) {
 }
 
 /* That of the node which it copies, or whose gradient it is, or what is said for all that is built now. */
-static bool set_device(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node) {
+static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node) {
     const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
     const char *pin = origin ? origin->pin : kn_pin_now(graph);
+    /* While a graph is bound, origins are nodes of the caller's graph, whose memory may go before this one's. */
+    bool here = !origin || (origin->output_count > 0 && origin->outputs[0]->graph == graph);
     node->device = graph->origin ? graph->origin->device : -1;
-    if (pin) node->pin = kn_arena_text(&graph->arena, pin);
+    node->pin = pin && !here ? kn_arena_text(&graph->arena, pin) : pin;
     return !pin || node->pin;
 }
 
@@ -398,7 +400,7 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
         fail_memory(graph);
         return NULL;
     }
-    if (!set_device(graph, recipe, node)) {
+    if (!set_pin_and_device(graph, recipe, node)) {
         fail_memory(graph);
         return NULL;
     }
