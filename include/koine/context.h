@@ -142,9 +142,10 @@ typedef struct kn_timeline_entry {
     double flops, bytes; /* what it had to do, by the direct method, each byte once; 0 where that is not known */
 } kn_timeline_entry;
 /* The recorded entries (params.timeline), oldest first; *count is set. They stay valid until the
- * next call of this function or of kn_context_timeline_clear. Waits for the queues. */
+ * next call of this function or of kn_context_timeline_clear. Waits for the queues. Of the context's own device
+ * alone: those that were joined to it are asked for theirs, by kn_context_device_at. */
 KN_API const kn_timeline_entry *kn_context_timeline(kn_context *context, size_t *count);
-/* Those of devices that were joined to it as well; each is asked for its own. */
+/* Forgets the entries, and those of devices that were joined to it as well. */
 KN_API void kn_context_timeline_clear(kn_context *context);
 /* Seconds since the context was made, as in the timeline; 0 for a failed one. */
 KN_API double kn_context_clock(const kn_context *context);
