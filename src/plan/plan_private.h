@@ -1,5 +1,8 @@
 /* What the files of the plan room share: a plan while it is made, and a plan that runs.
  *
+ * Of several devices, nodes get theirs first: mark what was bound, extend it, settle the rest (devices.c), simplify the
+ * whole, cut it into a part for each device (split.c); the passes from there on run for each part.
+ *
  * kn_plan_make runs the passes in this order; each has a file of its name:
  *   simplify   equal nodes become one, nodes that change nothing go
  *   choose     a variant for each node that has its own kernels

@@ -152,7 +152,7 @@ static void a_plan_tells_devices_and_transfers(void **state) {
     kn_session_destroy(&both);
 }
 
-static void a_plan_without_pins_is_as_it_was(void **state) {
+static void a_joined_device_without_pins_changes_no_plan(void **state) {
     const two_devices *two = *state;
     char *texts[2];
     kn_session *sessions[] = {winding_session(two->single, NULL, NULL),
@@ -360,7 +360,7 @@ int test_devices(void) {
     /* Simulators cannot run two kernels at once: these only plan. */
     const struct CMUnitTest planned[] = {
         cmocka_unit_test(a_plan_tells_devices_and_transfers),
-        cmocka_unit_test(a_plan_without_pins_is_as_it_was),
+        cmocka_unit_test(a_joined_device_without_pins_changes_no_plan),
         cmocka_unit_test(pins_to_main_alone_change_no_plan),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(contexts_are_joined_by_name),
@@ -369,7 +369,7 @@ int test_devices(void) {
         cmocka_unit_test(results_are_those_of_one_device),
         cmocka_unit_test(transfers_stay_inside_their_values),
         cmocka_unit_test(a_plan_tells_devices_and_transfers),
-        cmocka_unit_test(a_plan_without_pins_is_as_it_was),
+        cmocka_unit_test(a_joined_device_without_pins_changes_no_plan),
         cmocka_unit_test(pins_to_main_alone_change_no_plan),
         cmocka_unit_test(a_state_lives_on_one_device_and_is_read_on_both),
         cmocka_unit_test(narrow_weights_live_where_they_are_read),
