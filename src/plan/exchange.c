@@ -24,7 +24,7 @@ static kn_status make_exchange(kn_plan *part, const kn_ready_step *ready, kn_err
     return KN_OK;
 }
 
-/* As a run goes: each part in turn, to the end or to what has not been sent. */
+/* Each part in turn, to the end or to what has not been sent. */
 static kn_status put_in_order(kn_plan *plan, kn_error *error) {
     int next[KN_CONTEXT_DEVICES] = {0}, count = 0, before = -1;
     plan->order = kn_arena_take(&plan->arena, (size_t)plan->total.steps, sizeof *plan->order);
@@ -40,7 +40,7 @@ static kn_status put_in_order(kn_plan *plan, kn_error *error) {
         for (int i = 0; i < plan->part_count; i++)
             for (const kn_plan *part = plan->parts[i]; next[i] < part->step_count; next[i]++) {
                 const kn_ready_step *ready = &part->steps[next[i]];
-                if (ready->step->kind == KN_STEP_RECEIVE && !kn_exchange_sent(part, ready)) break;
+                if (ready->step->kind == KN_STEP_RECEIVE && !exchange_of(part, ready)->sent) break;
                 if (ready->step->kind == KN_STEP_SEND) exchange_of(part, ready)->sent = true;
                 part->positions[next[i]] = count;
                 plan->order[count++] = (kn_part_step){i, next[i]};
@@ -96,12 +96,7 @@ kn_status kn_exchange_send(const kn_plan *part, const kn_memory *memory, const k
                 kn_queue_read(part->context, KN_QUEUE_COMPUTE, kn_plan_buffer(part, memory, ready->source), 0,
                               exchange->bytes, ready->bytes, false, (kn_event){NULL}, &exchange->read, error);
     }
-    exchange->sent = status == KN_OK;
     return status;
-}
-
-bool kn_exchange_sent(const kn_plan *part, const kn_ready_step *ready) {
-    return exchange_of(part, ready)->sent;
 }
 
 kn_status kn_exchange_receive(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready,

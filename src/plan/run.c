@@ -55,46 +55,44 @@ static kn_status begin(kn_plan *plan, kn_memory *memory, kn_run *run, kn_error *
     return KN_OK;
 }
 
-/* Goes on to the end, or to a step that receives what has not been sent. */
-static kn_status advance(kn_plan *plan, const kn_memory *memory, kn_run *run, kn_error *error) {
-    for (; run->next < plan->step_count; run->next++) {
-        const kn_ready_step *ready = &plan->steps[run->next];
-        if (run->kept && ready->once) continue;
-        if (ready->step->kind == KN_STEP_RECEIVE && !kn_exchange_sent(plan, ready)) return KN_OK;
-        kn_status status = launch(plan, memory, ready, error);
-        if (status != KN_OK) return kn_fail_in(error, "step %d, %s", run->next, ready->step->label);
-    }
-    plan->kept = true;
-    plan->kept_version = run->version;
-    return KN_OK;
+static kn_status run_step(kn_plan *plan, const kn_memory *memory, const kn_run *run, int step, kn_error *error) {
+    const kn_ready_step *ready = &plan->steps[step];
+    if (run->kept && ready->once) return KN_OK;
+    kn_status status = launch(plan, memory, ready, error);
+    return status == KN_OK ? KN_OK : kn_fail_in(error, "step %d, %s", step, ready->step->label);
 }
 
-/* The parts in turn, each as far as it comes; what one has sent lets others go on. */
-static kn_status advance_all(const kn_plan *plan, kn_memory *memories, kn_run *runs, kn_error *error) {
-    for (;;) {
-        int steps = 0, done = 0; /* of this round; parts that are at their end */
-        for (int i = 0; i < plan->part_count; i++) {
-            kn_plan *part = plan->parts[i];
-            int before = runs[i].next;
-            kn_status status = advance(part, &memories[i], &runs[i], error);
-            if (status == KN_OK) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
-            if (status != KN_OK) return kn_fail_in(error, "on %s", kn_context_device_name(plan->context, i));
-            steps += runs[i].next - before;
-            done += runs[i].next == part->step_count;
-        }
-        if (done == plan->part_count) return KN_OK;
-        if (!steps) return kn_fail(error, KN_ERROR_INTERNAL, "the devices of a run wait for one another");
+static void keep(kn_plan *plan, const kn_run *run) {
+    plan->kept = true;
+    plan->kept_version = run->version;
+}
+
+/* What a device has to do is handed to it before the host turns to another, which may wait for it. */
+static kn_status run_parts(const kn_plan *plan, kn_memory *memories, const kn_run *runs, kn_error *error) {
+    for (int i = 0; i < plan->total.steps; i++) {
+        const kn_part_step *at = &plan->order[i];
+        kn_plan *part = plan->parts[at->device];
+        bool turns = i + 1 == plan->total.steps || plan->order[i + 1].device != at->device;
+        kn_status status = run_step(part, &memories[at->device], &runs[at->device], at->step, error);
+        if (status == KN_OK && turns) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
+        if (status != KN_OK) return kn_fail_in(error, "on %s", kn_context_device_name(plan->context, at->device));
     }
+    for (int i = 0; i < plan->part_count; i++)
+        keep(plan->parts[i], &runs[i]);
+    return KN_OK;
 }
 
 kn_status kn_plan_run(kn_plan *plan, kn_memory *memories, kn_error *error) {
     kn_run runs[KN_CONTEXT_DEVICES];
-    for (int i = 0; i < plan->exchange_count; i++)
-        plan->exchanges[i].sent = false;
     for (int i = 0; i < plan->part_count; i++) {
         kn_status status = begin(plan->parts[i], &memories[i], &runs[i], error);
         if (status != KN_OK) return status;
     }
-    if (plan->part_count > 1) return advance_all(plan, memories, runs, error);
-    return advance(plan, memories, runs, error);
+    if (plan->part_count > 1) return run_parts(plan, memories, runs, error);
+    for (int i = 0; i < plan->step_count; i++) {
+        kn_status status = run_step(plan, memories, runs, i, error);
+        if (status != KN_OK) return status;
+    }
+    keep(plan, runs);
+    return KN_OK;
 }

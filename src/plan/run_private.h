@@ -132,7 +132,7 @@ kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error);
 typedef struct kn_exchange {
     kn_context *from, *to;
     void *bytes; /* NULL until the send step is made */
-    bool sent;   /* in this run */
+    bool sent;   /* by a step that stands in the order already */
     kn_event read, written; /* when the bytes are complete, and when they are no longer needed */
 } kn_exchange;
 
@@ -152,9 +152,8 @@ typedef struct kn_part_step {
     int device, step;
 } kn_part_step;
 
-/* How far a run has come. */
+/* What the steps of a run go by. */
 typedef struct kn_run {
-    int next; /* step */
     bool kept;
     uint64_t version;
 } kn_run;
@@ -256,9 +255,8 @@ kn_buffer *kn_plan_result(const kn_plan *plan, const kn_memory *memories, size_t
 /* Host memory for the transfers of all parts, and the order of all steps; giving it back, when the devices are idle. */
 kn_status kn_exchanges_make(kn_plan *plan, kn_error *error);
 void kn_exchanges_destroy(kn_plan *plan);
-/* The steps that send and receive. The latter waits for the sending device; it comes after kn_exchange_sent. */
+/* The steps that send and receive. The latter waits for the sending device. */
 kn_status kn_exchange_send(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
-bool kn_exchange_sent(const kn_plan *part, const kn_ready_step *ready);
 kn_status kn_exchange_receive(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
 /* A step that is a library's (target.c). */
 kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
