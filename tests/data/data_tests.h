@@ -32,6 +32,9 @@ typedef struct watcher {
     char message[512];
 } watcher;
 
+/* Writes FOLDER/name, and makes the folders above it. */
+void add_file(const char *folder, const char *name, const void *bytes, size_t count);
+
 /* Parameters that use the watcher. */
 kn_dataset_params watched(watcher *state);
 size_t watcher_calls(const watcher *state);

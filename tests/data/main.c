@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static pthread_mutex_t watching = PTHREAD_MUTEX_INITIALIZER;
 
@@ -29,6 +30,18 @@ static void *watched_resize(void *user, void *pointer, size_t bytes) {
 static void watched_write(void *user, kn_log_level level, const char *message) {
     watcher *state = user;
     strncpy(state->message, message, sizeof state->message - 1);
+}
+
+void add_file(const char *folder, const char *name, const void *bytes, size_t count) {
+    char path[600];
+    kn_error error = {0};
+    test_path(path, sizeof path, folder, name);
+    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    if (kn_file_write(NULL, path, bytes, count, &error) != KN_OK) fail_msg("%s", error.text);
 }
 
 kn_dataset_params watched(watcher *state) {

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "data/dataset_private.h"
 
@@ -22,19 +21,6 @@ static int tear_down(void **state) {
 static void put(uint8_t *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
         to[i] = (uint8_t)(value >> (8 * i));
-}
-
-/* FOLDER/name, and the folders above it. */
-static void add_file(const char *folder, const char *name, const void *bytes, size_t count) {
-    char path[600];
-    kn_error error = {0};
-    test_path(path, sizeof path, folder, name);
-    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    if (kn_file_write(NULL, path, bytes, count, &error) != KN_OK) fail_msg("%s", error.text);
 }
 
 /* One channel of 16 bits. */
