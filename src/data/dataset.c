@@ -36,7 +36,7 @@ kn_dataset *kn_dataset_view(const kn_dataset *dataset, uint32_t *rows, uint64_t 
     }
     view->rows = rows;
     view->count = count;
-    view->store = kn_store_keep(dataset->store);
+    view->store = kn_sample_store_keep(dataset->store);
     return view;
 }
 
@@ -49,8 +49,8 @@ void kn_dataset_destroy(kn_dataset **dataset) {
     if (!dataset || !*dataset) return;
     kn_dataset *made = *dataset;
     kn_host host = made->host;
-    kn_store_leave(made->store);
-    kn_store_leave(made->test);
+    kn_sample_store_leave(made->store);
+    kn_sample_store_leave(made->test);
     kn_release(&host, made->rows);
     kn_release(&host, made);
     *dataset = NULL;
@@ -114,7 +114,7 @@ const char *kn_dataset_about(const kn_dataset *dataset) {
 
 bool kn_dataset_target(const kn_dataset *dataset, kn_table_target *target) {
     if (!usable(dataset) || !dataset->store->target || !target) return false;
-    const kn_store *store = dataset->store;
+    const kn_sample_store *store = dataset->store;
     kn_table_target found = {target->size, store->target, store->unit_mean, store->unit_deviation};
     memcpy(target, &found, target->size < sizeof found ? target->size : sizeof found);
     return true;
@@ -134,7 +134,7 @@ size_t kn_dataset_field_count(const kn_dataset *dataset) {
 
 bool kn_dataset_field(const kn_dataset *dataset, size_t index, kn_field *field) {
     if (!field || index >= kn_dataset_field_count(dataset)) return false;
-    const kn_store_field *from = &dataset->store->fields[index];
+    const kn_sample_field *from = &dataset->store->fields[index];
     *field = (kn_field){.name = from->name, .info = from->read, .bytes = from->read_bytes};
     return true;
 }
@@ -166,7 +166,7 @@ kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, ui
                      dataset->store->field_count);
         return KN_ERROR_ARGUMENT;
     }
-    const kn_store_field *from = &dataset->store->fields[field];
+    const kn_sample_field *from = &dataset->store->fields[field];
     if (count > SIZE_MAX / (from->read_bytes + 1) || count * from->read_bytes != bytes) {
         kn_log_write(host, KN_LOG_ERROR,
                      "kn_dataset_read: room for %zu bytes, %llu samples of field \"%s\" need %zu each", bytes,
@@ -205,7 +205,7 @@ kn_dataset *kn_dataset_test(const kn_dataset *dataset) {
                 "the dataset has no test part of its own; kn_dataset_split sets samples aside");
         return test;
     }
-    test->store = kn_store_keep(dataset->test);
+    test->store = kn_sample_store_keep(dataset->test);
     test->count = test->store->count;
     return test;
 }
@@ -238,9 +238,9 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
 }
 
 /* "y" becomes another name of "x". */
-static void answer_itself(kn_store *store) {
+static void answer_itself(kn_sample_store *store) {
     if (!store || store->field_count < 2) return;
-    kn_store_field *y = &store->fields[1];
+    kn_sample_field *y = &store->fields[1];
     char name[KN_FIELD_NAME];
     memcpy(name, y->name, sizeof name);
     *y = store->fields[0];
@@ -268,12 +268,12 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
 }
 
 /* Takes over one array of the caller's. */
-static kn_status add_array(kn_store *store, const kn_dataset_array *array, int classes, uint64_t given,
+static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array, int classes, uint64_t given,
                            kn_error *error) {
     if (!array->name)
         return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: an array has no name");
-    kn_store_field *field;
-    kn_status status = kn_store_add(store, array->name, &array->info, array->as, array->scale, &field, error);
+    kn_sample_field *field;
+    kn_status status = kn_sample_store_add(store, array->name, &array->info, array->as, array->scale, &field, error);
     if (status != KN_OK) return status;
     if (given > SIZE_MAX / (field->stored_bytes + 1) || given * field->stored_bytes != array->bytes)
         return kn_fail(error, KN_ERROR_ARGUMENT,
@@ -310,15 +310,15 @@ kn_dataset *kn_dataset_from_arrays(const kn_dataset_params *params, uint64_t sam
         kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: arrays is NULL");
         return dataset;
     }
-    kn_store *store = kn_store_create(&host, error);
+    kn_sample_store *store = kn_sample_store_create(&host, error);
     if (!store) return dataset;
     store->count = samples < options.most_samples ? samples : options.most_samples;
     kn_status status = KN_OK;
     for (size_t i = 0; i < count && status == KN_OK; i++)
         status = add_array(store, &arrays[i], classes, samples, error);
-    if (status == KN_OK) status = kn_store_check(store, error);
+    if (status == KN_OK) status = kn_sample_store_check(store, error);
     if (status != KN_OK) {
-        kn_store_leave(store);
+        kn_sample_store_leave(store);
         return dataset;
     }
     dataset->store = store;

@@ -11,11 +11,11 @@
 #include "data/made_private.h"
 #include "formats/formats.h"
 
-enum { KN_FIELDS_MAX = 4, KN_FIELD_NAME = 32, KN_STORE_FILES = 4, KN_CLASSES_MAX = 1 << 20 };
+enum { KN_FIELDS_MAX = 4, KN_FIELD_NAME = 32, KN_SAMPLE_STORE_FILES = 4, KN_CLASSES_MAX = 1 << 20 };
 
-typedef struct kn_store kn_store;
+typedef struct kn_sample_store kn_sample_store;
 
-typedef struct kn_store_field {
+typedef struct kn_sample_field {
     char name[KN_FIELD_NAME];
     kn_tensor_info read; /* one sample as it is read */
     size_t read_bytes;
@@ -28,9 +28,9 @@ typedef struct kn_store_field {
     bool is_label;
     bool enlarged; /* read as a larger picture, or as one with other channels, than was stored */
     int64_t picture[3]; /* then: channels, height and width as stored */
-} kn_store_field;
+} kn_sample_field;
 
-struct kn_store {
+struct kn_sample_store {
     kn_host host;
     kn_mutex *mutex; /* guards references and the making of samples */
     int references;
@@ -47,7 +47,7 @@ struct kn_store {
     char **class_names; /* one block with the texts behind the pointers; NULL: none */
     char **sample_names; /* the same: where each sample comes from */
     size_t field_count;
-    kn_store_field fields[KN_FIELDS_MAX];
+    kn_sample_field fields[KN_FIELDS_MAX];
     /* Field 0 of samples that are made when they are first read: states has one byte per
      * sample, 1 once its bytes stand. NULL if all stand. */
     const kn_made_kind *made;
@@ -57,43 +57,45 @@ struct kn_store {
     struct kn_later *later;
     uint64_t kept;
     /* What the fields' bytes lie in. */
-    void *blocks[KN_STORE_FILES];
-    kn_array_file files[KN_STORE_FILES];
+    void *blocks[KN_SAMPLE_STORE_FILES];
+    kn_array_file files[KN_SAMPLE_STORE_FILES];
 };
 
 /* One reference, which the caller holds. NULL when out of memory. */
-kn_store *kn_store_create(const kn_host *host, kn_error *error);
-kn_store *kn_store_keep(kn_store *store); /* accepts NULL */
-void kn_store_leave(kn_store *store);
+kn_sample_store *kn_sample_store_create(const kn_host *host, kn_error *error);
+kn_sample_store *kn_sample_store_keep(kn_sample_store *store); /* accepts NULL */
+void kn_sample_store_leave(kn_sample_store *store);
 /* Adds a field of `stored` samples: fills in everything but bytes. */
-kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
-                       double scale, kn_store_field **field, kn_error *error);
+kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
+                              double scale, kn_sample_field **field, kn_error *error);
 /* In one block, pointers and the texts behind them, for the caller to release; NULL with the error set. */
 char **kn_copy_names(const kn_host *host, const char *const *names, size_t count, kn_error *error);
 /* Copies the names of the classes, and sets how many there are. */
-kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error);
+kn_status kn_sample_store_name_classes(kn_sample_store *store, const char *const *names, size_t count,
+                                       kn_error *error);
 /* Copies where the first `count` samples come from. */
-kn_status kn_store_name_samples(kn_store *store, const char *const *names, size_t count, kn_error *error);
+kn_status kn_sample_store_name_samples(kn_sample_store *store, const char *const *names, size_t count,
+                                       kn_error *error);
 /* Whether what is read as int32 fits, and class indices are below the number of classes. */
-kn_status kn_store_check(const kn_store *store, kn_error *error);
+kn_status kn_sample_store_check(const kn_sample_store *store, kn_error *error);
 /* The bytes of one sample, made first if they are not there yet. Those that are not in memory go into *room, which is taken
  * where it is NULL and the caller's to release. NULL with the error set. */
-const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row, uint8_t **room,
-                               kn_error *error);
+const uint8_t *kn_sample_store_bytes(const kn_sample_store *store, const kn_sample_field *field, uint64_t row,
+                                     uint8_t **room, kn_error *error);
 
 /* ---- samples that are decoded when they are read (sample_later.c) ---- */
 
 /* Reads one row of the store, from `kept` on, into `out`. */
-kn_status kn_later_read(const kn_store *store, uint64_t row, void *out, kn_error *error);
+kn_status kn_later_read(const kn_sample_store *store, uint64_t row, void *out, kn_error *error);
 void kn_later_close(const kn_host *host, struct kn_later *later);
 
 struct kn_dataset {
     kn_host host;
     kn_error error;
-    kn_store *store; /* NULL for a failed one */
+    kn_sample_store *store; /* NULL for a failed one */
     uint32_t *rows;  /* of the store, in order; NULL for all of them */
     uint64_t count;
-    kn_store *test; /* the source's own test part, or NULL */
+    kn_sample_store *test; /* the source's own test part, or NULL */
 };
 
 /* A handle without samples; NULL when out of memory. */
@@ -157,13 +159,14 @@ kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_o
 kn_status kn_source_cifar10(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 kn_status kn_source_cifar100(kn_dataset *dataset, const char *folder, const kn_source_options *options);
 /* The two arrays in store->files become "x" and "y" (source_files.c). */
-kn_status kn_store_add_pair(kn_store *store, const char *x_path, const char *y_path,
-                            const kn_source_options *options, kn_error *error);
+kn_status kn_sample_store_add_pair(kn_sample_store *store, const char *x_path, const char *y_path,
+                                   const kn_source_options *options, kn_error *error);
 /* Both parts must agree in what a sample is; a class may be missing in one of them. */
-kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *test, kn_error *error);
+kn_status kn_sample_store_match_parts(const char *folder, kn_sample_store *train, kn_sample_store *test,
+                                      kn_error *error);
 /* Gives the dataset its parts, one of which may be missing; after a failure, which `status` tells, lets go of them.
  * Answers `status`. */
-kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_store *train, kn_store *test, kn_status status);
+kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_sample_store *test, kn_status status);
 
 /* rest: ":FILE?target=COLUMN" */
 kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_options *options);

@@ -12,7 +12,7 @@
     }                                                                                                        \
     break
 
-static void to_float(const kn_store_field *field, const uint8_t *source, uint64_t count, float *target) {
+static void to_float(const kn_sample_field *field, const uint8_t *source, uint64_t count, float *target) {
     const float scale = field->scale;
     switch (field->stored) {
     case KN_FLOAT32:
@@ -49,7 +49,7 @@ static void to_float(const kn_store_field *field, const uint8_t *source, uint64_
 }
 
 /* Values were checked to fit when the store was made, or are cut off to their low bits. */
-static void to_int(const kn_store_field *field, const uint8_t *source, uint64_t count, int32_t *target) {
+static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t count, int32_t *target) {
     switch (field->stored) {
     case KN_INT32:
         memcpy(target, source, (size_t)count * sizeof *target);
@@ -80,7 +80,7 @@ static void to_int(const kn_store_field *field, const uint8_t *source, uint64_t 
 
 /* Pictures of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; each pixel becomes several. Colours
  * become grey by their mean, grey becomes colours that are alike. */
-static void enlarge(const kn_store_field *field, const uint8_t *source, void *target) {
+static void enlarge(const kn_sample_field *field, const uint8_t *source, void *target) {
     const kn_tensor_info *read = &field->read;
     int64_t channels = read->rank == 3 ? read->shape[0] : 1;
     int64_t from = field->picture[0], plane = field->picture[1] * field->picture[2];
@@ -102,12 +102,12 @@ static void enlarge(const kn_store_field *field, const uint8_t *source, void *ta
 
 kn_status kn_dataset_gather(const kn_dataset *dataset, size_t field, const uint64_t *indices, uint64_t count,
                             void *destination, kn_error *error) {
-    const kn_store_field *from = &dataset->store->fields[field];
+    const kn_sample_field *from = &dataset->store->fields[field];
     uint8_t *target = destination, *room = NULL;
     kn_status status = KN_OK;
     for (uint64_t i = 0; i < count; i++, target += from->read_bytes) {
         uint64_t row = kn_dataset_row(dataset, indices ? indices[i] : i);
-        const uint8_t *source = kn_store_sample(dataset->store, from, row, &room, error);
+        const uint8_t *source = kn_sample_store_bytes(dataset->store, from, row, &room, error);
         if (!source) {
             status = error->status;
             break;

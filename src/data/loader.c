@@ -97,7 +97,7 @@ static slot *claim(kn_loader *loader) {
 
 /* The same sample twice in an epoch, as balancing may have it, is changed in two ways: by its place, too. */
 static void augment(const kn_loader *loader, slot *target) {
-    const kn_store_field *field = &loader->dataset->store->fields[loader->augmented];
+    const kn_sample_field *field = &loader->dataset->store->fields[loader->augmented];
     uint8_t *x = (uint8_t *)(uintptr_t)target->feeds[loader->augmented].data;
     const uint64_t key = kn_hash_number(kn_random_key(loader->seed, "koine.augment"), target->epoch);
     for (uint64_t i = 0; i < target->count; i++) {
@@ -109,7 +109,7 @@ static void augment(const kn_loader *loader, slot *target) {
 }
 
 static void mix(const kn_loader *loader, slot *target) {
-    const kn_store_field *fields = loader->dataset->store->fields;
+    const kn_sample_field *fields = loader->dataset->store->fields;
     const size_t count = loader->dataset->store->field_count;
     kn_mixture *mixture = &target->mixture;
     const uint64_t epoch = kn_hash_number(kn_random_key(loader->seed, "koine.mix"), target->epoch);
@@ -170,7 +170,7 @@ static bool take_mixture(kn_loader *loader, kn_mixture *made) {
 }
 
 static bool take_slot(kn_loader *loader, slot *made) {
-    const kn_store *store = loader->dataset->store;
+    const kn_sample_store *store = loader->dataset->store;
     made->samples = kn_allocate(&loader->host, (size_t)loader->batch, sizeof *made->samples);
     if (!made->samples) return false;
     for (size_t f = 0; f < store->field_count; f++) {
@@ -190,7 +190,7 @@ static bool take_slot(kn_loader *loader, slot *made) {
 
 /* What is asked of the samples themselves. Needs the loader's dataset. */
 static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_error *error) {
-    const kn_store *store = loader->dataset->store;
+    const kn_sample_store *store = loader->dataset->store;
     size_t y;
     if (params->augmentation) {
         const kn_augmentation *given = params->augmentation;

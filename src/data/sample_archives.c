@@ -114,7 +114,7 @@ static int compare(const void *one, const void *other) {
 typedef struct archive_part {
     kn_sample_files files;
     kn_map by_name; /* to the files */
-    kn_store *store;
+    kn_sample_store *store;
     uint64_t seen;
 } archive_part;
 
@@ -247,7 +247,7 @@ static kn_status check_seen(const char *path, const archive_part *part, kn_error
                    (unsigned long long)part->seen, (unsigned long long)part->store->count);
 }
 
-static kn_status check_kept(const char *path, const kn_store *store, const kn_sample_job *job, kn_error *error) {
+static kn_status check_kept(const char *path, const kn_sample_store *store, const kn_sample_job *job, kn_error *error) {
     if (store->kept == store->count) return KN_OK;
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "%s: %llu %s of %zu bytes are more than the cache of %llu bytes, and files in an archive cannot be read anew "
@@ -286,7 +286,7 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     for (int p = 0; p < 2 && status == KN_OK; p++)
         if (parts[p].files.count > 0) {
             parts[p].store =
-                kn_sample_store(host, &parts[p].files, job, found->inputs_only ? NULL : classes, count, error);
+                kn_sample_files_store(host, &parts[p].files, job, found->inputs_only ? NULL : classes, count, error);
             status = error->status;
             if (status == KN_OK) status = check_kept(path, parts[p].store, job, error);
         }
@@ -324,7 +324,7 @@ kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sampl
     for (int p = 0; p < 2; p++) {
         kn_sample_files_release(host, &parts[p].files);
         kn_map_finish(&parts[p].by_name);
-        if (status != KN_OK) kn_store_leave(parts[p].store);
+        if (status != KN_OK) kn_sample_store_leave(parts[p].store);
     }
     kn_release(host, found.entries);
     kn_arena_finish(&arena);

@@ -31,15 +31,15 @@ static uint64_t count_kept(uint64_t count, size_t bytes, kn_sample_job *job) {
     return kept;
 }
 
-kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, kn_sample_job *job,
-                          const char *const *classes, size_t count, kn_error *error) {
-    kn_store *store = kn_store_create(host, error);
+kn_sample_store *kn_sample_files_store(const kn_host *host, const kn_sample_files *from, kn_sample_job *job,
+                                       const char *const *classes, size_t count, kn_error *error) {
+    kn_sample_store *store = kn_sample_store_create(host, error);
     if (!store) return NULL;
     const kn_tensor_info label = {KN_INT32, 0, {0}};
-    kn_store_field *x = NULL, *y = NULL;
+    kn_sample_field *x = NULL, *y = NULL;
     store->count = from->count < job->options->most_samples ? from->count : job->options->most_samples;
-    kn_status status = kn_store_add(store, "x", &job->sample, KN_FLOAT32, job->kind->scale, &x, error);
-    if (status == KN_OK && classes) status = kn_store_add(store, "y", &label, KN_INT32, 1, &y, error);
+    kn_status status = kn_sample_store_add(store, "x", &job->sample, KN_FLOAT32, job->kind->scale, &x, error);
+    if (status == KN_OK && classes) status = kn_sample_store_add(store, "y", &label, KN_INT32, 1, &y, error);
     if (status == KN_OK) {
         store->kept = count_kept(store->count, x->stored_bytes, job);
         store->blocks[0] = kn_allocate(host, (size_t)store->kept + 1, x->stored_bytes);
@@ -47,10 +47,10 @@ kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, kn_s
         if (!store->blocks[0] || (classes && !store->blocks[1]))
             status = kn_fail_memory(error, (size_t)store->kept * x->stored_bytes);
         else if (classes)
-            status = kn_store_name_classes(store, classes, count, error);
+            status = kn_sample_store_name_classes(store, classes, count, error);
     }
     if (status != KN_OK) {
-        kn_store_leave(store);
+        kn_sample_store_leave(store);
         return NULL;
     }
     x->bytes = store->blocks[0];
@@ -65,7 +65,7 @@ kn_store *kn_sample_store(const kn_host *host, const kn_sample_files *from, kn_s
 
 /* All that a thread needs. */
 typedef struct share {
-    kn_store *store;
+    kn_sample_store *store;
     kn_sample_files *from;
     const uint64_t *which;
     const kn_sample_job *job;
@@ -87,7 +87,7 @@ static kn_status decode(const share *own, uint64_t index, kn_error *error) {
 
 static void decode_share(void *argument) {
     share *own = argument;
-    const kn_store *store = own->store;
+    const kn_sample_store *store = own->store;
     if (store->kept < store->count && !(own->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
         own->failed = own->first;
         kn_fail_memory(&own->error, store->fields[0].stored_bytes);
@@ -112,7 +112,7 @@ static void decode_share(void *argument) {
     own->failed = UINT64_MAX;
 }
 
-kn_status kn_sample_files_decode(kn_store *store, kn_sample_files *from, const uint64_t *which,
+kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, const uint64_t *which,
                                  uint64_t count, const kn_sample_job *job, kn_error *error) {
     share shares[MOST_THREADS];
     kn_thread *running[MOST_THREADS] = {NULL};
@@ -144,18 +144,18 @@ kn_status kn_sample_files_decode(kn_store *store, kn_sample_files *from, const u
 }
 
 /* The files that the first `count` were made of, without those that were left out. */
-static kn_status name_samples(kn_store *store, const kn_sample_files *from, uint64_t count, kn_error *error) {
+static kn_status name_samples(kn_sample_store *store, const kn_sample_files *from, uint64_t count, kn_error *error) {
     const char **names = kn_allocate(&store->host, (size_t)count + 1, sizeof *names);
     if (!names) return kn_fail_memory(error, (size_t)count * sizeof *names);
     size_t kept = 0;
     for (uint64_t i = 0; i < count; i++)
         if (!from->files[i].reason) names[kept++] = from->files[i].name;
-    kn_status status = kn_store_name_samples(store, names, kept, error);
+    kn_status status = kn_sample_store_name_samples(store, names, kept, error);
     kn_release(&store->host, names);
     return status;
 }
 
-kn_status kn_sample_files_finish(kn_store *store, const kn_sample_files *from, const kn_sample_job *job,
+kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *from, const kn_sample_job *job,
                                  kn_error *error) {
     const size_t bytes = store->fields[0].stored_bytes;
     uint8_t *samples = store->blocks[0];

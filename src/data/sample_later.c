@@ -17,7 +17,7 @@ void kn_later_close(const kn_host *host, struct kn_later *later) {
     kn_release(host, later);
 }
 
-kn_status kn_later_open(kn_store *store, const kn_sample_files *from, uint64_t first,
+kn_status kn_later_open(kn_sample_store *store, const kn_sample_files *from, uint64_t first,
                         const kn_sample_job *job, kn_error *error) {
     const kn_host *host = &store->host;
     size_t count = 0;
@@ -40,7 +40,7 @@ kn_status kn_later_open(kn_store *store, const kn_sample_files *from, uint64_t f
     return KN_OK;
 }
 
-kn_status kn_later_read(const kn_store *store, uint64_t row, void *out, kn_error *error) {
+kn_status kn_later_read(const kn_sample_store *store, uint64_t row, void *out, kn_error *error) {
     const struct kn_later *later = store->later;
     const kn_sample_file file = {.name = later->names[row - store->kept]};
     return later->job.kind->read(&store->host, &later->job, &file, out, error);

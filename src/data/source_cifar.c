@@ -49,7 +49,7 @@ static kn_status add_file(const kn_host *host, const char *path, const cifar_kin
 }
 
 /* The names of the classes, a line each; none where the file is not there. */
-static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_kind *kind, kn_store *store,
+static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_kind *kind, kn_sample_store *store,
                               kn_error *error) {
     const char *path = kn_path_join(arena, folder, kind->names), *names[MOST_CLASSES];
     uint8_t *text;
@@ -70,7 +70,7 @@ static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_k
     if (count != kind->classes)
         status = kn_fail(error, KN_ERROR_FORMAT, "%s: %d lines, expected the names of %d classes", path, count,
                          kind->classes);
-    if (status == KN_OK) status = kn_store_name_classes(store, names, (size_t)count, error);
+    if (status == KN_OK) status = kn_sample_store_name_classes(store, names, (size_t)count, error);
     kn_release(arena->host, text);
     return status;
 }
@@ -78,7 +78,7 @@ static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_k
 /* One part; *store stays NULL where it has no file at all. Where it has some, all are wanted, so that a download that was
  * broken off is noticed. */
 static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind *kind, const char *const *names,
-                           const kn_source_options *options, kn_store **store, kn_error *error) {
+                           const kn_source_options *options, kn_sample_store **store, kn_error *error) {
     const char *missing = NULL, *paths[MOST_FILES];
     int there = 0, files = 0;
     *store = NULL;
@@ -94,21 +94,21 @@ static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind
     if (missing)
         return kn_fail(error, KN_ERROR_NOT_FOUND, "data \"%s:%s\": %s is missing beside the others", kind->word, folder,
                        missing);
-    kn_store *made = kn_store_create(arena->host, error);
+    kn_sample_store *made = kn_sample_store_create(arena->host, error);
     if (!made) return error->status;
     const kn_tensor_info picture = {KN_UINT8, 3, {3, KN_CIFAR_SIDE, KN_CIFAR_SIDE}}, label = {KN_UINT8, 0, {0}};
-    kn_store_field *x, *y;
+    kn_sample_field *x, *y;
     kn_cifar all = {.count = 0};
     kn_status status = KN_OK;
     for (int i = 0; i < files && status == KN_OK; i++)
         status = add_file(arena->host, paths[i], kind, &made->blocks[0], &all, error);
     if (status == KN_OK && all.count > UINT32_MAX)
         status = kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: more than 4294967295 samples", folder);
-    if (status == KN_OK) status = kn_store_add(made, "x", &picture, KN_FLOAT32, 1.0 / 255, &x, error);
-    if (status == KN_OK) status = kn_store_add(made, "y", &label, KN_INT32, 1, &y, error);
+    if (status == KN_OK) status = kn_sample_store_add(made, "x", &picture, KN_FLOAT32, 1.0 / 255, &x, error);
+    if (status == KN_OK) status = kn_sample_store_add(made, "y", &label, KN_INT32, 1, &y, error);
     if (status == KN_OK) status = name_classes(arena, folder, kind, made, error);
     if (status != KN_OK) {
-        kn_store_leave(made);
+        kn_sample_store_leave(made);
         return status;
     }
     made->count = all.count < options->most_samples ? all.count : options->most_samples;
@@ -126,7 +126,7 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
     if (!kn_path_is_folder(folder))
         return kn_fail(error, KN_ERROR_FILE, "data \"%s:%s\": there is no such folder", kind->word, folder);
     kn_arena arena;
-    kn_store *train = NULL, *test = NULL;
+    kn_sample_store *train = NULL, *test = NULL;
     kn_arena_init(&arena, &dataset->host);
     kn_status status = open_part(&arena, folder, kind, kind->train, options, &train, error);
     if (status == KN_OK) status = open_part(&arena, folder, kind, kind->test, options, &test, error);

@@ -12,7 +12,7 @@ typedef struct csv_run {
 } csv_run;
 
 /* The numbers of all rows that have a target: x (rows,width) and y (rows), of floats or of class numbers. */
-static kn_status fill(csv_run *run, kn_store *store, kn_error *error) {
+static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
     const kn_columns *columns = &run->columns;
     size_t width = kn_columns_width(columns), rows = run->table.rows;
     bool has_target = columns->target.cell != SIZE_MAX && !run->options->inputs_only, classes = columns->target.kind == KN_COLUMN_CATEGORY;
@@ -43,20 +43,20 @@ static kn_status fill(csv_run *run, kn_store *store, kn_error *error) {
         return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path, rows ? " that have a target" : "");
     const kn_tensor_info x_info = {KN_FLOAT32, 1, {(int64_t)width}};
     const kn_tensor_info y_info = {classes ? KN_INT32 : KN_FLOAT32, classes ? 0 : 1, {1}};
-    kn_store_field *field;
-    kn_status status = kn_store_add(store, "x", &x_info, KN_FLOAT32, 1, &field, error);
+    kn_sample_field *field;
+    kn_status status = kn_sample_store_add(store, "x", &x_info, KN_FLOAT32, 1, &field, error);
     if (status == KN_OK) field->bytes = (const uint8_t *)x;
     if (status == KN_OK && classes)
-        status = kn_store_name_classes(store, columns->target.values, columns->target.value_count, error);
+        status = kn_sample_store_name_classes(store, columns->target.values, columns->target.value_count, error);
     if (status != KN_OK || !has_target) return status;
-    status = kn_store_add(store, "y", &y_info, y_info.dtype, 1, &field, error);
+    status = kn_sample_store_add(store, "y", &y_info, y_info.dtype, 1, &field, error);
     if (status != KN_OK) return status;
     field->bytes = y;
     field->is_label = classes;
     return KN_OK;
 }
 
-static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_store *store, kn_error *error) {
+static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample_store *store, kn_error *error) {
     kn_file_view view;
     kn_status status = kn_file_open_view(&store->host, run->path, &view, error);
     if (status != KN_OK) return status;
@@ -97,14 +97,14 @@ kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_o
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": either classes or number was expected", rest);
     if (status == KN_OK && !path)
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE?target=COLUMN", rest);
-    kn_store *store = status == KN_OK ? kn_store_create(&dataset->host, error) : NULL;
+    kn_sample_store *store = status == KN_OK ? kn_sample_store_create(&dataset->host, error) : NULL;
     if (store) {
         csv_run run = {.path = path, .options = options};
         kn_arena_init(&run.arena, &dataset->host);
         status = read_table(&run, &wish, store, error);
         kn_arena_finish(&run.arena);
         if (status != KN_OK)
-            kn_store_leave(store);
+            kn_sample_store_leave(store);
         else
             dataset->store = store;
     }

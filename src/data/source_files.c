@@ -19,7 +19,7 @@ static kn_tensor_info sample_of(const kn_array *array, bool picture) {
     return info;
 }
 
-static kn_status add_x(kn_store *store, const char *path, const kn_array *array, bool tokens,
+static kn_status add_x(kn_sample_store *store, const char *path, const kn_array *array, bool tokens,
                        kn_error *error) {
     if (array->rank == 0)
         return kn_fail(error, KN_ERROR_SHAPE, "%s: a single number, expected an array of samples", path);
@@ -29,10 +29,10 @@ static kn_status add_x(kn_store *store, const char *path, const kn_array *array,
     store->count = (uint64_t)array->shape[0];
     tokens = tokens && is_integer(array->type);
     kn_tensor_info sample = sample_of(array, !tokens);
-    kn_store_field *field;
+    kn_sample_field *field;
     double scale = !tokens && array->type == KN_UINT8 ? 1.0 / 255 : 1;
     kn_status status =
-        kn_store_add(store, "x", &sample, tokens ? KN_INT32 : KN_FLOAT32, scale, &field, error);
+        kn_sample_store_add(store, "x", &sample, tokens ? KN_INT32 : KN_FLOAT32, scale, &field, error);
     if (status == KN_OK) field->bytes = array->bytes;
     return status == KN_OK ? KN_OK : kn_fail_in(error, "%s", path);
 }
@@ -52,7 +52,7 @@ static bool holds_classes(const kn_array *array, int *classes) {
     return true;
 }
 
-static kn_status add_y(kn_store *store, const char *x_path, const char *path, const kn_array *array,
+static kn_status add_y(kn_sample_store *store, const char *x_path, const char *path, const kn_array *array,
                        bool whole_numbers, kn_error *error) {
     if (array->rank == 0 || (uint64_t)array->shape[0] != store->count)
         return kn_fail(error, KN_ERROR_SHAPE, "%s holds %lld samples and %s %llu: as many were expected",
@@ -61,21 +61,21 @@ static kn_status add_y(kn_store *store, const char *x_path, const char *path, co
     bool labels = holds_classes(array, &store->classes);
     kn_tensor_info sample = sample_of(array, false);
     if (labels) sample.rank = 0;
-    kn_store_field *field;
+    kn_sample_field *field;
     bool whole = labels || (whole_numbers && is_integer(array->type));
-    kn_status status = kn_store_add(store, "y", &sample, whole ? KN_INT32 : KN_FLOAT32, 1, &field, error);
+    kn_status status = kn_sample_store_add(store, "y", &sample, whole ? KN_INT32 : KN_FLOAT32, 1, &field, error);
     if (status != KN_OK) return kn_fail_in(error, "%s", path);
     field->bytes = array->bytes;
     field->is_label = labels;
     return KN_OK;
 }
 
-kn_status kn_store_add_pair(kn_store *store, const char *x_path, const char *y_path,
-                            const kn_source_options *options, kn_error *error) {
+kn_status kn_sample_store_add_pair(kn_sample_store *store, const char *x_path, const char *y_path,
+                                   const kn_source_options *options, kn_error *error) {
     bool tokens = options->tokens, labels = tokens || options->labels;
     kn_status status = add_x(store, x_path, &store->files[0].array, tokens, error);
     if (status == KN_OK) status = add_y(store, x_path, y_path, &store->files[1].array, labels, error);
-    if (status == KN_OK && labels) status = kn_store_check(store, error);
+    if (status == KN_OK && labels) status = kn_sample_store_check(store, error);
     if (status == KN_OK && store->count == 0)
         status = kn_fail(error, KN_ERROR_SHAPE, "%s holds no samples", x_path);
     if (status == KN_OK && store->count > options->most_samples) store->count = options->most_samples;
@@ -103,22 +103,22 @@ kn_status kn_source_npy(kn_dataset *dataset, const char *paths, const kn_source_
     char *x_path = kn_copy_text(host, paths);
     if (!x_path) return kn_fail_memory(error, strlen(paths) + 1);
     char *comma = find_comma(x_path);
-    kn_store *store = NULL;
+    kn_sample_store *store = NULL;
     if (!comma || comma == x_path || comma[1] == '\0') {
         kn_fail(error, KN_ERROR_ARGUMENT, "data \"npy:%s\": two files were expected, npy:X.npy,Y.npy", paths);
     } else {
         *comma = '\0';
-        store = kn_store_create(host, error);
+        store = kn_sample_store_create(host, error);
         kn_status status = error->status;
         if (status == KN_OK) status = kn_npy_open(host, x_path, &store->files[0], error);
         if (status == KN_OK) status = kn_npy_open(host, comma + 1, &store->files[1], error);
-        if (status == KN_OK) kn_store_add_pair(store, x_path, comma + 1, options, error);
+        if (status == KN_OK) kn_sample_store_add_pair(store, x_path, comma + 1, options, error);
     }
     kn_release(host, x_path);
     if (error->status == KN_OK)
         dataset->store = store;
     else
-        kn_store_leave(store);
+        kn_sample_store_leave(store);
     return error->status;
 }
 
@@ -139,7 +139,7 @@ static const char *find_file(kn_arena *arena, const char *folder, const char *pa
 
 /* *store stays NULL if the folder has nothing of this part. */
 static kn_status open_part(const kn_host *host, kn_arena *arena, const char *folder, const char *part,
-                           const kn_source_options *options, kn_store **store, kn_error *error) {
+                           const kn_source_options *options, kn_sample_store **store, kn_error *error) {
     const char *images = find_file(arena, folder, part, "images"),
                *labels = find_file(arena, folder, part, "labels");
     *store = NULL;
@@ -147,20 +147,21 @@ static kn_status open_part(const kn_host *host, kn_arena *arena, const char *fol
     if (!images || !labels)
         return kn_fail(error, KN_ERROR_NOT_FOUND, "%s is there, and %s/%s-%s-ubyte (or .gz) is missing",
                        images ? images : labels, folder, part, images ? "labels-idx1" : "images-idx3");
-    kn_store *made = kn_store_create(host, error);
+    kn_sample_store *made = kn_sample_store_create(host, error);
     if (!made) return error->status;
     kn_status status = kn_idx_open(host, images, &made->files[0], error);
     if (status == KN_OK) status = kn_idx_open(host, labels, &made->files[1], error);
-    if (status == KN_OK) status = kn_store_add_pair(made, images, labels, options, error);
+    if (status == KN_OK) status = kn_sample_store_add_pair(made, images, labels, options, error);
     if (status != KN_OK)
-        kn_store_leave(made);
+        kn_sample_store_leave(made);
     else
         *store = made;
     return status;
 }
 
-kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *test, kn_error *error) {
-    const kn_store_field *x = &train->fields[0], *other = &test->fields[0];
+kn_status kn_sample_store_match_parts(const char *folder, kn_sample_store *train, kn_sample_store *test,
+                                      kn_error *error) {
+    const kn_sample_field *x = &train->fields[0], *other = &test->fields[0];
     if (x->read.rank != other->read.rank ||
         memcmp(x->read.shape, other->read.shape, (size_t)x->read.rank * sizeof x->read.shape[0]) != 0 ||
         train->fields[1].read.dtype != test->fields[1].read.dtype ||
@@ -172,10 +173,10 @@ kn_status kn_store_match_parts(const char *folder, kn_store *train, kn_store *te
     return KN_OK;
 }
 
-kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_store *train, kn_store *test, kn_status status) {
+kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_sample_store *test, kn_status status) {
     if (status != KN_OK) {
-        kn_store_leave(train);
-        kn_store_leave(test);
+        kn_sample_store_leave(train);
+        kn_sample_store_leave(test);
         return status;
     }
     dataset->store = train ? train : test;
@@ -190,7 +191,7 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
         return kn_fail(error, KN_ERROR_FILE, "data \"idx:%s\": there is no such folder", folder);
     kn_arena arena;
     kn_arena_init(&arena, host);
-    kn_store *train, *test = NULL;
+    kn_sample_store *train, *test = NULL;
     kn_status status = open_part(host, &arena, folder, "train", options, &train, error);
     if (status == KN_OK) status = open_part(host, &arena, folder, "t10k", options, &test, error);
     kn_arena_finish(&arena);
@@ -200,6 +201,6 @@ kn_status kn_source_idx(kn_dataset *dataset, const char *folder, const kn_source
                     "data \"idx:%s\": expected train-images-idx3-ubyte and train-labels-idx1-ubyte there, or "
                     "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, plain or with .gz",
                     folder);
-    if (status == KN_OK && train && test) status = kn_store_match_parts(folder, train, test, error);
+    if (status == KN_OK && train && test) status = kn_sample_store_match_parts(folder, train, test, error);
     return kn_dataset_take_parts(dataset, train, test, status);
 }

@@ -17,7 +17,7 @@ static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted)
 }
 
 /* x is (c,h,w), y a label or (h,w): both become as large as what is wanted, (C,H,W). */
-static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_store_field *x, kn_store_field *y) {
+static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_sample_field *x, kn_sample_field *y) {
     const int64_t *own = kind->x.shape, *size = wanted->shape;
     *x->picture = own[0];
     memcpy(x->read.shape, size, 3 * sizeof *size);
@@ -31,9 +31,9 @@ static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_s
     if (y->enlarged) y->read_bytes = (size_t)(size[1] * size[2]) * 4;
 }
 
-static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool test,
-                            const kn_source_options *options, kn_error *error) {
-    kn_store *store = kn_store_create(host, error);
+static kn_sample_store *make_store(const kn_host *host, const kn_made_kind *kind, bool test,
+                                   const kn_source_options *options, kn_error *error) {
+    kn_sample_store *store = kn_sample_store_create(host, error);
     if (!store) return NULL;
     uint64_t all = test ? kind->test : kind->train;
     store->count = all < options->most_samples ? all : options->most_samples;
@@ -42,10 +42,10 @@ static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool 
     store->classes = kind->classes;
     store->explainable = kind->explainable;
     store->rate = kind->rate;
-    kn_store_field *x = NULL, *y = NULL;
+    kn_sample_field *x = NULL, *y = NULL;
     kn_dtype as = kind->classes > 0 ? KN_INT32 : KN_FLOAT32;
-    kn_status status = kn_store_add(store, "x", &kind->x, KN_FLOAT32, kind->x_scale, &x, error);
-    if (status == KN_OK) status = kn_store_add(store, "y", &kind->y, as, kind->y_scale, &y, error);
+    kn_status status = kn_sample_store_add(store, "x", &kind->x, KN_FLOAT32, kind->x_scale, &x, error);
+    if (status == KN_OK) status = kn_sample_store_add(store, "y", &kind->y, as, kind->y_scale, &y, error);
     if (status == KN_OK) {
         store->blocks[0] = kn_allocate(host, (size_t)store->count, x->stored_bytes);
         store->blocks[1] = kn_allocate(host, (size_t)store->count, y->stored_bytes);
@@ -55,7 +55,7 @@ static kn_store *make_store(const kn_host *host, const kn_made_kind *kind, bool 
     }
     if (status == KN_OK && fits_larger(&kind->x, options->wanted)) enlarge(kind, options->wanted, x, y);
     if (status != KN_OK) {
-        kn_store_leave(store);
+        kn_sample_store_leave(store);
         return NULL;
     }
     for (uint64_t i = 0; i < store->count; i++)
@@ -72,7 +72,7 @@ kn_status kn_source_made(kn_dataset *dataset, const kn_made_kind *kind, const ch
     if (part && !train && !test)
         return kn_fail(&dataset->error, KN_ERROR_ARGUMENT, "data \"%s:%s\": expected %s, %s:train or %s:test",
                        kind->word, part, kind->word, kind->word, kind->word);
-    kn_store *store = make_store(&dataset->host, kind, test, options, &dataset->error);
+    kn_sample_store *store = make_store(&dataset->host, kind, test, options, &dataset->error);
     if (!store) return dataset->error.status;
     dataset->store = store;
     if (part) return KN_OK;

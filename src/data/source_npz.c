@@ -40,9 +40,9 @@ static kn_status fail_names(kn_arena *arena, const kn_zip *zip, const char *x, c
 
 /* A part of its own, with its own view of the file. Where `optional`, *store stays NULL if the arrays are not there. */
 static kn_status open_part(kn_arena *arena, const char *path, const char *x, const char *y, bool optional,
-                           const kn_source_options *options, kn_store **store, kn_error *error) {
+                           const kn_source_options *options, kn_sample_store **store, kn_error *error) {
     const kn_host *host = arena->host;
-    kn_store *made = kn_store_create(host, error);
+    kn_sample_store *made = kn_sample_store_create(host, error);
     kn_zip zip;
     if (!made) return error->status;
     kn_file_view *view = &made->files[0].view;
@@ -58,7 +58,7 @@ static kn_status open_part(kn_arena *arena, const char *path, const char *x, con
         if (in && out) {
             status = read_member(host, &zip, in, &made->files[0].array, error);
             if (status == KN_OK) status = read_member(host, &zip, out, &made->files[1].array, error);
-            if (status == KN_OK) status = kn_store_add_pair(made, in->name, out->name, options, error);
+            if (status == KN_OK) status = kn_sample_store_add_pair(made, in->name, out->name, options, error);
             if (status != KN_OK && !strstr(error->text, path)) kn_fail_in(error, "%s", path);
             *store = made;
         } else if (!optional) {
@@ -67,7 +67,7 @@ static kn_status open_part(kn_arena *arena, const char *path, const char *x, con
     }
     if (status == KN_OK && *store) return KN_OK;
     *store = NULL;
-    kn_store_leave(made);
+    kn_sample_store_leave(made);
     return status;
 }
 
@@ -76,7 +76,7 @@ kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_o
     kn_error *error = &dataset->error;
     char *path, *x = NULL, *y = NULL;
     const kn_spec_option known[] = {{"x", KN_SPEC_TEXT, &x}, {"y", KN_SPEC_TEXT, &y}};
-    kn_store *train = NULL, *test = NULL;
+    kn_sample_store *train = NULL, *test = NULL;
     kn_arena arena;
     kn_arena_init(&arena, host);
     kn_status status = kn_spec_read(host, "npz", rest, &path, known, KN_COUNT_OF(known), error);
@@ -84,7 +84,7 @@ kn_status kn_source_npz(kn_dataset *dataset, const char *rest, const kn_source_o
     if (status == KN_OK) status = open_part(&arena, path, x, y, false, options, &train, error);
     if (status == KN_OK && !x && !y)
         status = open_part(&arena, path, to_judge_by[0], to_judge_by[1], true, options, &test, error);
-    if (status == KN_OK && test) status = kn_store_match_parts(path, train, test, error);
+    if (status == KN_OK && test) status = kn_sample_store_match_parts(path, train, test, error);
     kn_arena_finish(&arena);
     kn_release(host, path);
     kn_release(host, x);

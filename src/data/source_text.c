@@ -173,9 +173,9 @@ static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uin
 /* ---- samples ------------------------------------------------------------------------------ */
 
 /* A store of the windows of signs [first, first + count). x and y are (length). */
-static kn_store *make_store(const kn_host *host, const char *name, const tokens *all, uint64_t first,
-                            uint64_t count, int classes, const char *signs, const text_options *how,
-                            const kn_source_options *options, kn_error *error) {
+static kn_sample_store *make_store(const kn_host *host, const char *name, const tokens *all, uint64_t first,
+                                   uint64_t count, int classes, const char *signs, const text_options *how,
+                                   const kn_source_options *options, kn_error *error) {
     if (count <= how->length) {
         kn_fail(error, KN_ERROR_SHAPE,
                 "data \"%s\": %llu characters for one part are too few for sequences of %llu and the "
@@ -189,7 +189,7 @@ static kn_store *make_store(const kn_host *host, const char *name, const tokens 
                 name, (unsigned long long)windows);
         return NULL;
     }
-    kn_store *store = kn_store_create(host, error);
+    kn_sample_store *store = kn_sample_store_create(host, error);
     if (!store) return NULL;
     size_t bytes = all->wide ? sizeof(int32_t) : 1;
     store->count = windows < options->most_samples ? windows : options->most_samples;
@@ -197,13 +197,13 @@ static kn_store *make_store(const kn_host *host, const char *name, const tokens 
     store->blocks[0] = kn_allocate(host, (size_t)count, bytes);
     store->vocabulary = kn_copy_text(host, signs);
     const kn_tensor_info sample = {all->wide ? KN_INT32 : KN_UINT8, 1, {(int64_t)how->length}};
-    kn_store_field *x = NULL, *y = NULL;
+    kn_sample_field *x = NULL, *y = NULL;
     kn_status status = KN_OK;
     if (!store->blocks[0] || !store->vocabulary) status = kn_fail_memory(error, (size_t)count * bytes);
-    if (status == KN_OK) status = kn_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
-    if (status == KN_OK) status = kn_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
+    if (status == KN_OK) status = kn_sample_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
+    if (status == KN_OK) status = kn_sample_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
     if (status != KN_OK) {
-        kn_store_leave(store);
+        kn_sample_store_leave(store);
         return NULL;
     }
     memcpy(store->blocks[0], (const uint8_t *)all->numbers + (size_t)first * bytes, (size_t)count * bytes);

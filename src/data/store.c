@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-kn_store *kn_store_create(const kn_host *host, kn_error *error) {
-    kn_store *store = kn_allocate(host, 1, sizeof *store);
+kn_sample_store *kn_sample_store_create(const kn_host *host, kn_error *error) {
+    kn_sample_store *store = kn_allocate(host, 1, sizeof *store);
     if (!store) {
         kn_fail_memory(error, sizeof *store);
         return NULL;
@@ -20,7 +20,7 @@ kn_store *kn_store_create(const kn_host *host, kn_error *error) {
     return store;
 }
 
-kn_store *kn_store_keep(kn_store *store) {
+kn_sample_store *kn_sample_store_keep(kn_sample_store *store) {
     if (!store) return NULL;
     kn_mutex_lock(store->mutex);
     store->references++;
@@ -28,14 +28,14 @@ kn_store *kn_store_keep(kn_store *store) {
     return store;
 }
 
-void kn_store_leave(kn_store *store) {
+void kn_sample_store_leave(kn_sample_store *store) {
     if (!store) return;
     kn_mutex_lock(store->mutex);
     bool last = --store->references == 0;
     kn_mutex_unlock(store->mutex);
     if (!last) return;
     kn_host host = store->host;
-    for (int i = 0; i < KN_STORE_FILES; i++) {
+    for (int i = 0; i < KN_SAMPLE_STORE_FILES; i++) {
         kn_release(&host, store->blocks[i]);
         kn_array_file_close(&host, &store->files[i]);
     }
@@ -69,20 +69,22 @@ char **kn_copy_names(const kn_host *host, const char *const *names, size_t count
     return copy;
 }
 
-kn_status kn_store_name_classes(kn_store *store, const char *const *names, size_t count, kn_error *error) {
+kn_status kn_sample_store_name_classes(kn_sample_store *store, const char *const *names, size_t count,
+                                       kn_error *error) {
     store->class_names = kn_copy_names(&store->host, names, count, error);
     if (!store->class_names) return KN_ERROR_MEMORY;
     store->classes = (int)count;
     return KN_OK;
 }
 
-kn_status kn_store_name_samples(kn_store *store, const char *const *names, size_t count, kn_error *error) {
+kn_status kn_sample_store_name_samples(kn_sample_store *store, const char *const *names, size_t count,
+                                       kn_error *error) {
     store->sample_names = kn_copy_names(&store->host, names, count, error);
     return store->sample_names ? KN_OK : KN_ERROR_MEMORY;
 }
 
-kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
-                       double scale, kn_store_field **field, kn_error *error) {
+kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
+                              double scale, kn_sample_field **field, kn_error *error) {
     if (store->field_count == KN_FIELDS_MAX)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": a dataset has at most %d fields", name,
                        KN_FIELDS_MAX);
@@ -106,8 +108,8 @@ kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *
     memcpy(sample.shape, stored->shape, sizeof sample.shape);
     if (!kn_array_measure(&sample) || sample.count > (uint64_t)PTRDIFF_MAX / 8)
         return kn_fail(error, KN_ERROR_SHAPE, "field \"%s\": its type, rank or shape makes no sense", name);
-    kn_store_field *made = &store->fields[store->field_count++];
-    *made = (kn_store_field){.read = *stored, .stored = stored->dtype};
+    kn_sample_field *made = &store->fields[store->field_count++];
+    *made = (kn_sample_field){.read = *stored, .stored = stored->dtype};
     memcpy(made->name, name, length + 1);
     made->read.dtype = as;
     made->elements = sample.count;
@@ -119,13 +121,13 @@ kn_status kn_store_add(kn_store *store, const char *name, const kn_tensor_info *
 }
 
 /* All elements of one field as an array, for reading them as numbers. */
-static kn_array all_of(const kn_store *store, const kn_store_field *field) {
+static kn_array all_of(const kn_sample_store *store, const kn_sample_field *field) {
     return (kn_array){.type = field->stored, .bytes = field->bytes, .count = store->count * field->elements};
 }
 
-kn_status kn_store_check(const kn_store *store, kn_error *error) {
+kn_status kn_sample_store_check(const kn_sample_store *store, kn_error *error) {
     for (size_t f = 0; f < store->field_count; f++) {
-        const kn_store_field *field = &store->fields[f];
+        const kn_sample_field *field = &store->fields[f];
         if (field->read.dtype != KN_INT32 || (store->made && f == 0)) continue;
         kn_array all = all_of(store, field);
         double low = field->is_label ? 0 : INT32_MIN, high = field->is_label ? store->classes - 1 : INT32_MAX;
@@ -141,8 +143,8 @@ kn_status kn_store_check(const kn_store *store, kn_error *error) {
     return KN_OK;
 }
 
-const uint8_t *kn_store_sample(const kn_store *store, const kn_store_field *field, uint64_t row, uint8_t **room,
-                               kn_error *error) {
+const uint8_t *kn_sample_store_bytes(const kn_sample_store *store, const kn_sample_field *field, uint64_t row,
+                                     uint8_t **room, kn_error *error) {
     const uint8_t *bytes = field->bytes + row * field->step_bytes;
     if (store->later && field->bytes == store->fields[0].bytes && row >= store->kept) {
         if (!*room) *room = kn_allocate(&store->host, 1, field->stored_bytes + 1);

@@ -3,18 +3,18 @@
 
 #include <math.h>
 
-static double element(const kn_store_field *field, const void *bytes, uint64_t i) {
+static double element(const kn_sample_field *field, const void *bytes, uint64_t i) {
     return field->read.dtype == KN_FLOAT32 ? (double)((const float *)bytes)[i]
                                            : (double)((const int32_t *)bytes)[i];
 }
 
-static uint64_t elements_of(const kn_store_field *field) {
+static uint64_t elements_of(const kn_sample_field *field) {
     return field->read_bytes / 4;
 }
 
 /* sample is (elements), a sample as it is read; sums is (2, elements): sums, then squares of differences. */
 static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums, kn_error *error) {
-    const kn_store_field *field = &dataset->store->fields[index];
+    const kn_sample_field *field = &dataset->store->fields[index];
     double *squares = sums + elements_of(field);
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < dataset->count; i++) {
@@ -44,7 +44,7 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     if (status != KN_OK) return status;
     if (!variance || field >= dataset->store->field_count || dataset->count == 0) return KN_ERROR_ARGUMENT;
     const kn_host *host = &dataset->host;
-    const kn_store_field *from = &dataset->store->fields[field];
+    const kn_sample_field *from = &dataset->store->fields[field];
     *variance = 0;
     if (elements_of(from) == 0) return KN_OK;
     void *sample = kn_allocate(host, 1, from->read_bytes);
@@ -68,7 +68,7 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
  * far from 0 exact. */
 static kn_status add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample, const double *first,
                               double *sums, kn_error *error) {
-    const kn_store_field *field = &dataset->store->fields[index];
+    const kn_sample_field *field = &dataset->store->fields[index];
     const uint64_t each = elements_of(field) / channels;
     for (uint64_t i = 0; i < dataset->count; i++) {
         kn_status status = kn_dataset_gather(dataset, index, &i, 1, sample, error);
@@ -88,7 +88,7 @@ kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *
     if (status != KN_OK) return status;
     if (!means || !deviations || field >= dataset->store->field_count || dataset->count == 0) return KN_ERROR_ARGUMENT;
     const kn_host *host = &dataset->host;
-    const kn_store_field *from = &dataset->store->fields[field];
+    const kn_sample_field *from = &dataset->store->fields[field];
     if (from->read.rank < 1 || channels == 0 || from->read.shape[0] != (int64_t)channels || elements_of(from) == 0)
         return KN_ERROR_SHAPE;
     const uint64_t each = elements_of(from) / channels;
