@@ -54,16 +54,22 @@ static kn_status missing(const kn_context *context, const char *name, kn_error *
 
 static kn_status add_file(reader *state, const char *name, kn_error *error);
 
-/* The file's name in `#include "name"`; false for other lines. Comments before or after are not looked at. */
-static bool include_name(const char *line, size_t length, char *name, size_t bytes) {
+/* What stands behind `#word` in the line, where it begins so; NULL otherwise. The word may go on: `el` is `else` and `elif`. */
+static const char *behind_directive(const char *line, size_t length, const char *word) {
     const char *end = line + length, *place = line;
     while (place < end && (*place == ' ' || *place == '\t'))
         place++;
-    if (place == end || *place++ != '#') return false;
+    if (place == end || *place++ != '#') return NULL;
     while (place < end && (*place == ' ' || *place == '\t'))
         place++;
-    if ((size_t)(end - place) < 7 || memcmp(place, "include", 7) != 0) return false;
-    place += 7;
+    size_t bytes = strlen(word);
+    return (size_t)(end - place) >= bytes && memcmp(place, word, bytes) == 0 ? place + bytes : NULL;
+}
+
+/* The file's name in `#include "name"`; false for other lines. Comments before or after are not looked at. */
+static bool include_name(const char *line, size_t length, char *name, size_t bytes) {
+    const char *end = line + length, *place = behind_directive(line, length, "include");
+    if (!place) return false;
     while (place < end && (*place == ' ' || *place == '\t'))
         place++;
     if (place == end || *place++ != '"') return false;
@@ -72,17 +78,6 @@ static bool include_name(const char *line, size_t length, char *name, size_t byt
     memcpy(name, place, (size_t)(close - place));
     name[close - place] = '\0';
     return true;
-}
-
-/* `#if`, `#else` and their kin from `word` on. */
-static bool is_directive(const char *line, size_t length, const char *word) {
-    const char *end = line + length, *place = line;
-    while (place < end && (*place == ' ' || *place == '\t'))
-        place++;
-    if (place == end || *place++ != '#') return false;
-    while (place < end && (*place == ' ' || *place == '\t'))
-        place++;
-    return (size_t)(end - place) >= strlen(word) && memcmp(place, word, strlen(word)) == 0;
 }
 
 static kn_status add_lines(reader *state, const char *name, const char *bytes, size_t count,
@@ -107,8 +102,8 @@ static kn_status add_lines(reader *state, const char *name, const char *bytes, s
             kn_text_add_bytes(state->text, bytes + start, length);
             kn_text_add(state->text, "\n");
             /* A compiler that skips a group does not read the lines' numbers in it, but counts its lines. */
-            if (moved &&
-                (is_directive(bytes + start, length, "el") || is_directive(bytes + start, length, "endif")))
+            if (moved && (behind_directive(bytes + start, length, "el") ||
+                          behind_directive(bytes + start, length, "endif")))
                 kn_text_format(state->text, "#line %zu \"%s\"\n", number + 1, name);
         }
         start += length + 1;
