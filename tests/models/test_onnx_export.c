@@ -26,6 +26,14 @@ static kn_states *states_of(const kn_model *model) {
     return states;
 }
 
+static kn_model *saved_and_opened(kn_model *model, const char *path, kn_states *states,
+                                  const kn_model_save_params *params) {
+    if (kn_model_save_onnx(model, path, states, params) != KN_OK) fail_msg("%s", kn_model_error(model));
+    kn_model *read = kn_model_open(path, NULL);
+    if (kn_model_status(read) != KN_OK) fail_msg("%s", kn_model_error(read));
+    return read;
+}
+
 static const char text[] = "koine 1\n"
                            "input x 3x6x6\n"
                            "c = conv 4 3 padding=1 stride=2\n"
@@ -53,10 +61,7 @@ static void there_and_back(void **state) {
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     params.pairs = (const kn_model_pair[]){{"why", "a test"}};
     params.pair_count = 1;
-    if (kn_model_save_onnx(model, path, states, &params) != KN_OK) fail_msg("%s", kn_model_error(model));
-
-    kn_model *read = kn_model_open(path, NULL);
-    if (kn_model_status(read) != KN_OK) fail_msg("%s", kn_model_error(read));
+    kn_model *read = saved_and_opened(model, path, states, &params);
     assert_string_equal(kn_model_metadata(read, "why"), "a test");
     assert_string_equal(kn_model_input_name(read, 0), "x");
     has_shape(read, "x", "batch,3,6,6");
@@ -99,9 +104,7 @@ static void learns_no_more(void **state) {
     test_path(path, sizeof path, folder, "net.onnx");
     kn_model *model = parse("koine 1\ninput x 2x64\nstandardize\nspectrogram 16 8 4\nflatten\nlinear 3\n");
     kn_states *states = states_of(model);
-    if (kn_model_save_onnx(model, path, states, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
-    kn_model *read = kn_model_open(path, NULL);
-    if (kn_model_status(read) != KN_OK) fail_msg("%s", kn_model_error(read));
+    kn_model *read = saved_and_opened(model, path, states, NULL);
     assert_int_equal(kn_graph_parameter_count(kn_model_graph(model)), 2);
     assert_int_equal(kn_graph_parameter_count(kn_model_graph(read)), 2);
     kn_model_destroy(&read);
@@ -127,9 +130,7 @@ static void open_sizes(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(models); i++) {
         kn_model *model = parse(models[i].text);
         kn_states *states = states_of(model);
-        if (kn_model_save_onnx(model, path, states, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
-        kn_model *read = kn_model_open(path, NULL);
-        if (kn_model_status(read) != KN_OK) fail_msg("%s", kn_model_error(read));
+        kn_model *read = saved_and_opened(model, path, states, NULL);
         has_shape(read, "last", models[i].shape);
         kn_model_destroy(&read);
         fake_states_release(states);
