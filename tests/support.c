@@ -66,3 +66,24 @@ const char *test_path(char *buffer, size_t bytes, const char *folder, const char
     assert_true(length > 0 && (size_t)length < bytes);
     return buffer;
 }
+
+static void *failing_resize(void *user, void *pointer, size_t bytes) {
+    failing *state = user;
+    if (bytes == 0) {
+        if (pointer) __atomic_sub_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
+        free(pointer);
+        return NULL;
+    }
+    size_t call = __atomic_add_fetch(&state->calls, 1, __ATOMIC_SEQ_CST);
+    if (state->fail_at && (call == state->fail_at || (state->fail_after && call > state->fail_at))) return NULL;
+    void *moved = realloc(pointer, bytes);
+    if (!pointer && moved) {
+        __atomic_add_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
+        memset(moved, 0xA5, bytes); /* whoever wants zeros must write them */
+    }
+    return moved;
+}
+
+kn_allocator failing_allocator(failing *state) {
+    return (kn_allocator){.user = state, .resize = failing_resize};
+}

@@ -1,14 +1,17 @@
 /* What the tests of all rooms share: cmocka with what it needs, the number of
- * cases that a run wants, and temporary folders. */
+ * cases that a run wants, temporary folders, and memory that runs out. */
 #ifndef KN_TESTS_SUPPORT_H
 #define KN_TESTS_SUPPORT_H
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <koine/host.h>
 
 /* How much of a case table to run, from KOINE_TEST_CASES: `smallest` (a
  * simulator), `one` per operator (a second implementation), or `all`, which is
@@ -29,5 +32,13 @@ void test_folder_remove(char *folder);
 
 /* FOLDER/NAME in a buffer of the caller's, which must be large enough. */
 const char *test_path(char *buffer, size_t bytes, const char *folder, const char *name);
+
+/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never) and
+ * at every later one too if `fail_after` is set. Frees do not count as calls. Threads may share it. */
+typedef struct failing {
+    size_t calls, fail_at, live;
+    bool fail_after;
+} failing;
+kn_allocator failing_allocator(failing *state);
 
 #endif

@@ -17,13 +17,7 @@ int test_threads(void);
 int test_files(void);
 int test_file_writer(void);
 
-/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never)
- * and at every later one too if `fail_after` is set. Frees do not count as calls. */
-typedef struct failing {
-    size_t calls, fail_at, live;
-    bool fail_after;
-} failing;
-
+/* A host whose memory runs out (support.h). */
 kn_host failing_host(failing *state);
 
 /* Numbers that look random, the same each time. */

@@ -5,29 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *failing_resize(void *user, void *pointer, size_t bytes) {
-    failing *state = user;
-    if (bytes == 0) {
-        if (pointer) state->live--;
-        free(pointer);
-        return NULL;
-    }
-    state->calls++;
-    if (state->fail_at > 0 &&
-        (state->calls == state->fail_at || (state->fail_after && state->calls > state->fail_at)))
-        return NULL;
-    void *moved = realloc(pointer, bytes);
-    if (!pointer && moved) {
-        state->live++;
-        memset(moved, 0xA5, bytes); /* whoever wants zeros must write them */
-    }
-    return moved;
-}
-
 kn_host failing_host(failing *state) {
     kn_host host = kn_host_defaults();
-    host.allocator.user = state;
-    host.allocator.resize = failing_resize;
+    host.allocator = failing_allocator(state);
     return host;
 }
 

@@ -7,12 +7,6 @@
 
 #include "wrapped.h"
 
-/* An allocator that counts, and fails at one call. */
-typedef struct failing {
-    long calls, live, fail_at;
-} failing;
-kn_allocator failing_allocator(failing *state);
-
 /* A log that remembers its lines, those above DEBUG apart. */
 typedef struct remembered {
     char all[16384];

@@ -61,9 +61,9 @@ static void every_allocation_may_fail(void **state) {
         assert_int_equal(live(&params, &made), KN_OK);
         memory.calls = 0;
         assert_int_equal(live(&params, &made), KN_OK);
-        long calls = memory.calls, step = cached && test_cases_wanted() == TEST_ALL ? 1 : 7, failed = 0;
+        size_t calls = memory.calls, step = cached && test_cases_wanted() == TEST_ALL ? 1 : 7, failed = 0;
         assert_true(calls > 20);
-        for (long at = 1; at <= calls; at += step) {
+        for (size_t at = 1; at <= calls; at += step) {
             memory.calls = 0;
             memory.fail_at = at;
             kn_status status = live(&params, &made);
@@ -71,9 +71,9 @@ static void every_allocation_may_fail(void **state) {
             /* What is only kept for later may be dropped; all else is out of memory, or of no device seen for
              * it. */
             if (status != KN_OK && status != KN_ERROR_MEMORY)
-                fail_msg("allocation %ld of %ld: %s", at, calls, kn_status_name(status));
+                fail_msg("allocation %zu of %zu: %s", at, calls, kn_status_name(status));
             failed += status != KN_OK;
-            if (memory.live != 0) fail_msg("allocation %ld of %ld: %ld blocks leak", at, calls, memory.live);
+            if (memory.live != 0) fail_msg("allocation %zu of %zu: %zu blocks leak", at, calls, memory.live);
         }
         assert_true(failed > 5);
     }
@@ -99,7 +99,7 @@ static void every_opencl_call_may_fail(void **state) {
         assert_true(made);
         failed += status != KN_OK;
         if (memory.live != 0)
-            fail_msg("OpenCL call %d (%s): %ld blocks leak", at, wrapped_calls.failed, memory.live);
+            fail_msg("OpenCL call %d (%s): %zu blocks leak", at, wrapped_calls.failed, memory.live);
     }
     assert_true(failed > 1);
     wrapped_reset();
@@ -113,9 +113,9 @@ static void lists_survive_failing_allocations(void **state) {
     kn_device_list *list = kn_device_list_create(&allocator, NULL);
     assert_non_null(list);
     kn_device_list_destroy(&list);
-    long calls = memory.calls;
+    size_t calls = memory.calls;
     assert_true(calls >= 3);
-    for (long at = 1; at <= calls; at++) {
+    for (size_t at = 1; at <= calls; at++) {
         memory.calls = 0;
         memory.fail_at = at;
         assert_null(list = kn_device_list_create(&allocator, NULL));

@@ -21,12 +21,6 @@ int test_step(void);
 int test_faults(void);
 int test_mutations(void);
 
-/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never). */
-typedef struct failing {
-    size_t calls, fail_at, live;
-} failing;
-kn_allocator failing_allocator(failing *state);
-
 /* Reads a text that nobody trusts as a shape, as attributes and as an expression, and what it prints again.
  * Answers what was wrong with the room (not with the text), or NULL. */
 const char *read_texts(const char *text);

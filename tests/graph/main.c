@@ -3,26 +3,6 @@
 
 #include <stdlib.h>
 
-static void *failing_resize(void *user, void *pointer, size_t bytes) {
-    failing *state = user;
-    if (bytes == 0) {
-        if (pointer) state->live--;
-        free(pointer);
-        return NULL;
-    }
-    if (++state->calls == state->fail_at) return NULL;
-    void *moved = realloc(pointer, bytes);
-    if (!pointer && moved) {
-        state->live++;
-        memset(moved, 0xA5, bytes); /* whoever wants zeros must write them */
-    }
-    return moved;
-}
-
-kn_allocator failing_allocator(failing *state) {
-    return (kn_allocator){.user = state, .resize = failing_resize};
-}
-
 kn_graph *graph_make(void) {
     kn_graph *graph = kn_graph_create(NULL);
     assert_non_null(graph);

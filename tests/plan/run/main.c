@@ -4,23 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *failing_resize(void *user, void *pointer, size_t bytes) {
-    failing *state = user;
-    if (bytes == 0) {
-        if (pointer) __atomic_sub_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
-        free(pointer);
-        return NULL;
-    }
-    if (__atomic_add_fetch(&state->calls, 1, __ATOMIC_SEQ_CST) == state->fail_at) return NULL;
-    void *moved = realloc(pointer, bytes);
-    if (!pointer && moved) __atomic_add_fetch(&state->live, 1, __ATOMIC_SEQ_CST);
-    return moved;
-}
-
-kn_allocator failing_allocator(failing *state) {
-    return (kn_allocator){.user = state, .resize = failing_resize};
-}
-
 kn_context_params test_params(void) {
     static char folder[4096];
     kn_context_params params;

@@ -21,12 +21,6 @@ int test_once(void);
 int test_faults(void);
 int test_devices(void);
 
-/* An allocator that counts, and fails at call number `fail_at` (from 1 on; 0 for never). */
-typedef struct failing {
-    long calls, live, fail_at;
-} failing;
-kn_allocator failing_allocator(failing *state);
-
 /* Parameters for the device under test: KOINE_DEVICE, or the default one; programs are kept in the cache of
  * the tests. */
 kn_context_params test_params(void);

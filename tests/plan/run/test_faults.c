@@ -60,8 +60,8 @@ static void every_allocation_may_fail(void **state) {
     assert_int_equal(live(context, states, &session), KN_OK);
     kn_session_destroy(&session);
     kn_states_destroy(&states);
-    long base = memory.live, step = test_cases_wanted() == TEST_ALL ? 1 : 7, failures = 0;
-    for (long n = 1;; n += step) {
+    size_t base = memory.live, step = test_cases_wanted() == TEST_ALL ? 1 : 7, failures = 0;
+    for (size_t n = 1;; n += step) {
         memory.calls = 0;
         memory.fail_at = n;
         states = kn_states_create(context, 1);
@@ -72,7 +72,7 @@ static void every_allocation_may_fail(void **state) {
         if (status) {
             failures++;
             if (status != KN_ERROR_MEMORY)
-                fail_msg("allocation %ld: %s: %s", n, kn_status_name(status), kn_session_error(session));
+                fail_msg("allocation %zu: %s: %s", n, kn_status_name(status), kn_session_error(session));
             /* The session goes on, unless it never began. */
             float x[3] = {1, 2, 3}, y[2], twice[2];
             kn_feed feed = {"x", x, sizeof x};
@@ -84,11 +84,12 @@ static void every_allocation_may_fail(void **state) {
         }
         kn_session_destroy(&session);
         kn_states_destroy(&states);
-        if (memory.live != base) fail_msg("allocation %ld: %ld blocks were not freed", n, memory.live - base);
+        if (memory.live != base)
+            fail_msg("allocation %zu: %zu blocks were held before, and now %zu", n, base, memory.live);
         assert_int_equal(counts_of(context).device_bytes, 0);
         if (!reached) break;
     }
-    if (failures < 100 / step) fail_msg("only %ld allocations failed", failures);
+    if (failures < 100 / step) fail_msg("only %zu allocations failed", failures);
     kn_context_destroy(&context);
     assert_int_equal(memory.live, 0);
 }
