@@ -64,8 +64,13 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
     return true;
 }
 
-void batch_lift_limit(kn_session_params *params) {
-    params->memory_bytes = UINT64_MAX;
+kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states, bool exact) {
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.states = states;
+    params.fast_math = !exact;
+    params.memory_bytes = UINT64_MAX;
+    return kn_session_create(context, values, count, &params);
 }
 
 kn_status batch_bind(kn_session *session, int64_t batch) {

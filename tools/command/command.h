@@ -155,6 +155,10 @@ void json_float(FILE *stream, double number);
 /* A measured time or speed: six digits; null if not finite. */
 void json_measure(FILE *stream, double number);
 void json_count(FILE *stream, uint64_t number);
+/* The same with a comma and the member's name, which needs no escapes, in front. */
+void json_text_member(FILE *stream, const char *name, const char *text);
+void json_float_member(FILE *stream, const char *name, double number);
+void json_measure_member(FILE *stream, const char *name, double number);
 
 /* ---- progress (progress.c) ------------------------------------------------------------------- */
 

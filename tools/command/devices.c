@@ -41,14 +41,10 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
         printf("{\"index\": %d, \"platform_index\": %d, \"device_index\": %d, \"name\": ", info->index,
                info->platform_index, info->device_index);
         json_text(stdout, info->name);
-        fputs(", \"type\": ", stdout);
-        json_text(stdout, types[info->type]);
-        fputs(", \"platform\": ", stdout);
-        json_text(stdout, info->platform);
-        fputs(", \"version\": ", stdout);
-        json_text(stdout, info->version);
-        fputs(", \"driver\": ", stdout);
-        json_text(stdout, info->driver);
+        json_text_member(stdout, "type", types[info->type]);
+        json_text_member(stdout, "platform", info->platform);
+        json_text_member(stdout, "version", info->version);
+        json_text_member(stdout, "driver", info->driver);
         printf(", \"usable\": %s, \"problem\": ", info->usable ? "true" : "false");
         json_text(stdout, info->problem);
         printf(", \"compute_units\": %d, \"memory_bytes\": %llu, \"largest_block_bytes\": %llu, "

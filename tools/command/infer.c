@@ -159,12 +159,8 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
 }
 
 static bool open_session(infer_run *run) {
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.states = run->states = kn_states_create(run->context, 1);
-    params.fast_math = !run->common.exact;
-    batch_lift_limit(&params);
-    run->session = kn_session_create(run->context, &run->output, 1, &params);
+    run->states = kn_states_create(run->context, 1);
+    run->session = batch_session(run->context, &run->output, 1, run->states, run->common.exact);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
     if (kn_model_load(run->model, NULL, run->states, NULL, NULL) != KN_OK) {

@@ -137,12 +137,9 @@ static bool find_outputs(onnx_run *run) {
 }
 
 static bool open_session(onnx_run *run) {
-    kn_session_params params;
-    kn_session_params_init(&params);
-    params.states = run->states = kn_states_create(run->context, 1);
-    params.fast_math = !run->common.exact;
-    batch_lift_limit(&params);
-    run->session = kn_session_create(run->context, run->values, (size_t)run->output_count, &params);
+    run->states = kn_states_create(run->context, 1);
+    run->session =
+        batch_session(run->context, run->values, (size_t)run->output_count, run->states, run->common.exact);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
     return kn_model_load(run->model, NULL, run->states, NULL, NULL) == KN_OK ||

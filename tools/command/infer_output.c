@@ -156,16 +156,11 @@ static void write_json_numbers(FILE *file, const meaning *of, int64_t sample) {
 static void write_json_row(FILE *file, meaning *of, int64_t sample) {
     const char *name = of->results->names[sample];
     fprintf(file, "{\"sample\": %lld", (long long)sample);
-    if (name) {
-        fputs(", \"file\": ", file);
-        json_text(file, name);
-    }
+    if (name) json_text_member(file, "file", name);
     if (of->classes) {
         int best = judge_sample(of, sample);
-        fputs(", \"class\": ", file);
-        json_text(file, of->classes[best]);
-        fputs(", \"probability\": ", file);
-        json_measure(file, of->chances[best]);
+        json_text_member(file, "class", of->classes[best]);
+        json_measure_member(file, "probability", of->chances[best]);
     }
     fputs(", ", file);
     json_text(file, of->number ? of->target.name : of->results->name);

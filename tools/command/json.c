@@ -63,3 +63,22 @@ void json_measure(FILE *stream, double number) {
 void json_count(FILE *stream, uint64_t number) {
     fprintf(stream, "%llu", (unsigned long long)number);
 }
+
+static void write_name(FILE *stream, const char *name) {
+    fprintf(stream, ", \"%s\": ", name);
+}
+
+void json_text_member(FILE *stream, const char *name, const char *text) {
+    write_name(stream, name);
+    json_text(stream, text);
+}
+
+void json_float_member(FILE *stream, const char *name, double number) {
+    write_name(stream, name);
+    json_float(stream, number);
+}
+
+void json_measure_member(FILE *stream, const char *name, double number) {
+    write_name(stream, name);
+    json_measure(stream, number);
+}

@@ -51,11 +51,7 @@ static bool open_planned(plan_run *run) {
         status = kn_trainer_status(run->trainer);
     } else {
         kn_value *output = kn_model_output(run->setup.model, 0);
-        kn_session_params params;
-        kn_session_params_init(&params);
-        params.fast_math = !run->common.exact;
-        batch_lift_limit(&params);
-        run->session = kn_session_create(run->context, &output, 1, &params);
+        run->session = batch_session(run->context, &output, 1, NULL, run->common.exact);
         status = kn_session_status(run->session);
     }
     if (status != KN_OK) command_fail("%s", plan_error(run));

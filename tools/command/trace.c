@@ -64,10 +64,8 @@ static void trace_device(kn_context *context, int first, double later) {
         begin_event(entry->label, first + (entry->queue != 0), entry->start + later, entry->end + later);
         fputs(", \"args\": {\"kernel\": ", file);
         json_text(file, entry->kernel);
-        fputs(", \"flops\": ", file);
-        json_measure(file, entry->flops);
-        fputs(", \"bytes\": ", file);
-        json_measure(file, entry->bytes);
+        json_measure_member(file, "flops", entry->flops);
+        json_measure_member(file, "bytes", entry->bytes);
         fputs("}}", file);
     }
 }

@@ -8,10 +8,8 @@ static void log_step(FILE *log, const kn_fit_step *step) {
     fprintf(log, "{\"step\": %llu, \"epoch\": %llu, \"loss\": ", (unsigned long long)step->step,
             (unsigned long long)step->epoch);
     json_float(log, step->loss);
-    fputs(", \"lr\": ", log);
-    json_float(log, step->rate);
-    fputs(", \"samples_per_s\": ", log);
-    json_measure(log, step->samples_per_s);
+    json_float_member(log, "lr", step->rate);
+    json_measure_member(log, "samples_per_s", step->samples_per_s);
     fputs("}\n", log);
 }
 
@@ -71,28 +69,19 @@ bool report_epoch(void *user, const kn_fit_epoch *epoch) {
 
 /* Where the time went, for programs; a log has the same lines whenever it is written. */
 static void times_json(FILE *stream, const training_setup *setup, const kn_fit_result *result) {
-    fputs(", \"samples_per_s\": ", stream);
-    json_measure(stream, result->samples_per_s);
-    fputs(", \"opening_s\": ", stream);
-    json_measure(stream, setup->opening);
-    fputs(", \"training_s\": ", stream);
-    json_measure(stream, result->training_seconds);
-    fputs(", \"waited_s\": ", stream);
-    json_measure(stream, result->data_seconds);
+    json_measure_member(stream, "samples_per_s", result->samples_per_s);
+    json_measure_member(stream, "opening_s", setup->opening);
+    json_measure_member(stream, "training_s", result->training_seconds);
+    json_measure_member(stream, "waited_s", result->data_seconds);
 }
 
 void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, bool times) {
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->loss);
-    fputs(", \"validation_loss\": ", stream);
-    json_float(stream, judged ? result->validation.loss : NAN);
-    fputs(", \"accuracy\": ", stream);
-    json_measure(stream, judged ? result->validation.accuracy : NAN);
-    if (isfinite(setup->variance)) {
-        fputs(", \"r2\": ", stream);
-        json_measure(stream, setup_r2(setup, &result->validation));
-    }
+    json_float_member(stream, "validation_loss", judged ? result->validation.loss : NAN);
+    json_measure_member(stream, "accuracy", judged ? result->validation.accuracy : NAN);
+    if (isfinite(setup->variance)) json_measure_member(stream, "r2", setup_r2(setup, &result->validation));
     if (times) times_json(stream, setup, result);
     fputs("}\n", stream);
 }

@@ -455,16 +455,11 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 /* ---- judging ------------------------------------------------------------------------------------ */
 
 kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact, bool whole) {
-    kn_session_params params;
     kn_value *values[3] = {setup->loss.judged};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
     if (whole) values[count++] = kn_model_output(setup->model, 0);
-    kn_session_params_init(&params);
-    params.states = states;
-    params.fast_math = !exact;
-    batch_lift_limit(&params);
-    kn_session *session = kn_session_create(context, values, count, &params);
+    kn_session *session = batch_session(context, values, count, states, exact);
     if (kn_session_status(session) == KN_OK) return session;
     command_fail("%s", session ? kn_session_error(session) : "out of memory");
     kn_session_destroy(&session);
