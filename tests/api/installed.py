@@ -132,6 +132,16 @@ def command_runs(copy):
     return complaints
 
 
+def pages_are_there(copy):
+    """Each command that the page of all names has one of its own."""
+    index = next(iter(copy.root.rglob("man1/koine.1")), None)
+    if not index:
+        return ["man1/koine.1 was not installed"]
+    names = re.findall(r"^\.BR koine\\-(\w+) ", index.read_text(), flags=re.M)
+    missing = [f"no page koine-{name}.1" for name in names if not (index.parent / f"koine-{name}.1").exists()]
+    return missing if names else ["koine.1 names no command"]
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="koine-test-") as folder:
         copy = Copy(pathlib.Path(folder))
@@ -140,7 +150,8 @@ def main():
                  ("pkg-config tells the version", functools.partial(version_is_told, copy)),
                  ("programs are linked by the soname", functools.partial(linked_by_soname, copy)),
                  ("koine/opencl.h compiles", functools.partial(opencl_header_compiles, copy)),
-                 ("the command runs", functools.partial(command_runs, copy))]
+                 ("the command runs", functools.partial(command_runs, copy)),
+                 ("its man pages are installed", functools.partial(pages_are_there, copy))]
         for language, compiler in zip(("c", "c++"), COMPILERS):
             cases.append((f"the README's program learns, as {language}",
                           functools.partial(learns, copy, compiler, language, program())))

@@ -56,8 +56,9 @@ def completion_and_man_pages(folder):
             done = subprocess.run([interpreter, "-n", path], capture_output=True, text=True)
             expect(done.returncode == 0 and not done.stderr, f"{shell}: {done.stderr}")
     for name in COMMANDS:
-        page = koine(name, "--help=man").needs(0, out=(".TH KOINE-" + name, ".SH OPTIONS"), err="").out
+        page = koine(name, "--help=man").needs(0, out=(".TH KOINE-" + name.upper(), ".SH OPTIONS"), err="").out
         expect(name != "train" or all(option.replace("-", "\\-") in page for option in options), "options are missing")
+    koine("--help=man").needs(0, out=(".TH KOINE 1", *(f".BR koine\\-{name} (1)" for name in COMMANDS)), err="")
     koine("help", "--shell=cmd").needs(2, out="", err="--shell is 'cmd'; expected bash, zsh or fish")
     koine("train", "--help=html").needs(2, out="", err="--help is 'html'; expected man")
 

@@ -50,6 +50,9 @@ int option_choice(const char *option, const char *word, const char *const *words
 /* The one of `count` words that `word` was most likely meant to be, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
+/* Prints the man page of a command, and that of all: `text` is what stands above their list (man.c). */
+void man_command(const command *self, const option *options);
+void man_all(const char *summary, const char *text, const command *const *commands, int count);
 /* Prints the script that completes the command line in a shell (completion.c). */
 int completion_print(const char *shell, const command *const *commands, int count);
 

@@ -8,28 +8,26 @@ static const command *const commands[] = {&command_devices, &command_doctor, &co
                                           &command_generate, &command_convert, &command_plan,    &command_bench, &command_verify, &command_models, &command_datasets};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
+static const char summary[] = "trains and runs neural networks on any OpenCL device";
+static const char about[] =
+    "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) prints\n"
+    "what completes the command line there. To begin:\n"
+    "\n"
+    "  koine devices\n"
+    "  koine train lenet --data digits --epochs 2\n"
+    "  koine eval lenet.safetensors --data digits\n"
+    "  koine infer lenet.safetensors three.png\n"
+    "\n"
+    "Results go to the standard output, everything else to the standard error. Exit status: 0, 1 when\n"
+    "something failed, 2 for a command line that makes no sense.\n"
+    "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are\n"
+    "used instead of the built-in ones.\n";
+
 static void print_help(FILE *stream) {
-    fputs("koine trains and runs neural networks on any OpenCL device.\n"
-          "\n"
-          "usage: koine COMMAND [ARGUMENT …] [--OPTION …]\n"
-          "\n",
-          stream);
+    fprintf(stream, "koine %s.\n\nusage: koine COMMAND [ARGUMENT …] [--OPTION …]\n\n", summary);
     for (int i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n"
-          "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) prints\n"
-          "what completes the command line there. To begin:\n"
-          "\n"
-          "  koine devices\n"
-          "  koine train lenet --data digits --epochs 2\n"
-          "  koine eval lenet.safetensors --data digits\n"
-          "  koine infer lenet.safetensors three.png\n"
-          "\n"
-          "Results go to the standard output, everything else to the standard error. Exit status: 0, 1 when\n"
-          "something failed, 2 for a command line that makes no sense.\n"
-          "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are\n"
-          "used instead of the built-in ones.\n",
-          stream);
+    fprintf(stream, "\n%s", about);
 }
 
 static const command *find(const char *word) {
@@ -55,6 +53,10 @@ static int run(int count, char **arguments) {
     }
     if (!strcmp(word, "--version")) {
         printf("koine %s\n", kn_version_text());
+        return EXIT_DONE;
+    }
+    if (!strcmp(word, "--help=man")) {
+        man_all(summary, about, commands, COMMANDS);
         return EXIT_DONE;
     }
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {

@@ -36,39 +36,11 @@ static void print_quoted(const char *text, const char *left_out) {
             putchar(*text);
 }
 
-/* A text of a man page: no line begins with a dot, no backslash or dash means anything else. */
-static void print_roff(const char *text) {
-    for (const char *at = text; *at; at++) {
-        if ((*at == '.' || *at == '\'') && (at == text || at[-1] == '\n')) fputs("\\&", stdout);
-        if (*at == '-' || *at == '\\') putchar('\\');
-        putchar(*at);
-    }
-}
-
-static void print_man(const command *self, const option *options) {
-    printf(".TH KOINE-%s 1 \"\" \"koine %s\"\n.SH NAME\nkoine\\-%s \\- %s\n.SH SYNOPSIS\n.B koine %s\n", self->name,
-           kn_version_text(), self->name, self->summary, self->name);
-    print_roff(self->usage);
-    fputs("\n.SH DESCRIPTION\n.nf\n", stdout);
-    print_roff(self->text);
-    fputs("\n.fi\n.SH OPTIONS\n", stdout);
-    for (const option *row = options; row->name; row++) {
-        fputs(".TP\n.B ", stdout);
-        print_roff("--");
-        print_roff(row->name);
-        if (row->argument) printf(" \\fI%s\\fR", row->argument);
-        putchar('\n');
-        print_roff(row->help);
-        putchar('\n');
-    }
-    fputs(".SH SEE ALSO\n.B koine help\n", stdout);
-}
-
-/* For completion.c, and --help=man. */
+/* For completion.c and man.c. */
 static int print_form(const char *form, const command *self, const option *options) {
     static const char *const forms[] = {"man", "bash", "zsh", "fish"};
     int chosen = option_choice("help", form, forms, 4);
-    if (chosen == 0) print_man(self, options);
+    if (chosen == 0) man_command(self, options);
     for (const option *row = options; chosen > 0 && row->name; row++) {
         if (chosen == 1) {
             printf("--%s ", row->name);
