@@ -121,7 +121,7 @@ kn_model *model_open(const char *name);
 #define PIN_OPTION(common)                                                                                   \
     {                                                                                                        \
         "pin", OPTION_TEXT, "PATTERN=DEVICE,…",                                                              \
-            "layers whose names fit run on other devices, such as 'stage2*=cpu'; main: that of --device",        \
+            "layers whose names fit are on other devices in this run, such as 'stage2*=cpu'; main: that of --device",        \
             &(common).pin                                                                                    \
     }
 /* EXIT_DONE, or says what of --pin makes no sense and answers EXIT_USAGE. */

@@ -478,7 +478,9 @@ const char *setup_quality(const training_setup *setup, const kn_score *score, co
                           size_t room) {
     double r2 = setup_r2(setup, score), most = kn_dataset_explainable(setup->all);
     text[0] = 0;
-    if (isfinite(r2) && isfinite(most))
+    if (r2 < 0)
+        snprintf(text, room, "%sR2 %.4f, worse than answering the mean", before, r2);
+    else if (isfinite(r2) && isfinite(most))
         snprintf(text, room, "%sR2 %.4f, %.1f%% of what can be explained", before, r2, 100 * r2 / most);
     else if (isfinite(r2))
         snprintf(text, room, "%sR2 %.4f", before, r2);
