@@ -56,6 +56,8 @@ def completion_and_man_pages(folder):
             done = subprocess.run([interpreter, "-n", path], capture_output=True, text=True)
             expect(done.returncode == 0 and not done.stderr, f"{shell}: {done.stderr}")
     for name in COMMANDS:
+        told = re.findall(r"^  (--[\w-]+)", koine(name, "--help").out, flags=re.M)
+        expect(len(told) == len(set(told)), f"{name} tells an option twice: {told}")
         page = koine(name, "--help=man").needs(0, out=(".TH KOINE-" + name.upper(), ".SH OPTIONS"), err="").out
         expect(name != "train" or all(option.replace("-", "\\-") in page for option in options), "options are missing")
     koine("--help=man").needs(0, out=(".TH KOINE 1", *(f".BR koine\\-{name} (1)" for name in COMMANDS)), err="")

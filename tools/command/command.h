@@ -71,7 +71,7 @@ typedef struct common_options {
     {"device", OPTION_TEXT, "DEVICE",                                                                        \
      "number, platform:device, type, part of a name, or auto (else KOINE_DEVICE, else the fastest)",         \
      &(common).device},                                                                                      \
-        {"cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)",      \
+        {"kernel-cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)", \
          &(common).cache},                                                                                   \
         {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &(common).json},    \

@@ -10,10 +10,14 @@
 /* ---- help ------------------------------------------------------------------------------------- */
 
 static void print_option(const char *left, const char *help) {
-    if (strlen(left) > 24)
-        printf("  %s\n  %-24s %s\n", left, "", help);
+    enum { COLUMNS = 24 };
+    int columns = 0; /* as UTF-8 */
+    for (const char *at = left; *at; at++)
+        columns += (*at & 0xc0) != 0x80;
+    if (columns > COLUMNS)
+        printf("  %s\n  %*s %s\n", left, COLUMNS, "", help);
     else
-        printf("  %-24s %s\n", left, help);
+        printf("  %s%*s %s\n", left, COLUMNS - columns, "", help);
 }
 
 static void print_help(const command *self, const option *options) {
