@@ -69,6 +69,10 @@ kn_model *kn_model_parse(const char *text, const kn_model_params *params) {
 
 static void fail_unknown(kn_model *model, const char *name, bool file) {
     kn_text list;
+    if (file && strpbrk(name, "./")) { /* which no model's name has */
+        kn_fail(&model->error, KN_ERROR_NOT_FOUND, "there is no file '%s'", name);
+        return;
+    }
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
     const char *names[128];
     size_t count = 0;

@@ -190,6 +190,10 @@ static void unknown(void **state) {
     assert_non_null(strstr(kn_model_error(model), "found 'lennet', expected a file or one of the models "));
     assert_non_null(strstr(kn_model_error(model), "; did you mean 'lenet'?"));
     kn_model_destroy(&model);
+    model = kn_model_open("lenet.onxn", NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_NOT_FOUND);
+    assert_string_equal(kn_model_error(model), "there is no file 'lenet.onxn'");
+    kn_model_destroy(&model);
     model = kn_model_create_named("mpl", NULL);
     assert_non_null(strstr(kn_model_error(model), "found 'mpl', expected one of the models "));
     assert_non_null(strstr(kn_model_error(model), "; did you mean 'mlp'?"));

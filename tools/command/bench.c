@@ -158,7 +158,7 @@ static int run(int count, char **arguments) {
     int chosen = option_choice("mode", mode, modes, 2);
     if (chosen < 0) return EXIT_USAGE;
     bench.training = chosen == 0;
-    if (!word_count) return command_misuse("bench needs a case: mlp, lenet, another model, or gemm");
+    if (!word_count) return command_misuse("bench needs a case: mlp, lenet, another model, gemm, operators or crossover");
     if (batch != UINT64_MAX && (!batch || batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)batch, INT32_MAX);
     bench.batch = batch == UINT64_MAX ? 0 : batch;

@@ -11,7 +11,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 static const char summary[] = "trains and runs neural networks on any OpenCL device";
 static const char about[] =
     "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) prints\n"
-    "what completes the command line there. To begin:\n"
+    "what completes the command line there, and koine --version which one this is. To begin:\n"
     "\n"
     "  koine devices\n"
     "  koine train lenet --data digits --epochs 2\n"
