@@ -15,7 +15,7 @@
  *
  * kn_conv(x, filter, y, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height, x_width,
  *         y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
- *         dilation_y, dilation_x, gradient, item_pixels, pass_blocks, accumulate, EPILOGUE)
+ *         dilation_y, dilation_x, gradient, item_pixels, pass_blocks, accumulate, STATISTICS, EPILOGUE)
  *   Work-groups (1,1,1), global size (phases, ceil(pixels / item_pixels), groups * panels) with
  *   panels = ceil(ceil(y_channels / W) / KN_VECTORS). Phases have unlike work, so that they lie side by side.
  *   x_channels and y_channels are those of one group; with more than one group both are multiples of W.
@@ -30,10 +30,13 @@
  *   pass_blocks: source blocks in one sweep over an item's pixels, at least 1. Choose it so that the filter
  *   of a sweep, taps * pass_blocks * W * KN_COLUMNS * 4 bytes, stays in the L2 cache.
  *   accumulate: 1 starts the sums from what y holds, 0 from zero.
+ *   STATISTICS: where wanted, of y with its epilogue, of parts of `part` pixels (common/statistics.cl); part is a
+ *   multiple of KN_ROWS, item_pixels one of part, phases is 1.
  *   EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
 #define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
+#include "common/statistics.cl"
 
 #ifndef KN_ROWS
 #if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
@@ -86,7 +89,9 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
                 int images, KN_INDEX x_image, KN_INDEX y_image, int x_channels, int x_lanes, int y_channels,
                 int x_height, int x_width, int y_height, int y_width, int filter_height, int filter_width,
                 int stride_y, int stride_x, int pad_y, int pad_x, int dilation_y, int dilation_x,
-                int gradient, int item_pixels, int pass_blocks, int accumulate KN_EPILOGUE_PARAMETERS) {
+                int gradient, int item_pixels, int pass_blocks,
+                int accumulate KN_STATISTICS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
+    KN_GATHERED(KN_VECTORS)
     float result[KN_ROWS * KN_COLUMNS];
     int source_y[KN_ROWS], source_x[KN_ROWS], target_image[KN_ROWS], target_pixel[KN_ROWS];
     KN_INDEX source[KN_ROWS];
@@ -208,19 +213,29 @@ KN_WIDE kn_conv(global const float *restrict x, global const float *restrict fil
                 taps = 0;
             }
             KN_EACH_ROW(KN_KEEP);
-            for (int r = 0; r < tile_rows; r++) {
-                const KN_INDEX image = target_image[r], pixel = target_pixel[r];
-                for (int v = 0; v < panel_vectors; v++) {
-                    const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
-                    const KN_INDEX block = group * y_blocks + panel * KN_VECTORS + v;
+            KN_GATHER_AT(at)
+            for (int v = 0; v < panel_vectors; v++) {
+                const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
+                const KN_INDEX block = group * y_blocks + panel * KN_VECTORS + v;
+                KN_GATHER_FROM(v)
+                for (int r = 0; r < tile_rows; r++) {
+                    const KN_INDEX image = target_image[r], pixel = target_pixel[r];
                     vector value = load(r * KN_VECTORS + v, result);
                     if (block_end == x_blocks) {
                         value = KN_EPILOGUE_VECTOR(value, image, block * KN_WIDTH, pixel);
                         if (channel + KN_WIDTH > y_channels) value = keep_lanes(value, y_channels - channel);
                     }
+                    KN_GATHER(value, r == 0)
                     store(value, pixel, y + image * y_image + block * y_plane);
                 }
+                KN_GATHER_TO(v)
             }
+#if KN_STATISTICS
+            if (block_end < x_blocks || ((at + KN_ROWS) % part != 0 && at + KN_ROWS < end)) continue;
+            const int count = min(part, end - at / part * part);
+            for (int v = 0; v < panel_vectors; v++)
+                KN_GATHER_END(v, count, at / part, group * y_blocks + panel * KN_VECTORS + v, groups * y_blocks)
+#endif
         }
     }
 }

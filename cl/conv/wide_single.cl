@@ -10,15 +10,17 @@
  *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
  *
  * kn_conv_single(x, filter, y, x_image, y_image, x_channels, y_channels, rows, columns, x_row, x_column, x_pass,
- *                pass_channels, channel_step, pixels, item_pixels, EPILOGUE)
+ *                pass_channels, channel_step, pixels, item_pixels, STATISTICS, EPILOGUE)
  *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), panels).
  *   Elements of x: x_image from image to image, x_row and x_column from pixel to pixel of y (the steps of the
  *   convolution are in them), channel_step from channel to channel of those pass_channels that lie so, and x_pass
  *   from these to the next: W, 1 and a block in the blocked layout; all, a plane and anything in the plain one.
  *   pixels = images * rows * columns, of y. item_pixels should be a multiple of KN_ROWS.
+ *   STATISTICS: as in conv/wide.cl.
  * y shares memory with no input or operand. */
 #define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
+#include "common/statistics.cl"
 
 #ifndef KN_ROWS
 #if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
@@ -46,9 +48,12 @@
 #define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, sums);
 #define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
 #define KN_FINISH(row)                                                                                       \
-    store(KN_EPILOGUE_VECTOR(load(row *KN_VECTORS, from), (KN_INDEX)image, (KN_INDEX)channel,                \
-                             (KN_INDEX)pixel + row),                                                         \
-          row, to);
+    {                                                                                                        \
+        const vector value = KN_EPILOGUE_VECTOR(load(row *KN_VECTORS, from), (KN_INDEX)image,                \
+                                                (KN_INDEX)channel, (KN_INDEX)pixel + row);                   \
+        KN_GATHER(value, row == 0)                                                                           \
+        store(value, row, to);                                                                               \
+    }
 
 /* sums (KN_ROWS,KN_COLUMNS) of the pixels at `places`, by all channels. */
 KN_APART void add_channels(global const float *x, const KN_INDEX *places, global const float *filter, float *sums,
@@ -80,7 +85,8 @@ KN_WIDE kn_conv_single(global const float *restrict x, global const float *restr
                        global float *restrict y, KN_INDEX x_image, KN_INDEX y_image, int x_channels,
                        int y_channels, int rows, int columns, KN_INDEX x_row, KN_INDEX x_column,
                        KN_INDEX x_pass, int pass_channels, KN_INDEX channel_step, int pixels,
-                       int item_pixels KN_EPILOGUE_PARAMETERS) {
+                       int item_pixels KN_STATISTICS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
+    KN_GATHERED(KN_VECTORS)
     float sums[KN_ROWS * KN_COLUMNS];
     KN_INDEX places[KN_ROWS];
     const int panel = get_global_id(1), blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH;
@@ -103,34 +109,47 @@ KN_WIDE kn_conv_single(global const float *restrict x, global const float *restr
             next_image++;
         }
         add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
+        KN_GATHER_AT(first)
+        int whole = 0;
         /* Whole tiles, which most are, without a loop around each vector. */
         if (count == KN_ROWS && pixel + KN_ROWS < plane && y_channels % KN_WIDTH == 0) {
             for (int v = 0; v < vectors; v++) {
                 const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
                 const float *from = sums + v * KN_WIDTH;
                 global float *to = y + image * y_image + (KN_INDEX)channel * plane + pixel * KN_WIDTH;
+                KN_GATHER_FROM(v)
                 KN_EACH_ROW(KN_FINISH)
+                KN_GATHER_TO(v)
             }
             pixel += KN_ROWS;
-            continue;
+            whole = 1;
         }
         /* Pixels of one image lie one behind the other. */
-        for (int r = 0, run; r < count; r += run) {
+        for (int r = 0, run; r < count && !whole; r += run) {
             run = min(count - r, plane - pixel);
             for (int v = 0; v < vectors; v++) {
                 const int channel = (panel * KN_VECTORS + v) * KN_WIDTH, lanes = y_channels - channel;
                 global float *to = y + image * y_image + (KN_INDEX)channel * plane;
+                KN_GATHER_FROM(v)
                 for (int i = pixel; i < pixel + run; i++) {
                     vector value = load((r + i - pixel) * KN_VECTORS + v, sums);
                     value = KN_EPILOGUE_VECTOR(value, (KN_INDEX)image, (KN_INDEX)channel, (KN_INDEX)i);
                     if (lanes < KN_WIDTH) value = keep_lanes(value, lanes);
+                    KN_GATHER(value, r == 0 && i == pixel)
                     store(value, i, to);
                 }
+                KN_GATHER_TO(v)
             }
             pixel += run;
             if (pixel < plane) continue;
             pixel = 0;
             image++;
         }
+#if KN_STATISTICS
+        if ((first + KN_ROWS) % part != 0 && first + KN_ROWS < end) continue;
+        const int gathers = min(part, end - first / part * part);
+        for (int v = 0; v < vectors; v++)
+            KN_GATHER_END(v, gathers, first / part, panel * KN_VECTORS + v, blocks)
+#endif
     }
 }

@@ -26,7 +26,7 @@
  *   elements; turned: 1 reads each 3x3 backwards. packed takes
  *   KN_POINTS * (panels * sources * KN_COLUMNS + W) + W floats.
  * kn_winograd(x, filter, scratch, y, images, x_image, y_image, x_channels, y_channels, x_height, x_width,
- *             y_height, y_width, pad_y, pad_x, block_tiles, EPILOGUE)
+ *             y_height, y_width, pad_y, pad_x, block_tiles, STATISTICS, EPILOGUE)
  *   global size (items): work-items share out blocks of block_tiles tiles, and each takes a block through all
  *   three phases in its own part of the scratch memory:
  *   KN_POINTS * (block_tiles * (x_channels + panels * KN_COLUMNS) + 2 * W) floats, best within a cache.
@@ -35,7 +35,8 @@
  * kn_winograd_source(x, zeros, sources, x_image, x_channels, x_height, x_width, y_height, y_width, pad_y, pad_x,
  *                    first_tile, tiles, item_tiles)
  * kn_winograd_product(sources, filter, targets, tiles, x_channels, y_channels, item_tiles)
- * kn_winograd_target(targets, y, images, y_image, y_channels, y_height, y_width, item_tiles, EPILOGUE)
+ * kn_winograd_target(targets, y, images, y_image, y_channels, y_height, y_width, item_tiles, STATISTICS,
+ *                    EPILOGUE)
  *   the three phases one after the other, where the filter is too large for a cache. Global sizes
  *   (ceil(tiles / item_tiles)), (KN_POINTS * panels, ceil(tiles / item_tiles)), (ceil(tiles / item_tiles));
  *   sources takes KN_POINTS * (tiles * x_channels + W) floats, targets as many with panels * KN_COLUMNS.
@@ -51,11 +52,14 @@
  * kn_winograd_unfilter(sums, plain, targets, sources, plain_target)
  *   global size (sources / W, panels): the gradient of the plain filter (targets, sources, 3, 3), whose sources lie
  *   side by side
+ * STATISTICS: where wanted, of y with its epilogue, of parts of `part` tiles (common/statistics.cl); block_tiles and
+ * item_tiles are multiples of part.
  * EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
 #include "common/wanted.cl"
 #define KN_WHOLE_VECTORS 1
 #include "common/weave.cl"
+#include "common/statistics.cl"
 
 #ifndef KN_TILE
 #define KN_TILE 4
@@ -273,31 +277,46 @@ KN_INLINE void multiply(global const float *sources, global const float *filter,
 #define KN_LOAD_SUMS(j) const vector m##j = load(i * KN_REACH + j, lines);
 #define KN_KEEP_RESULT(j) store(r##j, j, results);
 
-/* y of targets [point][tile][channel] for the tiles from begin to end. A macro: the epilogue's operands are the
- * kernel's. */
+/* y of targets [point][tile][channel] for the tiles from begin to end, a group of tiles at a time: a part of the
+ * statistics, where these are gathered. A macro: the epilogue's operands are the kernel's. */
+#if KN_STATISTICS
+#define KN_GROUP part
+#else
+#define KN_GROUP 1
+#endif
 #define KN_TRANSFORM_TARGETS(targets, plane, begin, end)                                                     \
-    for (int tile = begin; tile < (end); tile++) {                                                           \
-        const KN_INDEX image = tile / (rows * columns);                                                      \
-        const int row = tile / columns % rows * KN_TILE, column = tile % columns * KN_TILE;                  \
+    for (int group = begin; group < (end); group += KN_GROUP) {                                              \
+        const int group_end = min(group + KN_GROUP, end);                                                    \
         for (int block = 0; block < y_channels / KN_WIDTH; block++) {                                        \
-            global const float *from =                                                                       \
-                targets + (KN_INDEX)(tile - (begin)) * panels * KN_COLUMNS + block * KN_WIDTH;               \
-            global float *to = y + image * y_image + (KN_INDEX)block * y_height * y_width * KN_WIDTH;        \
-            for (int j = 0; j < KN_REACH; j++) {                                                             \
-                KN_EACH_POINT(KN_LOAD_SUM)                                                                   \
-                KN_TO_RESULTS(m, r)                                                                          \
-                KN_EACH_RESULT(KN_KEEP_LINE)                                                                 \
-            }                                                                                                \
-            for (int i = 0; i < min(KN_TILE, y_height - row); i++) {                                         \
-                KN_EACH_POINT(KN_LOAD_SUMS)                                                                  \
-                KN_TO_RESULTS(m, r)                                                                          \
-                KN_EACH_RESULT(KN_KEEP_RESULT)                                                               \
-                for (int j = 0; j < min(KN_TILE, y_width - column); j++) {                                   \
-                    const KN_INDEX pixel = (KN_INDEX)(row + i) * y_width + column + j;                       \
-                    const vector value = load(j, results);                                                   \
-                    store(KN_EPILOGUE_VECTOR(value, image, block *KN_WIDTH, pixel), pixel, to);              \
+            int gathers = 0;                                                                                 \
+            KN_GATHER_AT(group)                                                                              \
+            for (int tile = group; tile < group_end; tile++) {                                               \
+                const KN_INDEX image = tile / (rows * columns);                                              \
+                const int row = tile / columns % rows * KN_TILE, column = tile % columns * KN_TILE;          \
+                global const float *from =                                                                   \
+                    targets + (KN_INDEX)(tile - (begin)) * panels * KN_COLUMNS + block * KN_WIDTH;           \
+                global float *to = y + image * y_image + (KN_INDEX)block * y_height * y_width * KN_WIDTH;    \
+                for (int j = 0; j < KN_REACH; j++) {                                                         \
+                    KN_EACH_POINT(KN_LOAD_SUM)                                                               \
+                    KN_TO_RESULTS(m, r)                                                                      \
+                    KN_EACH_RESULT(KN_KEEP_LINE)                                                             \
                 }                                                                                            \
+                KN_GATHER_FROM(0)                                                                            \
+                for (int i = 0; i < min(KN_TILE, y_height - row); i++) {                                     \
+                    KN_EACH_POINT(KN_LOAD_SUMS)                                                              \
+                    KN_TO_RESULTS(m, r)                                                                      \
+                    KN_EACH_RESULT(KN_KEEP_RESULT)                                                           \
+                    for (int j = 0; j < min(KN_TILE, y_width - column); j++, gathers++) {                    \
+                        const KN_INDEX pixel = (KN_INDEX)(row + i) * y_width + column + j;                   \
+                        const vector value =                                                                 \
+                            KN_EPILOGUE_VECTOR(load(j, results), image, block *KN_WIDTH, pixel);             \
+                        KN_GATHER(value, gathers == 0)                                                       \
+                        store(value, pixel, to);                                                             \
+                    }                                                                                        \
+                }                                                                                            \
+                KN_GATHER_TO(0)                                                                              \
             }                                                                                                \
+            KN_GATHER_END(0, gathers, group / part, block, y_channels / KN_WIDTH)                            \
         }                                                                                                    \
     }
 
@@ -307,7 +326,8 @@ KN_INLINE void multiply(global const float *sources, global const float *filter,
 KN_WIDE kn_winograd(global const float *restrict x, global const float *restrict filter,
                     global float *restrict scratch, global float *restrict y, int images, KN_INDEX x_image,
                     KN_INDEX y_image, int x_channels, int y_channels, int x_height, int x_width, int y_height,
-                    int y_width, int pad_y, int pad_x, int block_tiles KN_EPILOGUE_PARAMETERS) {
+                    int y_width, int pad_y, int pad_x, int block_tiles KN_STATISTICS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
+    KN_GATHERED(1)
     float lines[KN_TILE * KN_REACH * KN_WIDTH], results[KN_TILE * KN_WIDTH];
     const int rows = (y_height + KN_TILE - 1) / KN_TILE, columns = (y_width + KN_TILE - 1) / KN_TILE;
     const int panels = (y_channels / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS, tiles = images * rows * columns;
@@ -374,7 +394,8 @@ KN_WIDE kn_winograd_product(global const float *restrict sources, global const f
 #if KN_WANTED(kn_winograd_target)
 KN_WIDE kn_winograd_target(global const float *restrict targets, global float *restrict y, int images,
                            KN_INDEX y_image, int y_channels, int y_height, int y_width,
-                           int item_tiles KN_EPILOGUE_PARAMETERS) {
+                           int item_tiles KN_STATISTICS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
+    KN_GATHERED(1)
     float lines[KN_TILE * KN_REACH * KN_WIDTH], results[KN_TILE * KN_WIDTH];
     const int rows = (y_height + KN_TILE - 1) / KN_TILE, columns = (y_width + KN_TILE - 1) / KN_TILE;
     const int panels = (y_channels / KN_WIDTH + KN_VECTORS - 1) / KN_VECTORS, tiles = images * rows * columns;

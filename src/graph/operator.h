@@ -77,6 +77,13 @@ typedef struct kn_target {
 typedef struct kn_emitter kn_emitter;   /* step.h */
 typedef struct kn_epilogue kn_epilogue; /* step.h */
 
+/* Statistics of a blocked result, (N,C,H,W), gathered by the kernel that makes it (cl/common/statistics.cl tells how):
+ * float32 (parts,3,C) in scratch memory. */
+typedef struct kn_statistics {
+    int scratch;   /* its number */
+    int64_t parts; /* 0: the kernel gathers none */
+} kn_statistics;
+
 /* One lowering: a node that becomes steps. Values carry their layouts. */
 typedef struct kn_lowering {
     const kn_target *target;
@@ -84,6 +91,8 @@ typedef struct kn_lowering {
     kn_emitter *emitter;
     const kn_epilogue *epilogue; /* NULL: none. Only for variants that take one */
     kn_value *result; /* where output 0 goes: the node's, or the last value of the epilogue */
+    kn_statistics *gathers;        /* of `result`, to be filled in where they can be gathered; NULL: nobody reads them */
+    const kn_statistics *gathered; /* of input 0; NULL: none, and so it is where parts are 0 */
     kn_error *error;
 } kn_lowering;
 
@@ -99,6 +108,8 @@ typedef struct kn_variant {
     bool (*accepts)(const kn_target *target, const kn_node *node);
     kn_status (*lower)(kn_lowering *lowering);
     bool takes_epilogue;
+    bool gathers;          /* it can gather statistics of a blocked result on the way */
+    bool takes_statistics; /* of input 0, instead of reading it for them */
     /* Layouts it reads and writes, by position; the default is plain everywhere. `any` means: plain
      * or blocked, the same for all rank-4 values of the node. */
     kn_layout inputs[8];

@@ -22,7 +22,7 @@ struct kn_library_product {
 
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
-    KN_ARGUMENT_SCRATCH, /* memory that lives during the node's steps: `integer` is its number */
+    KN_ARGUMENT_SCRATCH, /* memory that lives from the first step that names it to the last: `integer` is its number */
     KN_ARGUMENT_INT,     /* a 32-bit int */
     KN_ARGUMENT_INDEX,   /* KN_INDEX in the kernel: int, or long with wide indices */
     KN_ARGUMENT_FLOAT,
@@ -104,7 +104,7 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 void kn_step_cost(kn_step *step, double flops, double bytes);
 void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
-/* Memory for the steps of this node alone; answers its number. */
+/* Memory for the steps of this node, and of those that it hands the number to; answers the number. */
 int kn_emit_scratch(kn_lowering *lowering, uint64_t bytes);
 kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to);
 /* Where the target has such a library. */
@@ -122,7 +122,8 @@ const char *kn_opencl_type(kn_dtype dtype);
  *   matrix product (.., M, N): the leading dimensions as one, M, N;   others (N,C,H,W): N, C, H * W.
  * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results
  * along the inner axis (matrix product) or the middle one (blocked layout), from that position on.
- * KN_EPILOGUE_NEAR(outer, middle, inner) brings near what the vector one reads there. */
+ * KN_EPILOGUE_NEAR(outer, middle, inner) brings near what the vector one reads there. A kernel that gathers
+ * statistics (kn_statistics) does so of what it stores. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
     const char *prelude; /* the macros */

@@ -135,7 +135,7 @@ typedef struct dealing {
     int64_t lanes, blocks, part, parts, count, share;
     size_t items;
     bool whole; /* blocks go to units as a whole: which changes no bit, so that their number may decide */
-    int shares; /* scratch memory: two numbers for each part and channel */
+    int shares; /* scratch memory: two numbers for each part and channel, and the number of elements */
 } dealing;
 
 static dealing deal_out(kn_lowering *lowering) {
@@ -159,7 +159,7 @@ static dealing deal_out(kn_lowering *lowering) {
     deal.whole = blocked && target->wide_vector && deal.count > 0 &&
                  10 * deal.blocks >= 8 * rounds * target->compute_units;
     kn_dtype type = kn_accumulator(lowering->node, x->shape.dtype);
-    uint64_t numbers = 2 * (uint64_t)(deal.parts ? deal.parts : 1) * (uint64_t)deal.form.channels;
+    uint64_t numbers = 3 * (uint64_t)(deal.parts ? deal.parts : 1) * (uint64_t)deal.form.channels;
     deal.shares = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
     return deal;
 }
@@ -189,37 +189,41 @@ static void size_by_part(kn_step *step, const dealing *deal) {
     kn_step_size2(step, (size_t)deal->parts * deal->items, (size_t)deal->blocks, deal->items, 1);
 }
 
-static void size_by_channel(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
-    kn_step_size_free(step, deal->form.channels, lowering->target);
-}
-
 static void size_by_element(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
     kn_step_size_free(step, kn_divide_up(deal->count, deal->share), lowering->target);
 }
 
-static void size_by_block(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
+static void size_by_block(kn_step *step, const kn_lowering *lowering, const dealing *deal,
+                          const kn_statistics *given) {
     kn_step_int(step, deal->blocks);
     kn_step_int(step, deal->form.inner);
     kn_step_int(step, deal->form.total);
-    kn_step_int(step, deal->part);
-    kn_step_int(step, deal->parts);
+    if (!given) kn_step_int(step, deal->part);
+    kn_step_int(step, given ? given->parts : deal->parts);
     kn_step_int(step, kn_is_streamed(lowering->result));
     kn_step_size1(step, (size_t)deal->blocks, 1);
 }
 
+/* The statistics of x, where they were gathered when it was made. */
+static const kn_statistics *gathered(const kn_lowering *lowering) {
+    return lowering->gathered && lowering->gathered->parts > 0 ? lowering->gathered : NULL;
+}
+
 static kn_status lower_whole_norm(kn_lowering *lowering, const dealing *deal) {
     const kn_node *node = lowering->node;
-    kn_step *step = begin(lowering, deal, "kn_batch_norm_whole");
+    const kn_statistics *given = gathered(lowering);
+    kn_step *step = begin(lowering, deal, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
+    if (given) kn_step_read_scratch(step, given->scratch);
     for (int i = 0; i < 5; i++)
         kn_step_read(step, node->inputs[i]);
-    kn_step_scratch(step, deal->shares);
+    if (!given) kn_step_scratch(step, deal->shares);
     kn_step_write(step, lowering->result);
     for (int i = MEAN; i <= NEXT_VARIANCE; i++)
         kn_step_write(step, node->outputs[i]);
-    size_by_block(step, lowering, deal);
+    size_by_block(step, lowering, deal, given);
     kn_step_float(step, kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, kn_attribute_of(node, "momentum")->number);
-    add_cost(step, lowering, 3, 6);
+    add_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
     kn_step_epilogue(step, lowering);
     return kn_step_end(step, lowering);
 }
@@ -227,10 +231,11 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const dealing *deal) {
 static kn_status lower_norm(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *x = &node->inputs[0]->shape;
+    const kn_statistics *given = gathered(lowering);
     dealing deal = deal_out(lowering);
     kn_status status = KN_OK;
     if (deal.whole) return lower_whole_norm(lowering, &deal);
-    if (deal.form.total > 0) {
+    if (deal.form.total > 0 && !given) {
         kn_step *step = begin(lowering, &deal, "kn_batch_norm_statistics");
         kn_step_read(step, node->inputs[0]);
         kn_step_scratch(step, deal.shares);
@@ -240,20 +245,18 @@ static kn_status lower_norm(kn_lowering *lowering) {
         if (status != KN_OK) return status;
     }
     kn_step *step = begin(lowering, &deal, "kn_batch_norm_finish");
-    kn_step_scratch(step, deal.shares);
+    kn_step_read_scratch(step, given ? given->scratch : deal.shares);
     kn_step_read(step, node->inputs[3]);
     kn_step_read(step, node->inputs[4]);
     kn_step_write(step, node->outputs[MEAN]);
     kn_step_write(step, node->outputs[INVERSE]);
     kn_step_write(step, node->outputs[NEXT_MEAN]);
     kn_step_write(step, node->outputs[NEXT_VARIANCE]);
-    kn_step_int(step, deal.form.channels);
-    kn_step_int(step, deal.form.total);
-    kn_step_int(step, deal.part);
-    kn_step_int(step, deal.parts);
+    kn_step_int(step, deal.blocks);
+    kn_step_int(step, given ? given->parts : deal.parts);
     kn_step_float(step, kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, kn_attribute_of(node, "momentum")->number);
-    size_by_channel(step, lowering, &deal);
+    kn_step_size_free(step, deal.blocks, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || deal.count == 0) return status;
     step = begin(lowering, &deal, "kn_batch_norm_apply");
@@ -285,7 +288,7 @@ static kn_status lower_whole_gradient(kn_lowering *lowering, const dealing *deal
     kn_step_write(step, lowering->result);
     kn_step_write(step, node->outputs[WEIGHT]);
     kn_step_write(step, node->outputs[BIAS]);
-    size_by_block(step, lowering, deal);
+    size_by_block(step, lowering, deal, NULL);
     add_cost(step, lowering, 5, 9);
     return kn_step_end(step, lowering);
 }
@@ -315,7 +318,7 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     kn_step_write(step, node->outputs[BIAS]);
     kn_step_int(step, deal.form.channels);
     kn_step_int(step, deal.parts);
-    size_by_channel(step, lowering, &deal);
+    kn_step_size_free(step, deal.form.channels, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || deal.count == 0) return status;
     step = begin(lowering, &deal, "kn_batch_norm_data");
@@ -385,7 +388,7 @@ KN_OPERATOR(
     .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
     KN_VARIANTS(
         {.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_norm, .takes_epilogue = true,
-         .any = true,
+         .any = true, .takes_statistics = true,
          .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
     KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
              {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},

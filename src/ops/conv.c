@@ -210,7 +210,8 @@ static kn_status data_gradient(kn_gradient_call *call) {
     {                                                                                                        \
         .name = #word, .accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_lower,                 \
         .pays = kn_conv_##word##_pays, .sample = kn_conv_winograd_sample, .fast = true, .doubtful = true,    \
-        .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true                \
+        .inputs = {KN_LAYOUT_BLOCKED}, .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true,               \
+        .gathers = true                                                                                      \
     }
 #define WINOGRAD_WEIGHTS(word)                                                                               \
     {                                                                                                        \
@@ -222,12 +223,12 @@ static kn_status data_gradient(kn_gradient_call *call) {
     KN_VARIANTS(                                                                                             \
         WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2), WINOGRAD(winograd2_phases),    \
         WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
         DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
         WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,                                \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true),                                        \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
         WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},   \
              .takes_epilogue = true),                                                                        \
         WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample, .takes_epilogue = true),     \

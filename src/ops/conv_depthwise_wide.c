@@ -3,8 +3,9 @@
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
-/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have. */
-enum { MOST_TAPS = 64, PARTS = 64 };
+/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have; pixels of a part of
+ * statistics. */
+enum { MOST_TAPS = 64, PARTS = 64, GATHERED = 96 };
 
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
@@ -53,6 +54,11 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     int64_t wanted = 8 * (int64_t)lowering->target->compute_units, rows = result->dims[2], images = 1;
     if (planes < wanted) rows = kn_divide_up(rows, kn_divide_up(wanted, planes));
     if (planes >= 2 * wanted) images = kn_divide_up(form.images, kn_divide_up(2 * wanted, blocks));
+    /* Statistics come in parts of about so many pixels, in whole rows. */
+    int64_t part = kn_divide_up(GATHERED, result->dims[3]);
+    if (part > result->dims[2]) part = result->dims[2];
+    bool gathers = lowering->gathers && (!swapped || form.stride[1] == 1);
+    if (gathers) rows = kn_round_up(rows, part);
     kn_step *step = begin(lowering, "kn_depthwise");
     kn_step_read(step, node->inputs[0]);
     kn_step_read(step, node->inputs[1]);
@@ -62,6 +68,8 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_step_int(step, rows);
     kn_step_int(step, images);
     kn_step_int(step, kn_is_streamed(lowering->result));
+    if (gathers)
+        kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part), part);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(result->dims[2], rows), (size_t)blocks,

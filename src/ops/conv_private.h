@@ -49,6 +49,9 @@ kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 void kn_conv_wide_sample(const kn_node *node, kn_sample *sample);
+/* Behind a step's other arguments, before its epilogue: it gathers statistics (cl/common/statistics.cl), where they are
+ * wanted, of so many parts of `part` of the result's `channels`. */
+void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part);
 /* conv_winograd.c */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);

@@ -8,6 +8,8 @@
 
 /* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache; pixels in a band. */
 enum { SWEEP_BYTES = 600 << 10, BAND = 96, LEAST_PART = 2048, MOST_PARTS = 8 };
+/* Of statistics: so many parts are enough, of so many pixels at most. */
+enum { MANY_PARTS = 256, GATHERED = 128 };
 
 /* A filter as it is packed: from `sources` channels of a group to `targets`. */
 typedef struct packing {
@@ -186,6 +188,17 @@ static int padded_scratch(kn_lowering *lowering, const packing *pack, int64_t im
     return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
 }
 
+void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part) {
+    if (!lowering->gathers) return;
+    *lowering->gathers = (kn_statistics){
+        .parts = parts,
+        .scratch = kn_emit_scratch(lowering, 3 * (uint64_t)(parts * channels) * sizeof(float)),
+    };
+    kn_step_define(step, "KN_STATISTICS", "1");
+    kn_step_scratch(step, lowering->gathers->scratch);
+    kn_step_int(step, part);
+}
+
 /* Filters of one pixel, all of whose sources fit one sweep. */
 static bool is_single(const kn_conv_form *form, const packing *filter, bool swapped) {
     bool single = filter->taps == 1 && filter->groups == 1 &&
@@ -241,6 +254,11 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t columns = filter.groups * filter.panels;
     int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, columns * phases)), rows);
     if (share < 4 * rows) share = 4 * rows;
+    /* Statistics come in parts of a few tiles, which work-items take as a whole. */
+    int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
+    int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
+    bool gathers = lowering->gathers && !padded && phases == 1;
+    if (gathers) share = kn_round_up(share, part);
     int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
     bool single = is_single(&form, &filter, swapped);
     kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
@@ -264,6 +282,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         kn_step_int(step, blocks > 1 ? blocks : 1);
         kn_step_int(step, 0);
     }
+    if (gathers) kn_conv_gather(lowering, step, result->dims[1], kn_divide_up(pixels, part), part);
     kn_step_cost_of_node(step, lowering);
     if (!padded) kn_step_epilogue(step, lowering);
     const size_t items = (size_t)kn_divide_up(pixels, share);

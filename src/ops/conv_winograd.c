@@ -11,6 +11,7 @@ enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
 /* Bytes of a filter, and of transformed images, that caches hold; tiles of a block of the fused kernel;
  * channels of the sums that errors are measured with. */
 enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, LEAST_TILES = 24, MOST_TILES = 96, LEAST_SUM = 512 };
+enum { GATHERED = 6 }; /* tiles of a part of statistics; blocks of tiles are multiples of it */
 /* Of the gradient of a filter: bytes and tiles of a round, and images of a sample. */
 enum { ROUND_BYTES = 8 << 20, LEAST_ROUND = 48, MOST_ROUND = 512, MOST_SAMPLE = 512 };
 
@@ -156,6 +157,11 @@ static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     return kn_step_end(step, lowering);
 }
 
+/* Statistics come in parts of a few tiles, of which blocks and shares are made. */
+static void gather(kn_lowering *lowering, const winograd *form, kn_step *step) {
+    kn_conv_gather(lowering, step, form->targets, kn_divide_up(form->tiles, GATHERED), GATHERED);
+}
+
 /* A block of tiles at a time, by each of a few work-items. */
 static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_t block) {
     int64_t items = kn_divide_up(form->tiles, block), most = 2 * (int64_t)lowering->target->compute_units;
@@ -176,6 +182,7 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
     add_sizes(step, form->y_size);
     add_sizes(step, form->pad);
     kn_step_int(step, block);
+    gather(lowering, form, step);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     size(step, items, 1);
@@ -214,6 +221,7 @@ static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_va
 /* All tiles at once, in three launches: a large filter is read only once. */
 static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     int64_t units = lowering->target->compute_units, share = kn_divide_up(form->tiles, 4 * units);
+    if (lowering->gathers) share = kn_round_up(share, GATHERED);
     int64_t shares = kn_divide_up(form->tiles, share), products = form->points * form->panels;
     int64_t part =
         products >= 4 * units ? form->tiles : kn_round_up(kn_divide_up(form->tiles, 4 * units), 12);
@@ -247,6 +255,7 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     kn_step_int(step, form->targets);
     add_sizes(step, form->y_size);
     kn_step_int(step, share);
+    gather(lowering, form, step);
     kn_step_epilogue(step, lowering);
     size(step, shares, 1);
     return kn_step_end(step, lowering);

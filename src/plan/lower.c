@@ -11,6 +11,8 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
         return kn_emit_copy(&lowering, value, state);
     }
     kn_epilogue epilogue;
+    lowering.gathers = group->gathers;
+    lowering.gathered = group->gathered;
     lowering.result = node->outputs[0];
     if (group->member_count) {
         kn_status status = kn_make_epilogue(making, group, &epilogue);
@@ -26,6 +28,7 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
 kn_status kn_pass_lower(kn_making *making) {
     kn_status status = kn_consumers_make(making, &making->consumers);
     if (status == KN_OK) status = kn_liveness_make(making);
+    if (status == KN_OK) status = kn_share_statistics(making);
     for (int i = 0; i < making->group_count && status == KN_OK; i++) {
         kn_group *group = making->groups[i];
         status = group->anchor ? lower_anchor(making, group) : kn_lower_pointwise(making, group);

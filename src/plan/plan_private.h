@@ -29,6 +29,8 @@ typedef struct kn_group {
     kn_shape space;             /* of a pointwise group: the shape that it walks */
     kn_layout layout;           /* of a pointwise group: how its results lie */
     bool updates;               /* feeds an assign: runs as soon as it can */
+    kn_statistics *gathers;     /* of the result of an anchored group, for others; NULL: none */
+    const kn_statistics *gathered; /* of the anchor's input 0; NULL: none */
 } kn_group;
 
 /* Where a value lives. */
@@ -132,6 +134,8 @@ kn_value *kn_value_root(kn_value *value);
 /* ---- pointwise kernels (pointwise.c, epilogue.c, strides.c) -------------------------------------- */
 
 kn_status kn_lower_pointwise(kn_making *making, kn_group *group);
+/* Lets groups gather the statistics that others take of their results (statistics.c). */
+kn_status kn_share_statistics(kn_making *making);
 /* The members of an anchored group as macros for its kernel. */
 kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue);
 /* Writes a node's expression for a compute type; `name` writes the variable that holds a value. */

@@ -260,6 +260,62 @@ static void order_updates_statistics_in_place(void **state) {
     passes_end(&passes);
 }
 
+/* Steps that run this kernel. */
+static int count_kernels(const pass_run *passes, const char *kernel) {
+    int count = 0;
+    for (int i = 0; i < passes->making.emitter.step_count; i++) {
+        const kn_step *step = passes->making.emitter.steps[i];
+        count += step->kind == KN_STEP_KERNEL && !strcmp(step->kernel, kernel);
+    }
+    return count;
+}
+
+/* What stands around a batch norm of an image (batch,64,9,9) that a convolution made. */
+typedef enum norm_place { ALONE, BESIDE_A_READER, TWICE, BEHIND_A_POOL, BEHIND_AN_INPUT, TRANSPOSED, FROZEN } norm_place;
+
+/* How many batch norms are given statistics. */
+static int count_gathered(norm_place place, bool training, const char *variants) {
+    const kn_conv_params same = {.size = sizeof same, .padding = {1}};
+    const kn_batch_norm_params norm = {
+        .size = sizeof norm, .epsilon = 1e-5, .momentum = 0.1, .frozen = place == FROZEN};
+    kn_graph *own = kn_graph_create(NULL);
+    kn_value *made = kn_input(own, "image", KN_FLOAT32, "batch,64,9,9");
+    const kn_conv_params twice = {.size = sizeof twice, .stride = {2}};
+    if (place == TRANSPOSED)
+        made = kn_conv_transpose(made, 64, 3, 3, &twice);
+    else if (place != BEHIND_AN_INPUT)
+        made = kn_conv(made, 64, 3, 3, &same);
+    if (place == BEHIND_A_POOL) made = kn_max_pool(made, 2, NULL);
+    kn_value *y = kn_batch_norm(made, &norm);
+    if (place == BESIDE_A_READER) y = kn_add(y, made);
+    if (place == TWICE) y = kn_add(y, kn_batch_norm(made, &norm));
+    assert_int_equal(kn_graph_status(own), KN_OK);
+    pass_run passes;
+    passes_begin(&passes, &y, 1, training, NULL, NULL);
+    passes_wide(&passes, 16, variants);
+    passes_run(&passes, LOWER, 0);
+    int count = count_kernels(&passes, "kn_batch_norm_gathered");
+    passes_end(&passes);
+    kn_graph_destroy(&own);
+    return count;
+}
+
+static void lower_gathers_statistics_where_images_are_made(void **state) {
+    (void)state;
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=wide"), 1);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=winograd4"), 1);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=winograd4_phases"), 1);
+    assert_int_equal(count_gathered(BESIDE_A_READER, true, "conv2d=wide"), 1);
+    assert_int_equal(count_gathered(TWICE, true, "conv2d=wide"), 2);
+    assert_int_equal(count_gathered(BEHIND_A_POOL, true, "conv2d=wide"), 0);
+    assert_int_equal(count_gathered(BEHIND_AN_INPUT, true, ""), 0);
+    assert_int_equal(count_gathered(TRANSPOSED, true, "conv2d_data=wide"), 0);
+    assert_int_equal(count_gathered(FROZEN, true, "conv2d=wide"), 0);
+    assert_int_equal(count_gathered(ALONE, false, "conv2d=wide"), 0);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=implicit"), 0);
+    assert_int_equal(count_gathered(ALONE, true, "conv2d=wide,statistics=apart"), 0);
+}
+
 /* a becomes b and b becomes a: one of the two cannot be written in place. */
 static kn_status swap(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
     (void)user, (void)values, (void)count, (void)error;
@@ -441,6 +497,7 @@ int main(void) {
         CASE(fuse_leaves_what_is_too_much_together_alone),
         CASE(order_reads_states_before_they_change),
         CASE(order_updates_statistics_in_place),
+        CASE(lower_gathers_statistics_where_images_are_made),
         CASE(order_survives_states_that_swap),
         CASE(layout_inserts_one_conversion),
         CASE(layout_converts_once_for_all_readers),
