@@ -1,5 +1,5 @@
-/* Recurrences for wide-vector devices, float32, one launch a step: the product with the weights and what the cell makes
- * of it are one kernel, so that its sums never leave the registers.
+/* Recurrences for wide-vector devices, float32, one launch a step, or one for many: the product with the weights and what
+ * the cell makes of it are one kernel, so that its sums never leave the registers.
  *
  * Defines: those of common/vector.cl, and
  *   KN_CELL 1        the cell: 1 is recurrent/lstm.cl, 2 recurrent/gru.cl, 3 recurrent/rnn.cl
@@ -19,14 +19,15 @@
  *   global size: panels
  * kn_recurrent_step(x, panels, bias, lengths, before, after, cells_before, cells, y, kept, start, final, final_cells, batch,
  *                   length, units, before_row, before_at, after_row, after_at, cells_before_row, cells_before_at, cells_row,
- *                   cells_at, step, item_panels, item_rows)
+ *                   cells_at, step, item_panels, item_rows, steps, direction, cells_apart)
  *   global size (ceil(panels / item_panels), ceil(B / item_rows)). The state before the step of sample b begins at before +
  *   b * before_row + before_at, NULL being zeros; so do the one after it and the cells. start (B,T,H) gets the state
  *   before, final and final_cells (B,H) those after. bias (H), before, after, cells_before, cells, kept, start, final and
- *   final_cells may be NULL.
+ *   final_cells may be NULL. With steps above 1, which takes items that have all panels, the step number, the states
+ *   (by H) and the cells (by cells_apart) go on from step to step; direction is 1 or -1.
  * kn_recurrent_back(dy, kept, cells, cells_before, previous, panels, lengths, final, final_cells, slopes, hidden, carry,
  *                   carry_cells, start, start_cells, batch, length, units, cells_before_row, cells_before_at, step, from,
- *                   first, item_panels, item_rows)
+ *                   first, item_panels, item_rows, steps, direction, cells_apart)
  *   the same steps the other way round, `from` being the one done before, none with `first`. slopes (B,T,G*H) is the gradient
  *   by x, hidden (B,T,G*H) that by the product, the same memory but for cell 2. carry and carry_cells (B,H) go from step
  *   to step, final and final_cells are the gradients by the last state. With start (B,H) nothing is made but the
@@ -206,68 +207,76 @@ KN_WIDE kn_recurrent_step(global const float *restrict x, global const float *re
                           global float *final, global float *final_cells, int batch, int length, int units,
                           KN_INDEX before_row, KN_INDEX before_at, KN_INDEX after_row, KN_INDEX after_at,
                           KN_INDEX cells_before_row, KN_INDEX cells_before_at, KN_INDEX cells_row,
-                          KN_INDEX cells_at, int step, int item_panels, int item_rows) {
+                          KN_INDEX cells_at, int step, int item_panels, int item_rows, int steps, int direction,
+                          KN_INDEX cells_apart) {
     float result[KN_TILE_ROWS * KN_COLUMNS];
     const int row0 = get_global_id(1) * item_rows, row_end = min(row0 + item_rows, batch);
     const int panel0 = get_global_id(0) * item_panels;
     const int panel_end = min(panel0 + item_panels, (units + KN_PANEL_UNITS - 1) / KN_PANEL_UNITS);
-    for (int p = panel0; p < panel_end; p++) {
-        const int unit0 = p * KN_PANEL_UNITS, unit_end = min(unit0 + KN_PANEL_UNITS, units);
-        for (int row = row0; row < row_end;) {
-            const int taken = rows_of_tile(row_end - row);
-            /* Samples are far apart: what the gates read comes near while the product is made. */
-            for (int r = 0; r < taken; r++)
-                for (int unit = unit0; unit < unit_end; unit += KN_WIDTH) {
-                    const KN_INDEX at = ((KN_INDEX)(row + r) * length + step) * units * KN_GATES + unit;
+    for (int turn = 0; turn < steps; turn++) {
+        for (int p = panel0; p < panel_end; p++) {
+            const int unit0 = p * KN_PANEL_UNITS, unit_end = min(unit0 + KN_PANEL_UNITS, units);
+            for (int row = row0; row < row_end;) {
+                const int taken = rows_of_tile(row_end - row);
+                /* Samples are far apart: what the gates read comes near while the product is made. */
+                for (int r = 0; r < taken; r++)
+                    for (int unit = unit0; unit < unit_end; unit += KN_WIDTH) {
+                        const KN_INDEX at = ((KN_INDEX)(row + r) * length + step) * units * KN_GATES + unit;
 #pragma unroll
-                    for (int gate = 0; gate < KN_GATES; gate++) {
-                        KN_PREFETCH(x + at + gate * units)
-                    }
+                        for (int gate = 0; gate < KN_GATES; gate++) {
+                            KN_PREFETCH(x + at + gate * units)
+                        }
 #if KN_CELL == 1
-                    KN_PREFETCH(cells_before + (row + r) * cells_before_row + cells_before_at + unit)
+                        KN_PREFETCH(cells_before + (row + r) * cells_before_row + cells_before_at + unit)
 #endif
-                }
-            multiply(before + row * before_row + before_at, before_row, panels + (KN_INDEX)p * units * KN_COLUMNS,
-                     before ? units : 0, taken, result);
-            for (int r = 0; r < taken; r++, row++) {
-                const int live = !lengths || step < lengths[row];
-                const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
-#pragma unroll
-                for (int s = 0; s < KN_SPAN; s++) {
-                    const int unit = unit0 + s * KN_WIDTH, count = min(KN_WIDTH, units - unit);
-                    if (count <= 0) break;
-                    vector sum[KN_GATES], given[KN_GATES], gates[KN_KEPT], h, c;
-#pragma unroll
-                    for (int gate = 0; gate < KN_GATES; gate++) {
-                        sum[gate] = load(r * KN_VECTORS + gate * KN_SPAN + s, result);
-                        given[gate] = load_part(x + at * KN_GATES + gate * units + unit, count);
                     }
-                    vector held = 0.0f, cell_held = 0.0f, shift = 0.0f;
-                    if (before && (KN_CELL == 2 || start || !live))
-                        held = load_part(before + row * before_row + before_at + unit, count);
-                    if (cells_before)
-                        cell_held = load_part(cells_before + row * cells_before_row + cells_before_at + unit, count);
-                    if (bias) shift = load_part(bias + unit, count);
-                    cell_step(sum, given, shift, held, cell_held, gates, &h, &c);
-                    if (kept)
+                multiply(before + row * before_row + before_at, before_row, panels + (KN_INDEX)p * units * KN_COLUMNS,
+                         before ? units : 0, taken, result);
+                for (int r = 0; r < taken; r++, row++) {
+                    const int live = !lengths || step < lengths[row];
+                    const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
 #pragma unroll
-                        for (int gate = 0; gate < KN_KEPT; gate++)
-                            store_part(gates[gate], count, kept + at * KN_KEPT + gate * units + unit);
-                    vector shown = h;
-                    if (!live) {
-                        shown = 0.0f;
-                        h = held;
-                        c = cell_held;
+                    for (int s = 0; s < KN_SPAN; s++) {
+                        const int unit = unit0 + s * KN_WIDTH, count = min(KN_WIDTH, units - unit);
+                        if (count <= 0) break;
+                        vector sum[KN_GATES], given[KN_GATES], gates[KN_KEPT], h, c;
+#pragma unroll
+                        for (int gate = 0; gate < KN_GATES; gate++) {
+                            sum[gate] = load(r * KN_VECTORS + gate * KN_SPAN + s, result);
+                            given[gate] = load_part(x + at * KN_GATES + gate * units + unit, count);
+                        }
+                        vector held = 0.0f, cell_held = 0.0f, shift = 0.0f;
+                        if (before && (KN_CELL == 2 || start || !live))
+                            held = load_part(before + row * before_row + before_at + unit, count);
+                        if (cells_before)
+                            cell_held = load_part(cells_before + row * cells_before_row + cells_before_at + unit, count);
+                        if (bias) shift = load_part(bias + unit, count);
+                        cell_step(sum, given, shift, held, cell_held, gates, &h, &c);
+                        if (kept)
+#pragma unroll
+                            for (int gate = 0; gate < KN_KEPT; gate++)
+                                store_part(gates[gate], count, kept + at * KN_KEPT + gate * units + unit);
+                        vector shown = h;
+                        if (!live) {
+                            shown = 0.0f;
+                            h = held;
+                            c = cell_held;
+                        }
+                        store_part(shown, count, y + at + unit);
+                        if (cells) store_part(c, count, cells + row * cells_row + cells_at + unit);
+                        if (after) store_part(h, count, after + row * after_row + after_at + unit);
+                        if (start) store_part(held, count, start + at + unit);
+                        if (final) store_part(h, count, final + (KN_INDEX)row * units + unit);
+                        if (final_cells) store_part(c, count, final_cells + (KN_INDEX)row * units + unit);
                     }
-                    store_part(shown, count, y + at + unit);
-                    if (cells) store_part(c, count, cells + row * cells_row + cells_at + unit);
-                    if (after) store_part(h, count, after + row * after_row + after_at + unit);
-                    if (start) store_part(held, count, start + at + unit);
-                    if (final) store_part(h, count, final + (KN_INDEX)row * units + unit);
-                    if (final_cells) store_part(c, count, final_cells + (KN_INDEX)row * units + unit);
                 }
             }
         }
+        step += direction;
+        before_at += direction * units;
+        after_at += direction * units;
+        cells_before_at += cells_apart;
+        cells_at += cells_apart;
     }
 }
 #endif
@@ -283,83 +292,89 @@ KN_WIDE kn_recurrent_back(global const float *restrict dy, global const float *r
                           global float *restrict carry, global float *restrict carry_cells,
                           global float *restrict start, global float *restrict start_cells, int batch, int length,
                           int units, KN_INDEX cells_before_row, KN_INDEX cells_before_at, int step, int from,
-                          int first, int item_panels, int item_rows) {
+                          int first, int item_panels, int item_rows, int steps, int direction,
+                          KN_INDEX cells_apart) {
     float result[KN_TILE_ROWS * KN_COLUMNS];
     const int row0 = get_global_id(1) * item_rows, row_end = min(row0 + item_rows, batch);
     const int panel0 = get_global_id(0) * item_panels;
     const int panel_end = min(panel0 + item_panels, (units + KN_COLUMNS - 1) / KN_COLUMNS);
     const KN_INDEX slopes_row = (KN_INDEX)length * units * KN_GATES;
-    for (int p = panel0; p < panel_end; p++)
-        for (int row = row0; row < row_end;) {
-            const int taken = rows_of_tile(row_end - row);
-            for (int r = 0; r < taken && !start; r++)
-                for (int unit = p * KN_COLUMNS; unit < min((p + 1) * KN_COLUMNS, units); unit += KN_WIDTH) {
-                    const KN_INDEX at = ((KN_INDEX)(row + r) * length + step) * units;
+    for (int turn = 0; turn < steps; turn++) {
+        for (int p = panel0; p < panel_end; p++)
+            for (int row = row0; row < row_end;) {
+                const int taken = rows_of_tile(row_end - row);
+                for (int r = 0; r < taken && !start; r++)
+                    for (int unit = p * KN_COLUMNS; unit < min((p + 1) * KN_COLUMNS, units); unit += KN_WIDTH) {
+                        const KN_INDEX at = ((KN_INDEX)(row + r) * length + step) * units;
 #pragma unroll
-                    for (int gate = 0; gate < KN_KEPT; gate++) {
-                        KN_PREFETCH(kept + at * KN_KEPT + gate * units + unit)
-                    }
+                        for (int gate = 0; gate < KN_KEPT; gate++) {
+                            KN_PREFETCH(kept + at * KN_KEPT + gate * units + unit)
+                        }
 #if KN_CELL == 1
-                    KN_PREFETCH(cells + at + unit)
-                    KN_PREFETCH(cells_before + (row + r) * cells_before_row + cells_before_at + unit)
+                        KN_PREFETCH(cells + at + unit)
+                        KN_PREFETCH(cells_before + (row + r) * cells_before_row + cells_before_at + unit)
 #elif KN_CELL == 2
-                    KN_PREFETCH(previous + at + unit)
+                        KN_PREFETCH(previous + at + unit)
 #endif
-                    KN_PREFETCH(dy + at + unit)
-                }
-            multiply(hidden + row * slopes_row + (KN_INDEX)from * units * KN_GATES, slopes_row,
-                     panels + (KN_INDEX)p * KN_GATES * units * KN_COLUMNS, first ? 0 : KN_GATES * units, taken,
-                     result);
-            for (int r = 0; r < taken; r++, row++) {
-                const int live = !lengths || step < lengths[row];
-                const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
-                for (int v = 0; v < KN_VECTORS; v++) {
-                    const int unit = p * KN_COLUMNS + v * KN_WIDTH, count = min(KN_WIDTH, units - unit);
-                    if (count <= 0) break;
-                    const KN_INDEX carried = (KN_INDEX)row * units + unit;
-                    vector dh = load(r * KN_VECTORS + v, result), dc = 0.0f;
-                    if (carry && !first) dh += load_part(carry + carried, count);
-                    if (start) {
-                        store_part(dh, count, start + carried);
-                        continue;
+                        KN_PREFETCH(dy + at + unit)
                     }
-                    if (final) dh += load_part(final + carried, count);
-                    if (carry_cells && !first) dc += load_part(carry_cells + carried, count);
-                    if (final_cells) dc += load_part(final_cells + carried, count);
-                    vector gates[KN_KEPT], slope[KN_GATES], last = 0.0f, direct = dh, dc_before = dc;
-                    if (live) {
-                        vector cell = 0.0f, cell_held = 0.0f, held = 0.0f;
-                        if (dy) dh += load_part(dy + at + unit, count);
+                multiply(hidden + row * slopes_row + (KN_INDEX)from * units * KN_GATES, slopes_row,
+                         panels + (KN_INDEX)p * KN_GATES * units * KN_COLUMNS, first ? 0 : KN_GATES * units, taken,
+                         result);
+                for (int r = 0; r < taken; r++, row++) {
+                    const int live = !lengths || step < lengths[row];
+                    const KN_INDEX at = ((KN_INDEX)row * length + step) * units;
+                    for (int v = 0; v < KN_VECTORS; v++) {
+                        const int unit = p * KN_COLUMNS + v * KN_WIDTH, count = min(KN_WIDTH, units - unit);
+                        if (count <= 0) break;
+                        const KN_INDEX carried = (KN_INDEX)row * units + unit;
+                        vector dh = load(r * KN_VECTORS + v, result), dc = 0.0f;
+                        if (carry && !first) dh += load_part(carry + carried, count);
+                        if (start) {
+                            store_part(dh, count, start + carried);
+                            continue;
+                        }
+                        if (final) dh += load_part(final + carried, count);
+                        if (carry_cells && !first) dc += load_part(carry_cells + carried, count);
+                        if (final_cells) dc += load_part(final_cells + carried, count);
+                        vector gates[KN_KEPT], slope[KN_GATES], last = 0.0f, direct = dh, dc_before = dc;
+                        if (live) {
+                            vector cell = 0.0f, cell_held = 0.0f, held = 0.0f;
+                            if (dy) dh += load_part(dy + at + unit, count);
 #pragma unroll
-                        for (int gate = 0; gate < KN_KEPT; gate++)
-                            gates[gate] = load_part(kept + at * KN_KEPT + gate * units + unit, count);
+                            for (int gate = 0; gate < KN_KEPT; gate++)
+                                gates[gate] = load_part(kept + at * KN_KEPT + gate * units + unit, count);
 #if KN_CELL == 1
-                        cell = load_part(cells + at + unit, count);
-                        if (cells_before)
-                            cell_held =
-                                load_part(cells_before + row * cells_before_row + cells_before_at + unit, count);
+                            cell = load_part(cells + at + unit, count);
+                            if (cells_before)
+                                cell_held =
+                                    load_part(cells_before + row * cells_before_row + cells_before_at + unit, count);
 #elif KN_CELL == 2
-                        held = load_part(previous + at + unit, count);
+                            held = load_part(previous + at + unit, count);
 #endif
-                        cell_back(gates, held, cell, cell_held, dh, dc, slope, &last, &direct, &dc_before);
-                    } else
+                            cell_back(gates, held, cell, cell_held, dh, dc, slope, &last, &direct, &dc_before);
+                        } else
+#pragma unroll
+                            for (int gate = 0; gate < KN_GATES; gate++)
+                                slope[gate] = 0.0f;
 #pragma unroll
                         for (int gate = 0; gate < KN_GATES; gate++)
-                            slope[gate] = 0.0f;
-#pragma unroll
-                    for (int gate = 0; gate < KN_GATES; gate++)
-                        store_part(slope[gate], count, slopes + at * KN_GATES + gate * units + unit);
+                            store_part(slope[gate], count, slopes + at * KN_GATES + gate * units + unit);
 #if KN_CELL == 2
-                    slope[KN_GATES - 1] = last;
+                        slope[KN_GATES - 1] = last;
 #pragma unroll
-                    for (int gate = 0; gate < KN_GATES; gate++)
-                        store_part(slope[gate], count, hidden + at * KN_GATES + gate * units + unit);
+                        for (int gate = 0; gate < KN_GATES; gate++)
+                            store_part(slope[gate], count, hidden + at * KN_GATES + gate * units + unit);
 #endif
-                    if (carry) store_part(direct, count, carry + carried);
-                    if (carry_cells) store_part(dc_before, count, carry_cells + carried);
-                    if (start_cells) store_part(dc_before, count, start_cells + carried);
+                        if (carry) store_part(direct, count, carry + carried);
+                        if (carry_cells) store_part(dc_before, count, carry_cells + carried);
+                        if (start_cells) store_part(dc_before, count, start_cells + carried);
+                    }
                 }
             }
-        }
+        step += direction;
+        from += direction;
+        cells_before_at += cells_apart;
+    }
 }
 #endif

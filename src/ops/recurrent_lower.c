@@ -1,7 +1,7 @@
-/* Recurrences as launches, one a step (cl/recurrent). */
+/* Recurrences as launches (cl/recurrent): one a step, or one for most of the steps. */
 #include "ops/recurrent_private.h"
 
-enum { TILE_ROWS = 6 };
+enum { TILE_ROWS = 6, PANEL_BYTES_MOST = 8 << 20 };
 
 /* Where the state of a sample lies: memory, what a sample takes there, where the first begins. */
 typedef struct place {
@@ -95,14 +95,35 @@ static int64_t panel_of(const kn_lowering *lowering, const kn_recurrent_form *fo
     return width * (backward ? vectors : vectors / form->cell->gates);
 }
 
-/* The step's share of the node's work, the last arguments and the size: tiles of columns and of rows, or
+/* Steps of one launch; the cells of the next lie cells_apart from those of a step. */
+typedef struct walk {
+    int64_t steps, cells_apart;
+} walk;
+
+/* How the step's number changes from one to the next. */
+static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
+    return form->reverse == backward ? 1 : -1;
+}
+
+/* Samples do not depend on one another: a band of them for each unit goes through the steps without waiting for the
+ * others. That each unit then reads all weights in each step costs little where caches hold them and a band has rows
+ * enough. Answers the rows of a band; 0: each step is a launch. */
+static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool wide) {
+    int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
+    int64_t weights = form->cell->gates * form->units * form->units * (int64_t)sizeof(float);
+    return wide && rows >= 2 * TILE_ROWS && weights <= PANEL_BYTES_MOST ? rows : 0;
+}
+
+/* The share that `on` is of the node's work, the last arguments and the size: tiles of columns and of rows, or
  * panels and rows. */
-static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide) {
+static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide,
+                        const walk *on) {
     const kn_target *target = lowering->target;
     bool backward = lowering->node->operator->backward;
+    double share = (double)on->steps / (double)form->length;
     kn_cost cost;
     kn_node_cost(lowering->node, &cost);
-    kn_step_cost(step, cost.flops / (double)form->length, cost.bytes / (double)form->length);
+    kn_step_cost(step, cost.flops * share, cost.bytes * share);
     if (!wide) {
         int64_t columns = form->units * (backward || form->cell->gates == 1 ? 1 : 4);
         size_t tile = (size_t)tile_of(target), items = tile * tile / 16;
@@ -117,8 +138,15 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
     if (each < 1) each = 1;
     if (panels < 4 * units)
         rows = kn_round_up(kn_divide_up(form->batch, kn_divide_up(4 * units, panels)), TILE_ROWS);
+    if (on->steps > 1) {
+        each = panels;
+        rows = band_of(lowering, form, wide);
+    }
     kn_step_int(step, each);
     kn_step_int(step, rows);
+    kn_step_int(step, on->steps);
+    kn_step_int(step, direction_of(form, backward));
+    kn_step_index(step, on->cells_apart);
     kn_step_size2(step, (size_t)kn_divide_up(panels, each), (size_t)kn_divide_up(form->batch, rows), 1, 1);
     return kn_step_end(step, lowering);
 }
@@ -184,10 +212,11 @@ static place cells_after(const kn_lowering *lowering, const forward *on, int64_t
     return of_scratch(on->last_cells, units);
 }
 
-static kn_status forward_step(kn_lowering *lowering, const forward *on, int64_t done) {
+static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t done, int64_t steps) {
     const kn_recurrent_form *form = &on->form;
     const kn_node *node = lowering->node;
     kn_value *kept = output_of(node, on->at.kept), *final_cells = output_of(node, on->at.final_cells);
+    const walk along = {steps, on->cells ? direction_of(form, false) * form->units : 0};
     bool first = done == 0, last = done + 1 == form->length;
     place before = state_after(lowering, on, done), after = state_after(lowering, on, done + 1);
     place cells_before = cells_after(lowering, on, done), cells = cells_after(lowering, on, done + 1);
@@ -213,7 +242,7 @@ static kn_status forward_step(kn_lowering *lowering, const forward *on, int64_t 
     add_place(step, &cells_before);
     add_place(step, &cells);
     kn_step_int(step, kn_recurrent_time(form, done));
-    return finish(step, lowering, form, on->wide);
+    return finish(step, lowering, form, on->wide, &along);
 }
 
 static kn_status lower_forward(kn_lowering *lowering, bool wide) {
@@ -235,8 +264,12 @@ static kn_status lower_forward(kn_lowering *lowering, bool wide) {
     for (int i = 0; i < 2 && on.masked && !on.previous; i++)
         on.turns[i] = state_scratch(lowering, form, type);
     kn_status status = wide ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels) : KN_OK;
-    for (int64_t done = 0; done < form->length && status == KN_OK; done++)
-        status = forward_step(lowering, &on, done);
+    /* The first step and the last have places of their own for states. */
+    int64_t most = (on.previous || !on.masked) && band_of(lowering, form, wide) ? form->length - 2 : 1;
+    for (int64_t done = 0, steps; done < form->length && status == KN_OK; done += steps) {
+        steps = done == 1 && most > 1 ? most : 1;
+        status = forward_steps(lowering, &on, done, steps);
+    }
     return status;
 }
 
@@ -251,10 +284,11 @@ typedef struct backward {
 } backward;
 
 /* The step that was done after `done` others; -1: what reaches the first state. */
-static kn_status backward_step(kn_lowering *lowering, const backward *on, int64_t done) {
+static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64_t done, int64_t steps) {
     const kn_recurrent_form *form = &on->form;
     const kn_node *node = lowering->node;
     int64_t units = form->units, last = form->length - 1;
+    const walk along = {steps, direction_of(form, true) * units};
     bool start = done < 0, first = done == last;
     kn_value *cells = input_of(node, on->at.cells), *start_cells = output_of(node, on->at.start_cells_out);
     place cells_before =
@@ -281,7 +315,7 @@ static kn_status backward_step(kn_lowering *lowering, const backward *on, int64_
     kn_step_int(step, start ? 0 : kn_recurrent_time(form, done));
     kn_step_int(step, first ? 0 : kn_recurrent_time(form, done + 1));
     kn_step_int(step, first);
-    return finish(step, lowering, form, on->wide);
+    return finish(step, lowering, form, on->wide, &along);
 }
 
 static kn_status lower_backward(kn_lowering *lowering, bool wide) {
@@ -303,8 +337,12 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
     if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);
     kn_status status =
         wide ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels) : KN_OK;
-    for (int64_t done = form->length - 1; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done--)
-        status = backward_step(lowering, &on, done);
+    /* The last step of the sequence and the first have places of their own. */
+    int64_t last = form->length - 1, most = band_of(lowering, form, wide) ? form->length - 2 : 1;
+    for (int64_t done = last, steps; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done -= steps) {
+        steps = done == last - 1 && most > 1 ? most : 1;
+        status = backward_steps(lowering, &on, done, steps);
+    }
     return status;
 }
 

@@ -34,7 +34,7 @@ KN_OPERATOR(
     KN_CASES(
         {.inputs = {"2,3,5", "5,5"}, .smallest = true}, {.inputs = {"1,7,1", "1,1"}},
         {.inputs = {"3,7,31", "31,31"}, .ranges = {NULL, "-0.5..0.5"}},
-        {.inputs = {"33,2,93", "93,93"}, .ranges = {NULL, "-0.3..0.3"}},
+        {.inputs = {"50,4,93", "93,93"}, .ranges = {NULL, "-0.3..0.3"}},
         {.inputs = {"8,3,68", "68,68", "8,68"}, .ranges = {NULL, "-0.3..0.3"}, .attributes = "reverse=true"},
         {.inputs = {"3,4,31", "31,31", "3,31"}, .ranges = {NULL, "-0.3..0.3"}, .attributes = "relu=true"},
         {.inputs = {"5,4,5", "5,5", "-", "int32 5"}, .ranges = {[3] = "0..5"}},
