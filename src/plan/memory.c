@@ -3,7 +3,10 @@
  * Each input has two buffers. A run reads one; the next batch is written into the other on the transfer
  * queue meanwhile, as soon as the run before has finished with it. The write waits until the caller's data
  * may change. That is all a write promises by waiting: some drivers copy the data and write later, so the
- * run waits for the write's event as well. */
+ * run waits for the write's event as well.
+ *
+ * Where the caller waits for the run anyway there is nothing that a write could go on beside: it is the run's first
+ * command, on the compute queue, and nobody waits in between. */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -106,6 +109,13 @@ kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_
     if (status == KN_OK) status = kn_queue_after(memory->context, KN_QUEUE_COMPUTE, written, error);
     kn_event_release(&written);
     return status;
+}
+
+kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
+                                kn_error *error) {
+    if (!bytes) return KN_OK;
+    return kn_queue_write(memory->context, KN_QUEUE_COMPUTE, memory->inputs[input].buffers[memory->turn], 0, data,
+                          bytes, false, (kn_event){NULL}, NULL, error);
 }
 
 kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {

@@ -117,6 +117,8 @@ bool kn_memory_fits(const kn_memory *memory, const kn_plan *plan);
 kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error);
 /* Copies what is fed to an input for the next run; the data may change afterwards. */
 kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
+/* The same for a run that is over before the caller may change the data. */
+kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
 /* The same while a run is under way, if there is memory for so much; otherwise nothing. */

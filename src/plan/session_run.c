@@ -163,25 +163,26 @@ static kn_status check_fetches(kn_session *session, const kn_fetch *fetches, siz
     return KN_OK;
 }
 
-static kn_status upload_input(kn_session *session, int input, int part) {
+static kn_status upload_input(kn_session *session, int input, int part, bool wait) {
     const kn_given *given = &session->given[input];
     kn_memory *memory = &session->memories[part];
     kn_error *error = &session->error;
     if (!given->buffer && given->bytes && memory->inputs[input].ahead == given->bytes) return KN_OK;
-    if (!given->buffer) return kn_memory_feed(memory, input, given->data, given->bytes, error);
+    if (!given->buffer)
+        return (wait ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes, error);
     if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "the input '%s' was given a buffer, and is read on the device '%s' too: feed it from host memory",
                    session->inputs[input]->name, kn_context_device_name(session->context, part));
 }
 
-/* To each device that reads it. */
-static kn_status upload(kn_session *session) {
+/* To each device that reads it. `wait`: the host waits for the run. */
+static kn_status upload(kn_session *session, bool wait) {
     kn_status status = KN_OK;
     for (int part = 0; part < session->current->part_count; part++)
         for (int i = 0; i < session->input_count && status == KN_OK; i++)
             if (session->given[i].fed && session->current->parts[part]->input_needed[i])
-                status = upload_input(session, i, part);
+                status = upload_input(session, i, part, wait);
     return status;
 }
 
@@ -256,14 +257,14 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = check_fed(session);
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);
-    if (status == KN_OK) status = upload(session);
     if (status != KN_OK) return status;
-    status = guard(session, kn_guard_lay);
+    status = upload(session, wait && fetch_count);
+    if (status == KN_OK) status = guard(session, kn_guard_lay);
     if (status == KN_OK) status = kn_plan_run(session->current, session->memories, error);
     if (status == KN_OK) status = fetch_to_buffers(session);
     if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait);
     if (status == KN_OK) status = guard(session, kn_guard_check);
-    /* Reads that are under way write to the caller's memory: nobody does after the return. */
+    /* Transfers that are under way use the caller's memory: none does after the return. */
     if (status != KN_OK) kn_session_finish(session, NULL);
     return next_turn(session, fetch_count && wait, status);
 }
