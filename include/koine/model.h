@@ -31,9 +31,9 @@ typedef struct kn_model_setting {
     int64_t value;
 } kn_model_setting;
 
-/* An array for an input of an ONNX file, by the file's name for it ("" or NULL: for its first). Its sizes take the place of the input's. Where its
- * numbers decide what is computed (a shape, an axis, k) the input becomes a constant and is no input of the model any
- * more; otherwise they are not used, and data may be NULL. */
+/* An array for an input of an ONNX file, by the file's name for it ("" or NULL: for its first). Its sizes take the place
+ * of the input's; one below 0 leaves that of the file. Where its numbers decide what is computed (a shape, an axis, k) the
+ * input becomes a constant and is no input of the model any more; otherwise they are not used, and data may be NULL. */
 typedef struct kn_model_given {
     const char *name;
     kn_tensor_info info;

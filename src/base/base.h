@@ -30,7 +30,8 @@ typedef struct kn_error {
 
 void kn_error_clear(kn_error *error);
 /* Fills `error` (NULL is allowed) and returns `status`, so that a failure reads
- * `return kn_fail(error, KN_ERROR_SHAPE, "...")`. Long texts are cut, never overrun. */
+ * `return kn_fail(error, KN_ERROR_SHAPE, "...")`. Long texts are cut, never overrun; control
+ * characters become question marks. */
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* Puts "where: " in front of the text of an error that already happened. */
 kn_status kn_fail_in(kn_error *error, const char *format, ...) KN_PRINTF(2, 3);

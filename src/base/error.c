@@ -31,6 +31,12 @@ size_t kn_format_cut(char *buffer, size_t size, const char *format, va_list argu
     return kn_mark_cut(buffer, size);
 }
 
+/* Names come from files, and messages go to terminals: no control characters, and one line. */
+static void tame(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {
     if (!error) return status;
     /* Formatted apart, since an argument may be the error's own text. */
@@ -39,6 +45,7 @@ kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {
     va_start(arguments, format);
     size_t length = kn_format_cut(text, sizeof text, format, arguments);
     va_end(arguments);
+    tame(text);
     memcpy(error->text, text, length + 1);
     error->status = status;
     return status;
@@ -53,6 +60,7 @@ kn_status kn_fail_in(kn_error *error, const char *format, ...) {
     va_start(arguments, format);
     size_t length = kn_format_cut(text, sizeof text, format, arguments);
     va_end(arguments);
+    tame(text);
 
     char whole[sizeof error->text];
     int needed = snprintf(whole, sizeof whole, "%.*s: %s", (int)length, text, error->text);

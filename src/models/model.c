@@ -98,10 +98,20 @@ kn_model *kn_model_create_named(const char *name, const kn_model_params *params)
     return finish(model);
 }
 
+static bool ends_in(const char *path, const char *ending) {
+    size_t length = strlen(path), own = strlen(ending);
+    return length > own && !strcmp(path + length - own, ending);
+}
+
+/* What a file is, its bytes tell; of one that is cut off or damaged its name. */
 static void open_file(kn_model *model, const char *path, const kn_model_params *params) {
     kn_file_view view;
     if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return;
     bool saved = kn_saved_is(view.bytes, view.count), onnx = !saved && kn_onnx_is(view.bytes, view.count);
+    if (!saved && !onnx) {
+        saved = ends_in(path, ".safetensors");
+        onnx = ends_in(path, ".onnx");
+    }
     if (!saved && !onnx) {
         const char *text = view.count ? (const char *)view.bytes : "";
         kn_model_read(model, text, view.count > SIZE_MAX ? SIZE_MAX : (size_t)view.count);

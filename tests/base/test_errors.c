@@ -39,6 +39,8 @@ static void fail_fills_the_error(void **state) {
     assert_int_equal(error.status, KN_ERROR_SHAPE);
     assert_string_equal(error.text, "found 3, expected (2, 4)");
     assert_int_equal(kn_fail(NULL, KN_ERROR_FILE, "%s", "nobody listens"), KN_ERROR_FILE);
+    kn_fail(&error, KN_ERROR_FILE, "found '%s'", "\x1b[31m\nred\x7f");
+    assert_string_equal(error.text, "found '?[31m?red?'");
 
     assert_int_equal(kn_fail_memory(&error, 12345), KN_ERROR_MEMORY);
     assert_int_equal(error.status, KN_ERROR_MEMORY);

@@ -21,7 +21,7 @@ static bool next_word(const char **list, char sign, char *word, size_t room) {
     return true;
 }
 
-void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape) {
+static void add_typed(onnx_graph *graph, uint32_t field, const char *name, int type, const char *shape) {
     char word[64];
     made sizes = {.count = 0}, tensor = {.count = 0}, kind = {.count = 0}, value = {.count = 0};
     while (next_word(&shape, ',', word, sizeof word)) {
@@ -35,7 +35,15 @@ void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape
     add_message(add_number(&tensor, 1, (uint64_t)type), 2, &sizes);
     add_message(&kind, 1, &tensor);
     add_message(add_text(&value, 1, name), 2, &kind);
-    add_message(&graph->bytes, GRAPH_INPUT, &value);
+    add_message(&graph->bytes, field, &value);
+}
+
+void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape) {
+    add_typed(graph, GRAPH_INPUT, name, type, shape);
+}
+
+void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *shape) {
+    add_typed(graph, GRAPH_OUTPUT, name, type, shape);
 }
 
 void onnx_output(onnx_graph *graph, const char *name) {

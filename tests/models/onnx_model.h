@@ -15,7 +15,9 @@ typedef struct onnx_graph {
 
 /* shape as "batch,3"; "" is a scalar. */
 void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape);
+/* Without a type, or with what the file says of it. */
 void onnx_output(onnx_graph *graph, const char *name);
+void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *shape);
 /* Elements first, first + 1, … of an initializer. */
 void onnx_floats(onnx_graph *graph, const char *name, const char *shape, float first);
 /* A list of whole numbers, "1,-1", as an initializer. */

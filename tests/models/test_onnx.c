@@ -119,7 +119,14 @@ static void given_numbers(void **state) {
     const kn_model_given wrong = {"x", {KN_FLOAT32, 2, {3, 5}}, NULL};
     params.given = &wrong;
     params.given_count = 1;
-    onnx_refused(&graph, &params, "input 'x': the given array has other sizes");
+    onnx_refused(&graph, &params, "input 'x': dimension 1 has size 6, and 5 in the given array");
+    /* One below 0 is as the file has it. */
+    const kn_model_given open[] = {{"x", {KN_FLOAT32, 2, {-1, 6}}, NULL}, given[1]};
+    params.given = open;
+    params.given_count = 2;
+    model = onnx_right(&graph, &params);
+    has_shape(model, "x", "batch,6");
+    kn_model_destroy(&model);
 }
 
 static void branches_and_loops(void **state) {
@@ -373,6 +380,39 @@ static void refusals(void **state) {
     kn_model_destroy(&model);
 }
 
+/* What contradicts itself is told with the node. */
+static void contradictions(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *inputs, *attributes, *message;
+    } cases[] = {
+        {"Add", "x,z", "", "reads 'z', which only a later node makes, or itself: nodes stand in no order, or in a circle"},
+        {"Add", "x,y", "", "reads 'y', which only a later node makes, or itself: nodes stand in no order, or in a circle"},
+        {"MatMul", "x", "", "could not be built: has 1 inputs and 1 outputs, which may not be the operator's"},
+        {"Softmax", "x", "axis='one'", "the attribute 'axis' is a string, expected an integer"},
+        {"Conv", "x,w", "group=0", "group is 0, expected 1 or more"},
+        {"Conv", "x,w", "kernel_shape=3:5", "kernel_shape has 5, and the weight 3"},
+        {"Conv", "x,w", "auto_pad='MAYBE'", "auto_pad is 'MAYBE', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        char message[200];
+        onnx_input(&graph, "x", ONNX_FLOAT, "batch,1,4,4");
+        onnx_floats(&graph, "w", "1,1,3,3", 0);
+        onnx_node(&graph, cases[i].type, cases[i].inputs, "y", cases[i].attributes);
+        onnx_node(&graph, "Relu", "y", "z", NULL);
+        onnx_output(&graph, "z");
+        snprintf(message, sizeof message, "node 'y' (%s): %s", cases[i].type, cases[i].message);
+        onnx_refused(&graph, NULL, message);
+    }
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_node(&graph, "Relu", "x", "y", NULL);
+    onnx_refused(&graph, NULL, "has no outputs, expected at least one");
+    onnx_output_as(&graph, "y", ONNX_INT64, "2");
+    onnx_refused(&graph, NULL, "output 'y' is declared as int64, and its node makes float32");
+}
+
 /* Cut off anywhere, or with any byte changed, a file is refused or makes a model that can be looked at. */
 static void hostile_bytes(void **state) {
     (void)state;
@@ -407,6 +447,7 @@ int test_onnx(void) {
         cmocka_unit_test(numbers_below_a_byte),
         cmocka_unit_test(halves),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(contradictions),
         cmocka_unit_test(hostile_bytes),
         cmocka_unit_test(recurrent_layers),
     };

@@ -5,10 +5,12 @@ usage: onnx.py KOINE HOUSE_TESTS
 import functools
 import os
 
-from koine import add, case, expect, koine, numbers_of, read_npy, run_cases, write, write_npy, write_safetensors
+from koine import add, case, expect, koine, numbers_of, read_npy, run_cases, write, write_bytes, write_npy, write_safetensors
 
 ROWS = "koine 1\nmodel rows\ninput x lengthx6\nlogits = linear 3\n"
 PICTURES = "koine 1\nmodel pictures\ntask regression\ninput x height,width\nfactor = parameter 1\nout = mul @x @factor\n"
+TURNED = ("koine 1\nmodel turned\ntask regression\ninput x rows,rows\nfactor = parameter 1\nscaled = mul @x @factor\n"
+          "turned = transpose @scaled permutation=0,2,1\nout = add @x @turned\n")
 FOUR = "koine 1\nmodel four\ninput x 4x6 batch=no\nlogits = linear 3\n"
 WEIGHT, BIAS = numbers_of(18, 5), numbers_of(3, 6)
 
@@ -58,6 +60,34 @@ def open_sizes_come_from_the_data(folder):
     factor = found[0] / x[0]
     expect(shape == (2, 3, 4) and 1 < factor < 2, f"found {shape} with a factor of {factor}")
     expect(all(abs(a - factor * b) < 1e-5 for a, b in zip(found, x)), f"found {found} for {x}")
+
+
+@case
+def sizes_that_fit_only_once_known(folder):
+    """What is added to itself turned fits where rows are as many as columns, which nothing but the data tells."""
+    exported(folder, "turned", TURNED)
+    path = os.path.join(folder, "turned.onnx")
+    with open(path, "rb") as file:
+        parts = file.read().split(b"rows")
+    write_bytes(folder, "turned.onnx", b"rows".join(parts[:2]) + b"cols" + b"rows".join(parts[2:]))
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (2, 3, 3), numbers_of(18))
+    train = ("train", "turned.onnx", "--data", "npy:x.npy,x.npy", "--steps", "1", "--batch", "2", "--loss", "mse")
+    koine(*train, "--save", "new.onnx", folder=folder).needs(0)
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 4, 4), numbers_of(16))
+    koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", folder=folder).needs(0)
+    koine("eval", "new.onnx", "--data", "npy:x.npy,x.npy", "--loss", "mse", folder=folder).needs(0)
+    koine("plan", "new.onnx", folder=folder).needs(1, err=("rows", "cols", "--set NAME=N"))
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 2, 4), numbers_of(8))
+    koine(*train, folder=folder).needs(1, err="does not fit")
+
+
+@case
+def files_that_their_names_tell(folder):
+    """A file that is cut off so far that nothing tells what it was."""
+    write_bytes(folder, "net.onnx", b"\x08")
+    write_bytes(folder, "net.safetensors", b"\1\0")
+    koine("plan", "net.onnx", folder=folder).needs(1, err="net.onnx: byte 0: ")
+    koine("plan", "net.safetensors", folder=folder).needs(1, err="too short for a safetensors file")
 
 
 @case

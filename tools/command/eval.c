@@ -207,10 +207,11 @@ static int run(int count, char **arguments) {
     if (loss && option_choice("loss", loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     status = EXIT_FAILED;
     progress_setup(&run.common);
+    run.setup.data = run.data;
     if (setup_model(&run.setup, words[0], loss)) {
         if (!kn_model_has_weights(run.setup.model))
             command_fail("'%s' has no weights to judge: expected a file that koine train saved", words[0]);
-        else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, run.data, 0, 0) &&
+        else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, 0, 0) &&
                  device_auto_judging(&run.common, &run.setup, run.batch) &&
                  (run.context = context_open(&run.common)) &&
                  devices_join(run.context, &run.common, run.setup.model))

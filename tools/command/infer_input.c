@@ -36,8 +36,7 @@ static bool is_folder(const char *path) {
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* "256,6" */
-static const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t room) {
+const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t room) {
     text[0] = 0;
     for (int d = first; d < info->rank; d++)
         snprintf(text + strlen(text), room - strlen(text), "%s%lld", d > first ? "," : "",

@@ -21,6 +21,9 @@ typedef struct infer_input {
 bool input_add(infer_input *input, const char *path);
 void input_close(infer_input *input);
 
+/* The sizes of an array from dimension `first` on: "256,6". */
+const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t room);
+
 /* Rows of plain numbers, as many in each as `value` has in a sample; the first line may be a heading. `shown`
  * is what messages call the file; *data is for the caller to free, also where it fails. */
 bool numbers_read(const kn_value *value, const char *path, const char *shown, kn_tensor_info *info,

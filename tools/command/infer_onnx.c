@@ -3,6 +3,7 @@
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
+#include "infer_input.h"
 #include "training.h"
 
 #include <stdlib.h>
@@ -98,7 +99,7 @@ static int array_of(const onnx_run *run, int position) {
 static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     kn_value *value = kn_model_input(run->model, position);
     int i = array_of(run, position);
-    char wanted[160];
+    char wanted[160], found[160];
     kn_value_shape_text(value, wanted, sizeof wanted);
     if (i < 0)
         return command_fail("the model reads '%s' (%s) as well: --input %s=FILE.npy",
@@ -109,7 +110,8 @@ static bool fill_feed(onnx_run *run, int position, kn_feed *feed) {
     for (int d = 0; fits && d < info.rank; d++)
         fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info.shape[d];
     if (!fits)
-        return command_fail("'%s' has not the shape in which the model reads '%s', (%s)", run->inputs[i].path,
+        return command_fail("'%s' is %s (%s), and the model reads '%s' as (%s)", run->inputs[i].path,
+                            kn_dtype_name(info.dtype), sizes_text(&info, 0, found, sizeof found),
                             kn_model_input_name(run->model, position), wanted) == EXIT_DONE;
     uint64_t bytes = 0;
     info.dtype = kn_value_dtype(value);

@@ -65,6 +65,9 @@ static bool open_data(train_run *run, const char *model) {
     setup->frozen_statistics = !strcmp(options->bn, bn_words[BN_FROZEN]);
     setup->changes = !options->check; /* one batch is learnt as it is */
     setup->augment = options->augment;
+    setup->data = options->data;
+    setup->skip_bad = options->skip_bad;
+    setup->cache = options->cache;
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss) ||
         !setup_batch_fits(setup, options->batch))
         return false;
@@ -77,11 +80,9 @@ static bool open_data(train_run *run, const char *model) {
         setup_reading(setup, saved);
         kn_model_destroy(&saved);
     }
-    setup->skip_bad = options->skip_bad;
-    setup->cache = options->cache;
     setup->weighted = options->class_weights && !strcmp(options->class_weights, "balanced");
     double begin = clock_now();
-    if (!setup_data(setup, options->data, options->validation, options->seed)) return false;
+    if (!setup_data(setup, options->validation, options->seed)) return false;
     setup->opening = clock_now() - begin;
     if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
         const char *name = kn_dataset_class_name(setup->all, 0);

@@ -34,20 +34,69 @@ static kn_status add_loss(training_setup *setup) {
                                                                          setup->weight_count, &setup->loss);
 }
 
-static bool open_bare(training_setup *setup, const kn_model_setting *settings, size_t count) {
+/* ---- the model ----------------------------------------------------------------------------------- */
+
+/* The inputs of an ONNX file in the sizes of the data, the batch as the file has it. Answers whether there are any. */
+static bool give_sizes(training_setup *setup, const kn_dataset *data) {
+    const int count = kn_onnx_file_input_count(setup->file);
+    for (int i = 0; i < count && setup->given_count < SETUP_FIELDS; i++) {
+        const char *type, *name = kn_onnx_file_input(setup->file, i, &type);
+        kn_model_given given = {.name = name};
+        kn_field field;
+        size_t index;
+        if (!kn_dtype_parse(type, &given.info.dtype) ||
+            !kn_dataset_find_field(data, count == 1 ? "x" : name, &index) || !kn_dataset_field(data, index, &field) ||
+            field.info.rank == KN_MAX_RANK)
+            continue;
+        given.info.rank = field.info.rank + 1;
+        given.info.shape[0] = -1;
+        memcpy(given.info.shape + 1, field.info.shape, (size_t)field.info.rank * sizeof *field.info.shape);
+        setup->given[setup->given_count++] = given;
+    }
+    return setup->given_count > 0;
+}
+
+/* For a file that could not be opened while its sizes are open: whether there is data, which tells them. */
+static bool sizes_of_data(training_setup *setup) {
+    const char *type = NULL;
+    kn_dataset_params params;
+    if (!setup->data || setup->file) return false;
+    setup->file = kn_onnx_file_open(setup->source, NULL);
+    kn_dataset_params_init(&params);
+    params.images = kn_images_reader();
+    params.archives = kn_images_archives();
+    params.skip_bad = setup->skip_bad;
+    params.cache = setup->cache;
+    params.tokens = kn_onnx_file_input(setup->file, 0, &type) && strstr(type, "int");
+    kn_dataset *data = kn_dataset_open(&params, setup->data);
+    const bool given = kn_dataset_status(data) == KN_OK && give_sizes(setup, data);
+    kn_dataset_destroy(&data);
+    return given;
+}
+
+static kn_status try_open(training_setup *setup, const kn_model_setting *settings, size_t count) {
     kn_model_params params;
     kn_model_params_init(&params);
     params.settings = settings;
     params.setting_count = count;
+    params.given = setup->given;
+    params.given_count = setup->given_count;
     params.frozen_statistics = setup->frozen_statistics;
     params.narrow_integers = true;
     kn_model_destroy(&setup->model);
     setup->model = kn_model_open(setup->source, &params);
-    const kn_status status = kn_model_status(setup->model);
+    return kn_model_status(setup->model);
+}
+
+static bool open_bare(training_setup *setup, const kn_model_setting *settings, size_t count) {
+    const bool onnx = path_is_onnx(setup->source);
+    kn_status status = try_open(setup, settings, count);
+    if ((status == KN_ERROR_SHAPE || status == KN_ERROR_UNSUPPORTED) && onnx && sizes_of_data(setup))
+        status = try_open(setup, settings, count);
     if (status == KN_OK) return true;
-    const bool open = status == KN_ERROR_SHAPE && path_is_onnx(setup->source);
     return command_fail("%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
-                        open ? "; sizes that the file leaves open take numbers from --set NAME=N" : "") == EXIT_DONE;
+                        status == KN_ERROR_SHAPE && onnx && !setup->given_count
+                            ? "; sizes that the file leaves open take numbers from --set NAME=N" : "") == EXIT_DONE;
 }
 
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
@@ -382,7 +431,8 @@ static bool name_classes(training_setup *setup) {
     return true;
 }
 
-bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed) {
+bool setup_data(training_setup *setup, double share, uint64_t seed) {
+    const char *data = setup->data;
     progress_now("opening %s", data);
     /* A model that reads whole numbers is told apart from one that reads pictures by its input. */
     kn_dataset_params params;
@@ -499,4 +549,5 @@ void setup_finish(training_setup *setup) {
     kn_dataset_destroy(&setup->validation);
     kn_dataset_destroy(&setup->all);
     kn_model_destroy(&setup->model);
+    kn_onnx_file_destroy(&setup->file);
 }

@@ -4,6 +4,8 @@
 
 #include "command.h"
 
+enum { SETUP_FIELDS = 16 }; /* most that a sample of data has here */
+
 typedef struct training_setup {
     kn_model *model;
     kn_model_loss loss;
@@ -19,6 +21,10 @@ typedef struct training_setup {
     kn_model_setting settings[32]; /* of --set; the names are in set_text */
     size_t setting_count;
     char *set_text;
+    const char *data;  /* as it stands on the command line; NULL: none. It tells sizes that an ONNX file leaves open */
+    kn_model_given given[SETUP_FIELDS]; /* those, where the file could not be opened without them */
+    size_t given_count;
+    kn_onnx_file *file; /* then: what the file says, for the names in `given` */
     bool weighted;     /* --class-weights balanced */
     float *class_weights; /* then, once the data is known */
     size_t weight_count;
@@ -53,7 +59,7 @@ int settings_check(const char *text);
     }
 /* Whether the signs of a text's vocabulary are more than characters: U+001E stands before each then. */
 bool signs_are_joined(const char *vocabulary);
-/* Opens a model and adds a loss (NULL: its own). Says what is wrong and answers false. */
+/* Opens a model and adds a loss (NULL: its own); setup->data is to be set before. Says what is wrong and answers false. */
 bool setup_model(training_setup *setup, const char *model, const char *loss);
 /* Opens a model without a loss, which its outputs may not fit. */
 bool setup_bare_model(training_setup *setup, const char *model);
@@ -91,10 +97,9 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
             "keep so much of decoded pictures and sounds in memory, such as 4GB, and decode the others anew (all of them)", \
             &(target)                                                                                        \
     }
-/* Opens the data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
+/* Opens setup->data. share > 0: so much of it is set aside for validation; 0: the source's own test part, if it
  * has one. Checks that it fits the model's input. */
-bool setup_data(training_setup *setup, const char *data, double share, uint64_t seed);
-enum { SETUP_FIELDS = 16 };
+bool setup_data(training_setup *setup, double share, uint64_t seed);
 /* The feeds of a batch, without its numbers: they tell the sizes that a model leaves open. Answers how many. */
 size_t setup_sizes(const training_setup *setup, int64_t batch, kn_feed feeds[SETUP_FIELDS]);
 /* The data to judge by, or all of it. */

@@ -155,14 +155,23 @@ static int64_t opset_of(const kn_import *import, const char *domain) {
     return kn_onnx_find_opset(import->file->opsets, import->file->opset_count, domain);
 }
 
+/* A file has its nodes in an order in which each reads what is there. */
+static bool fail_name(const kn_import_call *call, const char *name) {
+    bool later = false;
+    for (size_t i = 0; i < call->rest_count && !later; i++)
+        for (size_t k = 0; k < call->node[i].output_count; k++)
+            later = later || !strcmp(call->node[i].outputs[k], name);
+    return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which %s", name,
+                          later ? "only a later node makes, or itself: nodes stand in no order, or in a circle"
+                                : "nothing makes");
+}
+
 static bool find_inputs(kn_import_call *call) {
     const kn_onnx_node *node = call->node;
     for (int i = 0; i < call->input_count; i++) {
         if (!*node->inputs[i]) continue;
         call->inputs[i] = kn_import_item(call->import, node->inputs[i]);
-        if (!call->inputs[i])
-            return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes",
-                                  node->inputs[i]);
+        if (!call->inputs[i]) return fail_name(call, node->inputs[i]);
     }
     /* What is left out at the end was not given. */
     while (call->input_count && !call->inputs[call->input_count - 1])
@@ -190,8 +199,9 @@ static bool build_node(kn_import_call *call) {
     return call->row->build(call);
 }
 
-static bool import_node(kn_import *import, const kn_onnx_node *node) {
-    kn_import_call call = {.import = import, .graph = import->graph, .node = node};
+/* rest: how many nodes there are, from this one on. */
+static bool import_node(kn_import *import, const kn_onnx_node *node, size_t rest) {
+    kn_import_call call = {.import = import, .graph = import->graph, .node = node, .rest_count = rest};
     if (node->input_count > INT16_MAX || node->output_count > INT16_MAX || ++import->nodes > KN_IMPORT_NODES)
         return kn_import_fail(&call, KN_ERROR_UNSUPPORTED, "too many nodes, or inputs and outputs of a node");
     call.input_count = (int)node->input_count;
@@ -205,7 +215,11 @@ static bool import_node(kn_import *import, const kn_onnx_node *node) {
     bool fine = find_inputs(&call) && build_node(&call);
     if (kn_graph_status(import->graph) != KN_OK)
         return kn_import_fail(&call, kn_graph_status(import->graph), "%s", kn_graph_error(import->graph));
-    if (!fine) return kn_import_fail(&call, KN_ERROR_UNSUPPORTED, "it could not be built");
+    if (!fine)
+        return kn_import_fail(&call, KN_ERROR_UNSUPPORTED,
+                              "could not be built: has %d inputs and %d outputs, which may not be the operator's",
+                              call.input_count, call.output_count);
+    if (import->model->error.status != KN_OK) return false;
     for (int i = 0; i < call.output_count; i++)
         if (*node->outputs[i] && !kn_import_define(import, node->outputs[i], &call.outputs[i])) return false;
     return true;
@@ -213,7 +227,7 @@ static bool import_node(kn_import *import, const kn_onnx_node *node) {
 
 bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (!import_node(import, &nodes[i])) return false;
+        if (!import_node(import, &nodes[i], count - i)) return false;
     return true;
 }
 
@@ -389,7 +403,7 @@ static bool check_wanted(const kn_import *import) {
     return true;
 }
 
-/* "batch,3,28": the given sizes, otherwise those of the file. */
+/* "batch,3,28": the sizes of the file, those open in it as the caller sets or gives them. */
 static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
                         kn_text *text) {
     const kn_onnx_value_type *type = &input->type;
@@ -397,28 +411,33 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
         return fail_input(import, input->name, KN_ERROR_UNSUPPORTED,
                           type->has_shape ? "has too many dimensions"
                                           : "the file does not say how many dimensions it has");
-    if (given && type->has_shape && type->rank != (size_t)given->info.rank)
-        return fail_input(import, input->name, KN_ERROR_SHAPE,
-                          "the given array has another number of dimensions");
+    if (given && type->has_shape && type->rank != (size_t)given->info.rank) {
+        kn_fail(&import->model->error, KN_ERROR_SHAPE, "%s: input '%.100s': has %zu dimensions, the given array %d",
+                import->model->source, input->name, type->rank, given->info.rank);
+        return false;
+    }
     int rank = given ? given->info.rank : (int)type->rank;
     for (int i = 0; i < rank; i++) {
         const kn_onnx_dimension *dimension = type->has_shape ? &type->shape[i] : NULL;
+        const int64_t told = given ? given->info.shape[i] : -1;
         if (i) kn_text_add(text, ",");
         if (dimension && dimension->known && dimension->length < 0)
             return fail_input(import, input->name, KN_ERROR_FORMAT, "has a negative dimension");
-        if (given && dimension && dimension->known && dimension->length != given->info.shape[i])
-            return fail_input(import, input->name, KN_ERROR_SHAPE, "the given array has other sizes");
-        if (given || dimension->known) {
-            kn_text_format(text, "%" PRId64, given ? given->info.shape[i] : dimension->length);
-            continue;
-        }
+        const char *name = dimension ? dimension->name : "";
         bool nameless_batch = import->batch && !*import->batch && i == 0 && !import->model->input_count;
-        const char *symbol = *dimension->name ? symbol_of(import, dimension->name)
+        const char *symbol = *name ? symbol_of(import, name)
                              : nameless_batch
                                  ? "batch"
                                  : kn_arena_format(import->arena, "%.150s_%d", symbol_of(import, input->name), i);
         if (!symbol) return kn_import_no_memory(import);
-        int64_t number = wanted_size(import, dimension->name, symbol);
+        int64_t number = dimension && dimension->known ? dimension->length : wanted_size(import, name, symbol);
+        if (told >= 0 && number >= 0 && number != told) {
+            kn_fail(&import->model->error, KN_ERROR_SHAPE,
+                    "%s: input '%.100s': dimension %d has size %" PRId64 ", and %" PRId64 " in the given array",
+                    import->model->source, input->name, i, number, told);
+            return false;
+        }
+        if (number < 0) number = told;
         if (number >= 0)
             kn_text_format(text, "%" PRId64, number);
         else
@@ -502,6 +521,8 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     kn_model *model = import->model;
     kn_item *item = kn_import_item(import, output->name);
     kn_value *value = NULL;
+    kn_dtype declared;
+    int bits;
     if (!item || item->sequence) {
         kn_fail(&model->error, item ? KN_ERROR_UNSUPPORTED : KN_ERROR_FORMAT, "%s: output '%.100s' %s",
                 model->source, output->name, item ? "is no tensor" : "is made by no node");
@@ -509,6 +530,12 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     }
     value = kn_item_value(import, item);
     if (!value) return false;
+    if (output->type.kind == KN_ONNX_TENSOR && kn_item_type(output->type.type, &declared, &bits) &&
+        declared != item->dtype) {
+        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: output '%.100s' is declared as %s, and its node makes %s",
+                model->source, output->name, kn_dtype_name(declared), kn_dtype_name(item->dtype));
+        return false;
+    }
     value = kn_import_cast(value, item->dtype);
     if (value->kind != KN_VALUE_RESULT || is_output_already(model, value))
         value = kn_apply(import->graph, "copy", &value, 1, NULL);
@@ -557,6 +584,10 @@ static bool build_graph(kn_import *import) {
 static bool make_room(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
+    if (!graph->output_count) {
+        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: has no outputs, expected at least one", model->source);
+        return false;
+    }
     if (graph->input_count > INT16_MAX || graph->output_count > INT16_MAX) {
         kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: has more inputs or outputs than %d", model->source,
                 INT16_MAX);

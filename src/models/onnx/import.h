@@ -92,6 +92,7 @@ struct kn_import_call {
     kn_import *import;
     kn_graph *graph;
     const kn_onnx_node *node;
+    size_t rest_count; /* nodes from this one on, in its graph */
     const kn_import_row *row;
     int64_t opset;
     int input_count, output_count;
@@ -161,6 +162,7 @@ bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const
 /* ---- attributes (item.c) ---------------------------------------------------------------------------- */
 
 const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const char *name);
+/* What is of another kind is a failure of the node. */
 int64_t kn_import_int(const kn_import_call *call, const char *name, int64_t usual);
 double kn_import_float(const kn_import_call *call, const char *name, double usual);
 /* In the arena, cut off at zeros; `usual` when it is not given. */

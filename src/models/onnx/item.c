@@ -401,19 +401,29 @@ const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const c
     return follow(call->import, kn_onnx_find_attribute(call->node, name));
 }
 
-int64_t kn_import_int(const kn_import_call *call, const char *name, int64_t usual) {
+/* The attribute, of that kind; NULL where it is not given, and after the failure of having another kind. */
+static const kn_onnx_attribute *attribute_of(const kn_import_call *call, const char *name,
+                                             kn_onnx_attribute_kind kind) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
-    return found && found->kind == KN_ONNX_ATTRIBUTE_INT ? found->ints[0] : usual;
+    if (!found || found->kind == kind) return found;
+    kn_import_fail(call, KN_ERROR_FORMAT, "the attribute '%s' is %s, expected %s", name,
+                   kn_onnx_attribute_kind_name(found->kind), kn_onnx_attribute_kind_name(kind));
+    return NULL;
+}
+
+int64_t kn_import_int(const kn_import_call *call, const char *name, int64_t usual) {
+    const kn_onnx_attribute *found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INT);
+    return found ? found->ints[0] : usual;
 }
 
 double kn_import_float(const kn_import_call *call, const char *name, double usual) {
-    const kn_onnx_attribute *found = kn_import_attribute(call, name);
-    return found && found->kind == KN_ONNX_ATTRIBUTE_FLOAT ? (double)found->floats[0] : usual;
+    const kn_onnx_attribute *found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_FLOAT);
+    return found ? (double)found->floats[0] : usual;
 }
 
 const char *kn_import_string(const kn_import_call *call, const char *name, const char *usual) {
-    const kn_onnx_attribute *found = kn_import_attribute(call, name);
-    if (!found || found->kind != KN_ONNX_ATTRIBUTE_STRING) return usual;
+    const kn_onnx_attribute *found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_STRING);
+    if (!found) return usual;
     const char *text = kn_arena_format(call->import->arena, "%.*s",
                                        (int)(found->strings[0].count < 4096 ? found->strings[0].count : 4096),
                                        found->strings[0].bytes ? found->strings[0].bytes : "");
@@ -422,7 +432,8 @@ const char *kn_import_string(const kn_import_call *call, const char *name, const
 
 int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int most) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
-    if (!found || (found->kind != KN_ONNX_ATTRIBUTE_INTS && found->kind != KN_ONNX_ATTRIBUTE_INT)) return -1;
+    if (found && found->kind != KN_ONNX_ATTRIBUTE_INT) found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INTS);
+    if (!found) return -1;
     if (found->count > (size_t)most) {
         kn_import_fail(call, KN_ERROR_UNSUPPORTED,
                        "the attribute '%s' has %zu numbers; at most %d are known here", name, found->count,

@@ -23,7 +23,8 @@ static bool take_list(kn_import_call *call, const char *name, int64_t usual, int
         return kn_import_fail(call, KN_ERROR_FORMAT, "%s has %d numbers; expected %d", name, count, axes);
     for (int i = 0; i < axes; i++)
         if (numbers[i] < 0 || numbers[i] > INT32_MAX)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s has the number %" PRId64, name, numbers[i]);
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s has the number %" PRId64 ", expected 0 to %d",
+                                  name, numbers[i], INT32_MAX);
     return true;
 }
 
@@ -39,8 +40,18 @@ static bool take_window(kn_import_call *call, const kn_value *x, const kn_value 
         !take_list(call, "dilations", 1, w->axes, w->dilation) ||
         !take_list(call, "pads", 0, 2 * w->axes, w->padding))
         return false;
-    for (int i = 0; weight && i < w->axes; i++)
-        w->size[i] = weight->shape.rank == w->axes + 2 ? weight->shape.dims[2 + i] : 1;
+    const bool told = kn_import_attribute(call, "kernel_shape");
+    for (int i = 0; weight && i < w->axes && weight->shape.rank == w->axes + 2; i++) {
+        const int64_t size = weight->shape.dims[2 + i];
+        if (told && kn_dim_known(size) && size != w->size[i])
+            return kn_import_fail(call, KN_ERROR_SHAPE, "kernel_shape has %" PRId64 ", and the weight %" PRId64,
+                                  w->size[i], size);
+        w->size[i] = size;
+    }
+    if (strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID") && strcmp(automatic, "SAME_UPPER") &&
+        strcmp(automatic, "SAME_LOWER"))
+        return kn_import_fail(call, KN_ERROR_FORMAT,
+                              "auto_pad is '%.40s', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", automatic);
     for (int i = 0; i < w->axes; i++)
         if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
             return kn_import_fail(call, KN_ERROR_ARGUMENT,
@@ -65,11 +76,18 @@ static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, i
     memcpy(padding, w->padding, 4 * sizeof *padding);
 }
 
+/* What is not above 0 is a failure of the node. */
+static int64_t groups_of(const kn_import_call *call) {
+    const int64_t groups = kn_import_int(call, "group", 1);
+    if (groups < 1) kn_import_fail(call, KN_ERROR_ARGUMENT, "group is %" PRId64 ", expected 1 or more", groups);
+    return groups;
+}
+
 static bool take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
                              kn_conv_params *params) {
     if (!take_window(call, x, weight, w)) return false;
     *params = (kn_conv_params){
-        .size = sizeof *params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
+        .size = sizeof *params, .groups = groups_of(call), .all_padding = true};
     if ((w->same || w->same_lower) && known_image(x, w))
         pad_same(x, w);
     else
@@ -120,11 +138,11 @@ static bool conv_transpose(kn_import_call *call) {
         w.padding[i + w.axes] = total - w.padding[i];
     }
     if (w.axes == 3) {
-        const int64_t groups = kn_import_int(call, "group", 1);
+        const int64_t groups = groups_of(call);
         return kn_import_put(call, 0, kn_volume_convolution_back(call, x, weight, bias, &w, groups, more));
     }
     kn_conv_params params = {
-        .size = sizeof params, .groups = kn_import_int(call, "group", 1), .all_padding = true};
+        .size = sizeof params, .groups = groups_of(call), .all_padding = true};
     copy_window(&w, params.stride, params.padding, params.dilation);
     /* What goes beyond the stride is added as zeros: no tap reaches it. */
     int64_t beyond[2] = {0, 0};
