@@ -79,6 +79,9 @@ const char *kn_shape_words(kn_graph *graph, const kn_shape *shape) {
 
 /* ---- reading -------------------------------------------------------------------------------------- */
 
+/* A quotient prints a '-' and two '(' at most around what stands in it: what prints can be read. */
+enum { DEEPEST = 3 * KN_DIM_WEIGHT };
+
 typedef struct dim_reader {
     kn_graph *graph;
     const char *text;
@@ -148,7 +151,7 @@ static kn_status read_factor(dim_reader *reader, kn_dim *result) {
         return kn_dim_name(reader->graph, name, length, result, reader->error);
     }
     if (c != '(' && c != '-') return fail_at(reader, "a number, a symbol, '-' or '('");
-    if (++reader->depth > KN_EXPRESSION_DEPTH) return fail_at(reader, "less nesting");
+    if (++reader->depth > DEEPEST) return fail_at(reader, "less nesting");
     reader->position++;
     if (c == '-') {
         kn_dim operand = 0;

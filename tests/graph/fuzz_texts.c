@@ -1,4 +1,5 @@
 /* libFuzzer's entry to the readers of shapes, attributes and expressions. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "graph_tests.h"
@@ -10,7 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     if (!text) return 0;
     if (count) memcpy(text, bytes, count);
     text[count] = '\0';
-    if (read_texts(text)) abort();
+    const char *wrong = read_texts(text);
     free(text);
-    return 0;
+    if (!wrong) return 0;
+    fprintf(stderr, "%s\n", wrong);
+    abort();
 }

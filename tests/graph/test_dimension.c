@@ -166,12 +166,28 @@ static void test_mistakes(void **state) {
     assert_parse_fails("5/0", KN_ERROR_SHAPE, "zero");
     assert_parse_fails("batch/(n-n)", KN_ERROR_SHAPE, "zero");
     assert_parse_fails("a*a*a*a*a*a*a", KN_ERROR_UNSUPPORTED, "complicated");
-    char deep[400];
-    memset(deep, '(', 200);
-    deep[200] = '\0';
+    char deep[2000];
+    memset(deep, '(', sizeof deep);
+    deep[sizeof deep - 1] = '\0';
     assert_parse_fails(deep, KN_ERROR_FORMAT, "nesting");
-    memset(deep, '-', 200);
+    memset(deep, '-', sizeof deep - 1);
     assert_parse_fails(deep, KN_ERROR_FORMAT, "nesting");
+}
+
+/* A long chain of quotients prints with many parentheses, and reads again. */
+static void test_chain(void **state) {
+    (void)state;
+    kn_graph *graph = graph_make();
+    char chain[300] = "n";
+    for (int i = 0; i < 80; i++)
+        strcat(chain, i % 2 ? "/k" : "/m");
+    kn_dim dim = parse(graph, chain);
+    kn_text text;
+    kn_text_init(&text, &graph->host);
+    kn_dim_text(graph, dim, &text);
+    assert_true(parse(graph, text.data) == dim);
+    kn_text_finish(&text);
+    kn_graph_destroy(&graph);
 }
 
 /* Quotients of quotients that cannot be joined stop before walking them takes for ever. */
@@ -300,6 +316,7 @@ int test_dimension(void) {
         cmocka_unit_test(test_arithmetic_agrees),
         cmocka_unit_test(test_minus_one),
         cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_chain),
         cmocka_unit_test(test_complicated),
         cmocka_unit_test(test_evaluation_fails),
         cmocka_unit_test(test_shapes),

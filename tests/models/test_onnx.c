@@ -413,6 +413,31 @@ static void contradictions(void **state) {
     onnx_refused(&graph, NULL, "output 'y' is declared as int64, and its node makes float32");
 }
 
+/* Operators that work out sizes from known numbers, without inputs that they need. */
+static void inputs_left_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *inputs, *attributes;
+    } cases[] = {
+        {"Cast", "", "to=7"},       {"Neg", "", ""},           {"Gather", ",one", ""},
+        {"Squeeze", ",one", ""},    {"Unsqueeze", ",one", ""}, {"Reshape", ",one", ""},
+        {"ReduceSum", ",one", ""},  {"Slice", "list,,one", ""}, {"Slice", "list,one,,one", ""},
+        {"Slice", ",one,one", ""},  {"Range", "one,,one", ""}, {"Range", ",one,one", ""},
+        {"Where", "one,,list", ""}, {"Concat", ",list", ""},   {"Add", ",list", ""},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        onnx_wholes(&graph, "list", "1,2,3");
+        onnx_wholes(&graph, "one", "1");
+        onnx_node(&graph, cases[i].type, cases[i].inputs, "y", cases[i].attributes);
+        onnx_output(&graph, "y");
+        kn_model *model = onnx_open(&graph, NULL);
+        assert_int_not_equal(kn_model_status(model), KN_OK);
+        assert_non_null(strstr(kn_model_error(model), cases[i].type));
+        kn_model_destroy(&model);
+    }
+}
+
 /* Cut off anywhere, or with any byte changed, a file is refused or makes a model that can be looked at. */
 static void hostile_bytes(void **state) {
     (void)state;
@@ -448,6 +473,7 @@ int test_onnx(void) {
         cmocka_unit_test(halves),
         cmocka_unit_test(refusals),
         cmocka_unit_test(contradictions),
+        cmocka_unit_test(inputs_left_out),
         cmocka_unit_test(hostile_bytes),
         cmocka_unit_test(recurrent_layers),
     };

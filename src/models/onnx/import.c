@@ -179,7 +179,9 @@ static bool find_inputs(kn_import_call *call) {
     return true;
 }
 
+/* What a node makes of known numbers is worked out from the first input at least. */
 static bool all_sized(kn_import_call *call) {
+    if (!kn_import_has(call, 0)) return false;
     for (int i = 0; i < call->input_count; i++)
         if (call->inputs[i] && !kn_item_sized(call->import, call->inputs[i])) return false;
     return true;

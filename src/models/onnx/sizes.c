@@ -12,6 +12,7 @@ bool kn_item_sized(kn_import *import, kn_item *item) {
     kn_tensor_info info;
     const void *data;
     uint64_t elements = 0;
+    if (!item) return false;
     if (item->sizes) return true;
     if (item->sequence || kn_dtype_is_float(item->dtype) || item->dtype == KN_UINT64) return false;
     if (item->tensor && item->tensor->count > KN_IMPORT_SIZES) return false;
@@ -325,6 +326,7 @@ bool kn_sizes_slice(kn_import_call *call) {
     const kn_item *x = call->inputs[0];
     int64_t begin, end, step = 1, axis = 0, size = x->count;
     if (x->rank != 1 || call->input_count < 3) return false;
+    if (!kn_import_has(call, 1) || !kn_import_has(call, 2)) return false;
     for (int i = 1; i < call->input_count; i++)
         if (call->inputs[i] && call->inputs[i]->count != 1) return false;
     if (!number_of(call, call->inputs[1]->sizes[0], &begin) ||
@@ -437,7 +439,8 @@ bool kn_sizes_range(kn_import_call *call) {
     int64_t number[3], count = 0;
     if (call->input_count != 3) return false;
     for (int i = 0; i < 3; i++)
-        if (call->inputs[i]->count != 1 || !number_of(call, call->inputs[i]->sizes[0], &number[i]))
+        if (!call->inputs[i] || call->inputs[i]->count != 1 ||
+            !number_of(call, call->inputs[i]->sizes[0], &number[i]))
             return false;
     int64_t step = number[2];
     if (step == 0 || number[0] > INT32_MAX || number[0] < INT32_MIN || number[1] > INT32_MAX ||
