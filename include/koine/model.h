@@ -61,8 +61,10 @@ KN_API kn_model *kn_model_create_named(const char *name, const kn_model_params *
 /* Reads a text model. A mistake is told with its line and column: kn_model_error. */
 KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params);
 /* A name of the zoo, the path of a text model, that of a file that kn_model_save wrote (see kn_model_load), or that of
- * an ONNX file. A name of the zoo comes first: write ./lenet for a file of that name. An ONNX file that asks for
- * operators or types that Koine lacks is KN_ERROR_UNSUPPORTED, and the message names them all. */
+ * an ONNX file, or that of a net of Caffe: as text (.prototxt), or with its weights (.caffemodel). Such a net becomes a
+ * text model (kn_model_text), that of its tests; its only input is "x". A name of the zoo comes first: write ./lenet for a file of that name. An ONNX file that asks for
+ * operators or types that Koine lacks, or a net of Caffe with such layers, is KN_ERROR_UNSUPPORTED, and the message names
+ * them all. */
 KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */
@@ -150,7 +152,8 @@ typedef struct kn_model_loss {
 #define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0, 0}
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
  * "nll", "mse", "l1", "huber", "smooth-l1", "binary-cross-entropy", "probability-cross-entropy", "kl-divergence" or
- * "hinge"; NULL: the model's own, with the settings that its text has. Once per model. */
+ * "hinge"; NULL: the model's own, with the settings that its text has. Where the output is a softmax over its last axis,
+ * "cross-entropy" is about what goes into that. Once per model. */
 KN_API kn_status kn_model_add_loss(kn_model *model, const char *name, kn_model_loss *loss);
 /* The same, each class counting as much as its weight says (kn_cross_entropy_params), 0 or more; for losses of classes.
  * weights NULL: all alike. They are copied, and are no part of the model's text. */
@@ -197,7 +200,8 @@ typedef struct kn_model_load_params {
 } kn_model_load_params;
 #define KN_MODEL_LOAD_DEFAULTS {sizeof(kn_model_load_params), false, false}
 KN_API void kn_model_load_params_init(kn_model_load_params *params);
-/* Sets `states` from a safetensors file. path NULL: the file the model was opened from, which may be ONNX. All names and shapes
+/* Sets `states` from a safetensors file; a model from a net of Caffe also from a .caffemodel, by the names of its layers. path
+ * NULL: the file the model was opened from, which may be any with weights. All names and shapes
  * are checked before the first state is set. What has 16 bits in the file sessions that do not train keep so on the
  * device (kn_store): those that are made after the model was opened from the file, or after this call.
  * *loaded, if not NULL, gets the number of tensors taken. */

@@ -8,6 +8,7 @@
 #include <koine/tensor.h>
 
 #include "base/base.h"
+#include "formats/caffe.h"
 #include "formats/onnx.h"
 
 /* ---- arrays (array.c): what npy, IDX and safetensors have in common ---------- */

@@ -57,11 +57,11 @@ static kn_status read_field(const kn_wire_place *place, kn_wire *wire, kn_wire_f
     uint64_t tag;
     *field = (kn_wire_field){.at = wire->at};
     if (!kn_wire_varint(wire, &tag))
-        return kn_wire_refuse(place, field->at, "no number of a field: cut off, or no ONNX file");
+        return kn_wire_refuse(place, field->at, "no number of a field: cut off, or no %s", place->kind);
     uint64_t number = tag >> 3;
     if (number == 0 || number > 0x1fffffff)
-        return kn_wire_refuse(place, field->at, "field number %llu, expected 1 to 536870911: no ONNX file",
-                              (unsigned long long)number);
+        return kn_wire_refuse(place, field->at, "field number %llu, expected 1 to 536870911: no %s",
+                              (unsigned long long)number, place->kind);
     field->number = (uint32_t)number;
     field->form = (kn_wire_form)(tag & 7);
     uint64_t left = (uint64_t)(wire->end - wire->at), size = 0;
@@ -92,8 +92,8 @@ static kn_status read_field(const kn_wire_place *place, kn_wire *wire, kn_wire_f
         wire->at += size;
         return KN_OK;
     }
-    return kn_wire_refuse(place, field->at, "field %u has form %d, expected 0, 1, 2 or 5: no ONNX file",
-                          field->number, (int)field->form);
+    return kn_wire_refuse(place, field->at, "field %u has form %d, expected 0, 1, 2 or 5: no %s",
+                          field->number, (int)field->form, place->kind);
 }
 
 bool kn_wire_next(const kn_wire_place *place, kn_wire *wire, kn_wire_field *field, kn_status *status) {

@@ -30,6 +30,7 @@ typedef struct kn_wire_field {
 /* What messages say about where they are. */
 typedef struct kn_wire_place {
     const char *name;     /* of the file */
+    const char *kind;     /* what it is expected to be: "ONNX file" */
     const uint8_t *start; /* its first byte */
     kn_error *error;
 } kn_wire_place;

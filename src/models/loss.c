@@ -62,7 +62,7 @@ static kn_value *build_hinge(const kn_loss_call *call) {
     .settings = { {word, 1, 1e-30, 1e30, "above 0", about} }
 
 const kn_loss_row kn_loss_table[] = {
-    {"cross-entropy", "logits against class numbers", build_cross_entropy, OF_CLASSES},
+    {"cross-entropy", "logits against class numbers", build_cross_entropy, OF_CLASSES, .logits = true},
     {"nll", "logarithms of probabilities against class numbers", build_nll, OF_CLASSES},
     {.name = "mse", .help = "mean squared difference", .build = build_mse},
     {.name = "l1", .help = "mean distance", .build = build_l1},
@@ -196,6 +196,14 @@ static bool target_shape(kn_model *model, bool classes, char *shape, size_t byte
     return true;
 }
 
+/* What a loss of logits is about where the output is their softmax over the classes: what goes into it. */
+static kn_value *logits_of(kn_value *output) {
+    const kn_node *node = output->producer;
+    if (!node || strcmp(node->operator->name, "softmax")) return output;
+    const int64_t axis = node->attributes[0].integer;
+    return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
+}
+
 static void name_if_free(kn_model *model, kn_value *value, const char *name) {
     if (!kn_graph_find(model->graph, name)) kn_name(value, name);
 }
@@ -245,6 +253,7 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     if (mixed && !check_mixture(model, row)) return false;
     if (weights && !(call.weights = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
+    if (row->logits) call.output = logits_of(call.output);
     if (kn_is_half(kn_value_dtype(call.output))) call.output = kn_cast(call.output, KN_FLOAT32);
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
     loss->value = loss->judged = row->build(&call);

@@ -108,16 +108,19 @@ static void open_file(kn_model *model, const char *path, const kn_model_params *
     kn_file_view view;
     if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return;
     bool saved = kn_saved_is(view.bytes, view.count), onnx = !saved && kn_onnx_is(view.bytes, view.count);
-    if (!saved && !onnx) {
+    bool caffe = !saved && !onnx && kn_caffe_is(view.bytes, view.count);
+    if (!saved && !onnx && !caffe) {
         saved = ends_in(path, ".safetensors");
         onnx = ends_in(path, ".onnx");
+        caffe = ends_in(path, ".caffemodel") || ends_in(path, ".prototxt");
     }
-    if (!saved && !onnx) {
+    if (!saved && !onnx && !caffe) {
         const char *text = view.count ? (const char *)view.bytes : "";
         kn_model_read(model, text, view.count > SIZE_MAX ? SIZE_MAX : (size_t)view.count);
     }
     kn_file_close_view(&model->host, &view);
     if (saved) kn_saved_open(model, path);
+    if (caffe) kn_caffe_open_model(model, path);
     if (onnx && kn_import_open(model, path, params)) {
         model->name = name_of_path(model, path);
         if (!model->name) kn_model_no_memory(model);

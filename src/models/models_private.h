@@ -136,8 +136,11 @@ struct kn_model {
     bool loss_added;
     bool has_weights;
     bool frozen_statistics; /* of all batch norms */
-    kn_safetensors weights; /* with has_weights: the file it was opened from, unless that is ONNX */
+    kn_safetensors weights; /* with has_weights: what the file it was opened from has, unless that is ONNX */
     kn_onnx_model *onnx;    /* the file it was opened from, if that is ONNX; NULL otherwise */
+    const struct kn_caffe_weight *caffe_weights; /* of a net of Caffe: what its files have for which tensor; else NULL */
+    size_t caffe_weight_count;
+    bool caffe_binary; /* it was opened from a file with weights */
     const kn_import_state *states; /* its parameters and statistics, and the tensors that they begin with */
     size_t state_count;
     const kn_onnx_node **training_nodes; /* that train in the file and will not when it is saved */
@@ -339,6 +342,7 @@ typedef struct kn_loss_row {
     const char *name, *help;
     kn_value *(*build)(const kn_loss_call *call);
     bool classes; /* targets are class numbers where the task is classification */
+    bool logits;  /* of a model that ends with their softmax, it is about what goes into that */
     kn_loss_setting settings[KN_LOSS_SETTINGS];
 } kn_loss_row;
 extern const kn_loss_row kn_loss_table[];
@@ -364,6 +368,14 @@ bool kn_import_open(kn_model *model, const char *path, const kn_model_params *pa
 kn_status kn_import_load(kn_model *model, kn_states *states, int *loaded);
 /* Writes the file anew with the weights in `states`, which may be NULL: with its own. */
 kn_status kn_import_save(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params);
+
+/* ---- nets of Caffe (caffe/) --------------------------------------------------------------------------------- */
+
+/* Opens a net, as text or with its weights: it becomes a text model. */
+bool kn_caffe_open_model(kn_model *model, const char *path);
+/* Opens a file with weights for a model that came from a net: tensors by the names of the model's text. What does not fit
+ * is left out where `incomplete`. False, with nothing to close, where the model's error is set. */
+bool kn_caffe_open_weights(kn_model *model, const char *path, bool incomplete, kn_safetensors *file);
 
 /* ---- the list of weights (weights.c) --------------------------------------------------------------------- */
 

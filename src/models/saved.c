@@ -351,6 +351,19 @@ static kn_status load_training(loading *l) {
     return KN_OK;
 }
 
+/* A file of Caffe is told from one of tensors by its first bytes, for models that may have either. */
+static bool open_weights(kn_model *model, const char *path, bool incomplete, kn_safetensors *file) {
+    kn_file_view view;
+    bool tensors = !model->caffe_weights;
+    if (!tensors) {
+        if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return false;
+        tensors = kn_saved_is(view.bytes, view.count);
+        kn_file_close_view(&model->host, &view);
+    }
+    return tensors ? kn_safetensors_open(&model->host, path, file, &model->error) == KN_OK
+                   : kn_caffe_open_weights(model, path, incomplete, file);
+}
+
 kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                         const kn_model_load_params *params, int *loaded) {
     kn_safetensors file;
@@ -371,8 +384,7 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                  .own = !path};
     if (params) memcpy(&l.params, params, params->size < sizeof l.params ? params->size : sizeof l.params);
     if (path) {
-        if (kn_safetensors_open(&model->host, path, &file, &model->error) != KN_OK)
-            return model->error.status;
+        if (!open_weights(model, path, l.params.incomplete, &file)) return model->error.status;
         l.file = &file;
     }
     kn_status status = path ? kn_safetensors_check(&file, path, &model->error) : KN_OK;

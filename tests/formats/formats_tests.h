@@ -9,6 +9,7 @@
 /* Each runs one group and answers the number of its tests that failed. */
 int test_arrays(void);
 int test_npy(void);
+int test_caffe(void);
 int test_csv(void);
 int test_idx(void);
 int test_wave(void);

@@ -381,3 +381,23 @@ kn_status read_onnx_value(const kn_host *host, const uint8_t *bytes, uint64_t co
     if (result == KN_OK) kn_error_clear(error);
     return result;
 }
+
+static void look_at_caffe(const kn_caffe_item *item, int depth) {
+    if (depth > 40) reader_inconsistent = true;
+    look_at(item->name, strlen(item->name) + 1);
+    if (item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD) look_at(item->as.text, strlen(item->as.text) + 1);
+    if (item->kind == KN_CAFFE_ARRAY) look_at_array(item->as.array);
+    for (const kn_caffe_item *field = item->kind == KN_CAFFE_MESSAGE ? item->as.first : NULL; field; field = field->next)
+        look_at_caffe(field, depth + 1);
+}
+
+kn_status read_caffe(const kn_host *host, const uint8_t *bytes, uint64_t count, kn_error *error) {
+    kn_caffe_net net;
+    seen += kn_caffe_is(bytes, count);
+    kn_status status = kn_caffe_read(host, "some.caffemodel", bytes, count, &net, error);
+    if ((status == KN_OK) != (net.root != NULL)) reader_inconsistent = true;
+    if (status != KN_OK) return status;
+    look_at_caffe(net.root, 0);
+    kn_caffe_close(host, &net);
+    return status;
+}

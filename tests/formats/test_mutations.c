@@ -143,6 +143,12 @@ static void readers_withstand(void **state) {
     zip_add(&zip, "json", json, sizeof json, true);
     zip_add(&zip, "idx", idx, sizeof idx, false);
     zip_end(&zip);
+    static const char net[] = "name: \"n\" # c\ninput: 'x'\ninput_dim: [1, 3, 8]\nlayer {\n  name: \"a\\x41\" \"b\" top: \"a\"\n"
+                              "  convolution_param < num_output: 4 bias_term: false pad: -1.5e0 >\n  p: { pool: MAX; }, }\n";
+    made weights = {.count = 0}, blob = {.count = 0}, layer = {.count = 0};
+    add_float(add_float(add_number(add_number(&blob, 1, 1), 4, 2), 5, 1), 5, 2);
+    add_text(add_message(add_text(add_text(&layer, 1, "ab"), 2, "ReLU"), 7, &blob), 3, "x");
+    add_message(add_packet(add_text(&weights, 1, "n"), 4, "\1\3\10", 3), 100, &layer);
     const sample samples[] = {
         {"npy", read_npy, npy, sizeof npy - 1},
         {"npy3", read_npy, npy3, sizeof npy3 - 1},
@@ -152,6 +158,8 @@ static void readers_withstand(void **state) {
         {"cifar", read_cifar, picture, sizeof picture},
         {"wave", read_wave, wave, sizeof wave - 1},
         {"csv", read_csv, csv, sizeof csv - 1},
+        {"net", read_caffe, net, sizeof net - 1},
+        {"caffemodel", read_caffe, weights.bytes, weights.count},
         {"json", read_json, json, sizeof json - 1},
         {"safetensors", read_safetensors, whole, sizeof whole},
         {"onnx", read_onnx, model.bytes, model.count},

@@ -25,6 +25,7 @@ int test_blocks(void);
 int test_layers(void);
 int test_zoo(void);
 int test_saved(void);
+int test_caffe(void);
 int test_onnx(void);
 int test_onnx_train(void);
 int test_onnx_export(void);

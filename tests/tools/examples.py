@@ -15,10 +15,14 @@ import re
 import shlex
 import struct
 import subprocess
+import sys
 import tempfile
 
-from koine import (ENVIRONMENT, KOINE, TIME_LIMIT, Skipped, add, expect, read_safetensors, run_cases, strict, wave_of, write,
-                   write_bytes)
+from koine import (ENVIRONMENT, KOINE, TIME_LIMIT, Skipped, add, expect, numbers_of, read_npy, read_safetensors, run_cases,
+                   strict, wave_of, write, write_bytes, write_npy)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/caffe"))
+import files  # noqa: E402
 
 README = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 LESS = {"train": "--steps 2 --batch 32", "generate": "--length 10"}
@@ -106,6 +110,12 @@ def stage(folder):
     for c in range(8):
         for i, (rate, seconds) in enumerate(((16000, 0.5), (8000, 1.2), (8000, 0.4))):
             write_bytes(folder, f"words/{c}/{i}.wav", spoken(rate, seconds, c))
+    net = [("input", "data"), *[("input_dim", size) for size in (1, 1, 28, 28)],
+           files.layer("InnerProduct", "ip", "data", blobs=[((10, 784), numbers_of(7840)), ((10,), numbers_of(10))],
+                       inner_product_param=[("num_output", 10)]), files.layer("Softmax", "prob", "ip")]
+    write(folder, "deploy.prototxt", files.text(net))
+    write_bytes(folder, "net.caffemodel", files.binary(net))
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (2, 1, 28, 28), numbers_of(2 * 784))
     write_bytes(folder, "word.wav", spoken(22050, 0.7, 3))
     cases = "".join(f'{name}) exec {shlex.quote(KOINE)} "$@" {less} ;;\n' for name, less in LESS.items())
     write_bytes(folder, "bin/koine", f'#!/bin/sh\ncase "$1" in\n{cases}esac\nexec {shlex.quote(KOINE)} "$@"\n'.encode())
@@ -156,9 +166,15 @@ def letters(_, folder):
     expect(row["file"] == "letters/B/1.jpg" and row["class"] in "ABCDEFGHIJ" and 0.1 <= float(row["probability"]) <= 1, f"found {row}")
 
 
+def probabilities(_, folder):
+    shape, found = read_npy(os.path.join(folder, "y.npy"))
+    expect(shape == (2, 10) and all(abs(sum(found[i:i + 10]) - 1) < 1e-5 for i in (0, 10)), f"found {shape} {found}")
+
+
 CHECKS = {"koine infer lenet": digits, "koine infer table": speeds, "printf": speeds_of_a_pipe, "koine train cifar-cnn": report,
           "koine infer cifar-cnn": frogs_and_a_ship, "koine infer keyword": a_word,
-          "koine train lenet --data images": convolutions_stay, "koine infer letters": letters}
+          "koine train lenet --data images": convolutions_stay, "koine infer letters": letters,
+          "koine infer deploy": probabilities}
 
 # ---- running
 

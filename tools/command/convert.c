@@ -52,7 +52,7 @@ static int run(int count, char **arguments) {
     kn_dtype dtype = KN_FLOAT32;
     int word_count, status;
     const option options[] = {
-        {"weights", OPTION_TEXT, "FILE", "a safetensors file with the model's weights (those of its own file)", &weights},
+        {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         COMMON_OPTIONS(common),
         {.name = NULL}};
@@ -78,7 +78,7 @@ static int run(int count, char **arguments) {
 
 const command command_convert = {
     "convert", "write a model as another kind of file", "FROM TO [--weights FILE] [--dtype TYPE]",
-    "FROM is a saved model or an ONNX file, and the end of TO says what is written: .onnx, .safetensors (weights,\n"
+    "FROM is a saved model, an ONNX file or a net of Caffe, and the end of TO says what is written: .onnx, .safetensors (weights,\n"
     "and the text of a model that has one) or .koine (the text alone).\n"
     "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"
     "A model from an ONNX file goes back with its own names and nodes; those that train in the file only infer in\n"
@@ -88,5 +88,6 @@ const command command_convert = {
     "  koine convert lenet.safetensors lenet.onnx\n"
     "  koine convert trained.onnx weights.safetensors\n"
     "  koine convert lenet.safetensors small.safetensors --dtype float16\n"
-    "  koine convert FILE.onnx trained.onnx --weights weights.safetensors",
+    "  koine convert FILE.onnx trained.onnx --weights weights.safetensors\n"
+    "  koine convert deploy.prototxt net.onnx --weights net.caffemodel",
     run};

@@ -12,6 +12,7 @@ typedef struct eval_run {
     kn_states *states;
     kn_session *session;
     const char *data;
+    const char *weights; /* NULL: those of the model's file */
     uint64_t batch, memory;
 } eval_run;
 
@@ -164,7 +165,7 @@ static int judge(eval_run *run) {
     run->states = kn_states_create(run->context, 1);
     run->session = run->states ? setup_judge(setup, run->context, run->states, run->common.exact, true) : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "judging goes on with", &batch)) return EXIT_FAILED;
-    if (kn_model_load(setup->model, NULL, run->states, NULL, NULL) != KN_OK)
+    if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));
     tell_compiling(run->context);
     progress_now("judging %llu samples", (unsigned long long)samples);
@@ -186,6 +187,7 @@ static int run(int count, char **arguments) {
         {"data", OPTION_TEXT, "DATA", "what to judge by; of a source with a test part, that part", &run.data},
         {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
         {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
+        WEIGHTS_OPTION(run.weights),
         BAD_SAMPLE_OPTION(bad),
         CACHE_OPTION(run.setup.cache),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
@@ -209,8 +211,8 @@ static int run(int count, char **arguments) {
     progress_setup(&run.common);
     run.setup.data = run.data;
     if (setup_model(&run.setup, words[0], loss)) {
-        if (!kn_model_has_weights(run.setup.model))
-            command_fail("'%s' has no weights to judge: expected a file that koine train saved", words[0]);
+        if (!run.weights && !kn_model_has_weights(run.setup.model))
+            command_fail("'%s' has no weights to judge: expected a file that koine train saved, or --weights", words[0]);
         else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, 0, 0) &&
                  device_auto_judging(&run.common, &run.setup, run.batch) &&
                  (run.context = context_open(&run.common)) &&

@@ -24,6 +24,7 @@ void named_file_split(const char *word, named_file *file) {
 typedef struct infer_run {
     common_options common;
     const char *file;
+    const char *weights; /* NULL: those of the file itself */
     kn_model *model;
     kn_context *context;
     kn_session *session;
@@ -163,7 +164,7 @@ static bool open_session(infer_run *run) {
     run->session = batch_session(run->context, &run->output, 1, run->states, run->common.exact);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
-    if (kn_model_load(run->model, NULL, run->states, NULL, NULL) != KN_OK) {
+    if (kn_model_load(run->model, run->weights, run->states, NULL, NULL) != KN_OK) {
         command_fail("%s", kn_model_error(run->model));
         return false;
     }
@@ -302,8 +303,8 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
     if (onnx && (!input || !output || format))
         return command_misuse("of an ONNX file arrays are computed: infer needs --input X.npy and --output Y.npy, and no "
                               "--format");
-    if (onnx && (trace || on_bad_sample))
-        return command_misuse("--%s is not for ONNX files", trace ? "trace" : "on-bad-sample");
+    if (onnx && (trace || on_bad_sample || run->weights))
+        return command_misuse("--%s is not for ONNX files", trace ? "trace" : on_bad_sample ? "on-bad-sample" : "weights");
     if (output) named_file_split(output, &result);
     return output_choose(format, result.path, run->common.json, &run->format);
 }
@@ -313,8 +314,8 @@ static int run_words(infer_run *run, const char **words, int count, const char *
     int status = EXIT_FAILED;
     run->file = words[0];
     run->model = model_open(run->file);
-    if (run->model && !kn_model_has_weights(run->model))
-        command_fail("'%s' has no weights to compute with: expected a file that koine train saved", run->file);
+    if (run->model && !run->weights && !kn_model_has_weights(run->model))
+        command_fail("'%s' has no weights to compute with: expected a file that koine train saved, or --weights", run->file);
     else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
              trace_open(trace, &run->common))
         status = infer(run, output ? output : "-");
@@ -333,6 +334,7 @@ static int run(int count, char **arguments) {
                                &output},
                               {"format", OPTION_TEXT, "FORMAT",
                                "text, json, csv or npy (else what --output ends with; csv for -; text without it)", &format},
+                              WEIGHTS_OPTION(run.weights),
                               BAD_SAMPLE_OPTION(on_bad_sample),
                               {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
                               {"memory", OPTION_BYTES, "BYTES",
@@ -384,5 +386,6 @@ const command command_infer = {
     "  koine infer lenet.safetensors images.npy --output logits.npy\n"
     "  koine infer table.safetensors new.csv --output speeds.csv\n"
     "  sensor | koine infer table.safetensors - --output -\n"
-    "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy",
+    "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
+    "  koine infer deploy.prototxt --weights net.caffemodel --input x.npy --output y.npy",
     run};

@@ -88,14 +88,20 @@ static void meaning_finish(meaning *of) {
     free(of->chances);
 }
 
-/* Probabilities from the logits of a sample; the most likely class, the first of equals. */
+/* Probabilities from the logits of a sample; the most likely class, the first of equals. A model may end with a softmax
+ * of its own: numbers of 0 and more that add up to 1 are taken for what it made. */
 static int judge_sample(meaning *of, int64_t sample) {
-    double most = number_at(of, sample, 0), sum = 0;
+    double most = number_at(of, sample, 0), least = most, all = most, sum = 0;
     int best = 0;
-    for (int64_t i = 1; i < of->width; i++)
-        if (number_at(of, sample, i) > most) most = number_at(of, sample, best = (int)i);
+    for (int64_t i = 1; i < of->width; i++) {
+        const double number = number_at(of, sample, i);
+        if (number > most) most = number_at(of, sample, best = (int)i);
+        if (number < least) least = number;
+        all += number;
+    }
+    const bool shares = least >= 0 && fabs(all - 1) < 1e-4;
     for (int64_t i = 0; i < of->width; i++)
-        sum += of->chances[i] = exp(number_at(of, sample, i) - most);
+        sum += of->chances[i] = shares ? number_at(of, sample, i) : exp(number_at(of, sample, i) - most);
     for (int64_t i = 0; i < of->width; i++)
         of->chances[i] /= sum;
     return best;

@@ -512,7 +512,8 @@ static int run(int count, char **arguments) {
 const command command_train = {
     "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
     "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights are\n"
-    "trained further, or an ONNX file (koine plan --parameters tells which of its weights are trained). DATA\n"
+    "trained further, an ONNX file (koine plan --parameters tells which of its weights are trained), or a net of\n"
+    "Caffe, deploy.prototxt, which begins with its weights by --init net.caffemodel. DATA\n"
     "names a source by one word: digits, shapes, figures, wind, text and tones are made by Koine itself,\n"
     "images:DIR, wav:DIR, csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and npz:FILE\n"
     "are read from files. koine datasets tells of each. Drawn pictures are enlarged to what the model reads.\n"

@@ -90,6 +90,12 @@ void tell_left_out(const kn_dataset *dataset, const char *part);
         "on-bad-sample", OPTION_TEXT, "WHAT",                                                                \
             "where a picture or sound cannot be read: fail, or skip it and say so (fail)", &(target)                  \
     }
+/* The same for weights that are in another file than the model. */
+#define WEIGHTS_OPTION(target)                                                                               \
+    {                                                                                                        \
+        "weights", OPTION_TEXT, "FILE",                                                                      \
+            "weights for a model whose file has none, or others: .safetensors or .caffemodel", &(target)     \
+    }
 /* The row of an option table for --cache. */
 #define CACHE_OPTION(target)                                                                                 \
     {                                                                                                        \
