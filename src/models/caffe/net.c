@@ -100,7 +100,7 @@ bool kn_caffe_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name
 }
 
 bool kn_caffe_axis(kn_caffe *net, const kn_caffe_layer *layer, const char *name, int64_t usual, int *axis) {
-    int64_t found;
+    int64_t found = 0;
     int rank = layer->bottoms[0]->rank;
     if (!kn_caffe_whole(net, layer, name, usual, -KN_MAX_RANK, &found)) return false;
     *axis = (int)(found < 0 ? found + rank : found);
