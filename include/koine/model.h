@@ -62,9 +62,9 @@ KN_API kn_model *kn_model_create_named(const char *name, const kn_model_params *
 KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params);
 /* A name of the zoo, the path of a text model, that of a file that kn_model_save wrote (see kn_model_load), or that of
  * an ONNX file, or that of a net of Caffe: as text (.prototxt), or with its weights (.caffemodel). Such a net becomes a
- * text model (kn_model_text), that of its tests; its only input is "x". A name of the zoo comes first: write ./lenet for a file of that name. An ONNX file that asks for
- * operators or types that Koine lacks, or a net of Caffe with such layers, is KN_ERROR_UNSUPPORTED, and the message names
- * them all. */
+ * text model (kn_model_text): its layers of the phase TEST; an only input is called "x", several keep their names. A
+ * name of the zoo comes first: write ./lenet for a file of that name. An ONNX file that asks for operators or types that
+ * Koine lacks, or a net of Caffe with such layers, is KN_ERROR_UNSUPPORTED, and the message names them all. */
 KN_API kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params);
 KN_API void kn_model_destroy(kn_model **model);
 /* KN_OK if the model can be used. NULL gives KN_ERROR_MEMORY. */

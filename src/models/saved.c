@@ -21,8 +21,7 @@ void kn_model_load_params_init(kn_model_load_params *params) {
     if (params) *params = (kn_model_load_params)KN_MODEL_LOAD_DEFAULTS;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     uint64_t length = 0;
@@ -77,8 +76,7 @@ const char *kn_model_metadata(const kn_model *model, const char *key) {
     return NULL;
 }
 
-/* ---- states of the model
- * --------------------------------------------------------------------------------------- */
+/* ---- states of the model --------------------------------------------------------------------- */
 
 /* What a file keeps of the model: its parameters and running statistics. */
 static bool is_weight(const kn_value *value) {
@@ -103,9 +101,7 @@ static const char *shape_text(const kn_tensor_info *info, char *text, size_t byt
     return kn_array_shape_text(&array, text, bytes);
 }
 
-/* ---- saving
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 typedef struct saving {
     kn_model *model;
@@ -256,9 +252,7 @@ kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *state
     return kn_export_onnx(model, path, states, &given);
 }
 
-/* ---- loading
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 typedef struct loading {
     kn_model *model;
@@ -266,7 +260,7 @@ typedef struct loading {
     const kn_safetensors *file;
     const char *path;
     kn_model_load_params params;
-    bool own; /* the file that the model is from: what it lacks was never used */
+    bool own; /* the file that the model is from: what it lacks was never used, but for Caffe's, which has all */
     int found, loaded;
 } loading;
 
@@ -278,7 +272,7 @@ static const kn_safetensor *fitting(loading *l, const kn_value *value) {
     kn_tensor_info info = info_of(value);
     char has[160], wants[160];
     if (!tensor) {
-        if (!l->params.incomplete && !l->own)
+        if (!l->params.incomplete && (!l->own || l->model->caffe_weights))
             kn_fail(&l->model->error, KN_ERROR_NOT_FOUND,
                     "%s: has no tensor '%s', which the model '%s' needs", l->path, name, l->model->name);
         return NULL;

@@ -86,6 +86,71 @@ static void layers_become_lines(void **state) {
             "output y_2\n");
 }
 
+static void sides_and_groups_are_told_apart(void **state) {
+    becomes(
+        state,
+        INPUT LAYER("Convolution", "a", "data", "a",
+                    "convolution_param { num_output: 4 kernel_size: 3 dilation: 2 dilation: 1 }")
+            LAYER("ConvolutionDepthwise", "b", "a", "b", "convolution_param { num_output: 4 kernel_size: 1 }")
+                LAYER("ArgMax", "c", "b", "c", ""),
+        "a = conv @x 4 3 dilation=2x1\n"
+        "b = conv @a 4 1 groups=4\n"
+        "c_rows = flatten @b\n"
+        "c_places = argmax @c_rows 1 keep\n"
+        "c_places_2 = reshape @c_places 1x1x1\n"
+        "c = cast @c_places_2\n"
+        "c_flat = flatten @c\n"
+        "output c_flat\n");
+}
+
+/* By the names of the weight and of the bias. */
+static void layers_share(void **state) {
+#define NAMED(name, bottom, weight, bias)                                                                    \
+    LAYER("InnerProduct", name, bottom, name,                                                                \
+          "param { name: '" weight "' } param { " bias " } inner_product_param { num_output: 98 }")
+    becomes(state, INPUT NAMED("a", "data", "w", "name: 'b'") NAMED("c", "a", "w", "name: 'b'"),
+            "a_rows = flatten @x\na = linear @a_rows 98\nc = linear @a 98 share=a\noutput c\n");
+    is_refused(state, INPUT NAMED("a", "data", "w", "name: 'b'") NAMED("c", "a", "w", ""),
+               "layer 'c' (InnerProduct, line 3): shares its weight with layer 'a' and not its bias");
+#undef NAMED
+}
+
+/* Names that are alike once cut are numbered; sizes and texts have their bounds. */
+static void what_grows_is_bounded(void **state) {
+    enum { LAYERS = 40, LAYER_BYTES = 200 };
+    static char net[LAYERS * LAYER_BYTES + 200];
+    size_t used = (size_t)snprintf(net, sizeof net, INPUT);
+    for (int i = 0; i < LAYERS; i++)
+        used +=
+            (size_t)snprintf(net + used, sizeof net - used,
+                             "layer { name: 'same' type: 'Concat' bottom: '%s' bottom: '%s' top: 'same' }\n",
+                             i ? "same" : "data", i ? "same" : "data");
+    is_refused(state, net, "2147483648 elements along axis 1, expected at most");
+    used = 0;
+    for (int i = 0; i < 70; i++)
+        used += (size_t)snprintf(net + used, sizeof net - used, "input: 'i%d' ", i);
+    is_refused(state, net, "70 inputs, expected at most 64");
+    is_refused(state, "input: 'a' input_dim: 1 input_dim: 2 input_dim: 3", "input 'a' has no shape");
+    is_refused(state, "input: 'a' input: 'b' input_shape { dim: 1 }", "input 'b' has no shape");
+}
+
+/* Cut off anywhere, or with any sign changed, a net is refused with words or makes a model. */
+static void hostile_texts(void **state) {
+    static const char whole[] =
+        INPUT LAYER("Convolution", "a", "data", "a", "convolution_param { num_output: 4 kernel_size: 3 }")
+            LAYER("Pooling", "p", "a", "p", "pooling_param { kernel_size: 2 stride: 2 }")
+                LAYER("Reshape", "r", "p", "r", "reshape_param { shape { dim: 0 dim: -1 } }");
+    char text[sizeof whole];
+    for (size_t at = 0; at < sizeof whole - 1; at++)
+        for (int way = 0; way < 3; way++) {
+            memcpy(text, whole, sizeof whole);
+            text[at] = way == 0 ? '\0' : way == 1 ? (char)(whole[at] ^ (1 << at % 7)) : '9';
+            kn_model *model = open_net(state, text);
+            assert_true((kn_model_status(model) == KN_OK) == !*kn_model_error(model));
+            kn_model_destroy(&model);
+        }
+}
+
 static void norms_take_their_scales(void **state) {
     const char *norm = LAYER("BatchNorm", "n", "data", "b", "");
     char net[1000];
@@ -224,6 +289,10 @@ static void losses_look_behind_a_softmax(void **state) {
 int test_caffe(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(layers_become_lines, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(sides_and_groups_are_told_apart, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(layers_share, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(what_grows_is_bounded, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(hostile_texts, make_place, remove_place),
         cmocka_unit_test_setup_teardown(norms_take_their_scales, make_place, remove_place),
         cmocka_unit_test_setup_teardown(training_is_left_out, make_place, remove_place),
         cmocka_unit_test_setup_teardown(mistakes_are_told, make_place, remove_place),

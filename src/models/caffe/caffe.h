@@ -79,8 +79,8 @@ struct kn_caffe {
     kn_caffe_blob **blobs; /* all that were made, in this order */
     size_t blob_count, blob_capacity;
     kn_map by_name;   /* the newest blob of a name */
-    kn_map names;     /* those of lines, which are taken */
-    kn_map shared;    /* from a parameter's name to the line that has it */
+    kn_map names;     /* those of lines, which are taken: to the last number behind a name */
+    kn_map shared;    /* from a parameter's name to the layer that has it */
     kn_text lines;    /* those of the layers */
     const char *loss; /* lines for it */
     struct kn_caffe_weight *weights;
@@ -99,7 +99,8 @@ const char *kn_caffe_line(kn_caffe *net, const kn_caffe_layer *layer, const char
 void kn_caffe_more(kn_caffe *net, const char *format, ...) KN_PRINTF(2, 3);
 /* " name=number". */
 void kn_caffe_more_number(kn_caffe *net, const char *name, double number);
-/* What the layer's top `position` is; dims may belong to another blob. False when out of memory. */
+/* What the layer's top `position` is; dims may belong to another blob. False when out of memory,
+ * or after a refusal of its size. */
 bool kn_caffe_make(kn_caffe *net, const kn_caffe_layer *layer, int position, const char *value, int rank,
                    const int64_t *dims);
 /* The same with the shape of its first bottom, for its first top. */
@@ -108,6 +109,8 @@ bool kn_caffe_like(kn_caffe *net, const kn_caffe_layer *layer, const char *value
 bool kn_caffe_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, const char *line, const char *part,
                      int rank, const int64_t *shape, int ones, kn_caffe_change change);
 
+/* The text or word of an item; "" where it is something else. */
+const char *kn_caffe_text_of(const kn_caffe_item *item);
 /* A whole number of the layer's parameters from `least` on; false after a refusal. */
 bool kn_caffe_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name, int64_t usual,
                     int64_t least, int64_t *number);
@@ -166,8 +169,7 @@ bool kn_caffe_tile(kn_caffe *net, kn_caffe_layer *layer);
 const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const char *part, const char *value,
                               int rank, const int64_t *dims);
 
-/* ---- the whole (net.c, weights.c)
- * ------------------------------------------------------------------------------------- */
+/* ---- the whole (net.c, weights.c) ------------------------------------------------------------ */
 
 /* The text of a net; false, with the model's error set. The list of weights goes to the model. */
 bool kn_caffe_translate(kn_model *model, const kn_caffe_item *root, kn_text *text);

@@ -126,12 +126,14 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
     }
     for (int64_t i = end; i < x->rank; i++)
         dims[rank++] = x->dims[i];
-    if (!kn_caffe_product(net, layer, x->dims, x->rank, &all) ||
-        !kn_caffe_product(net, layer, dims, rank, &known))
+    /* A batch that stays is left out: files may leave it open, as 0. */
+    const int from = rank > 0 && open != 0 && dims[0] == x->dims[0];
+    if (!kn_caffe_product(net, layer, x->dims + from, x->rank - from, &all) ||
+        !kn_caffe_product(net, layer, dims + from, rank - from, &known))
         return false;
     if (open >= 0 && known > 0) dims[open] = all / known;
-    if (rank < 1 || dims[0] != x->dims[0] || !kn_caffe_product(net, layer, dims, rank, &known) ||
-        known != all)
+    if (rank < 1 || dims[0] != x->dims[0] ||
+        !kn_caffe_product(net, layer, dims + from, rank - from, &known) || known != all)
         return kn_caffe_refuse(
             net, layer, "a shape with other elements than '%s', or another batch, which is to stay", x->name);
     return kn_caffe_make(net, layer, 0, kn_caffe_reshaped(net, layer, NULL, x->value, rank, dims), rank,

@@ -45,25 +45,37 @@ static bool is_frozen(const kn_caffe_layer *layer, int blobs) {
     return still >= blobs;
 }
 
-/* The name of its weight, which several layers may give theirs to share it; NULL: none. */
-static const char *shared_name(const kn_caffe_layer *layer) {
-    const kn_caffe_item *first = kn_caffe_next(layer->item, "param", NULL);
-    if (!first) return NULL;
-    const char *name = first->kind == KN_CAFFE_TEXT ? first->as.text : kn_caffe_text(first, "name", "");
+/* The name of its weight (blob 0) or bias (1), which several layers may give theirs to share it; NULL: none.
+ */
+static const char *shared_name(const kn_caffe_layer *layer, int blob) {
+    const kn_caffe_item *param = kn_caffe_next(layer->item, "param", NULL);
+    if (param && blob == 1) param = kn_caffe_next(layer->item, "param", param);
+    if (!param) return NULL;
+    const char *name = param->kind == KN_CAFFE_TEXT ? param->as.text : kn_caffe_text(param, "name", "");
     return *name ? name : NULL;
+}
+
+/* A line of the text shares all that another has, or nothing. */
+static bool share_weights(kn_caffe *net, const kn_caffe_layer *layer, const kn_caffe_layer *owner,
+                          bool bias) {
+    const char *own = bias ? shared_name(layer, 1) : NULL, *its = bias ? shared_name(owner, 1) : NULL;
+    if (bias && (!own || !its || strcmp(own, its)))
+        return kn_caffe_refuse(
+            net, layer, "shares its weight with layer '%.80s' and not its bias, expected one name for both",
+            owner->name);
+    kn_caffe_more(net, " share=%s", owner->line);
+    return true;
 }
 
 /* The end of a line with weights: who has them, and where they are in a file. shape is the weight's in the
  * file. */
 static bool write_weights(kn_caffe *net, const kn_caffe_layer *layer, int rank, const int64_t *shape,
                           int64_t units, bool bias, kn_caffe_change change) {
-    const char *shared = shared_name(layer), *owner = shared ? kn_map_get_text(&net->shared, shared) : NULL;
+    const char *shared = shared_name(layer, 0);
+    const kn_caffe_layer *owner = shared ? kn_map_get_text(&net->shared, shared) : NULL;
     if (!bias) kn_caffe_more(net, " bias=no");
-    if (owner) {
-        kn_caffe_more(net, " share=%s", owner);
-        return true;
-    }
-    if (shared && !kn_map_put_text(&net->shared, shared, (void *)(uintptr_t)layer->line))
+    if (owner) return share_weights(net, layer, owner, bias);
+    if (shared && !kn_map_put_text(&net->shared, shared, (void *)(uintptr_t)layer))
         return kn_model_no_memory(net->model);
     write_fillers(net, layer, bias);
     if (is_frozen(layer, bias ? 2 : 1)) kn_caffe_more(net, " freeze");
@@ -71,8 +83,7 @@ static bool write_weights(kn_caffe *net, const kn_caffe_layer *layer, int rank, 
            (!bias || kn_caffe_weight(net, layer, 1, layer->line, "bias", 1, &units, 0, KN_CAFFE_AS_IT_IS));
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------------------
- */
+/* ---- convolutions ---------------------------------------------------------------------------- */
 
 typedef struct filters {
     int64_t channels, groups, kernel[2], stride[2], pad[2], dilation[2];
@@ -84,12 +95,14 @@ static bool read_filters(kn_caffe *net, const kn_caffe_layer *layer, filters *f)
         return kn_caffe_refuse(net, layer, "'%s' has %d axes, expected 4: images", x->name, x->rank);
     if (kn_caffe_number(layer->param, "axis", 1) != 1)
         return kn_caffe_refuse(net, layer, "axis is not 1, expected channels there");
+    /* In the layers of that name each channel stands alone. */
+    const int64_t groups = strcmp(layer->row->type, "ConvolutionDepthwise") ? 1 : x->dims[1];
     if (!kn_caffe_whole(net, layer, "num_output", 0, 1, &f->channels) ||
-        !kn_caffe_whole(net, layer, "group", 1, 1, &f->groups) ||
+        !kn_caffe_whole(net, layer, "group", groups, 1, &f->groups) ||
         !kn_caffe_pair(net, layer, "kernel_size", "kernel_h", "kernel_w", 0, 1, f->kernel) ||
         !kn_caffe_pair(net, layer, "stride", "stride_h", "stride_w", 1, 1, f->stride) ||
         !kn_caffe_pair(net, layer, "pad", "pad_h", "pad_w", 0, 0, f->pad) ||
-        !kn_caffe_pair(net, layer, "dilation", "dilation", "dilation", 1, 1, f->dilation))
+        !kn_caffe_pair(net, layer, "dilation", "", "", 1, 1, f->dilation))
         return false;
     if (x->dims[1] % f->groups || f->channels % f->groups)
         return kn_caffe_refuse(net, layer,
@@ -178,15 +191,14 @@ bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer) {
            kn_caffe_make(net, layer, 0, line, axis + 1, dims);
 }
 
-/* ---- norms and scales
- * --------------------------------------------------------------------------------------- */
+/* ---- norms and scales ------------------------------------------------------------------------ */
 
 /* Whether a later layer reads a blob, before another one makes it anew. */
 static bool is_read(const kn_caffe *net, const kn_caffe_layer *after, const char *blob) {
     for (const kn_caffe_layer *layer = after + 1; layer < net->layers + net->layer_count; layer++) {
         if (layer->row->sort != KN_CAFFE_MAKES) continue;
         for (const kn_caffe_item *bottom = NULL; (bottom = kn_caffe_next(layer->item, "bottom", bottom));)
-            if (bottom->kind == KN_CAFFE_TEXT && !strcmp(bottom->as.text, blob)) return true;
+            if (!strcmp(kn_caffe_text_of(bottom), blob)) return true;
         for (int i = 0; i < layer->top_count; i++)
             if (!strcmp(layer->tops[i], blob)) return false;
     }
@@ -199,9 +211,8 @@ static kn_caffe_layer *scale_behind(kn_caffe *net, kn_caffe_layer *norm) {
     if (scale >= net->layers + net->layer_count || strcmp(scale->row->type, "Scale") || scale->top_count != 1)
         return NULL;
     const kn_caffe_item *bottom = kn_caffe_field(scale->item, "bottom");
-    if (kn_caffe_count(scale->item, "bottom") != 1 || bottom->kind != KN_CAFFE_TEXT ||
-        strcmp(bottom->as.text, norm->tops[0]) || kn_caffe_number(scale->param, "axis", 1) != 1 ||
-        kn_caffe_number(scale->param, "num_axes", 1) != 1 ||
+    if (kn_caffe_count(scale->item, "bottom") != 1 || strcmp(kn_caffe_text_of(bottom), norm->tops[0]) ||
+        kn_caffe_number(scale->param, "axis", 1) != 1 || kn_caffe_number(scale->param, "num_axes", 1) != 1 ||
         kn_caffe_number(scale->param, "bias_term", 0) != 1)
         return NULL;
     return strcmp(scale->tops[0], norm->tops[0]) && is_read(net, scale, norm->tops[0]) ? NULL : scale;

@@ -104,7 +104,7 @@ bool kn_caffe_softmax(kn_caffe *net, kn_caffe_layer *layer) {
 }
 
 /* Where the largest element stands: along an axis, which stays with size 1, or of all behind the batch,
- * (N,1,1). */
+ * (N,1,1) with as many axes as there were. */
 bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const bool along = kn_caffe_field(layer->param, "axis") != NULL;
@@ -119,12 +119,14 @@ bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
     dims[axis] = 1;
     const char *value = along ? x->value : kn_caffe_line(net, layer, "rows", "flatten @%s", x->value);
     if (value) value = kn_caffe_line(net, layer, "places", "argmax @%s %d keep", value, axis);
+    const int rank = along || x->rank > 3 ? x->rank : 3;
     if (value && !along) {
-        dims[2] = 1;
-        value = kn_caffe_reshaped(net, layer, "places", value, 3, dims);
+        for (int i = 2; i < rank; i++)
+            dims[i] = 1;
+        value = kn_caffe_reshaped(net, layer, "places", value, rank, dims);
     }
-    return value && kn_caffe_make(net, layer, 0, kn_caffe_line(net, layer, NULL, "cast @%s", value),
-                                  along ? x->rank : 3, dims);
+    return value &&
+           kn_caffe_make(net, layer, 0, kn_caffe_line(net, layer, NULL, "cast @%s", value), rank, dims);
 }
 
 /* All axes from `axis` on become one number. */

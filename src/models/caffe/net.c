@@ -42,10 +42,18 @@ static size_t clean_name(const char *layer, const char *part, char name[KN_MODEL
 static const char *free_name(kn_caffe *net, const char *layer, const char *part) {
     char name[KN_MODEL_NAME_BYTES + 1];
     size_t length = clean_name(layer, part, name);
-    for (int number = 2; kn_map_has(&net->names, name, strlen(name)); number++)
-        snprintf(name + length, sizeof name - length, "_%d", number);
-    const char *kept = kn_arena_text(&net->model->arena, name);
-    if (kept && kn_map_put_text(&net->names, kept, net)) return kept;
+    uintptr_t number = (uintptr_t)kn_map_get(&net->names, name, length);
+    bool good = true;
+    if (number) {
+        char base[KN_MODEL_NAME_BYTES + 1];
+        memcpy(base, name, length);
+        do
+            snprintf(name + length, sizeof name - length, "_%u", (unsigned)++number);
+        while (kn_map_has(&net->names, name, strlen(name)));
+        good = kn_map_put(&net->names, base, length, (void *)number);
+    }
+    const char *kept = good ? kn_arena_text(&net->model->arena, name) : NULL;
+    if (kept && kn_map_put_text(&net->names, kept, (void *)(uintptr_t)1)) return kept;
     kn_model_no_memory(net->model);
     return NULL;
 }
@@ -82,8 +90,11 @@ void kn_caffe_more_pair(kn_caffe *net, const char *name, const int64_t pair[2], 
                   pair[1]);
 }
 
-/* ---- parameters of layers --------------------------------------------------------------------------------
- */
+/* ---- parameters of layers -------------------------------------------------------------------- */
+
+const char *kn_caffe_text_of(const kn_caffe_item *item) {
+    return item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD ? item->as.text : "";
+}
 
 static bool check_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name, double found,
                         int64_t least, int64_t *number) {
@@ -138,8 +149,7 @@ bool kn_caffe_product(kn_caffe *net, const kn_caffe_layer *layer, const int64_t 
     return true;
 }
 
-/* ---- blobs
- * ------------------------------------------------------------------------------------------------- */
+/* ---- blobs ----------------------------------------------------------------------------------- */
 
 static kn_caffe_blob *add_blob(kn_caffe *net, const char *name, const char *value) {
     kn_model *model = net->model;
@@ -160,6 +170,10 @@ static kn_caffe_blob *add_blob(kn_caffe *net, const char *name, const char *valu
 bool kn_caffe_make(kn_caffe *net, const kn_caffe_layer *layer, int position, const char *value, int rank,
                    const int64_t *dims) {
     if (!value || position >= layer->top_count) return value != NULL;
+    for (int i = 0; i < rank; i++)
+        if (dims[i] > KN_CAFFE_SIZE)
+            return kn_caffe_refuse(net, layer, "%" PRId64 " elements along axis %d, expected at most %d",
+                                   dims[i], i, KN_CAFFE_SIZE);
     kn_caffe_blob *blob = add_blob(net, layer->tops[position], value);
     if (!blob) return false;
     blob->rank = rank;
@@ -191,8 +205,7 @@ bool kn_caffe_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, const
     return true;
 }
 
-/* ---- which layers there are
- * --------------------------------------------------------------------------------- */
+/* ---- which layers there are ------------------------------------------------------------------ */
 
 const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caffe_item *after) {
     const kn_caffe_item *item = after ? after->next : root->as.first;
@@ -226,10 +239,6 @@ static const kn_caffe_row *find_row(const char *type) {
     return NULL;
 }
 
-static const char *text_of(const kn_caffe_item *item) {
-    return item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD ? item->as.text : "";
-}
-
 static bool list_tops(kn_caffe *net, kn_caffe_layer *layer) {
     int count = kn_caffe_count(layer->item, "top");
     if (count > KN_CAFFE_TOPS)
@@ -237,7 +246,7 @@ static bool list_tops(kn_caffe *net, kn_caffe_layer *layer) {
     layer->tops = kn_arena_take(&net->model->arena, (size_t)count, sizeof *layer->tops);
     if (!layer->tops) return kn_model_no_memory(net->model);
     for (const kn_caffe_item *top = NULL; (top = kn_caffe_next(layer->item, "top", top));)
-        layer->tops[layer->top_count++] = text_of(top);
+        layer->tops[layer->top_count++] = kn_caffe_text_of(top);
     return true;
 }
 
@@ -270,7 +279,9 @@ static bool list_layers(kn_caffe *net) {
             continue;
         }
         if (layer->row->param) layer->param = kn_caffe_field(item, layer->row->param);
-        good = list_tops(net, layer) && (layer->line = free_name(net, layer->name, NULL)) != NULL;
+        good = list_tops(net, layer);
+        if (good && layer->row->sort == KN_CAFFE_MAKES)
+            good = (layer->line = free_name(net, layer->name, NULL)) != NULL;
         net->layer_count++;
     }
     if (good && unknown)
@@ -280,8 +291,7 @@ static bool list_layers(kn_caffe *net) {
     return good && !unknown;
 }
 
-/* ---- what comes in
- * --------------------------------------------------------------------------------------------- */
+/* ---- what comes in --------------------------------------------------------------------------- */
 
 /* Sizes of `dim`, at most KN_MAX_RANK. */
 static bool read_shape(kn_caffe *net, const kn_caffe_item *shape, const char *input, int rank, int64_t *dims,
@@ -318,20 +328,29 @@ static bool add_input(kn_caffe *net, const char *name, int rank, const int64_t *
 /* Those of the net itself: `input`, with four `input_dim` each or an `input_shape`. */
 static bool add_net_inputs(kn_caffe *net) {
     const kn_caffe_item *shape = NULL, *dim = NULL;
+    const bool shapes = kn_caffe_field(net->root, "input_shape") != NULL;
+    const int count = kn_caffe_count(net->root, "input");
+    if (count > KN_CAFFE_TOPS) {
+        kn_fail(&net->model->error, KN_ERROR_FORMAT, "%s: %d inputs, expected at most %d", net->model->source,
+                count, KN_CAFFE_TOPS);
+        return false;
+    }
     for (const kn_caffe_item *input = NULL; (input = kn_caffe_next(net->root, "input", input));) {
         int64_t dims[KN_MAX_RANK];
         int rank = 0;
-        shape = kn_caffe_next(net->root, "input_shape", shape);
-        if (shape) {
-            if (!read_shape(net, shape, text_of(input), KN_MAX_RANK, dims, &rank)) return false;
+        if (shapes) {
+            shape = kn_caffe_next(net->root, "input_shape", shape);
+            if (shape && !read_shape(net, shape, kn_caffe_text_of(input), KN_MAX_RANK, dims, &rank))
+                return false;
         } else {
             for (; rank < 4 && (dim = kn_caffe_next(net->root, "input_dim", dim)); rank++)
                 dims[rank] =
                     dim->kind == KN_CAFFE_NUMBER && dim->as.number >= 0 && dim->as.number <= KN_CAFFE_SIZE
                         ? (int64_t)dim->as.number
                         : 0;
+            if (rank < 4) rank = 0; /* of too few none counts */
         }
-        if (!add_input(net, text_of(input), rank, dims)) return false;
+        if (!add_input(net, kn_caffe_text_of(input), rank, dims)) return false;
     }
     return true;
 }
@@ -372,7 +391,7 @@ static bool begin_inputs(kn_caffe *net) {
         for (const kn_caffe_item *bottom = NULL;
              good && net->layers[i].row->sort == KN_CAFFE_MAKES &&
              (bottom = kn_caffe_next(net->layers[i].item, "bottom", bottom));)
-            good = kn_map_put_text(&read, text_of(bottom), net);
+            good = kn_map_put_text(&read, kn_caffe_text_of(bottom), net);
     for (size_t i = 0; good && i < net->blob_count; i++)
         used += !net->blobs[i]->unknown &&
                 (net->blobs[i]->used = kn_map_has(&read, net->blobs[i]->name, strlen(net->blobs[i]->name)));
@@ -399,8 +418,7 @@ const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const 
     return name;
 }
 
-/* ---- the walk
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static bool find_bottoms(kn_caffe *net, kn_caffe_layer *layer) {
     int count = kn_caffe_count(layer->item, "bottom");
@@ -413,15 +431,16 @@ static bool find_bottoms(kn_caffe *net, kn_caffe_layer *layer) {
     layer->bottoms = kn_arena_take(&net->model->arena, (size_t)count, sizeof(kn_caffe_blob *));
     if (!layer->bottoms) return kn_model_no_memory(net->model);
     for (const kn_caffe_item *item = NULL; (item = kn_caffe_next(layer->item, "bottom", item));) {
-        kn_caffe_blob *blob = kn_map_get_text(&net->by_name, text_of(item));
+        kn_caffe_blob *blob = kn_map_get_text(&net->by_name, kn_caffe_text_of(item));
         if (!blob)
-            return kn_caffe_refuse(net, layer, "nothing before it makes its bottom '%.80s'", text_of(item));
+            return kn_caffe_refuse(net, layer, "nothing before it makes its bottom '%.80s'",
+                                   kn_caffe_text_of(item));
         if (blob->unknown)
             return kn_caffe_refuse(
                 net, layer,
                 "its bottom '%.80s' comes from layer '%.80s' (%s), which reads files and says "
                 "no shape; expected an Input: open the net's deploy.prototxt, this file being its weights",
-                text_of(item), blob->unknown->name, blob->unknown->row->type);
+                kn_caffe_text_of(item), blob->unknown->name, blob->unknown->row->type);
         blob->used = true;
         layer->bottoms[layer->bottom_count++] = blob;
     }
@@ -437,7 +456,7 @@ static bool write_layer(kn_caffe *net, kn_caffe_layer *layer) {
         return true;
     case KN_CAFFE_SILENT:
         for (const kn_caffe_item *item = NULL; (item = kn_caffe_next(layer->item, "bottom", item));) {
-            kn_caffe_blob *blob = kn_map_get_text(&net->by_name, text_of(item));
+            kn_caffe_blob *blob = kn_map_get_text(&net->by_name, kn_caffe_text_of(item));
             if (blob) blob->used = true;
         }
         return true;
@@ -484,7 +503,7 @@ static bool translate(kn_caffe *net, kn_text *text) {
     kn_model *model = net->model;
     static const char *const taken[] = {"x", "y", "koine", "loss", "accuracy"};
     for (size_t i = 0; i < KN_COUNT_OF(taken); i++)
-        if (!kn_map_put_text(&net->names, taken[i], net)) return kn_model_no_memory(model);
+        if (!kn_map_put_text(&net->names, taken[i], (void *)(uintptr_t)1)) return kn_model_no_memory(model);
     if (!list_layers(net) || !add_net_inputs(net)) return false;
     for (size_t i = 0; i < net->layer_count; i++)
         if (net->layers[i].row->sort == KN_CAFFE_READS && !add_layer_inputs(net, &net->layers[i]))
@@ -492,7 +511,13 @@ static bool translate(kn_caffe *net, kn_text *text) {
     if (!begin_inputs(net)) return false;
     size_t input_count = net->blob_count;
     for (size_t i = 0; i < net->layer_count; i++)
-        if (!write_layer(net, &net->layers[i])) return false;
+        if (!write_layer(net, &net->layers[i]))
+            return false;
+        else if (net->lines.length > KN_MODEL_BYTES) {
+            kn_fail(&model->error, KN_ERROR_FORMAT, "%s: as a text model it would have more than %d bytes",
+                    model->source, KN_MODEL_BYTES);
+            return false;
+        }
     char name[KN_MODEL_NAME_BYTES + 1];
     clean_name(kn_caffe_text(net->root, "name", "net"), NULL, name);
     kn_text_format(text, "koine 1\nmodel %s\n%s", name, net->loss ? net->loss : "");

@@ -60,6 +60,10 @@ const kn_caffe_row kn_caffe_table[] = {
     LOSES("EuclideanLoss", "EUCLIDEAN_LOSS", "task regression\n"),
     LOSES("SigmoidCrossEntropyLoss", "SIGMOID_CROSS_ENTROPY_LOSS",
           "task regression\nloss binary-cross-entropy\n"),
+    LOSES("HingeLoss", "HINGE_LOSS", ""),
+    LOSES("InfogainLoss", "INFOGAIN_LOSS", ""),
+    LOSES("MultinomialLogisticLoss", "MULTINOMIAL_LOGISTIC_LOSS", ""),
+    LOSES("ContrastiveLoss", "CONTRASTIVE_LOSS", ""),
     LOSES("HDF5Output", "HDF5_OUTPUT", ""),
     {"Silence", "SILENCE", NULL, 0, 0, NULL, KN_CAFFE_SILENT, ""},
 };

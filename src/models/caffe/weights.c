@@ -27,8 +27,11 @@ static int read_shape(const kn_caffe_item *blob, int64_t *shape) {
         if (rank == KN_MAX_RANK || !(size >= 0 && size < 9e15)) return -1;
         shape[rank] = (int64_t)size;
     }
-    for (; !message && rank < 4; rank++)
-        shape[rank] = (int64_t)kn_caffe_number(blob, old[rank], 0);
+    for (; !message && rank < 4; rank++) {
+        double size = kn_caffe_number(blob, old[rank], 0);
+        if (!(size >= 0 && size < 9e15)) return -1;
+        shape[rank] = (int64_t)size;
+    }
     return rank;
 }
 
