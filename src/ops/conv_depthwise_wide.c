@@ -57,7 +57,7 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     /* Statistics come in parts of about so many pixels, in whole rows. */
     int64_t part = kn_divide_up(GATHERED, result->dims[3]);
     if (part > result->dims[2]) part = result->dims[2];
-    bool gathers = lowering->gathers && (!swapped || form.stride[1] == 1);
+    bool gathers = lowering->gathers && result->dims[3] <= 2 * GATHERED && (!swapped || form.stride[1] == 1);
     if (gathers) rows = kn_round_up(rows, part);
     kn_step *step = begin(lowering, "kn_depthwise");
     kn_step_read(step, node->inputs[0]);

@@ -42,15 +42,15 @@ KN_OPERATOR(
     KN_CASES({.inputs = {"2,3,15", "15,5", "5"}, .smallest = true}, {.inputs = {"1,7,3", "3,1", "1"}},
              {.inputs = {"3,7,93", "93,31", "31"}, .ranges = {NULL, "-0.5..0.5"}},
              {.inputs = {"50,4,99", "99,33", "33"}, .ranges = {NULL, "-0.5..0.5"}},
-             {.inputs = {"8,3,204", "204,68", "68", "8,68"},
+             {.inputs = {"50,4,204", "204,68", "68", "50,68"},
               .ranges = {NULL, "-0.3..0.3"},
               .attributes = "reverse=true"},
-             {.inputs = {"5,4,15", "15,5", "5", "-", "int32 5"}, .ranges = {[4] = "0..5"}},
+             {.inputs = {"50,4,15", "15,5", "5", "-", "int32 50"}, .ranges = {[4] = "0..5"}},
              {.inputs = {"5,4,15", "15,5", "5", "5,5", "int32 5"},
               .ranges = {[4] = "0..5"},
               .attributes = "reverse=true",
               .smallest = true},
-             {.inputs = {"2,2,15", "15,5", "5"}, .ranges = {"-200..200"}, .no_gradient = true},
+             {.inputs = {"50,4,15", "15,5", "5"}, .ranges = {"-200..200"}, .no_gradient = true},
              {.inputs = {"0,3,15", "15,5", "5"}}, {.inputs = {"2,0,15", "15,5", "5", "2,5"}}));
 
 /* Any gates and states do. */
@@ -62,7 +62,7 @@ KN_OPERATOR(
     KN_ATTRIBUTES(KN_RECURRENT_REVERSE), .max_inputs = 6, .outputs = 3, KN_RECURRENT_GRADIENT_ROW,
     KN_CASES({.inputs = {"15,5", "2,3,20", "2,3,5", "2,3,5"}, BACK_RANGES(NULL), .smallest = true},
              {.inputs = {"93,31", "50,4,124", "50,4,31", "50,4,31"}, BACK_RANGES(NULL)},
-             {.inputs = {"204,68", "8,3,272", "8,3,68", "8,3,68", "8,68"},
+             {.inputs = {"204,68", "50,4,272", "50,4,68", "50,4,68", "50,68"},
               BACK_RANGES(NULL),
               .attributes = "reverse=true"},
              {.inputs = {"15,5", "5,4,20", "-", "5,4,5", "5,5", "int32 5"},

@@ -46,13 +46,13 @@ KN_OPERATOR(
              {.inputs = {"7,31,28", "28,7"}, .ranges = {NULL, "-0.5..0.5"}},
              {.inputs = {"50,4,132", "132,33"}, .ranges = {NULL, "-0.5..0.5"}},
              {.inputs = {"8,3,272", "272,68"}, .ranges = {NULL, "-0.3..0.3"}},
-             {.inputs = {"2,3,20", "20,5", "2,5", "2,5"}, .attributes = "reverse=true"},
-             {.inputs = {"5,4,20", "20,5", "-", "5,5", "int32 5"}, .ranges = {[4] = "0..5"}},
+             {.inputs = {"50,4,20", "20,5", "50,5", "50,5"}, .attributes = "reverse=true"},
+             {.inputs = {"50,4,20", "20,5", "-", "50,5", "int32 50"}, .ranges = {[4] = "0..5"}},
              {.inputs = {"5,4,20", "20,5", "5,5", "5,5", "int32 5"},
               .ranges = {[4] = "0..5"},
               .attributes = "reverse=true",
               .smallest = true},
-             {.inputs = {"2,2,20", "20,5"}, .ranges = {"-200..200"}, .no_gradient = true},
+             {.inputs = {"50,4,20", "20,5"}, .ranges = {"-200..200"}, .no_gradient = true},
              {.inputs = {"0,3,20", "20,5"}}, {.inputs = {"2,0,20", "20,5", "2,5"}}));
 
 /* Any gates and cells do. */
@@ -63,13 +63,13 @@ KN_OPERATOR(lstm_gradient, .help = "gradient of lstm by what the inputs give, an
             KN_CASES({.inputs = {"20,5", "2,3,20", "2,3,5", "2,3,5"}, BACK_RANGES(NULL), .smallest = true},
                      {.inputs = {"28,7", "7,31,28", "7,31,7", "7,31,7"}, BACK_RANGES(NULL)},
                      {.inputs = {"124,31", "50,4,124", "50,4,31", "50,4,31"}, BACK_RANGES(NULL)},
-                     {.inputs = {"272,68", "8,3,272", "8,3,68", "8,3,68", "8,68", "8,68", "8,68"},
+                     {.inputs = {"272,68", "50,4,272", "50,4,68", "50,4,68", "50,68", "50,68", "50,68"},
                       BACK_RANGES(NULL),
                       .attributes = "reverse=true"},
                      {.inputs = {"20,5", "5,4,20", "-", "5,4,5", "5,5", "-", "5,5", "int32 5"},
                       BACK_RANGES("0..5"),
                       .smallest = true},
-                     {.inputs = {"20,5", "5,4,20", "5,4,5", "5,4,5", "-", "5,5", "-", "int32 5"},
+                     {.inputs = {"20,5", "50,4,20", "50,4,5", "50,4,5", "-", "50,5", "-", "int32 50"},
                       BACK_RANGES("0..5"),
                       .attributes = "reverse=true"},
                      {.inputs = {"20,5", "2,0,20", "2,0,5", "2,0,5", "-", "2,5"}, BACK_RANGES(NULL)}));

@@ -131,11 +131,14 @@ bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node);
 /* The value that views lead back to. */
 kn_value *kn_value_root(kn_value *value);
 
+/* ---- statistics of results (statistics.c) --------------------------------------------------------- */
+
+/* Lets groups gather the statistics that others take of their results. */
+kn_status kn_share_statistics(kn_making *making);
+
 /* ---- pointwise kernels (pointwise.c, epilogue.c, strides.c) -------------------------------------- */
 
 kn_status kn_lower_pointwise(kn_making *making, kn_group *group);
-/* Lets groups gather the statistics that others take of their results (statistics.c). */
-kn_status kn_share_statistics(kn_making *making);
 /* The members of an anchored group as macros for its kernel. */
 kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue);
 /* Writes a node's expression for a compute type; `name` writes the variable that holds a value. */

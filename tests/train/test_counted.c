@@ -142,8 +142,7 @@ static void training_steps(training *made, int steps, bool wait) {
     if (kn_trainer_wait(made->trainer)) fail_msg("%s", kn_trainer_error(made->trainer));
 }
 
-/* ---- the cases
- * --------------------------------------------------------------------------------------------- */
+/* ---- the cases ------------------------------------------------------------------------------- */
 
 static void check_steady(bool wait) {
     if (test_cases_wanted() == TEST_SMALLEST) skip();
@@ -195,8 +194,7 @@ static void a_warm_start_compiles_nothing(void **state) {
     test_folder_remove(cache);
 }
 
-/* ---- the time to the first step
- * ----------------------------------------------------------------------------- */
+/* ---- the time to the first step -------------------------------------------------------------- */
 
 static double seconds_now(void) {
     struct timespec now;

@@ -27,7 +27,7 @@ static kn_trainer_params rich_params(void) {
 static void train(kn_context *context, const char *const *pinned, trained *result) {
     static float x[PICTURES * PICTURE_PIXELS];
     int32_t y[PICTURES];
-    kn_model *model = picture_model();
+    kn_model *model = picture_model(12);
     for (int i = 0; pinned[i]; i++)
         assert_true(kn_model_pin(model, pinned[i], "other") > 0);
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;

@@ -197,8 +197,7 @@ static kn_trainer_params take_optimizer(const golden *file, bool fast, kn_parame
     return params;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static void near(const golden *file, const char *what, double actual, double expected, double allowed) {
     if (!(fabs(actual - expected) <= allowed))
@@ -277,8 +276,7 @@ static void check_states(const golden *file, kn_trainer *trainer,
         check(file, trainer, state);
 }
 
-/* ---- the training
- * ------------------------------------------------------------------------------------------ */
+/* ---- the training ---------------------------------------------------------------------------- */
 
 typedef struct feeds {
     float *x;
@@ -373,8 +371,7 @@ static void run(const char *name, bool fast) {
     golden_close(&file);
 }
 
-/* ---- the cases
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the cases ------------------------------------------------------------------------------- */
 
 typedef struct trajectory {
     const char *test, *name;

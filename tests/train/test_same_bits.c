@@ -8,21 +8,24 @@
 
 static const char *self;
 
-kn_model *picture_model(void) {
-    return kn_model_parse("koine 1\n"
-                          "input x 1x14x14\n"
-                          "conv 12 3\n"
-                          "batchnorm\n"
-                          "relu\n"
-                          "conv 20 3 padding=1\n"
-                          "relu\n"
-                          "maxpool 2\n"
-                          "flatten\n"
-                          "dropout 0.2\n"
-                          "linear 70\n"
-                          "relu\n"
-                          "logits = linear 10\n",
-                          NULL);
+kn_model *picture_model(int channels) {
+    char text[300];
+    snprintf(text, sizeof text,
+             "koine 1\n"
+             "input x 1x14x14\n"
+             "conv %d 3\n"
+             "batchnorm\n"
+             "relu\n"
+             "conv 20 3 padding=1\n"
+             "relu\n"
+             "maxpool 2\n"
+             "flatten\n"
+             "dropout 0.2\n"
+             "linear 70\n"
+             "relu\n"
+             "logits = linear 10\n",
+             channels);
+    return kn_model_parse(text, NULL);
 }
 
 uint32_t picture_batch(uint32_t word, float x[PICTURES * PICTURE_PIXELS], int32_t y[PICTURES]) {
@@ -35,11 +38,16 @@ uint32_t picture_batch(uint32_t word, float x[PICTURES * PICTURE_PIXELS], int32_
     return word;
 }
 
-int print_bits(void) {
+/* Each line of a picture is a step. */
+static kn_model *sequence_model(void) {
+    return kn_model_parse("koine 1\ninput x 1x14x14\nreshape 14x14\ngru 20\nflatten\nlogits = linear 10\n",
+                          NULL);
+}
+
+/* Trains the model, which it frees, and tells the hash of all that was learnt. */
+static unsigned long long bits_of(kn_context *context, kn_model *model) {
     static float x[PICTURES * PICTURE_PIXELS];
     int32_t y[PICTURES];
-    kn_context *context = device_open(NULL);
-    kn_model *model = picture_model();
     kn_model_loss loss = KN_MODEL_LOSS_DEFAULTS;
     if (kn_model_add_loss(model, NULL, &loss)) fail_msg("%s", kn_model_error(model));
     kn_trainer_params params = adam();
@@ -51,10 +59,18 @@ int print_bits(void) {
         const kn_feed feeds[] = {{"x", x, sizeof x}, {"y", y, sizeof y}};
         trainer_good(trainer, kn_trainer_step(trainer, PICTURES, feeds, 2, NULL));
     }
-    printf("bits %016llx units %d\n", (unsigned long long)states_hash(kn_trainer_states(trainer)),
-           kn_context_capabilities(context)->compute_units);
+    unsigned long long bits = states_hash(kn_trainer_states(trainer));
     kn_trainer_destroy(&trainer);
     kn_model_destroy(&model);
+    return bits;
+}
+
+int print_bits(void) {
+    kn_context *context = device_open(NULL);
+    unsigned long long pictures = bits_of(context, picture_model(16)),
+                       sequences = bits_of(context, sequence_model());
+    printf("bits %016llx units %d\n", pictures * 31 + sequences,
+           kn_context_capabilities(context)->compute_units);
     device_close(&context);
     return 0;
 }

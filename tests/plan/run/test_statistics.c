@@ -72,19 +72,43 @@ static void check_layer(kn_session *session, int layer, const float *y) {
     }
 }
 
+/* y (images,channels,pixels) is what the last norm reads, last what it makes: mean 0 and variance 1, but for
+ * epsilon. */
+static void check_norm(const float *y, const float *last) {
+    const int channels = layers[LAYERS - 1][0];
+    for (int c = 0; c < channels; c++) {
+        double sums[2] = {0}, squares[2] = {0}, count = IMAGES * PIXELS;
+        for (int i = 0; i < IMAGES * PIXELS; i++) {
+            int place = (i / PIXELS * channels + c) * PIXELS + i % PIXELS;
+            const double found[2] = {(double)y[place] - (double)y[c * PIXELS], (double)last[place]};
+            for (int k = 0; k < 2; k++) {
+                sums[k] += found[k] / count;
+                squares[k] += found[k] * found[k] / count;
+            }
+        }
+        double read = squares[0] - sums[0] * sums[0], made = squares[1] - sums[1] * sums[1];
+        if (!(fabs(sums[1]) <= 1e-3 && fabs(made - read / (read + 1e-5)) <= 1e-3))
+            fail_msg("channel %d: mean %g and variance %g, expected 0 and %g", c, sums[1], made,
+                     read / (read + 1e-5));
+    }
+}
+
 static void run_and_check(kn_context *context, const char *variants) {
-    static float y[LAYERS][IMAGES * WIDEST * PIXELS];
+    static float y[LAYERS + 1][IMAGES * WIDEST * PIXELS];
     float x[IMAGES * CHANNELS * PIXELS];
     kn_session *session = open_net(context, variants);
     kn_feed feed = {"x", x, sizeof x};
-    kn_fetch fetches[LAYERS];
-    static const char *const names[LAYERS] = {"y0", "y1", "y2", "y3"};
+    kn_fetch fetches[LAYERS + 1];
+    static const char *const names[LAYERS + 1] = {"y0", "y1", "y2", "y3", "last"};
     fill_numbers(x, IMAGES * CHANNELS * PIXELS, 7);
-    for (int i = 0; i < LAYERS; i++)
-        fetches[i] = (kn_fetch){names[i], y[i], sizeof(float) * (size_t)(IMAGES * PIXELS * layers[i][0])};
-    session_good(session, kn_session_run(session, &feed, 1, fetches, LAYERS));
+    for (int i = 0; i <= LAYERS; i++)
+        fetches[i] =
+            (kn_fetch){names[i], y[i],
+                       sizeof(float) * (size_t)(IMAGES * PIXELS * layers[i < LAYERS ? i : LAYERS - 1][0])};
+    session_good(session, kn_session_run(session, &feed, 1, fetches, LAYERS + 1));
     for (int i = 0; i < LAYERS; i++)
         check_layer(session, i, y[i]);
+    check_norm(y[LAYERS - 1], y[LAYERS]);
     kn_session_destroy(&session);
 }
 
