@@ -33,8 +33,12 @@ size_t kn_format_cut(char *buffer, size_t size, const char *format, va_list argu
 
 /* Names come from files, and messages go to terminals: no control characters, and one line. */
 static void tame(char *text) {
-    for (; *text; text++)
+    for (; *text; text++) {
         if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+        /* In UTF-8 there are some more, of two bytes. */
+        if ((unsigned char)text[0] == 0xC2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xA0)
+            text[0] = text[1] = '?';
+    }
 }
 
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) {

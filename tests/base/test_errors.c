@@ -41,6 +41,8 @@ static void fail_fills_the_error(void **state) {
     assert_int_equal(kn_fail(NULL, KN_ERROR_FILE, "%s", "nobody listens"), KN_ERROR_FILE);
     kn_fail(&error, KN_ERROR_FILE, "found '%s'", "\x1b[31m\nred\x7f");
     assert_string_equal(error.text, "found '?[31m?red?'");
+    kn_fail(&error, KN_ERROR_FILE, "\xc2\x9b\x33m \xc3\xbc \xc2\xb5");
+    assert_string_equal(error.text, "??3m \xc3\xbc \xc2\xb5");
 
     assert_int_equal(kn_fail_memory(&error, 12345), KN_ERROR_MEMORY);
     assert_int_equal(error.status, KN_ERROR_MEMORY);

@@ -78,8 +78,8 @@ static int run(int count, char **arguments) {
 
 const command command_convert = {
     "convert", "write a model as another kind of file", "FROM TO [--weights FILE] [--dtype TYPE]",
-    "FROM is a saved model, an ONNX file or a net of Caffe, and the end of TO says what is written: .onnx, .safetensors (weights,\n"
-    "and the text of a model that has one) or .koine (the text alone).\n"
+    "FROM is a saved model, an ONNX file or a net of Caffe, and the end of TO says what is written: .onnx,\n"
+    ".safetensors (weights, and the text of a model that has one) or .koine (the text alone).\n"
     "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"
     "A model from an ONNX file goes back with its own names and nodes; those that train in the file only infer in\n"
     "the new one. --weights takes a file that koine train saved from that model. With --dtype float16 or bfloat16 the\n"

@@ -19,7 +19,7 @@ static const char usage[] =
     "\n"
     "  --filter REGEX   only cases in whose name the extended regular expression is found\n"
     "  --device DEVICE  as for the command koine (else KOINE_DEVICE, else the fastest)\n"
-    "  --cache DIR      where compiled kernels are kept (else the user's cache folder)\n"
+    "  --kernel-cache DIR  where compiled kernels are kept (else the user's cache folder)\n"
     "  --table FILE     also write the table there: name, tab, verdict, tab, reason\n"
     "  --outputs DIR    write what was computed: DIR/NAME/test_data_set_0/output_0.pb\n"
     "  --quiet          no line for each case\n"
@@ -165,7 +165,7 @@ static int read_options(int count, char **arguments, test_options *options) {
         const char **target;
     } known[] = {{"--filter", &options->filter},
                  {"--device", &options->device},
-                 {"--cache", &options->cache},
+                 {"--kernel-cache", &options->cache},
                  {"--table", &options->table},
                  {"--outputs", &options->outputs}};
     int folders = 0;

@@ -280,8 +280,7 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
     return fine;
 }
 
-/* ---- what is not known, all at once ---------------------------------------------------------------------
- */
+/* ---- what is not known, all at once ---------------------------------------------------------- */
 
 typedef struct unknown_list {
     kn_import *import;
@@ -339,8 +338,7 @@ static bool check_operators(kn_import *import) {
     return error->status == KN_OK;
 }
 
-/* ---- inputs and outputs -----------------------------------------------------------------------------------
- */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 static bool is_initializer(const kn_onnx_graph *graph, const char *name) {
     for (size_t i = 0; i < graph->initializer_count; i++)
@@ -497,6 +495,9 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
         if (narrow && item.value) item.value = kn_cast(item.value, KN_INT64);
     }
     kn_text_finish(&shape);
+    if (!fine && !kn_import_failed(import))
+        return fail_input(import, input->name, KN_ERROR_ARGUMENT,
+                          "has to be known, and no numbers of a whole shape are given");
     if (fine && kn_value_failed(item.value))
         fine = fail_input(import, input->name, KN_ERROR_FORMAT, kn_graph_error(import->graph));
     return fine && kn_import_define(import, input->name, &item);
@@ -554,8 +555,7 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     return true;
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static bool build_graph(kn_import *import) {
     kn_model *model = import->model;
