@@ -169,8 +169,7 @@ kn_value *kn_output(kn_value *value, const char *name) {
     return value;
 }
 
-/* ---- operators by name ------------------------------------------------------------------------------------
- */
+/* ---- operators by name ----------------------------------------------------------------------- */
 
 static kn_value *fail_unknown(kn_graph *graph, const char *name) {
     const char *near = NULL;
@@ -221,8 +220,7 @@ kn_value *kn_result(kn_value *value, int index) {
                          value->name, node ? visible : 1, index);
 }
 
-/* ---- looking at a graph
- * ------------------------------------------------------------------------------------- */
+/* ---- looking at a graph ---------------------------------------------------------------------- */
 
 kn_value *kn_graph_find(const kn_graph *graph, const char *name) {
     return graph && name ? kn_map_get_text(&graph->names, name) : NULL;

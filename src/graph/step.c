@@ -257,8 +257,7 @@ void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
     }
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void set_size(kn_step *step, int dimensions, const size_t *global, const size_t *local) {
     if (!step) return;
@@ -288,8 +287,7 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
     set_size(step, 3, global, local);
 }
 
-/* ---- the end
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static kn_status check_values(const kn_step *step, kn_error *error) {
     for (int i = 0; i < step->argument_count; i++) {
@@ -385,8 +383,7 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
     return KN_OK;
 }
 
-/* ---- steps without a kernel
- * ----------------------------------------------------------------------------------- */
+/* ---- steps without a kernel ------------------------------------------------------------------ */
 
 kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to) {
     if (kn_shape_elements(&from->shape) == 0) return KN_OK;

@@ -102,8 +102,7 @@ bool kn_operator_is_kind(const kn_operator *row) {
     return !row->backward && !row->random && row->class != KN_CLASS_ASSIGN;
 }
 
-/* ---- the check ------------------------------------------------------------------------------------------
- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 /* "conv CHANNELS SIZE": what a line of this kind looks like, cut off at `bytes`. */
 static const char *usage(const kn_kind *kind, char *text, size_t bytes) {
@@ -223,8 +222,7 @@ bool kn_arguments_check(kn_model *model, const kn_line *line) {
     return check_inputs(model, line);
 }
 
-/* ---- values
- * ------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 typedef struct evaluation {
     kn_model *model;

@@ -329,8 +329,7 @@ static bool build_layer(builder *b, const kn_line *line, const kn_scope *scope, 
     return add_entry(b, line, word, path, &value, 1, has_parameters);
 }
 
-/* ---- blocks and repeats
- * ------------------------------------------------------------------------------------ */
+/* ---- blocks and repeats ---------------------------------------------------------------------- */
 
 static bool begin_scope(builder *b, const kn_line *line, const kn_scope *outer, const char *path,
                         kn_scope *scope) {
@@ -473,8 +472,7 @@ static bool build_repeat(builder *b, const kn_line *line, const kn_scope *outer,
     return true;
 }
 
-/* ---- lines
- * --------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static bool build_use(builder *b, const kn_line *line, const kn_scope *scope) {
     kn_value *inputs[KN_MAX_INPUTS] = {b->last};

@@ -26,8 +26,7 @@ typedef struct checker {
     kn_map kinds; /* blocks by name: position + 1 */
 } checker;
 
-/* ---- what all lines of a keyword have in common ----------------------------------------------------------
- */
+/* ---- what all lines of a keyword have in common ---------------------------------------------- */
 
 static int end_column(const kn_line *line) {
     int column = line->word.column + (int)strlen(line->word.text);
@@ -107,8 +106,7 @@ static bool only_once(checker *c, const kn_line *line, bool *seen) {
     return true;
 }
 
-/* ---- the head of a text
- * -------------------------------------------------------------------------------------- */
+/* ---- the head of a text ---------------------------------------------------------------------- */
 
 static bool check_version(checker *c, const kn_line *line) {
     char found[KN_FOUND_BYTES];
@@ -283,8 +281,7 @@ static bool check_output(checker *c, const kn_line *line) {
     return check_words(c, line, 1, KN_MAX_OUTPUTS, false, "output NAME");
 }
 
-/* ---- blocks and repeats
- * ------------------------------------------------------------------------------------------ */
+/* ---- blocks and repeats ---------------------------------------------------------------------- */
 
 static bool open_body(checker *c, kn_line *line, int position) {
     if (c->depth == KN_MODEL_DEPTH)
@@ -389,9 +386,7 @@ static bool check_end(checker *c, kn_line *line, int position) {
            kn_model_no_memory(c->model);
 }
 
-/* ---- layers
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static bool unknown_kind(checker *c, const kn_line *line) {
     enum { MOST = 4096 };

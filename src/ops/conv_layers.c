@@ -94,8 +94,7 @@ static kn_value *per_channel(kn_value *bias) {
     return kn_reshape_to(bias, 3, (kn_dim[]){bias->shape.dims[0], 1, 1});
 }
 
-/* ---- functions: the filters are the caller's -------------------------------------------------------------
- */
+/* ---- functions: the filters are the caller's ------------------------------------------------- */
 
 /* The weight of a transposed convolution (C,K/groups,R,S) has to fit x (N,C,P,Q); the row takes that for
  * granted. */
@@ -168,8 +167,7 @@ kn_value *kn_conv_transpose1d(kn_value *x, kn_value *weight, kn_value *bias, con
     return convolve(&call, x, weight, bias, params);
 }
 
-/* ---- layers
- * ------------------------------------------------------------------------------------------------ */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* NAME.product, NAME.shifted, and NAME for what is a length again. */
 static kn_value *along_length(const conv_call *call, const char *layer, kn_value *x, kn_value *weight,

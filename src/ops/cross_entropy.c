@@ -266,8 +266,7 @@ static void logits_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 5.0 * (double)kn_elements_of(node->inputs[0]), cost);
 }
 
-/* ---- gradient -------------------------------------------------------------------------------------------
- */
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 /* Of a distribution: each share weighs (1 - smoothing) / rows times -log(softmax). */
 static kn_value *target_gradient(kn_gradient_call *call) {
@@ -309,8 +308,7 @@ static kn_status cross_entropy_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* ---- rows
- * --------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define SMOOTHING KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "share given to all classes alike"))
 #define LABELS(count) "0.." #count
@@ -369,8 +367,7 @@ KN_OPERATOR(
         {.inputs = {"93,33", "int32 93"}, .ranges = {"special", LABELS(32)}, .no_gradient = true},
         {.inputs = {"0,7", "int32 0"}, .no_gradient = true}));
 
-/* ---- builders
- * ------------------------------------------------------------------------------------------------- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 kn_value *kn_accuracy(kn_value *logits, kn_value *target) {
     return kn_build2(&kn_row_accuracy, logits, target);

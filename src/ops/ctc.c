@@ -44,8 +44,7 @@ static kn_status gradient_shape(kn_shape_call *call) {
     return kn_shape_like_first(call);
 }
 
-/* ---- references ------------------------------------------------------------------------------------------
- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 /* One sample. */
 typedef struct sample {
@@ -164,8 +163,7 @@ static void ctc_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 8 * (double)x->dims[0] * (double)x->dims[1] * states, cost);
 }
 
-/* ---- lowering
- * ---------------------------------------------------------------------------------------------- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 static int64_t states_of(const kn_node *node) {
     return 2 * node->inputs[LABELS]->shape.dims[1] + 1;
@@ -217,8 +215,7 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     return finish(step, lowering, items);
 }
 
-/* ---- gradient, rows
- * ------------------------------------------------------------------------------------------ */
+/* ---- gradient, rows -------------------------------------------------------------------------- */
 
 static kn_status ctc_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
@@ -269,8 +266,7 @@ KN_OPERATOR(ctc_gradient, .help = "gradient of ctc by the log-probabilities", BL
                      {GRADIENT_CASE("3,31,7", "3,9", "3", "3,31,19"),
                       .ranges = {"-1..0", "1..6", "20..31", "0..9", "-9..-7", "-2..1"}}));
 
-/* ---- builder
- * --------------------------------------------------------------------------------------------------- */
+/* ---- builder --------------------------------------------------------------------------------- */
 
 /* Lengths that were not given: all there is, (N). */
 static kn_value *full_length(kn_value *x, kn_dim length, const char *words) {

@@ -143,8 +143,7 @@ static kn_status lower_many(kn_lowering *lowering) {
     return lower(lowering, false);
 }
 
-/* ---- gradient and rows ------------------------------------------------------------------------------------
- */
+/* ---- gradient and rows ----------------------------------------------------------------------- */
 
 static kn_status embedding_gradient(kn_gradient_call *call) {
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
@@ -235,8 +234,7 @@ kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const 
     return bound->error.status;
 }
 
-/* ---- builder
- * ----------------------------------------------------------------------------------------------- */
+/* ---- builder --------------------------------------------------------------------------------- */
 
 /* numbers are int32 (...), the table (rows,columns), the result (...,columns). */
 kn_value *kn_embedding(kn_value *numbers, int64_t rows, int64_t columns, const kn_embedding_params *params) {

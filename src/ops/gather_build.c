@@ -7,8 +7,7 @@
 
 extern const kn_operator kn_row_gather, kn_row_gather_elements, kn_row_scatter, kn_row_scatter_elements;
 
-/* ---- the rows -------------------------------------------------------------------------------------------
- */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 /* inputs[0] is x. */
 static kn_value *along(const kn_operator *row, kn_value *const *inputs, int count, int axis, int reduction) {
@@ -77,8 +76,7 @@ kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates,
     return along(&kn_row_scatter_elements, inputs, 3, axis, (int)reduction);
 }
 
-/* ---- numbers of several axes ------------------------------------------------------------------------------
- */
+/* ---- numbers of several axes ----------------------------------------------------------------- */
 
 /* Negative numbers become those from the beginning. */
 static kn_value *from_beginning(kn_value *numbers, int64_t size) {
@@ -194,8 +192,7 @@ kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_sc
     return kn_reshape_to(y, x->shape.rank, x->shape.dims);
 }
 
-/* ---- one-hot ---------------------------------------------------------------------------------------------
- */
+/* ---- one-hot --------------------------------------------------------------------------------- */
 
 kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, double off) {
     if (kn_value_failed(numbers)) return numbers;
@@ -221,8 +218,7 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
     return off != 0 ? kn_shift(hot, off) : hot;
 }
 
-/* ---- padding by the array's own elements
- * --------------------------------------------------------------------- */
+/* ---- padding by the array's own elements ----------------------------------------------------- */
 
 /* Which element stands at each place of an axis of `size`, the places being counted from its first element.
  */

@@ -264,8 +264,7 @@ static kn_status gradient_wide(kn_lowering *lowering) {
 static kn_status gradient_tree(kn_lowering *lowering) {
     return lower_gradient(lowering, false);
 }
-/* ---- gradient -------------------------------------------------------------------------------------------
- */
+/* ---- gradient -------------------------------------------------------------------------------- */
 
 static kn_status norm_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
@@ -283,8 +282,7 @@ static kn_status norm_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
-/* ---- the rows
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 #define EPSILON KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added under the root"))
 #define NORM                                                                                                 \
@@ -341,8 +339,7 @@ static bool is_centered(const kn_node *node) {
     return node->operator== & kn_row_layer_norm || node->operator== & kn_row_layer_norm_gradient;
 }
 
-/* ---- builders ---------------------------------------------------------------------------------------------
- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 void kn_norm_params_init(kn_norm_params *params) {
     if (params) *params = (kn_norm_params){.size = sizeof *params, .epsilon = 1e-5};

@@ -18,8 +18,7 @@ static kn_dim elements_from(kn_graph *graph, const kn_shape *shape, int first) {
     return product;
 }
 
-/* ---- group norm ------------------------------------------------------------------------------------------
- */
+/* ---- group norm ------------------------------------------------------------------------------ */
 
 /* x is (N,groups,elements): each row brought to mean 0 and variance 1. */
 static kn_value *normal_rows(kn_value *x, double epsilon) {
@@ -92,8 +91,7 @@ kn_value *kn_instance_norm(kn_value *x, const kn_norm_params *params) {
     return group_norm(x, 0, "instancenorm", params);
 }
 
-/* ---- local response normalisation
- * -------------------------------------------------------------------------- */
+/* ---- local response normalisation ------------------------------------------------------------ */
 
 void kn_local_norm_params_init(kn_local_norm_params *params) {
     if (params) *params = (kn_local_norm_params){.size = sizeof *params, .alpha = 1e-4, .beta = 0.75, .k = 1};

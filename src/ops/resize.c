@@ -11,8 +11,7 @@ enum { NEAREST, LINEAR, CUBIC };
 enum { HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, PYTORCH_HALF_PIXEL };
 enum { PREFER_FLOOR, PREFER_CEIL, DOWN, UP };
 
-/* ---- where results stand in the source ------------------------------------------------------------------
- */
+/* ---- where results stand in the source ------------------------------------------------------- */
 
 /* Place j of the result stands at (j * scale + offset) / divisor of the source, rounded down for the first
  * tap. */
@@ -99,8 +98,7 @@ static void taps_of(const places *at, int64_t j, int64_t source, int64_t *positi
     }
 }
 
-/* ---- shapes, references and gradients --------------------------------------------------------------------
- */
+/* ---- shapes, references and gradients -------------------------------------------------------- */
 
 /* The axis of the first input becomes `size` long; places are whole numbers of 32 bits. */
 static kn_status resize_shape(kn_shape_call *call) {
@@ -188,8 +186,7 @@ static void resize_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, form.at.taps == 1 ? 0 : 2.0 * form.at.taps * elements, cost);
 }
 
-/* ---- lowering -------------------------------------------------------------------------------------------
- */
+/* ---- lowering -------------------------------------------------------------------------------- */
 
 enum { WORK = 16384 }; /* elements that make a work-item worth its start where there are few */
 
@@ -289,9 +286,7 @@ KN_OPERATOR(
              {.inputs = {"5,1"}, .attributes = "size=9 mode=linear coordinates=align_corners"},
              {.inputs = {"5,4"}, .attributes = "size=1 mode=cubic cubic=-0.5"}));
 
-/* ---- builder
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- builder --------------------------------------------------------------------------------- */
 
 void kn_resize_params_init(kn_resize_params *params) {
     if (params) *params = (kn_resize_params){.size = sizeof *params, .cubic = -0.75};

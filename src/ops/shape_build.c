@@ -126,8 +126,7 @@ kn_value *kn_unsqueeze(kn_value *x, const char *axes) {
     return kn_reshape_to(x, rank, dims);
 }
 
-/* ---- repeating -------------------------------------------------------------------------------------------
- */
+/* ---- repeating ------------------------------------------------------------------------------- */
 
 kn_value *kn_expand(kn_value *x, const char *shape) {
     if (kn_value_failed(x)) return x;
@@ -195,8 +194,7 @@ kn_value *kn_repeat(kn_value *x, int axis, int64_t times) {
     return repeat_axis(x, axis, times, true);
 }
 
-/* ---- taking apart and putting together
- * ---------------------------------------------------------------------- */
+/* ---- taking apart and putting together ------------------------------------------------------- */
 
 /* All parts fail together. */
 static kn_status split_fails(kn_value **parts, size_t count, kn_value *failed) {
@@ -252,8 +250,7 @@ kn_value *kn_stack(kn_value *const *values, size_t count, int axis) {
     return kn_concat(made, count, axis);
 }
 
-/* ---- pixels and channels ----------------------------------------------------------------------------------
- */
+/* ---- pixels and channels --------------------------------------------------------------------- */
 
 static bool check_block(kn_value *x, const char *builder, int64_t block, bool divides) {
     const kn_shape *shape = &x->shape;
@@ -295,8 +292,7 @@ kn_value *kn_space_to_depth(kn_value *x, int64_t block, bool channels_first) {
     return kn_reshape_to(kn_permute(kn_reshape_to(x, 6, split), orders[channels_first]), 4, joined);
 }
 
-/* ---- numbers in a row, and triangles
- * ----------------------------------------------------------------------- */
+/* ---- numbers in a row, and triangles --------------------------------------------------------- */
 
 kn_value *kn_range(kn_graph *graph, kn_dtype dtype, double begin, double end, double step) {
     if (!graph) return NULL;

@@ -132,8 +132,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
     return kn_step_end(step, lowering);
 }
 
-/* ---- pad ------------------------------------------------------------------------------------------------
- */
+/* ---- pad ------------------------------------------------------------------------------------- */
 
 /* An axis of a pad: its size in the result, what stands before, its size in the source. */
 typedef struct margin {
@@ -186,8 +185,7 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     return kn_step_end(step, lowering);
 }
 
-/* ---- layout
- * ------------------------------------------------------------------------------------------------- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 /* x is (N,C,H,W), in the layout that its value has; the result in the one that it shall have. */
 static kn_status lower_layout(kn_lowering *lowering) {

@@ -25,8 +25,7 @@ void kn_row_strides(const kn_shape *shape, int64_t *strides) {
     }
 }
 
-/* ---- transpose ------------------------------------------------------------------------------------------
- */
+/* ---- transpose ------------------------------------------------------------------------------- */
 
 /* Axis i of the result is axis order[i] of x; false if that is no permutation. */
 static bool read_order(const kn_attribute_value *permutation, int rank, int order[KN_MAX_RANK]) {
@@ -124,8 +123,7 @@ KN_OPERATOR(
              {.inputs = {"1,93,1"}}, {.inputs = {"int32 33,7"}, .no_gradient = true},
              {.inputs = {"bool 7,33"}, .ranges = {"0..1"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
-/* ---- slice
- * ------------------------------------------------------------------------------------------------- */
+/* ---- slice ----------------------------------------------------------------------------------- */
 
 /* An end of this and more means: to the end. It is exact in a double, as defaults are kept. */
 #define TO_THE_END 4611686018427387904.0
@@ -256,8 +254,7 @@ KN_OPERATOR(slice, .help = "some of the elements along an axis",
                      {.inputs = {"int32 7,33"}, .attributes = "axis=1 begin=31", .no_gradient = true},
                      {.inputs = {"0,5"}, .attributes = "axis=1 begin=1"}));
 
-/* ---- gradient of a slice with steps
- * ------------------------------------------------------------------------- */
+/* ---- gradient of a slice with steps ---------------------------------------------------------- */
 
 /* g is the smaller array; the result has `size` elements along the axis, 0 where the slice took none. */
 static kn_status slice_gradient_shape(kn_shape_call *call) {
@@ -324,8 +321,7 @@ KN_OPERATOR(
              {.inputs = {"3,31,7"}, .attributes = "axis=1 step=2 size=61", .no_gradient = true},
              {.inputs = {"3,0"}, .attributes = "axis=1 step=2 size=5", .no_gradient = true}));
 
-/* ---- concat
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- concat ---------------------------------------------------------------------------------- */
 
 /* All inputs are alike but for their sizes along the axis. */
 static kn_status concat_shape(kn_shape_call *call) {
@@ -432,9 +428,7 @@ KN_OPERATOR(concat, .help = "values one behind the other along an axis",
                      {.inputs = {"0,5", "3,5"}},
                      {.inputs = {"int32 3,2", "int32 3,5"}, .attributes = "axis=1", .no_gradient = true}));
 
-/* ---- pad
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- pad ------------------------------------------------------------------------------------- */
 
 static kn_status pad_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
@@ -519,8 +513,7 @@ KN_OPERATOR(
              {.inputs = {"0,3"}, .attributes = "amounts=1,1,1,0 value=2"},
              {.inputs = {"int32 3,7"}, .attributes = "amounts=1,1,1,1 value=3", .no_gradient = true}));
 
-/* ---- builders
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- builders -------------------------------------------------------------------------------- */
 
 kn_value *kn_transpose(kn_value *x, const char *permutation) {
     if (kn_value_failed(x)) return x;

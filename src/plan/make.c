@@ -15,8 +15,7 @@ typedef struct plan_making {
     kn_error *error;
 } plan_making;
 
-/* ---- the graph ------------------------------------------------------------------------------------------
- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static bool may_narrow(const void *user, const kn_value *state) {
     return kn_states_may_narrow(user, state);
@@ -54,8 +53,7 @@ static kn_status bind_graph(plan_making *making) {
     return status;
 }
 
-/* ---- the passes -------------------------------------------------------------------------------------------
- */
+/* ---- the passes ------------------------------------------------------------------------------ */
 
 static kn_status run_passes(plan_making *making) {
     static kn_status (*const passes[])(kn_making *) = {kn_pass_simplify, kn_pass_choose, kn_pass_fuse,
@@ -317,9 +315,7 @@ static kn_status compile(plan_making *making) {
     return status;
 }
 
-/* ---- life
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* What one device has to compute: from its graph to its steps. */
 static kn_status make_part(plan_making *making) {

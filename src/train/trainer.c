@@ -259,8 +259,7 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
     return fail_from(trainer, session, kn_session_run(session, feeds, feed_count, fetches, value_count));
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count) {
     kn_status status = begin(trainer);

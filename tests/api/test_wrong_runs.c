@@ -51,8 +51,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* ---- what every mistake is followed by ------------------------------------------------------------------
- */
+/* ---- what every mistake is followed by ------------------------------------------------------- */
 
 static void session_works(fixture *made) {
     made->results[0] = -1;
@@ -92,8 +91,7 @@ static void wrong_step(fixture *made, int64_t count, const kn_feed *feeds, size_
     trainer_works(made);
 }
 
-/* ---- sessions
- * ----------------------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static void feeds_of_sessions(void **state) {
     fixture *made = *state;
@@ -207,8 +205,7 @@ static void more_than_the_device_has(void **state) {
     kn_session_destroy(&session);
 }
 
-/* ---- states
- * ------------------------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static void wrong_states(void **state) {
     fixture *made = *state;
@@ -251,8 +248,7 @@ static void wrong_states(void **state) {
     device_close(&second);
 }
 
-/* ---- trainers
- * ------------------------------------------------------------------------------------------------ */
+/* ---- trainers -------------------------------------------------------------------------------- */
 
 static void steps_of_trainers(void **state) {
     fixture *made = *state;
@@ -339,8 +335,7 @@ static void trainers_that_cannot_be(void **state) {
     trainer_works(made);
 }
 
-/* ---- contexts
- * -------------------------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static void wrong_contexts(void **state) {
     fixture *made = *state;

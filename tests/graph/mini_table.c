@@ -165,8 +165,7 @@ static kn_status reshape_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
-/* ---- pool: halves the second dimension, rounded down, with a window of three ----------------------------
- */
+/* ---- pool: halves the second dimension, rounded down, with a window of three ----------------- */
 
 static kn_status pool_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
@@ -176,8 +175,7 @@ static kn_status pool_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* ---- norm: x, running -> x - running; hidden: the mean of x, and the next running mean
- * ---------------------- */
+/* ---- norm: x, running -> x - running; hidden: the mean of x, and the next running mean ------- */
 
 static kn_status norm_shape(kn_shape_call *call) {
     call->outputs[0] = call->inputs[0]->shape;
@@ -235,8 +233,7 @@ static kn_status lost_gradient(kn_gradient_call *call) {
     return KN_ERROR_UNSUPPORTED;
 }
 
-/* ---- the rows
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 static const kn_attribute matmul_attributes[] = {KN_BOOLEAN("transpose", 0, "the second input is (N,K)")};
 static const kn_attribute sum_attributes[] = {KN_INTS("axes", "", "none: all"),

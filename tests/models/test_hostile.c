@@ -127,8 +127,7 @@ static void mutations(void **state) {
     assert_in_range(accepted, ROUNDS / 200, ROUNDS - ROUNDS / 200); /* both ways were taken */
 }
 
-/* ---- limits ----------------------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* `text` is released; the refusal must hold these words. */
 static void refused_with(char *text, const char *words) {
@@ -214,8 +213,7 @@ static void long_texts(void **state) {
     free(text);
 }
 
-/* ---- memory
- * -------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 typedef struct poor_host {
     size_t left;  /* allocations that still succeed */

@@ -101,8 +101,7 @@ static double *numbers_of_input(const kn_json *sample, const kn_json *input) {
     return numbers;
 }
 
-/* ---- the file's operators in Koine's words ---------------------------------------------------------------
- */
+/* ---- the file's operators in Koine's words --------------------------------------------------- */
 
 static kn_value *apply(kn_graph *graph, const char *row, kn_value **inputs, int count, const char *format,
                        ...) {
@@ -188,8 +187,7 @@ static kn_value *build(const kn_json *sample, kn_graph *graph, kn_value **in, in
     return layer ? layer : kn_apply(graph, name, in, (size_t)count, NULL); /* the names agree, and no attributes */
 }
 
-/* ---- comparing
- * --------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 /* 1e-10 of the tensor's largest number: the order of sums may differ, nothing else. But whoever made the file
  * knows 1/6 only as a float32, in the hard activations. */

@@ -77,8 +77,7 @@ static const turned families[] = {
     {"transpose.cl", "= tile[x][y];", "= -tile[x][y];", "transpose", "tiled", MANY},
 };
 
-/* ---- each sign --------------------------------------------------------------------------------------------
- */
+/* ---- each sign ------------------------------------------------------------------------------- */
 
 static void keep_refusals(void *user, kn_log_level level, const char *message) {
     verify_outcome *seen = user;
@@ -126,8 +125,7 @@ static void a_wrong_sign_is_noticed(void **state) {
                  wrong.failures);
 }
 
-/* ---- that none is missing
- * ---------------------------------------------------------------------------------- */
+/* ---- that none is missing -------------------------------------------------------------------- */
 
 /* Of tests and of helpers that families include. */
 static bool is_no_family(const char *name) {

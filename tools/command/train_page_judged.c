@@ -119,8 +119,7 @@ void page_judged(FILE *file, const training_setup *setup, const kn_dataset *data
     free(points);
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------------------
- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* What an input is called; of wind, whose source tells no names. */
 static const char *input_name(const char *data, int64_t input, char *text, size_t room) {
@@ -216,8 +215,7 @@ void page_inputs(FILE *file, const training_setup *setup, const char *data, cons
     free(ranks);
 }
 
-/* ---- text
- * --------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* Draws from the logits of a place at a temperature of 0.8. */
 static int32_t draw(const float *logits, int64_t classes, uint64_t *state) {

@@ -60,8 +60,7 @@ static bool mean(kn_import_call *call) {
            kn_import_put(call, 0, call->input_count > 1 ? kn_scale(sum, 1.0 / call->input_count) : sum);
 }
 
-/* ---- quotients and powers ---------------------------------------------------------------------------------
- */
+/* ---- quotients and powers -------------------------------------------------------------------- */
 
 /* Whole numbers are divided as fractions, and cut towards 0. */
 static bool divide(kn_import_call *call) {
@@ -122,8 +121,7 @@ static bool bit_not(kn_import_call *call) {
     return kn_import_put(call, 0, kn_bit_xor(x, kn_import_scalar(call->import, dtype, all)));
 }
 
-/* ---- choice, types
- * ------------------------------------------------------------------------------------------ */
+/* ---- choice, types --------------------------------------------------------------------------- */
 
 static bool where(kn_import_call *call) {
     kn_value *condition = kn_import_in(call, 0), *x = condition ? kn_import_in(call, 1) : NULL;
@@ -181,8 +179,7 @@ static bool is_inf(kn_import_call *call) {
     return kn_import_put_as(call, 0, result, KN_BOOL);
 }
 
-/* ---- activations
- * --------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 static bool leaky_relu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -324,8 +321,7 @@ static bool dropout(kn_import_call *call) {
     return kn_import_put(call, 0, rate > 0 && rate < 1 ? kn_dropout(x, rate) : x);
 }
 
-/* ---- the rows
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 #define ONE(word, function)                                                                                  \
     { .type = word, .build = one, .one = function }

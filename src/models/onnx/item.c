@@ -217,8 +217,7 @@ bool kn_import_put(kn_import_call *call, int i, kn_value *value) {
     return kn_import_put_as(call, i, value, dtype);
 }
 
-/* ---- numbers that are known ------------------------------------------------------------------------------
- */
+/* ---- numbers that are known ------------------------------------------------------------------ */
 
 /* Inputs of the file that a value is made of become constants the next time, where the caller gave their
  * numbers; so do initializers. */
@@ -377,8 +376,7 @@ bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, i
     return true;
 }
 
-/* ---- attributes -------------------------------------------------------------------------------------------
- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 /* In a function an attribute may stand for one of the function's node, or for its default. */
 static const kn_onnx_attribute *follow(const kn_import *import, const kn_onnx_attribute *attribute) {
@@ -444,8 +442,7 @@ int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int
     return (int)found->count;
 }
 
-/* ---- for builders
- * -------------------------------------------------------------------------------------------- */
+/* ---- for builders ---------------------------------------------------------------------------- */
 
 const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count) {
     kn_text text;

@@ -46,8 +46,7 @@ static bool non_zero(kn_import_call *call) {
     return kn_import_put(call, 0, whole_constant(call, places, rank, count));
 }
 
-/* ---- what is there once ---------------------------------------------------------------------------------
- */
+/* ---- what is there once ---------------------------------------------------------------------- */
 
 /* Parts of x along an axis: part i is (outer,inner) elements of (outer,count,inner). */
 typedef struct parts {
@@ -127,8 +126,7 @@ static bool unique(kn_import_call *call) {
            kn_import_put_as(call, 3, whole_constant(call, often, count, -1), KN_INT64);
 }
 
-/* ---- boxes ------------------------------------------------------------------------------------------------
- */
+/* ---- boxes ----------------------------------------------------------------------------------- */
 
 typedef struct boxes {
     kn_tensor_info info, score_info; /* (batch,boxes,4), (batch,classes,boxes) */
@@ -217,9 +215,7 @@ static bool non_max_suppression(kn_import_call *call) {
     return kn_import_put_as(call, 0, whole_constant(call, result, chosen, 3), KN_INT64);
 }
 
-/* ---- frequencies
- * --------------------------------------------------------------------------------------------
- */
+/* ---- frequencies ----------------------------------------------------------------------------- */
 
 /* Triangles over the frequencies of a transform, evenly spread on the mel scale: (length / 2 + 1,bins). */
 static bool mel_weights(kn_import_call *call) {

@@ -3,8 +3,7 @@
 
 #include <inttypes.h>
 
-/* ---- products ---------------------------------------------------------------------------------------------
- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 /* a is (K) or (...,M,K), b is (K) or (...,K,N). */
 static bool matmul(kn_import_call *call) {
@@ -88,9 +87,7 @@ static bool einsum(kn_import_call *call) {
     return equation && kn_import_put(call, 0, kn_einsum(equation, values, (size_t)call->input_count));
 }
 
-/* ---- norms
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 /* (C) as (C,1,…), to be broadcast to x (N,C,…). */
 static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {

@@ -92,8 +92,7 @@ static bool dynamic_quantize(kn_import_call *call) {
            kn_import_put_as(call, 0, to_whole(kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
 }
 
-/* ---- products
- * ------------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static kn_dtype exact_for(const kn_value *value, int axis) {
     int64_t terms = axis < value->shape.rank ? kn_value_dimension(value, axis) : 1;

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- other shapes ---------------------------------------------------------------------------------------
- */
+/* ---- other shapes ---------------------------------------------------------------------------- */
 
 /* The product of dimensions that are numbers; -1 where one is open. */
 static int64_t product_of(const kn_dim *dims, int rank) {
@@ -85,8 +84,7 @@ static bool expand(kn_import_call *call) {
            kn_import_put(call, 0, kn_expand(x, kn_import_dims_text(call->import, dims, count)));
 }
 
-/* ---- moved
- * --------------------------------------------------------------------------------------------------- */
+/* ---- moved ----------------------------------------------------------------------------------- */
 
 static bool transpose(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -321,8 +319,7 @@ static bool space_to_depth(kn_import_call *call) {
     return x && kn_import_put(call, 0, kn_space_to_depth(x, kn_import_int(call, "blocksize", 1), channels));
 }
 
-/* ---- made of nothing
- * -------------------------------------------------------------------------------------------- */
+/* ---- made of nothing ------------------------------------------------------------------------- */
 
 static bool constant(kn_import_call *call) {
     const kn_onnx_attribute *given = NULL;

@@ -80,8 +80,7 @@ static bool broadcast_shapes(const kn_item *item, int *rank, int64_t *shape) {
     return true;
 }
 
-/* ---- where they come from ---------------------------------------------------------------------------------
- */
+/* ---- where they come from -------------------------------------------------------------------- */
 
 bool kn_sizes_shape(kn_import_call *call) {
     kn_shape shape;
@@ -113,8 +112,7 @@ bool kn_sizes_size(kn_import_call *call) {
     return true;
 }
 
-/* ---- element by element
- * ------------------------------------------------------------------------------------- */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 bool kn_sizes_cast(kn_import_call *call) {
     const kn_item *from = call->inputs[0];
@@ -269,8 +267,7 @@ bool kn_sizes_where(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* ---- moved about
- * ----------------------------------------------------------------------------------------------- */
+/* ---- moved about ----------------------------------------------------------------------------- */
 
 bool kn_sizes_gather(kn_import_call *call) {
     if (call->input_count != 2) return false;

@@ -34,8 +34,7 @@ static bool cumulative_product(kn_import_call *call) {
     return kn_import_put(call, 0, reverse ? kn_flip(x, axes) : x);
 }
 
-/* ---- a convolution that remembers -----------------------------------------------------------------------
- */
+/* ---- a convolution that remembers ------------------------------------------------------------ */
 
 /* x is (B,C,L), weight (C,1,k), what came before (B,C,k-1). */
 static bool causal_convolution(kn_import_call *call) {
@@ -63,8 +62,7 @@ static bool causal_convolution(kn_import_call *call) {
                                 : kn_import_slice(call->import, x, 2, 0, 0, 1));
 }
 
-/* ---- attention as a recurrence ----------------------------------------------------------------------------
- */
+/* ---- attention as a recurrence --------------------------------------------------------------- */
 
 typedef struct linear_attention {
     kn_import_call *call;
@@ -146,8 +144,7 @@ static bool linear(kn_import_call *call) {
     return kn_import_put(call, 0, parts[0]) && kn_import_put(call, 1, a.state);
 }
 
-/* ---- rows at places that are computed
- * ---------------------------------------------------------------------- */
+/* ---- rows at places that are computed -------------------------------------------------------- */
 
 /* 0 to count - 1 as int32 of a shape of ones but for one axis. */
 static kn_value *counted_along(kn_import *import, kn_dim count, int axis, int rank) {
