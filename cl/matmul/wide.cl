@@ -3,16 +3,17 @@
  * Each work-item computes whole tiles of KN_ROWS x KN_COLUMNS numbers that stay in vector registers. It
  * reads A in place and B from panels of KN_COLUMNS columns, laid out [panel][k][KN_COLUMNS]. Panels are
  * packed once for constant weights (kn_matmul_pack, KN_PACKED 1) or chunk by chunk on the way, into local
- * memory (KN_PACKED 0). So are blocks of rows of a transposed A (KN_LEFT_ROWS), whose columns would be far apart. A number of C is the sum over k = 0, 1, 2 … in chunks of chunk_depth, at most KN_DEPTH: how rows and
- * panels are dealt to work-items never changes a bit; part_depth and chunk_depth do, so the host takes them from
- * the shape and the kind of device alone.
+ * memory (KN_PACKED 0). So are blocks of rows of a transposed A (KN_LEFT_ROWS), whose columns would be far apart. A
+ * number of C is the sum over k = 0, 1, 2 … in chunks of chunk_depth, at most KN_DEPTH: how rows and panels are dealt
+ * to work-items never changes a bit; part_depth and chunk_depth do, so the host takes them from the shape and the kind
+ * of device alone.
  *
  * Defines: those of common/vector.cl, and, with their defaults:
  *   KN_PACKED 1     1: b holds packed panels; 0: b is read in place, by b_row and b_column
  *   KN_DEPTH 256    the most k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
  *                   for each of KN_PANELS (64 KiB; choose 128 where the device has only 32 KiB)
  *   KN_LEFT_ROWS 0  above 0, a multiple of KN_ROWS and KN_WIDTH: A is given transposed, with an a_row of 1, and
- *                   packed in blocks of so many rows, in KN_DEPTH * KN_LEFT_ROWS * 4 bytes of local memory
+ *                   packed in blocks of so many rows, in (KN_DEPTH + 3) * KN_LEFT_ROWS * 4 bytes of local memory
  *   KN_PANELS 1     the most panels of one item, which then share a packed block; 1 unless A is packed
  *   KN_NARROW 0     b has 16 bits in memory (common/narrow.cl); only with KN_PACKED 0
  *
@@ -153,17 +154,25 @@ KN_DEFINE_PACK(pack_local, local)
 
 #if KN_LEFT_ROWS
 #define KN_LEFT local
-/* packed (depth,KN_LEFT_ROWS) from A(rows,depth) with rows side by side; those beyond the last are not read. */
+/* Floats from tile to tile of packed rows: what a vector writes beyond the last k has room, and tiles begin in unlike
+ * sets of a cache. */
+#define KN_LEFT_TILE(depth) ((depth)*KN_ROWS + 16)
+/* packed [tile][depth][KN_ROWS] from A(rows,depth) with rows side by side, so that a tile reads lines wholly;
+ * rows beyond the last are not read. */
 KN_INLINE void pack_left(global const float *a, KN_INDEX a_column, int rows, int depth, local float *packed) {
-    for (int k = 0; k < depth; k++, a += a_column, packed += KN_LEFT_ROWS) {
+    for (int k = 0; k < depth; k++, a += a_column, packed += KN_ROWS) {
         const KN_INDEX ahead = min(KN_AHEAD, depth - 1 - k) * a_column;
+        local float *to = packed;
         int row = 0;
-        for (; row + KN_WIDTH <= rows; row += KN_WIDTH) {
+        for (; row + max(KN_WIDTH, KN_ROWS) <= rows; row += KN_ROWS, to += KN_LEFT_TILE(depth)) {
             KN_PREFETCH(a + ahead + row)
-            store(load(0, a + row), 0, packed + row);
+            store(load(0, a + row), 0, to); /* lanes beyond the tile's rows are in the place of the next k */
+            for (int left = KN_WIDTH; left < KN_ROWS; left++)
+                to[left] = a[row + left];
         }
-        for (; row < rows; row++)
-            packed[row] = a[row];
+        for (; row < rows; row += KN_ROWS, to += KN_LEFT_TILE(depth))
+            for (int left = 0; left < min(KN_ROWS, rows - row); left++)
+                to[left] = a[row + left];
     }
 }
 #else
@@ -211,7 +220,7 @@ KN_WIDE kn_matmul(global const float *restrict a, global const KN_SOURCE *restri
     local float chunk[KN_PANELS * KN_DEPTH * KN_COLUMNS];
 #endif
 #if KN_LEFT_ROWS
-    local float rows_chunk[KN_DEPTH * KN_LEFT_ROWS];
+    local float rows_chunk[KN_LEFT_ROWS / KN_ROWS * KN_LEFT_TILE(KN_DEPTH)];
 #endif
     float result[KN_ROWS * KN_COLUMNS];
     const int parts = part_depth < k ? (k + part_depth - 1) / part_depth : 1;
@@ -251,14 +260,15 @@ KN_WIDE kn_matmul(global const float *restrict a, global const KN_SOURCE *restri
 #endif
                 for (int i = first; i < block_end;) {
 #if KN_LEFT_ROWS
-                    local const float *left = rows_chunk + i - first;
-                    const KN_INDEX left_row = 1, left_column = KN_LEFT_ROWS;
+                    local const float *left = rows_chunk + (i - first) / KN_ROWS * KN_LEFT_TILE(depth);
+                    const KN_INDEX left_row = 1, left_column = KN_ROWS;
+                    const int rows = min(KN_ROWS, block_end - i); /* of those that are computed */
 #else
                     global const float *left = a + (KN_INDEX)i * a_row + (KN_INDEX)k0 * a_column;
                     const KN_INDEX left_row = a_row, left_column = a_column;
-#endif
                     const int remaining = block_end - i;
                     const int rows = remaining >= KN_ROWS && remaining != 8 ? 6 : remaining >= 4 ? 4 : 1;
+#endif
                     /* Comes near while the tile is made: what is stored and read behind it, and the next rows of A. */
                     for (int r = 0; r < rows; r++)
                         for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
@@ -269,7 +279,7 @@ KN_WIDE kn_matmul(global const float *restrict a, global const KN_SOURCE *restri
                             KN_PREFETCH(left + (rows + r) * left_row + v * 16 * left_column)
 #endif
                         }
-                    if (rows == 6)
+                    if (KN_LEFT_ROWS || rows == 6)
                         tile_6(left, left_row, left_column, panel, depth, result);
                     else if (rows == 4)
                         tile_4(left, left_row, left_column, panel, depth, result);

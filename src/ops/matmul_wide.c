@@ -2,7 +2,8 @@
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
-enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8, LEFT_ROWS = 96, LEFT_PANELS = 4, CHUNK_STEP = 16 };
+/* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their numbers. */
+enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
 
 /* What is known once the shapes are: sizes in the kernel's words. */
 typedef struct wide_form {
@@ -37,10 +38,12 @@ static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
     bool transposed = wide->form.transpose_a;
     wide->depth = transposed ? 256 : 512;
     wide->left_rows = transposed ? LEFT_ROWS : 0;
-    wide->item_panels = !transposed ? 1 : wide->panels < LEFT_PANELS ? wide->panels : LEFT_PANELS;
+    const int64_t most = LEFT_COLUMNS / (wide->width * wide->vectors);
+    wide->item_panels = !transposed ? 1 : wide->panels < most ? wide->panels : most;
     for (;;) {
         int64_t columns = wide->packed ? 0 : wide->item_panels * wide->width * wide->vectors;
-        if ((uint64_t)(wide->depth * (columns + wide->left_rows)) * sizeof(float) <= local_bytes) break;
+        int64_t floats = wide->depth * columns + (wide->depth + LEFT_PAD) * wide->left_rows;
+        if ((uint64_t)floats * sizeof(float) <= local_bytes) break;
         if (wide->item_panels > 1)
             wide->item_panels /= 2;
         else if (wide->left_rows > LEFT_ROWS / 2)
