@@ -10,8 +10,9 @@
  *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
  *
  * kn_conv_single(x, filter, y, x_image, y_image, x_channels, y_channels, rows, columns, x_row, x_column, x_pass,
- *                pass_channels, channel_step, pixels, item_pixels, STATISTICS, EPILOGUE)
- *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), panels).
+ *                pass_channels, channel_step, pixels, item_pixels, item_panels, STATISTICS, EPILOGUE)
+ *   Work-groups (1,1,1), global size (ceil(pixels / item_pixels), ceil(panels / item_panels)). An item goes through
+ *   its panels one after the other, so that its pixels of x, best within a cache, are brought near once.
  *   Elements of x: x_image from image to image, x_row and x_column from pixel to pixel of y (the steps of the
  *   convolution are in them), channel_step from channel to channel of those pass_channels that lie so, and x_pass
  *   from these to the next: W, 1 and a block in the blocked layout; all, a plane and anything in the plain one.
@@ -85,71 +86,74 @@ KN_WIDE kn_conv_single(global const float *restrict x, global const float *restr
                        global float *restrict y, KN_INDEX x_image, KN_INDEX y_image, int x_channels,
                        int y_channels, int rows, int columns, KN_INDEX x_row, KN_INDEX x_column,
                        KN_INDEX x_pass, int pass_channels, KN_INDEX channel_step, int pixels,
-                       int item_pixels KN_STATISTICS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
+                       int item_pixels, int item_panels KN_STATISTICS_PARAMETERS KN_EPILOGUE_PARAMETERS) {
     KN_GATHERED(KN_VECTORS)
     float sums[KN_ROWS * KN_COLUMNS];
     KN_INDEX places[KN_ROWS];
-    const int panel = get_global_id(1), blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH;
-    const int vectors = min(KN_VECTORS, blocks - panel * KN_VECTORS), plane = rows * columns;
-    const int begin = get_global_id(0) * item_pixels, end = min(begin + item_pixels, pixels);
+    const int blocks = (y_channels + KN_WIDTH - 1) / KN_WIDTH, panels = (blocks + KN_VECTORS - 1) / KN_VECTORS;
+    const int plane = rows * columns, begin = get_global_id(0) * item_pixels, end = min(begin + item_pixels, pixels);
+    const int panel_begin = get_global_id(1) * item_panels, panel_end = min(panel_begin + item_panels, panels);
     const KN_INDEX panel_floats =
         (KN_INDEX)(x_channels + pass_channels - 1) / pass_channels * pass_channels * KN_COLUMNS;
-    filter += panel * panel_floats;
-    int row = begin % plane / columns, column = begin % columns, next_image = begin / plane;
-    int image = next_image, pixel = begin % plane;
-    for (int first = begin; first < end; first += KN_ROWS) {
-        const int count = min(KN_ROWS, end - first);
-        for (int r = 0; r < KN_ROWS; r++) {
-            places[r] = next_image * x_image + row * x_row + column * x_column;
-            if (r + 1 >= count && r + 1 < KN_ROWS) continue; /* the last pixel again, never stored */
-            if (++column < columns) continue;
-            column = 0;
-            if (++row < rows) continue;
-            row = 0;
-            next_image++;
-        }
-        add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
-        KN_GATHER_AT(first)
-        int whole = 0;
-        /* Whole tiles, which most are, without a loop around each vector. */
-        if (count == KN_ROWS && pixel + KN_ROWS < plane && y_channels % KN_WIDTH == 0) {
-            for (int v = 0; v < vectors; v++) {
-                const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
-                const float *from = sums + v * KN_WIDTH;
-                global float *to = y + image * y_image + (KN_INDEX)channel * plane + pixel * KN_WIDTH;
-                KN_GATHER_FROM(v)
-                KN_EACH_ROW(KN_FINISH)
-                KN_GATHER_TO(v)
+    filter += panel_begin * panel_floats;
+    for (int panel = panel_begin; panel < panel_end; panel++, filter += panel_floats) {
+        const int vectors = min(KN_VECTORS, blocks - panel * KN_VECTORS);
+        int row = begin % plane / columns, column = begin % columns, next_image = begin / plane;
+        int image = next_image, pixel = begin % plane;
+        for (int first = begin; first < end; first += KN_ROWS) {
+            const int count = min(KN_ROWS, end - first);
+            for (int r = 0; r < KN_ROWS; r++) {
+                places[r] = next_image * x_image + row * x_row + column * x_column;
+                if (r + 1 >= count && r + 1 < KN_ROWS) continue; /* the last pixel again, never stored */
+                if (++column < columns) continue;
+                column = 0;
+                if (++row < rows) continue;
+                row = 0;
+                next_image++;
             }
-            pixel += KN_ROWS;
-            whole = 1;
-        }
-        /* Pixels of one image lie one behind the other. */
-        for (int r = 0, run; r < count && !whole; r += run) {
-            run = min(count - r, plane - pixel);
-            for (int v = 0; v < vectors; v++) {
-                const int channel = (panel * KN_VECTORS + v) * KN_WIDTH, lanes = y_channels - channel;
-                global float *to = y + image * y_image + (KN_INDEX)channel * plane;
-                KN_GATHER_FROM(v)
-                for (int i = pixel; i < pixel + run; i++) {
-                    vector value = load((r + i - pixel) * KN_VECTORS + v, sums);
-                    value = KN_EPILOGUE_VECTOR(value, (KN_INDEX)image, (KN_INDEX)channel, (KN_INDEX)i);
-                    if (lanes < KN_WIDTH) value = keep_lanes(value, lanes);
-                    KN_GATHER(value, r == 0 && i == pixel)
-                    store(value, i, to);
+            add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
+            KN_GATHER_AT(first)
+            int whole = 0;
+            /* Whole tiles, which most are, without a loop around each vector. */
+            if (count == KN_ROWS && pixel + KN_ROWS < plane && y_channels % KN_WIDTH == 0) {
+                for (int v = 0; v < vectors; v++) {
+                    const int channel = (panel * KN_VECTORS + v) * KN_WIDTH;
+                    const float *from = sums + v * KN_WIDTH;
+                    global float *to = y + image * y_image + (KN_INDEX)channel * plane + pixel * KN_WIDTH;
+                    KN_GATHER_FROM(v)
+                    KN_EACH_ROW(KN_FINISH)
+                    KN_GATHER_TO(v)
                 }
-                KN_GATHER_TO(v)
+                pixel += KN_ROWS;
+                whole = 1;
             }
-            pixel += run;
-            if (pixel < plane) continue;
-            pixel = 0;
-            image++;
-        }
+            /* Pixels of one image lie one behind the other. */
+            for (int r = 0, run; r < count && !whole; r += run) {
+                run = min(count - r, plane - pixel);
+                for (int v = 0; v < vectors; v++) {
+                    const int channel = (panel * KN_VECTORS + v) * KN_WIDTH, lanes = y_channels - channel;
+                    global float *to = y + image * y_image + (KN_INDEX)channel * plane;
+                    KN_GATHER_FROM(v)
+                    for (int i = pixel; i < pixel + run; i++) {
+                        vector value = load((r + i - pixel) * KN_VECTORS + v, sums);
+                        value = KN_EPILOGUE_VECTOR(value, (KN_INDEX)image, (KN_INDEX)channel, (KN_INDEX)i);
+                        if (lanes < KN_WIDTH) value = keep_lanes(value, lanes);
+                        KN_GATHER(value, r == 0 && i == pixel)
+                        store(value, i, to);
+                    }
+                    KN_GATHER_TO(v)
+                }
+                pixel += run;
+                if (pixel < plane) continue;
+                pixel = 0;
+                image++;
+            }
 #if KN_STATISTICS
-        if ((first + KN_ROWS) % part != 0 && first + KN_ROWS < end) continue;
-        const int gathers = min(part, end - first / part * part);
-        for (int v = 0; v < vectors; v++)
-            KN_GATHER_END(v, gathers, first / part, panel * KN_VECTORS + v, blocks)
+            if ((first + KN_ROWS) % part != 0 && first + KN_ROWS < end) continue;
+            const int gathers = min(part, end - first / part * part);
+            for (int v = 0; v < vectors; v++)
+                KN_GATHER_END(v, gathers, first / part, panel * KN_VECTORS + v, blocks)
 #endif
+        }
     }
 }

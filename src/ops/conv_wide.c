@@ -6,8 +6,10 @@
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
-/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache; pixels in a band. */
-enum { SWEEP_BYTES = 600 << 10, BAND = 96, LEAST_PART = 2048, MOST_PARTS = 8 };
+/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that panel
+ * after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
+enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 192 << 10, BAND = 96 };
+enum { LEAST_PART = 2048, MOST_PARTS = 8, NARROW_BLOCKS = 3 };
 /* Of statistics: so many parts are enough, of so many pixels at most. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
 
@@ -208,9 +210,9 @@ static bool is_single(const kn_conv_form *form, const packing *filter, bool swap
     return single && (!swapped || (form->stride[0] == 1 && form->stride[1] == 1));
 }
 
-/* The step's numbers from the images on, for filters of one pixel. */
+/* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many panels. */
 static void add_single(kn_step *step, const kn_conv_form *form, const packing *filter, bool swapped,
-                       int64_t share) {
+                       int64_t share, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
     const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
     int64_t plane = from[0] * from[1], lanes = filter->lanes;
@@ -226,6 +228,7 @@ static void add_single(kn_step *step, const kn_conv_form *form, const packing *f
     kn_step_index(step, plain ? plane : 1);
     kn_step_int(step, form->images * to[0] * to[1]);
     kn_step_int(step, share);
+    kn_step_int(step, panels);
 }
 
 /* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a plain
@@ -252,15 +255,20 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t pixels =
         form.images * kn_divide_up(result->dims[2], step_y) * kn_divide_up(result->dims[3], step_x);
     int64_t columns = filter.groups * filter.panels;
-    int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, columns * phases)), rows);
+    bool single = is_single(&form, &filter, swapped);
+    int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, single ? 1 : columns * phases)), rows);
     if (share < 4 * rows) share = 4 * rows;
+    /* Items of a single pixel's filters go through several panels, while what they read of x stays in the cache. */
+    int64_t near = NEAR_BYTES / (filter.sources * (int64_t)sizeof(float)) / rows * rows;
+    if (single && share > near && near >= 4 * rows) share = near;
     /* Statistics come in parts of a few tiles, which work-items take as a whole. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
     bool gathers = lowering->gathers && !padded && phases == 1;
     if (gathers) share = kn_round_up(share, part);
     int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
-    bool single = is_single(&form, &filter, swapped);
+    const int64_t items = kn_divide_up(pixels, share), panel_items = kn_divide_up(4 * units, items);
+    const int64_t item_panels = single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
     kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
                            : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
     if (plain && !single) kn_step_define(step, "KN_PLAIN", "1");
@@ -274,7 +282,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     kn_step_index(step, source);
     kn_step_index(step, result_channels * plane);
     if (single) {
-        add_single(step, &form, &filter, swapped, share);
+        add_single(step, &form, &filter, swapped, share, item_panels);
     } else {
         add_form(step, &form, &filter, swapped);
         kn_step_int(step, swapped);
@@ -285,11 +293,10 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     if (gathers) kn_conv_gather(lowering, step, result->dims[1], kn_divide_up(pixels, part), part);
     kn_step_cost_of_node(step, lowering);
     if (!padded) kn_step_epilogue(step, lowering);
-    const size_t items = (size_t)kn_divide_up(pixels, share);
     if (single)
-        kn_step_size2(step, items, (size_t)columns, 1, 1);
+        kn_step_size2(step, (size_t)items, (size_t)kn_divide_up(columns, item_panels), 1, 1);
     else
-        kn_step_size3(step, (size_t[3]){(size_t)phases, items, (size_t)columns}, (size_t[3]){1, 1, 1});
+        kn_step_size3(step, (size_t[3]){(size_t)phases, (size_t)items, (size_t)columns}, (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
     return lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1], plane,
@@ -319,7 +326,9 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (parts > MOST_PARTS) parts = MOST_PARTS;
     int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
     parts = kn_divide_up(pixels, part);
-    int64_t items = blocks * columns * parts, taps = filter.taps;
+    /* Narrow blocks go together, so that tiles of rows end alike and pixels are listed for more of them. */
+    int64_t item_blocks = filter.width < 16 ? NARROW_BLOCKS : 1, groups = kn_divide_up(blocks, item_blocks);
+    int64_t items = groups * columns * parts, taps = filter.taps;
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
@@ -333,12 +342,13 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     kn_step_index(step, form.channels * form.height * form.width);
     kn_step_index(step, (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
     add_form(step, &form, &filter, false);
+    kn_step_int(step, item_blocks);
     kn_step_int(step, taps);
     kn_step_int(step, part);
     kn_step_index(step, filter.floats);
     kn_step_cost_of_node(step, lowering);
     kn_step_size3(
-        step, (size_t[3]){(size_t)(blocks * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
+        step, (size_t[3]){(size_t)(groups * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
         (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
