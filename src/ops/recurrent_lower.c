@@ -1,7 +1,7 @@
 /* Recurrences as launches (cl/recurrent): one a step, or one for most of the steps. */
 #include "ops/recurrent_private.h"
 
-enum { TILE_ROWS = 6, PANEL_BYTES_MOST = 8 << 20 };
+enum { BAND_ROWS_LEAST = 12, PANEL_BYTES_MOST = 8 << 20 };
 
 /* Where the state of a sample lies: memory, what a sample takes there, where the first begins. */
 typedef struct place {
@@ -34,6 +34,19 @@ static kn_value *output_of(const kn_node *node, int output) {
     return output >= 0 ? node->outputs[output] : NULL;
 }
 
+/* Rows of a wide-vector tile, vectors in a row, and how many tiles a panel has side by side: all gates of its
+ * units have to be in one, and 16 registers hold no more than 4 rows of three vectors. */
+static int rows_of(const kn_target *target) {
+    return target->vector_width == 8 ? 4 : 6;
+}
+static int vectors_of(const kn_target *target, const kn_recurrent_cell *cell) {
+    return target->vector_width == 8 ? 3 : cell->vectors;
+}
+static int parts_of(const kn_target *target, const kn_recurrent_cell *cell, bool backward) {
+    if (target->vector_width != 8) return 1;
+    return cell->gates == 4 && !backward ? 4 : 2;
+}
+
 /* ---- parts of a step --------------------------------------------------------------------------------- */
 
 static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool wide, const char *kernel) {
@@ -47,7 +60,8 @@ static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool
     kn_step_define(step, "KN_RELU", "%d", form->relu);
     if (wide) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        kn_step_define(step, "KN_VECTORS", "%d", cell->vectors);
+        kn_step_define(step, "KN_VECTORS", "%d", vectors_of(target, cell));
+        kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->operator->backward));
         return step;
     }
     kn_step_define_type(step, "KN_T", type);
@@ -89,10 +103,15 @@ static void read_weight(kn_step *step, kn_value *weight, bool wide, int panels) 
         kn_step_read(step, weight);
 }
 
-/* Units that a panel has. */
+/* Columns and units that a panel has. */
+static int64_t columns_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool backward) {
+    const kn_target *target = lowering->target;
+    return (int64_t)target->vector_width * vectors_of(target, form->cell) *
+           parts_of(target, form->cell, backward);
+}
 static int64_t panel_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool backward) {
-    int64_t width = lowering->target->vector_width, vectors = form->cell->vectors;
-    return width * (backward ? vectors : vectors / form->cell->gates);
+    int64_t columns = columns_of(lowering, form, backward);
+    return backward ? columns : columns / form->cell->gates;
 }
 
 /* Steps of one launch; the cells of the next lie cells_apart from those of a step. */
@@ -105,17 +124,17 @@ static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
     return form->reverse == backward ? 1 : -1;
 }
 
-/* Samples do not depend on one another: a band of them for each unit goes through the steps without waiting for the
- * others. That each unit then reads all weights in each step costs little where caches hold them and a band has rows
- * enough. Answers the rows of a band; 0: each step is a launch. */
+/* Samples do not depend on one another: a band of them for each unit goes through the steps without waiting
+ * for the others. That each unit then reads all weights in each step costs little where caches hold them and
+ * a band has rows enough. Answers the rows of a band; 0: each step is a launch. */
 static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool wide) {
     int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
     int64_t weights = form->cell->gates * form->units * form->units * (int64_t)sizeof(float);
-    return wide && rows >= 2 * TILE_ROWS && weights <= PANEL_BYTES_MOST ? rows : 0;
+    return wide && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
 }
 
-/* The share that `on` is of the node's work, the last arguments and the size: tiles of columns and of rows, or
- * panels and rows. */
+/* The share that `on` is of the node's work, the last arguments and the size: tiles of columns and of rows,
+ * or panels and rows. */
 static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide,
                         const walk *on) {
     const kn_target *target = lowering->target;
@@ -131,13 +150,15 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
                       (size_t)kn_divide_up(form->batch, (int64_t)tile), items, 1);
         return kn_step_end(step, lowering);
     }
-    /* A panel is read once by each block of rows: rows are split only where panels are few. */
+    /* A panel is read once by each block of rows: rows are split only where panels are few. Where they are
+     * wide, an item has fewer of them, so that all units get as much. */
+    bool few = target->vector_width == 8;
     int64_t units = target->compute_units,
             panels = kn_divide_up(form->units, panel_of(lowering, form, backward));
-    int64_t rows = form->batch, each = panels / (4 * units);
+    int64_t rows = form->batch, each = panels / (few ? 8 * units : 4 * units);
     if (each < 1) each = 1;
     if (panels < 4 * units)
-        rows = kn_round_up(kn_divide_up(form->batch, kn_divide_up(4 * units, panels)), TILE_ROWS);
+        rows = kn_round_up(kn_divide_up(form->batch, kn_divide_up(4 * units, panels)), rows_of(target));
     if (on->steps > 1) {
         each = panels;
         rows = band_of(lowering, form, wide);
@@ -155,7 +176,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
 static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_value *weight, int *panels) {
     bool backward = lowering->node->operator->backward;
     int64_t count = kn_divide_up(form->units, panel_of(lowering, form, backward));
-    int64_t columns = form->cell->vectors * lowering->target->vector_width;
+    int64_t columns = columns_of(lowering, form, backward);
     int64_t numbers = count * (backward ? form->cell->gates : 1) * form->units * columns;
     *panels = kn_emit_scratch(lowering, (uint64_t)numbers * sizeof(float));
     kn_step *step = begin(lowering, form, true, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
