@@ -4,7 +4,7 @@
  *
  * Defines, with their defaults:
  *   KN_WIDTH 16     lanes of a vector: 16 (AVX-512), 8 (AVX2) or 4 (NEON, SSE)
- *   KN_VECTORS 4    vectors in a row of a tile: 4, 3, 2 or 1; 2 (default) or 1 for KN_WIDTH 8, with its 16
+ *   KN_VECTORS 4    vectors in a row of a tile: 4, 3, 2 or 1; 3, 2 (default) or 1 for KN_WIDTH 8, with its 16
  *                   registers. Panels are KN_COLUMNS = KN_WIDTH * KN_VECTORS wide: what packs and what
  *                   multiplies must agree
  *   KN_INDEX int    type of strides and offsets; long for values above 2^31 elements

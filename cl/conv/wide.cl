@@ -9,7 +9,7 @@
  * item_pixels nor, for filters of up to KN_TAPS taps, pass_blocks changes a bit.
  *
  * Defines: those of common/vector.cl, and, with their defaults:
- *   KN_ROWS      pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
+ *   KN_ROWS      pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12
  *   KN_TAPS 64   taps handled at once; larger filters take several rounds
  *   KN_PLAIN 0   1: x is plain, always
  *
@@ -39,7 +39,9 @@
 #include "common/statistics.cl"
 
 #ifndef KN_ROWS
-#if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
+#if KN_WIDTH == 8 && KN_VECTORS == 3
+#define KN_ROWS 4
+#elif KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
 #define KN_ROWS 6
 #elif KN_VECTORS == 3
 #define KN_ROWS 8

@@ -7,7 +7,7 @@
  * are shared out changes no bit.
  *
  * Defines: those of common/vector.cl, and, with its default:
- *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 6, 12
+ *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12
  *
  * kn_conv_single(x, filter, y, x_image, y_image, x_channels, y_channels, rows, columns, x_row, x_column, x_pass,
  *                pass_channels, channel_step, pixels, item_pixels, item_panels, STATISTICS, EPILOGUE)
@@ -24,7 +24,9 @@
 #include "common/statistics.cl"
 
 #ifndef KN_ROWS
-#if KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
+#if KN_WIDTH == 8 && KN_VECTORS == 3
+#define KN_ROWS 4
+#elif KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
 #define KN_ROWS 6
 #elif KN_VECTORS == 3
 #define KN_ROWS 8
@@ -73,6 +75,45 @@ KN_APART void add_channels(global const float *x, const KN_INDEX *places, global
     KN_EACH_ROW(KN_KEEP)
 }
 
+#define KN_STEP_BESIDE(row)                                                                                  \
+    {                                                                                                        \
+        const vector value = x[row * KN_WIDTH + lane];                                                       \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+
+/* The same of pixels side by side in a blocked x, as most are, from the first one on: all addresses are one, and sums
+ * have the same bits. */
+KN_APART void add_blocks(global const float *x, global const float *filter, float *sums, int channels,
+                         KN_INDEX x_pass) {
+    KN_EACH_ROW(KN_START)
+    for (int first = 0; first < channels; first += KN_WIDTH, x += x_pass) {
+        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_WIDTH < channels; ahead += 16)
+            KN_PREFETCH(x + x_pass + ahead)
+#pragma unroll
+        for (int lane = 0; lane < KN_WIDTH; lane++, filter += KN_COLUMNS) {
+            KN_EACH(KN_RIGHT, 0)
+            KN_EACH_ROW(KN_STEP_BESIDE)
+        }
+    }
+    KN_EACH_ROW(KN_KEEP)
+}
+
+/* Where KN_ROWS pixels of y, numbered over images from `pixel` of `image` on, are in x; after `count` of them the last
+ * again, which is never stored. */
+KN_INLINE void find_places(KN_INDEX *places, int count, int image, int pixel, int rows, int columns,
+                           KN_INDEX x_image, KN_INDEX x_row, KN_INDEX x_column) {
+    int row = pixel / columns, column = pixel % columns;
+    for (int r = 0; r < KN_ROWS; r++) {
+        places[r] = image * x_image + row * x_row + column * x_column;
+        if (r + 1 >= count) continue;
+        if (++column < columns) continue;
+        column = 0;
+        if (++row < rows) continue;
+        row = 0;
+        image++;
+    }
+}
+
 /* The lanes from count on become zero, as the padding of channels must be. */
 KN_INLINE vector keep_lanes(vector value, int count) {
     float part[KN_WIDTH];
@@ -95,23 +136,20 @@ KN_WIDE kn_conv_single(global const float *restrict x, global const float *restr
     const int panel_begin = get_global_id(1) * item_panels, panel_end = min(panel_begin + item_panels, panels);
     const KN_INDEX panel_floats =
         (KN_INDEX)(x_channels + pass_channels - 1) / pass_channels * pass_channels * KN_COLUMNS;
+    const int beside = channel_step == 1 && pass_channels == KN_WIDTH && x_channels % KN_WIDTH == 0 &&
+                       x_column == KN_WIDTH && x_row == columns * KN_WIDTH;
     filter += panel_begin * panel_floats;
     for (int panel = panel_begin; panel < panel_end; panel++, filter += panel_floats) {
         const int vectors = min(KN_VECTORS, blocks - panel * KN_VECTORS);
-        int row = begin % plane / columns, column = begin % columns, next_image = begin / plane;
-        int image = next_image, pixel = begin % plane;
+        int image = begin / plane, pixel = begin % plane;
         for (int first = begin; first < end; first += KN_ROWS) {
             const int count = min(KN_ROWS, end - first);
-            for (int r = 0; r < KN_ROWS; r++) {
-                places[r] = next_image * x_image + row * x_row + column * x_column;
-                if (r + 1 >= count && r + 1 < KN_ROWS) continue; /* the last pixel again, never stored */
-                if (++column < columns) continue;
-                column = 0;
-                if (++row < rows) continue;
-                row = 0;
-                next_image++;
+            if (beside && count == KN_ROWS && pixel + KN_ROWS <= plane) {
+                add_blocks(x + image * x_image + (KN_INDEX)pixel * KN_WIDTH, filter, sums, x_channels, x_pass);
+            } else {
+                find_places(places, count, image, pixel, rows, columns, x_image, x_row, x_column);
+                add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
             }
-            add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);
             KN_GATHER_AT(first)
             int whole = 0;
             /* Whole tiles, which most are, without a loop around each vector. */

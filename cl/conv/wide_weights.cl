@@ -11,7 +11,7 @@
  *
  * Defines: those of common/vector.cl, and, with their defaults:
  *   KN_BAND 96   the pixels in a band
- *   KN_ROWS      input channels of a tile: 8 for up to 3 vectors of 16, 6 otherwise
+ *   KN_ROWS      input channels of a tile: 8 for up to 3 vectors of 16, 4 for 3 of 8, 6 otherwise
  *
  * kn_conv_weights(x, dy, dw, images, x_image, y_image, x_channels, x_lanes, y_channels, x_height, x_width,
  *                 y_height, y_width, filter_height, filter_width, stride_y, stride_x, pad_y, pad_x,
@@ -38,6 +38,8 @@
 #ifndef KN_ROWS
 #if KN_WIDTH == 16 && KN_VECTORS < 4
 #define KN_ROWS 8
+#elif KN_WIDTH == 8 && KN_VECTORS == 3
+#define KN_ROWS 4
 #else
 #define KN_ROWS 6
 #endif
@@ -82,7 +84,11 @@
         each_row(KN_KEEP);                                                                                   \
     }
 KN_SWEEP(sweep_4, KN_ROWS_4)
+#if KN_ROWS > 4
 KN_SWEEP(sweep, KN_JOIN(KN_ROWS_, KN_ROWS))
+#else
+#define sweep sweep_4
+#endif
 
 /* The pixels of dy from `begin` on, `count` of them, whose tap lies inside x: where to find both sides.
  * Returns how many. low and high bound the columns whose tap lies inside. */

@@ -67,6 +67,7 @@ bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
 
 /* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike. */
 static long long channels_like(int64_t channels) {
+    if (channels % 192 == 0) return 192;
     if (channels % 64 == 0) return 64;
     return channels > 384 ? channels % 192 + 192 : channels;
 }
@@ -103,6 +104,8 @@ static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool 
     int64_t blocks = kn_divide_up(pack.targets, pack.width);
     /* Three vectors compute as fast as four, and may waste less of the last panel. */
     if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
+    /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
+    if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
     pack.columns = pack.width * pack.vectors;
     pack.panels = kn_divide_up(pack.targets, pack.columns);
     pack.floats =
@@ -201,6 +204,12 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
     kn_step_int(step, part);
 }
 
+/* Pixels of the tile that goes with so many vectors. */
+static int64_t tile_rows(const packing *filter) {
+    if (filter->width == 8 && filter->vectors >= 2) return filter->vectors == 3 ? 4 : 6;
+    return filter->vectors == 4 ? 6 : filter->vectors == 3 ? 8 : 12;
+}
+
 /* Filters of one pixel, all of whose sources fit one sweep. */
 static bool is_single(const kn_conv_form *form, const packing *filter, bool swapped) {
     bool single = filter->taps == 1 && filter->groups == 1 &&
@@ -247,9 +256,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t source = kn_elements_of(node->inputs[0]) / form.images, plane = result->dims[2] * result->dims[3];
     int64_t result_channels = padded ? kn_round_up(result->dims[1], filter.width) : result->dims[1];
     int scratch = padded ? padded_scratch(lowering, &filter, form.images, result->dims[1], plane) : 0;
-    /* The tile of pixels that goes with so many vectors. */
-    bool small = filter.vectors == 4 || (filter.width == 8 && filter.vectors == 2);
-    int64_t rows = small ? 6 : filter.vectors == 3 ? 8 : 12;
+    int64_t rows = tile_rows(&filter);
     int64_t step_y = swapped ? form.stride[0] : 1, step_x = swapped ? form.stride[1] : 1,
             phases = step_y * step_x;
     int64_t pixels =
