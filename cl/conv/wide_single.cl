@@ -4,7 +4,7 @@
  *
  * Layouts, packed filters and the order of sums are those of conv/wide.cl: x is (N, C/W, H, W', W), or plain,
  * (N, C, H, W'); y is (N, K/W, P, Q, W), with channels padded by zeros to a multiple of W = KN_WIDTH. How pixels
- * are shared out changes no bit.
+ * and panels are shared out changes no bit.
  *
  * Defines: those of common/vector.cl, and, with its default:
  *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12

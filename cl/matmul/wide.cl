@@ -12,7 +12,7 @@
  *   KN_PACKED 1     1: b holds packed panels; 0: b is read in place, by b_row and b_column
  *   KN_DEPTH 256    the most k in one chunk; KN_PACKED 0 takes KN_DEPTH * KN_COLUMNS * 4 bytes of local memory
  *                   for each of KN_PANELS (64 KiB; choose 128 where the device has only 32 KiB)
- *   KN_LEFT_ROWS 0  above 0, a multiple of KN_ROWS and KN_WIDTH: A is given transposed, with an a_row of 1, and
+ *   KN_LEFT_ROWS 0  above 0, a multiple of KN_ROWS: A is given transposed, with an a_row of 1, and
  *                   packed in blocks of so many rows, in (KN_DEPTH + 3) * KN_LEFT_ROWS * 4 bytes of local memory
  *   KN_PANELS 1     the most panels of one item, which then share a packed block; 1 unless A is packed
  *   KN_NARROW 0     b has 16 bits in memory (common/narrow.cl); only with KN_PACKED 0
@@ -262,7 +262,7 @@ KN_WIDE kn_matmul(global const float *restrict a, global const KN_SOURCE *restri
 #if KN_LEFT_ROWS
                     local const float *left = rows_chunk + (i - first) / KN_ROWS * KN_LEFT_TILE(depth);
                     const KN_INDEX left_row = 1, left_column = KN_ROWS;
-                    const int rows = min(KN_ROWS, block_end - i); /* of those that are computed */
+                    const int rows = min(KN_ROWS, block_end - i); /* that are stored; KN_ROWS are computed */
 #else
                     global const float *left = a + (KN_INDEX)i * a_row + (KN_INDEX)k0 * a_column;
                     const KN_INDEX left_row = a_row, left_column = a_column;

@@ -87,6 +87,7 @@
 #define KN_LEAST_ROWS 4
 #define KN_CHUNK_ROWS KN_TILE_ROWS
 #endif
+
 /* ---- parts of a vector --------------------------------------------------------------------------------- */
 
 KN_INLINE vector load_part(global const float *source, int count) {
@@ -108,7 +109,9 @@ KN_INLINE void store_part(vector value, int count, global float *to) {
         to[i] = part[i];
 }
 
-KN_INLINE int vectors_of(int count) { return (count + KN_WIDTH - 1) / KN_WIDTH; }
+KN_INLINE int vectors_of(int count) {
+    return (count + KN_WIDTH - 1) / KN_WIDTH;
+}
 KN_INLINE vector sigmoid_of(vector x) {
     return 1.0f / (1.0f + exp_of(-x));
 }

@@ -279,7 +279,9 @@ KN_OPERATOR(
         {.inputs = {"5,16,17,9", "32,16,3,3"}, .attributes = "padding=1", .no_gradient = true},
         {.inputs = {"1,16,5,11", "80,16,3,3"}, .attributes = "padding=2,0", .no_gradient = true},
         {.inputs = {"1,144,6,3", "16,144,3,3"}, .attributes = "padding=0,2,1,0", .no_gradient = true},
-        {.inputs = {"0,3,5,5", "2,3,3,3"}},
+        {.inputs = {"1,48,7,5", "48,24,1,1"}, .attributes = "groups=2", .no_gradient = true},
+        {.inputs = {"1,16,33,32", "192,16,1,1"}, .no_gradient = true},
+        {.inputs = {"0,3,5,5", "2,3,3,3"}}, {.inputs = {"1,0,5,5", "16,0,3,3"}, .no_gradient = true},
         {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
 KN_OPERATOR(

@@ -30,6 +30,7 @@ static bool describe(const kn_target *target, const kn_node *node, kn_conv_form 
                      bool *targets) {
     if (!right_device(target, node)) return false;
     kn_conv_describe(node, form);
+    if (form->channels == 0 || form->outputs == 0) return false;
     bool swapped = node->operator== & kn_row_conv2d_data;
     int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
     *sources = (swapped ? outputs : channels) % target->vector_width == 0;
@@ -65,9 +66,10 @@ bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
 }
 
-/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike. */
-static long long channels_like(int64_t channels) {
-    if (channels % 192 == 0) return 192;
+/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike, and filters
+ * of one pixel have panels of 3 where these are whole. */
+static long long channels_like(int64_t channels, bool one_pixel) {
+    if (one_pixel && channels % 192 == 0) return 192;
     if (channels % 64 == 0) return 64;
     return channels > 384 ? channels % 192 + 192 : channels;
 }
@@ -76,9 +78,10 @@ static long long channels_like(int64_t channels) {
 void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
-    const long long channels = channels_like(form.channels / form.groups),
-                    outputs = channels_like(form.outputs / form.groups);
-    const int side = form.filter_height * form.filter_width == 1 ? 1 : 3;
+    const bool one_pixel = form.filter_height * form.filter_width == 1;
+    const long long channels = channels_like(form.channels / form.groups, one_pixel),
+                    outputs = channels_like(form.outputs / form.groups, one_pixel);
+    const int side = one_pixel ? 1 : 3;
     char *x = sample->inputs[0], *other = sample->inputs[1];
     const size_t room = sizeof sample->inputs[0];
     const bool by_data = node->operator== & kn_row_conv2d_data,
@@ -267,7 +270,8 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     if (share < 4 * rows) share = 4 * rows;
     /* Items of a single pixel's filters go through several panels, while what they read of x stays in the cache. */
     int64_t near = NEAR_BYTES / (filter.sources * (int64_t)sizeof(float)) / rows * rows;
-    if (single && share > near && near >= 4 * rows) share = near;
+    if (near < 4 * rows) near = 4 * rows;
+    if (single && share > near) share = near;
     /* Statistics come in parts of a few tiles, which work-items take as a whole. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
@@ -334,7 +338,9 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
     parts = kn_divide_up(pixels, part);
     /* Narrow blocks go together, so that tiles of rows end alike and pixels are listed for more of them. */
-    int64_t item_blocks = filter.width < 16 ? NARROW_BLOCKS : 1, groups = kn_divide_up(blocks, item_blocks);
+    int64_t item_blocks = filter.width < 16 ? NARROW_BLOCKS : 1;
+    if (kn_divide_up(blocks, item_blocks) * columns * parts * filter.taps < 4 * units) item_blocks = 1;
+    int64_t groups = kn_divide_up(blocks, item_blocks);
     int64_t items = groups * columns * parts, taps = filter.taps;
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));

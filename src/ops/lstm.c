@@ -66,6 +66,7 @@ KN_OPERATOR(lstm_gradient, .help = "gradient of lstm by what the inputs give, an
                      {.inputs = {"272,68", "50,4,272", "50,4,68", "50,4,68", "50,68", "50,68", "50,68"},
                       BACK_RANGES(NULL),
                       .attributes = "reverse=true"},
+                     {.inputs = {"544,136", "9,2,544", "9,2,136", "9,2,136"}, BACK_RANGES(NULL)},
                      {.inputs = {"20,5", "5,4,20", "-", "5,4,5", "5,5", "-", "5,5", "int32 5"},
                       BACK_RANGES("0..5"),
                       .smallest = true},

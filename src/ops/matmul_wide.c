@@ -192,7 +192,11 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     if (wide->parts > 1)
         wide->shares = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
     /* Each block of rows reads its panel, or packs it, again: blocks are few, but enough for all cores. */
-    int64_t panels = kn_divide_up(wide->panels, wide->item_panels), items = panels * form->batches * wide->parts;
+    int64_t item_panels = wide->item_panels, batches = form->batches * wide->parts;
+    int64_t row_items = wide->left_rows ? kn_divide_up(form->m, wide->left_rows) : 1;
+    while (item_panels > 1 && kn_divide_up(wide->panels, item_panels) * row_items * batches < 4 * wide->units)
+        item_panels = kn_divide_up(item_panels, 2);
+    int64_t panels = kn_divide_up(wide->panels, item_panels), items = panels * batches;
     int64_t rows = form->m, least = wide->packed ? 24 : 96;
     if (items < 4 * wide->units) {
         rows = kn_divide_up(form->m, kn_divide_up(4 * wide->units, items));
@@ -220,15 +224,14 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_step_index(step, elements);
     add_batches(step, wide);
     kn_step_int(step, rows);
-    kn_step_int(step, wide->item_panels);
+    kn_step_int(step, item_panels);
     kn_step_int(step, wide->part_depth);
     kn_step_int(step, wide->chunk_depth);
     kn_step_int(step, 0);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels,
-                              (size_t)(form->batches * wide->parts)},
+                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels, (size_t)batches},
                   (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
     return status == KN_OK && wide->parts > 1 ? lower_sum(lowering, wide) : status;

@@ -39,7 +39,7 @@ typedef struct kn_recurrent_cell {
     const kn_operator *row, *gradient_row;
     int number; /* KN_CELL of the kernels */
     int gates, kept;
-    int vectors; /* in a row of a tile of the wide-vector kernels */
+    int vectors; /* in a row of a tile of the wide-vector kernels, but for vectors of 8 */
     bool has_cells, has_bias, has_relu; /* the last: an attribute of its rows */
     void (*step)(kn_cell_step *step);
     void (*back)(kn_cell_back *back);
