@@ -213,13 +213,23 @@ static int64_t tile_rows(const packing *filter) {
     return filter->vectors == 4 ? 6 : filter->vectors == 3 ? 8 : 12;
 }
 
-/* Filters of one pixel, all of whose sources fit one sweep. */
-static bool is_single(const kn_conv_form *form, const packing *filter, bool swapped) {
-    bool single = filter->taps == 1 && filter->groups == 1 &&
-                  filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
+/* Filters of one pixel without padding. */
+static bool is_one_pixel(const kn_conv_form *form) {
+    bool single = form->filter_height * form->filter_width == 1;
     for (int i = 0; i < 4; i++)
         single = single && form->padding[i] == 0;
-    return single && (!swapped || (form->stride[0] == 1 && form->stride[1] == 1));
+    return single;
+}
+
+/* The same with one pixel a step: both sides have the same pixels. */
+static bool is_even(const kn_conv_form *form) {
+    return is_one_pixel(form) && form->stride[0] == 1 && form->stride[1] == 1;
+}
+
+/* Filters of one pixel, all of whose sources fit one sweep. */
+static bool is_single(const kn_conv_form *form, const packing *filter, bool swapped) {
+    return (swapped ? is_even(form) : is_one_pixel(form)) && filter->groups == 1 &&
+           filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
 /* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many panels. */
@@ -345,6 +355,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
+    if (is_even(&form)) kn_step_define(step, "KN_SINGLE", "1");
     kn_step_read(step, node->inputs[1]);
     if (padded)
         kn_step_scratch(step, dy);
