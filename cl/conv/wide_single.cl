@@ -87,8 +87,9 @@ KN_APART void add_blocks(global const float *x, global const float *filter, floa
                          KN_INDEX x_pass) {
     KN_EACH_ROW(KN_START)
     for (int first = 0; first < channels; first += KN_WIDTH, x += x_pass) {
-        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_WIDTH < channels; ahead += 16)
+        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_WIDTH < channels; ahead += 16) {
             KN_PREFETCH(x + x_pass + ahead)
+        }
 #pragma unroll
         for (int lane = 0; lane < KN_WIDTH; lane++, filter += KN_COLUMNS) {
             KN_EACH(KN_RIGHT, 0)
