@@ -88,6 +88,15 @@ KN_INLINE vector load_part(global const float *source, int count) {
         }                                                                                                    \
     }
 
+/* The same of the vectors of a whole row of a tile, r of which is at `out`. */
+#define KN_FINISH_WHOLE(r, v)                                                                                \
+    {                                                                                                        \
+        vector finished = load((r)*KN_VECTORS + v, result);                                                  \
+        if (add) finished += load(v, out);                                                                   \
+        if (last) finished = KN_EPILOGUE_VECTOR(finished, batch, row, (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH); \
+        store(finished, v, out);                                                                             \
+    }
+
 /* ---- panels ---------------------------------------------------------------- */
 
 #define KN_TRANSPOSED_LOAD(i)                                                                                \
@@ -269,22 +278,36 @@ KN_WIDE kn_matmul(global const float *restrict a, global const KN_SOURCE *restri
                     const int remaining = block_end - i;
                     const int rows = remaining >= KN_ROWS && remaining != 8 ? 6 : remaining >= 4 ? 4 : 1;
 #endif
+                    const int whole = columns >= KN_COLUMNS;
+                    global float *out = c + (KN_INDEX)i * c_row + (KN_INDEX)p * KN_COLUMNS;
                     /* Comes near while the tile is made: what is stored and read behind it, and the next rows of A. */
-                    for (int r = 0; r < rows; r++)
-                        for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
-                            const KN_INDEX column = (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH;
-                            KN_PREFETCH(c + (i + r) * c_row + column)
-                            if (last) { KN_EPILOGUE_NEAR(batch, i + r, column) }
-#if !KN_LEFT_ROWS
-                            KN_PREFETCH(left + (rows + r) * left_row + v * 16 * left_column)
-#endif
+                    for (int r = 0; r < rows; r++) {
+                        for (int column = 0; column < (whole ? KN_COLUMNS : columns); column += 16) {
+                            KN_PREFETCH(out + r * c_row + column)
                         }
+                        if (last)
+                            for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
+                                KN_EPILOGUE_NEAR(batch, i + r, (KN_INDEX)p * KN_COLUMNS + v * KN_WIDTH)
+                            }
+#if !KN_LEFT_ROWS
+                        for (int v = 0; v < KN_VECTORS; v++) {
+                            KN_PREFETCH(left + (rows + r) * left_row + v * 16 * left_column)
+                        }
+#endif
+                    }
                     if (KN_LEFT_ROWS || rows == 6)
                         tile_6(left, left_row, left_column, panel, depth, result);
                     else if (rows == 4)
                         tile_4(left, left_row, left_column, panel, depth, result);
                     else
                         tile_1(left, left_row, left_column, panel, depth, result);
+                    if (whole) {
+                        for (int r = 0; r < rows; r++, i++, out += c_row) {
+                            const KN_INDEX row = i;
+                            KN_EACH(KN_FINISH_WHOLE, r)
+                        }
+                        continue;
+                    }
                     for (int r = 0; r < rows; r++, i++) {
                         const KN_INDEX row = i;
                         for (int v = 0; v < KN_VECTORS && v * KN_WIDTH < columns; v++) {
