@@ -59,6 +59,9 @@ char *kn_copy_text(const kn_host *host, const char *text);
 /* Grows an array by doubling so that it has room for `needed` items.
  * Returns false on failure, the array untouched. */
 bool kn_reserve(const kn_host *host, void **items, size_t *capacity, size_t needed, size_t size);
+/* Asks the system for large pages where whole ones lie in the memory, best before it is first touched: there are fewer
+ * addresses to look up then. Only an advice, which may outlive the memory. */
+void kn_advise_large_pages(void *memory, size_t bytes);
 void kn_log_write(const kn_host *host, kn_log_level level, const char *format, ...) KN_PRINTF(3, 4);
 
 /* ---- arena (arena.c): many small things freed at once ---------------------- */
