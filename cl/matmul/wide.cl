@@ -1,4 +1,5 @@
-/* Matrix product for wide-vector devices (CPUs): C(M,N) = A(M,K) · B(K,N), float32, batches, an epilogue.
+/* Matrix product for wide-vector devices (CPUs): C(M,N) = A(M,K) · B(K,N), float32, batches, an epilogue. Where
+ * memory is the limit, with few rows or sums of few, matmul/thin.cl is faster.
  *
  * Each work-item computes whole tiles of KN_ROWS x KN_COLUMNS numbers that stay in vector registers. It
  * reads A in place and B from panels of KN_COLUMNS columns, laid out [panel][k][KN_COLUMNS]. Panels are
@@ -37,15 +38,12 @@
  *               c_inner, item_rows, item_columns, accumulate, EPILOGUE)
  *   global size (ceil(m / item_rows), ceil(n / item_columns), batches); item_columns: a multiple of KN_WIDTH.
  * kn_matmul_pack(b, panels, n, k, b_row, b_column, batch_inner, b_outer, b_inner, panels_batch, item_panels)
- *   global size (ceil(panels / item_panels), 1, batches); writes panels * k * KN_COLUMNS floats a batch.
- * kn_matmul_thin(a, b, c, m, n, k, a_row, b_column, c_row, batch_inner, a_outer, a_inner, b_outer, b_inner,
- *                c_outer, c_inner, item_columns, accumulate, EPILOGUE)
- *   few rows (up to about 8) times weights kept as (N,K), each read once and in place: a_column and b_row are
- *   1. Global size (ceil(n / item_columns), 1, batches); item_columns: a multiple of KN_WIDTH. */
+ *   global size (ceil(panels / item_panels), 1, batches); writes panels * k * KN_COLUMNS floats a batch. */
 #include "common/wanted.cl"
 #include "common/vector.cl"
 #include "common/weave.cl"
 #include "common/narrow.cl"
+#include "matmul/wide_finish.cl"
 
 #ifndef KN_PACKED
 #define KN_PACKED 1
@@ -61,34 +59,8 @@
 #endif
 #define KN_ROWS 6
 
-/* The first count lanes from memory, zero in the others. */
-KN_INLINE vector load_part(global const float *source, int count) {
-    float part[KN_WIDTH];
-    for (int i = 0; i < KN_WIDTH; i++)
-        part[i] = i < count ? source[i] : 0.0f;
-    return load(0, part);
-}
-
-/* Stores one vector of C at (batch, row), for the columns from `column` on, of which `count` are left; a
- * macro, since the epilogue uses the kernel's parameters. */
-#define KN_FINISH(value, column, count, add, last)                                                           \
-    {                                                                                                        \
-        global float *out = c + row * c_row + (column);                                                      \
-        vector finished = value;                                                                             \
-        if ((count) >= KN_WIDTH) {                                                                           \
-            if (add) finished += load(0, out);                                                               \
-            if (last) finished = KN_EPILOGUE_VECTOR(finished, batch, row, column);                           \
-            store(finished, 0, out);                                                                         \
-        } else {                                                                                             \
-            float part[KN_WIDTH];                                                                            \
-            if (add) finished += load_part(out, count);                                                      \
-            store(finished, 0, part);                                                                        \
-            for (int lane = 0; lane < (count); lane++)                                                       \
-                out[lane] = last ? KN_EPILOGUE(part[lane], batch, row, (column) + lane) : part[lane];        \
-        }                                                                                                    \
-    }
-
-/* The same of the vectors of a whole row of a tile, r of which is at `out`. */
+/* As KN_FINISH of matmul/wide_finish.cl, for the vectors of a whole row of a tile: row r of `result`, whose place is
+ * `out`. */
 #define KN_FINISH_WHOLE(r, v)                                                                                \
     {                                                                                                        \
         vector finished = load((r)*KN_VECTORS + v, result);                                                  \
@@ -343,104 +315,5 @@ KN_WIDE kn_matmul_sum(global const float *restrict source, global float *restric
                 sum += count >= KN_WIDTH ? load(0, from) : load_part(from, count);
             KN_FINISH(sum, column, count, accumulate, 1);
         }
-}
-#endif
-
-/* ---- few rows, weights (N,K) ----------------------------------------------- */
-
-/* The first count lanes from b, zero in the others. */
-KN_INLINE vector read_part(global const KN_SOURCE *source, int count) {
-    float part[KN_WIDTH];
-    for (int i = 0; i < KN_WIDTH; i++)
-        part[i] = i < count ? KN_READ(source + i) : 0.0f;
-    return load(0, part);
-}
-
-KN_INLINE float sum_4(float4 x) {
-    return (x.s0 + x.s2) + (x.s1 + x.s3);
-}
-KN_INLINE float sum_8(float8 x) {
-    return sum_4(x.lo + x.hi);
-}
-KN_INLINE float sum_16(float16 x) {
-    return sum_8(x.lo + x.hi);
-}
-
-#define KN_THIN_ROW(row, v) vector sum##row##_##v = 0.0f;
-#define KN_THIN_START(row)                                                                                   \
-    global const float *restrict a##row = a + row * a_row;                                                   \
-    KN_VECTORS_4(KN_THIN_ROW, row)
-#define KN_THIN_POINTER(row, v)                                                                              \
-    global const KN_SOURCE *restrict b##v = b + (KN_INDEX)min(v, columns - 1) * b_column;
-#define KN_THIN_LOAD(row, v) const vector right##v = KN_READ_VECTOR(0, b##v + k);
-#define KN_THIN_LOAD_PART(row, v) const vector right##v = read_part(b##v + k, depth - k);
-#define KN_THIN_STEP(row)                                                                                    \
-    {                                                                                                        \
-        const vector left = load(0, a##row + k);                                                             \
-        KN_VECTORS_4(KN_ADD, row)                                                                            \
-    }
-#define KN_THIN_STEP_PART(row)                                                                               \
-    {                                                                                                        \
-        const vector left = load_part(a##row + k, depth - k);                                                \
-        KN_VECTORS_4(KN_ADD, row)                                                                            \
-    }
-#define KN_THIN_KEEP_ONE(row, v) result[row * KN_WIDTH + v] = KN_JOIN(sum_, KN_WIDTH)(sum##row##_##v);
-#define KN_THIN_KEEP(row) KN_VECTORS_4(KN_THIN_KEEP_ONE, row)
-
-/* result (rows,4) = A(rows,depth) · B(depth,4), vectors along depth; columns beyond the last repeat it. */
-#define KN_THIN(name, each_row)                                                                              \
-    KN_INLINE void name(global const float *a, KN_INDEX a_row, global const KN_SOURCE *b, KN_INDEX b_column, \
-                        int columns, int depth, float *result) {                                             \
-        int k = 0;                                                                                           \
-        each_row(KN_THIN_START);                                                                             \
-        KN_VECTORS_4(KN_THIN_POINTER, 0);                                                                    \
-        for (; k + KN_WIDTH <= depth; k += KN_WIDTH) {                                                       \
-            KN_VECTORS_4(KN_THIN_LOAD, 0);                                                                   \
-            each_row(KN_THIN_STEP);                                                                          \
-        }                                                                                                    \
-        if (k < depth) {                                                                                     \
-            KN_VECTORS_4(KN_THIN_LOAD_PART, 0);                                                              \
-            each_row(KN_THIN_STEP_PART);                                                                     \
-        }                                                                                                    \
-        each_row(KN_THIN_KEEP);                                                                              \
-    }
-#if KN_WIDTH == 8
-#define KN_THIN_ROWS 2 /* 16 registers */
-#else
-#define KN_THIN_ROWS 4
-#endif
-KN_THIN(thin_rows, KN_JOIN(KN_ROWS_, KN_THIN_ROWS))
-KN_THIN(thin_1, KN_ROWS_1)
-
-#if KN_WANTED(kn_matmul_thin)
-KN_WIDE kn_matmul_thin(global const float *restrict a, global const KN_SOURCE *restrict b,
-                       global float *restrict c, int m, int n, int k, KN_INDEX a_row, KN_INDEX b_column,
-                       KN_INDEX c_row, int batch_inner, KN_INDEX a_outer, KN_INDEX a_inner, KN_INDEX b_outer,
-                       KN_INDEX b_inner, KN_INDEX c_outer, KN_INDEX c_inner, int item_columns,
-                       int accumulate KN_EPILOGUE_PARAMETERS) {
-    float result[KN_THIN_ROWS * KN_WIDTH] = {0.0f};
-    const int batch = get_global_id(2), outer = batch / batch_inner, inner = batch % batch_inner;
-    a += outer * a_outer + inner * a_inner;
-    b += outer * b_outer + inner * b_inner;
-    c += outer * c_outer + inner * c_inner;
-    const int column0 = get_global_id(0) * item_columns, column_end = min(column0 + item_columns, n);
-    for (KN_INDEX column = column0; column < column_end; column += KN_WIDTH) {
-        const int count = min(n - (int)column, KN_WIDTH);
-        for (int i = 0; i < m;) {
-            const int rows = m - i >= KN_THIN_ROWS ? KN_THIN_ROWS : 1;
-            for (int j = 0; j < count; j += 4) {
-                global const float *left = a + (KN_INDEX)i * a_row;
-                global const KN_SOURCE *right = b + (column + j) * b_column;
-                if (rows == KN_THIN_ROWS)
-                    thin_rows(left, a_row, right, b_column, count - j, k, result + j);
-                else
-                    thin_1(left, a_row, right, b_column, count - j, k, result + j);
-            }
-            for (int r = 0; r < rows; r++, i++) {
-                const KN_INDEX row = i;
-                KN_FINISH(load(r, result), column, count, accumulate, 1);
-            }
-        }
-    }
 }
 #endif

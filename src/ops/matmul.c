@@ -187,11 +187,25 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
-/* Of the widest tile, which most products have, so that they and what they are believed by are one program. */
-static void wide_sample(const kn_node *node, kn_sample *sample) {
+/* Of the widest tile, which most products have, so that they and what they are believed by are one program; or thin,
+ * as the node is. */
+static void sample_like(kn_thin kind, kn_sample *sample) {
+    static const char *const shapes[][3] = {[KN_THIN_NOT] = {"13,31", "31,127", ""},
+                                            [KN_THIN_ALONG] = {"7,31", "19,31", "transpose_b=1"},
+                                            [KN_THIN_ACROSS] = {"7,31", "31,75", ""},
+                                            [KN_THIN_SHALLOW] = {"11,13", "11,75", "transpose_a=1"}};
+    snprintf(sample->inputs[0], sizeof sample->inputs[0], "%s", shapes[kind][0]);
+    snprintf(sample->inputs[1], sizeof sample->inputs[1], "%s", shapes[kind][1]);
+    snprintf(sample->attributes, sizeof sample->attributes, "%s", shapes[kind][2]);
+}
+
+static void packed_sample(const kn_node *node, kn_sample *sample) {
     (void)node;
-    snprintf(sample->inputs[0], sizeof sample->inputs[0], "7,31");
-    snprintf(sample->inputs[1], sizeof sample->inputs[1], "31,64");
+    sample_like(KN_THIN_NOT, sample);
+}
+
+static void wide_sample(const kn_node *node, kn_sample *sample) {
+    sample_like(kn_matmul_thin_kind(node), sample);
 }
 
 KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
@@ -202,7 +216,7 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
             KN_VARIANTS({.name = "packed",
                          .accepts = kn_matmul_packed_accepts,
                          .lower = kn_matmul_packed_lower,
-                         .sample = wide_sample,
+                         .sample = packed_sample,
                          .takes_epilogue = true,
                          .prepares = true,
                          .doubtful = true},
@@ -244,7 +258,22 @@ KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the la
                      {.inputs = {"3,1100", "bfloat16 1100,131"}, .no_gradient = true},
                      {.inputs = {"3,20,7", "float16 3,20,33"}, .attributes = "transpose_a=1", .no_gradient = true},
                      {.inputs = {"3,0", "0,4"}}, {.inputs = {"0,3,5", "5,2"}},
-                     {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true}));
+                     {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true},
+                     {.inputs = {"7,31", "31,75"}, .smallest = true},
+                     {.inputs = {"8,2051", "13,2051"}, .attributes = "transpose_b=1", .no_gradient = true},
+                     {.inputs = {"5,70", "70,1100"}, .no_gradient = true},
+                     {.inputs = {"8,1030", "1030,520"}, .no_gradient = true},
+                     {.inputs = {"2,3,8,33", "3,33,96"}, .no_gradient = true},
+                     {.inputs = {"11,13", "11,75"}, .attributes = "transpose_a=1", .smallest = true},
+                     {.inputs = {"21,16", "16,1300"}, .no_gradient = true},
+                     {.inputs = {"8,520", "8,2080"}, .attributes = "transpose_a=1", .no_gradient = true},
+                     {.inputs = {"3,9,33", "9,128"}, .attributes = "transpose_a=1", .no_gradient = true},
+                     {.inputs = {"5,12", "bfloat16 12,128"}, .no_gradient = true},
+                     {.inputs = {"19,12", "float16 12,136"}, .no_gradient = true},
+                     {.inputs = {"20,9", "9,130"}, .ranges = {"special"}, .no_gradient = true},
+                     {.inputs = {"520,8", "8,2120"}, .no_gradient = true},
+                     {.inputs = {"3,0", "0,70"}}, {.inputs = {"20,0", "0,70"}},
+                     {.inputs = {"3,0", "4,0"}, .attributes = "transpose_b=1"}));
 
 /* ---- builders -------------------------------------------------------------------------------------------- */
 

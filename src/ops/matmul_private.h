@@ -34,6 +34,12 @@ bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node);
 /* The same kernels with b packed before, once for weights that stay. */
 kn_status kn_matmul_packed_lower(kn_lowering *lowering);
 
+/* matmul_thin.c: products that memory bounds, in place. ALONG: few rows times weights (N,K); ACROSS: few rows times
+ * (K,N); SHALLOW: sums of few. */
+typedef enum kn_thin { KN_THIN_NOT, KN_THIN_ALONG, KN_THIN_ACROSS, KN_THIN_SHALLOW } kn_thin;
+kn_thin kn_matmul_thin_kind(const kn_node *node);
+kn_status kn_matmul_thin_lower(kn_lowering *lowering, const kn_matmul_form *form, kn_thin kind);
+
 /* ---- layers (matmul.c) -------------------------------------------------------------------------- */
 
 extern const kn_operator kn_row_matmul;

@@ -3,7 +3,7 @@
 #include "ops/product_private.h"
 
 /* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their numbers. */
-enum { WIDE_LEVELS = 2, ROWS = 6, THIN_ROWS = 8, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
+enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
 
 /* What is known once the shapes are: sizes in the kernel's words. */
 typedef struct wide_form {
@@ -109,29 +109,6 @@ static void add_batches(kn_step *step, const wide_form *wide) {
     kn_step_index(step, wide->packed ? wide->packed_batch : form->b_strides[0]);
     kn_step_index(step, form->sizes[0] * form->m * form->n);
     kn_step_index(step, form->m * form->n);
-}
-
-/* Few rows times weights (N,K): each weight is read once, in place. */
-static kn_status lower_thin(kn_lowering *lowering, const wide_form *wide) {
-    const kn_matmul_form *form = &wide->form;
-    int64_t columns = kn_round_up(kn_divide_up(form->n, 8 * wide->units), wide->width);
-    kn_step *step = begin(lowering, wide, "kn_matmul_thin");
-    kn_step_read(step, lowering->node->inputs[0]);
-    kn_step_read(step, lowering->node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, form->m);
-    kn_step_int(step, form->n);
-    kn_step_int(step, form->k);
-    kn_step_index(step, form->k);
-    kn_step_index(step, form->k);
-    kn_step_index(step, form->n);
-    add_batches(step, wide);
-    kn_step_int(step, columns);
-    kn_step_int(step, 0);
-    kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
-                  (size_t[3]){1, 1, 1});
-    return kn_step_end(step, lowering);
 }
 
 static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
@@ -240,9 +217,8 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
 kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     wide_form wide = plan(lowering, false);
-    const kn_matmul_form *form = &wide.form;
-    if (form->m <= THIN_ROWS && !form->transpose_a && form->transpose_b) return lower_thin(lowering, &wide);
-    return lower_product(lowering, &wide);
+    const kn_thin thin = kn_matmul_thin_kind(lowering->node);
+    return thin != KN_THIN_NOT ? kn_matmul_thin_lower(lowering, &wide.form, thin) : lower_product(lowering, &wide);
 }
 
 kn_status kn_matmul_packed_lower(kn_lowering *lowering) {

@@ -186,7 +186,7 @@ static void wrong_kernels_are_replaced(void **state) {
     const wrong_kernel *wrong = *state;
     char *folder = test_folder_make(), *cache = test_folder_make(), plan[8000];
     link_kernels(KERNEL_FOLDER, folder);
-    change_kernel(folder, "matmul/wide.cl", line_of_matmul, wrong->to);
+    change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong->to);
     /* On the second turn a wrong result is known, and what did not compile is tried again; on the third the kernels
      * are the library's. */
     for (int turn = 0; turn < 3; turn++) {
@@ -221,7 +221,7 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     (void)state;
     char *folder = test_folder_make();
     link_kernels(KERNEL_FOLDER, folder);
-    change_kernel(folder, "matmul/wide.cl", line_of_matmul, wrong_kernels[0].to);
+    change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong_kernels[0].to);
     kn_context_params params = device_params();
     params.kind = WIDE;
     params.trust_claims = true;

@@ -1,0 +1,95 @@
+/* Matrix products that memory bounds on wide-vector devices: steps for cl/matmul/thin.cl. */
+#include "ops/matmul_private.h"
+#include "ops/product_private.h"
+
+/* As cl/matmul/thin.cl has them. */
+enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
+/* Columns of weights kept as (K,N), at least; sums that few columns should split among cores; sums that one number should
+ * not gather alone, for the sake of its error. */
+enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
+
+static kn_thin kind_of(const kn_matmul_form *form) {
+    if (form->m <= FEW && !form->transpose_a && form->transpose_b) return KN_THIN_ALONG;
+    if (form->transpose_b || form->n < LEAST_COLUMNS) return KN_THIN_NOT;
+    if (form->m <= FEW && !form->transpose_a && form->k < (form->n >= STRETCH ? LONGEST : LONG)) return KN_THIN_ACROSS;
+    return form->k <= SHALLOW ? KN_THIN_SHALLOW : KN_THIN_NOT;
+}
+
+kn_thin kn_matmul_thin_kind(const kn_node *node) {
+    kn_matmul_form form;
+    kn_matmul_describe(node, &form);
+    /* As if nothing kept the batches apart: the answer must not follow from what is fused. It never has more rows then
+     * than it tells. */
+    kn_matmul_join_batches(&form, NULL);
+    return kind_of(&form);
+}
+
+static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "matmul/thin.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    kn_step_narrow(step, lowering->node->inputs[1]);
+    kn_step_read(step, lowering->node->inputs[0]);
+    kn_step_read(step, lowering->node->inputs[1]);
+    kn_step_write(step, lowering->result);
+    kn_step_int(step, form->m);
+    kn_step_int(step, form->n);
+    kn_step_int(step, form->k);
+    return step;
+}
+
+static void add_batches(kn_step *step, const kn_matmul_form *form) {
+    kn_step_int(step, form->sizes[0]);
+    kn_step_index(step, form->a_strides[1]);
+    kn_step_index(step, form->a_strides[0]);
+    kn_step_index(step, form->b_strides[1]);
+    kn_step_index(step, form->b_strides[0]);
+    kn_step_index(step, form->sizes[0] * form->m * form->n);
+    kn_step_index(step, form->m * form->n);
+}
+
+/* Few rows times weights (N,K) or (K,N): each weight is read once, in place. */
+static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bool along) {
+    const int64_t width = lowering->target->vector_width, units = lowering->target->compute_units;
+    int64_t columns = kn_round_up(kn_divide_up(form->n, 8 * units), along ? width : 2 * width);
+    if (!along && columns > STRETCH) columns = STRETCH;
+    kn_step *step = begin(lowering, form, along ? "kn_matmul_along" : "kn_matmul_across");
+    kn_step_index(step, form->k);
+    kn_step_index(step, along ? form->k : form->n);
+    kn_step_index(step, form->n);
+    add_batches(step, form);
+    kn_step_int(step, columns);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+/* Sums of few: what is written is most of the work. */
+static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form) {
+    const int64_t least = 4 * (int64_t)lowering->target->vector_width, units = lowering->target->compute_units;
+    const int64_t depth = form->k > 0 ? form->k : 1;
+    int64_t columns = NEAR / depth / least * least;
+    if (columns < least) columns = least;
+    if (columns > form->n) columns = kn_round_up(form->n, least);
+    const int64_t stretches = kn_divide_up(form->n, columns) * form->batches;
+    const int64_t rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(8 * units, stretches)), 2);
+    kn_step *step = begin(lowering, form, "kn_matmul_shallow");
+    kn_step_index(step, form->transpose_a ? 1 : form->k);
+    kn_step_index(step, form->transpose_a ? form->m : 1);
+    kn_step_index(step, form->n);
+    kn_step_index(step, form->n);
+    add_batches(step, form);
+    kn_step_int(step, rows);
+    kn_step_int(step, columns);
+    kn_step_int(step, kn_is_streamed(lowering->result));
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(form->n, columns), (size_t)kn_divide_up(form->m, rows),
+                              (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_matmul_thin_lower(kn_lowering *lowering, const kn_matmul_form *form, kn_thin kind) {
+    return kind == KN_THIN_SHALLOW ? lower_shallow(lowering, form) : lower_few(lowering, form, kind == KN_THIN_ALONG);
+}
