@@ -36,6 +36,7 @@
  * y shares memory with no input or operand. */
 #define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
+#include "common/parts.cl"
 #include "common/statistics.cl"
 
 #ifndef KN_ROWS
@@ -56,15 +57,6 @@
 #define KN_PLAIN 0
 #endif
 #define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
-
-/* The lanes from count on become zero, as the padding of channels must be. */
-KN_INLINE vector keep_lanes(vector value, int count) {
-    float part[KN_WIDTH];
-    store(value, 0, part);
-    for (int i = count; i < KN_WIDTH; i++)
-        part[i] = 0.0f;
-    return load(0, part);
-}
 
 /* ---- the convolution ------------------------------------------------------- */
 

@@ -21,6 +21,7 @@
  * y shares memory with no input or operand. */
 #define KN_WHOLE_VECTORS 1
 #include "common/vector.cl"
+#include "common/parts.cl"
 #include "common/statistics.cl"
 
 #ifndef KN_ROWS
@@ -113,15 +114,6 @@ KN_INLINE void find_places(KN_INDEX *places, int count, int image, int pixel, in
         row = 0;
         image++;
     }
-}
-
-/* The lanes from count on become zero, as the padding of channels must be. */
-KN_INLINE vector keep_lanes(vector value, int count) {
-    float part[KN_WIDTH];
-    store(value, 0, part);
-    for (int i = count; i < KN_WIDTH; i++)
-        part[i] = 0.0f;
-    return load(0, part);
 }
 
 KN_WIDE kn_conv_single(global const float *restrict x, global const float *restrict filter,
