@@ -26,6 +26,8 @@ bool kn_is_streamed(const kn_value *value);
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
 /* matmul_wide.c */
+/* The numbers by which kernels of cl/matmul find a batch: outer and inner strides, b's as told. */
+void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner);
 bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_library_lower(kn_lowering *lowering);
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node);
@@ -38,7 +40,7 @@ kn_status kn_matmul_packed_lower(kn_lowering *lowering);
  * (K,N); SHALLOW: sums of few. */
 typedef enum kn_thin { KN_THIN_NOT, KN_THIN_ALONG, KN_THIN_ACROSS, KN_THIN_SHALLOW } kn_thin;
 kn_thin kn_matmul_thin_kind(const kn_node *node);
-kn_status kn_matmul_thin_lower(kn_lowering *lowering, const kn_matmul_form *form, kn_thin kind);
+kn_status kn_matmul_thin_lower(kn_lowering *lowering, kn_thin kind);
 
 /* ---- layers (matmul.c) -------------------------------------------------------------------------- */
 

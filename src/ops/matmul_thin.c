@@ -8,20 +8,16 @@ enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
  * not gather alone, for the sake of its error. */
 enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
 
-static kn_thin kind_of(const kn_matmul_form *form) {
-    if (form->m <= FEW && !form->transpose_a && form->transpose_b) return KN_THIN_ALONG;
-    if (form->transpose_b || form->n < LEAST_COLUMNS) return KN_THIN_NOT;
-    if (form->m <= FEW && !form->transpose_a && form->k < (form->n >= STRETCH ? LONGEST : LONG)) return KN_THIN_ACROSS;
-    return form->k <= SHALLOW ? KN_THIN_SHALLOW : KN_THIN_NOT;
-}
-
 kn_thin kn_matmul_thin_kind(const kn_node *node) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
-    /* As if nothing kept the batches apart: the answer must not follow from what is fused. It never has more rows then
-     * than it tells. */
+    /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows, too. */
     kn_matmul_join_batches(&form, NULL);
-    return kind_of(&form);
+    const bool few = form.m <= FEW && !form.transpose_a;
+    if (form.transpose_b) return few ? KN_THIN_ALONG : KN_THIN_NOT;
+    if (form.n < LEAST_COLUMNS) return KN_THIN_NOT;
+    if (few && form.k < (form.n >= STRETCH ? LONGEST : LONG)) return KN_THIN_ACROSS;
+    return form.k <= SHALLOW ? KN_THIN_SHALLOW : KN_THIN_NOT;
 }
 
 static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
@@ -37,16 +33,6 @@ static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const c
     return step;
 }
 
-static void add_batches(kn_step *step, const kn_matmul_form *form) {
-    kn_step_int(step, form->sizes[0]);
-    kn_step_index(step, form->a_strides[1]);
-    kn_step_index(step, form->a_strides[0]);
-    kn_step_index(step, form->b_strides[1]);
-    kn_step_index(step, form->b_strides[0]);
-    kn_step_index(step, form->sizes[0] * form->m * form->n);
-    kn_step_index(step, form->m * form->n);
-}
-
 /* Few rows times weights (N,K) or (K,N): each weight is read once, in place. */
 static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bool along) {
     const int64_t width = lowering->target->vector_width, units = lowering->target->compute_units;
@@ -56,7 +42,7 @@ static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bo
     kn_step_index(step, form->k);
     kn_step_index(step, along ? form->k : form->n);
     kn_step_index(step, form->n);
-    add_batches(step, form);
+    kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
     kn_step_int(step, columns);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
@@ -78,7 +64,7 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
     kn_step_index(step, form->transpose_a ? form->m : 1);
     kn_step_index(step, form->n);
     kn_step_index(step, form->n);
-    add_batches(step, form);
+    kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
     kn_step_int(step, rows);
     kn_step_int(step, columns);
     kn_step_int(step, kn_is_streamed(lowering->result));
@@ -90,6 +76,9 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
     return kn_step_end(step, lowering);
 }
 
-kn_status kn_matmul_thin_lower(kn_lowering *lowering, const kn_matmul_form *form, kn_thin kind) {
-    return kind == KN_THIN_SHALLOW ? lower_shallow(lowering, form) : lower_few(lowering, form, kind == KN_THIN_ALONG);
+kn_status kn_matmul_thin_lower(kn_lowering *lowering, kn_thin kind) {
+    kn_matmul_form form;
+    kn_matmul_describe(lowering->node, &form);
+    kn_matmul_join_batches(&form, lowering->epilogue);
+    return kind == KN_THIN_SHALLOW ? lower_shallow(lowering, &form) : lower_few(lowering, &form, kind == KN_THIN_ALONG);
 }

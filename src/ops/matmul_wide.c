@@ -100,13 +100,12 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
     return step;
 }
 
-static void add_batches(kn_step *step, const wide_form *wide) {
-    const kn_matmul_form *form = &wide->form;
+void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner) {
     kn_step_int(step, form->sizes[0]);
     kn_step_index(step, form->a_strides[1]);
     kn_step_index(step, form->a_strides[0]);
-    kn_step_index(step, wide->packed ? form->sizes[0] * wide->packed_batch : form->b_strides[1]);
-    kn_step_index(step, wide->packed ? wide->packed_batch : form->b_strides[0]);
+    kn_step_index(step, b_outer);
+    kn_step_index(step, b_inner);
     kn_step_index(step, form->sizes[0] * form->m * form->n);
     kn_step_index(step, form->m * form->n);
 }
@@ -199,7 +198,10 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_step_index(step, form->transpose_b ? form->k : 1);
     kn_step_index(step, form->n);
     kn_step_index(step, elements);
-    add_batches(step, wide);
+    if (wide->packed)
+        kn_matmul_add_batches(step, form, form->sizes[0] * wide->packed_batch, wide->packed_batch);
+    else
+        kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
     kn_step_int(step, rows);
     kn_step_int(step, item_panels);
     kn_step_int(step, wide->part_depth);
@@ -216,9 +218,10 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
 
 kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    wide_form wide = plan(lowering, false);
     const kn_thin thin = kn_matmul_thin_kind(lowering->node);
-    return thin != KN_THIN_NOT ? kn_matmul_thin_lower(lowering, &wide.form, thin) : lower_product(lowering, &wide);
+    if (thin != KN_THIN_NOT) return kn_matmul_thin_lower(lowering, thin);
+    wide_form wide = plan(lowering, false);
+    return lower_product(lowering, &wide);
 }
 
 kn_status kn_matmul_packed_lower(kn_lowering *lowering) {
