@@ -66,6 +66,18 @@ static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64
     return code;
 }
 
+/* The device's own block, or NULL with a code. */
+static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code) {
+    /* Where memory is shared, such a block is mapped without a copy. */
+    cl_mem_flags flags = CL_MEM_READ_WRITE | (context->capabilities.shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
+    cl_mem block = clCreateBuffer(context->context, flags, (size_t)bytes, NULL, code);
+    if (!block) return NULL;
+    *code = advise_large_pages(context, block, bytes);
+    if (*code == CL_SUCCESS) return block;
+    clReleaseMemObject(block);
+    return NULL;
+}
+
 kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buffer, kn_error *error) {
     *buffer = NULL;
     if (context->failure.status) return kn_fail(error, context->failure.status, "%s", context->failure.text);
@@ -90,14 +102,8 @@ kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buff
         discharge(context, rounded);
         return KN_ERROR_MEMORY;
     }
-    /* Where memory is shared, such a block is mapped without a copy. */
-    cl_mem_flags flags = CL_MEM_READ_WRITE | (capabilities->shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
     cl_int code;
-    result->root = clCreateBuffer(context->context, flags, (size_t)rounded, NULL, &code);
-    if (result->root && (code = advise_large_pages(context, result->root, rounded)) != CL_SUCCESS) {
-        clReleaseMemObject(result->root);
-        result->root = NULL;
-    }
+    result->root = block_new(context, rounded, &code);
     if (!result->root) {
         discharge(context, rounded);
         kn_release(&context->host, result);

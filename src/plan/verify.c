@@ -255,10 +255,12 @@ bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_v
     /* What a kernel becomes depends on these; another version of the kernels, or of what launches
      * them, is tried anew. */
     snprintf(name, sizeof name, "%s/%s", row->name, variant->name);
-    snprintf(key, sizeof key, "variant/%s/%s/%d%s/%016llx%s%s%s%s%s%s", name, kn_version_text(),
-             kn_context_capabilities(context)->vector_width, kn_context_wide_indices(context) ? "x64" : "",
-             (unsigned long long)kn_kernels_hash(context), measured ? "/" : "", sample.inputs[0],
-             measured ? ";" : "", sample.inputs[1], measured ? ";" : "", sample.attributes);
+    size_t used = (size_t)snprintf(key, sizeof key, "variant/%s/%s/%d%s/%016llx", name, kn_version_text(),
+                                   kn_context_capabilities(context)->vector_width,
+                                   kn_context_wide_indices(context) ? "x64" : "",
+                                   (unsigned long long)kn_kernels_hash(context));
+    if (measured && used < sizeof key)
+        snprintf(key + used, sizeof key - used, "/%s;%s;%s", sample.inputs[0], sample.inputs[1], sample.attributes);
     if (kn_verdict_get(context, key, &verdict)) {
         if (verdict == 0) kn_variant_refused(context, name, "it computed wrongly here before");
         return verdict != 0;
