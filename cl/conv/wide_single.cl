@@ -76,6 +76,8 @@ KN_APART void add_channels(global const float *x, const KN_INDEX *places, global
     KN_EACH_ROW(KN_KEEP)
 }
 
+/* So many blocks of channels ahead, pixels side by side are brought near: as long as memory takes. */
+#define KN_FAR 8
 #define KN_STEP_BESIDE(row)                                                                                  \
     {                                                                                                        \
         const vector value = x[row * KN_WIDTH + lane];                                                       \
@@ -88,8 +90,8 @@ KN_APART void add_blocks(global const float *x, global const float *filter, floa
                          KN_INDEX x_pass) {
     KN_EACH_ROW(KN_START)
     for (int first = 0; first < channels; first += KN_WIDTH, x += x_pass) {
-        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_WIDTH < channels; ahead += 16) {
-            KN_PREFETCH(x + x_pass + ahead)
+        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_FAR * KN_WIDTH < channels; ahead += 16) {
+            KN_PREFETCH(x + KN_FAR * x_pass + ahead)
         }
 #pragma unroll
         for (int lane = 0; lane < KN_WIDTH; lane++, filter += KN_COLUMNS) {
