@@ -6,8 +6,7 @@
  * (N, C, H, W'); y is (N, K/W, P, Q, W), with channels padded by zeros to a multiple of W = KN_WIDTH. How pixels
  * and panels are shared out changes no bit.
  *
- * Defines: those of common/vector.cl, and, with its default:
- *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12
+ * Defines: those of common/vector.cl and conv/beside.cl.
  *
  * kn_conv_single(x, filter, y, x_image, y_image, x_channels, y_channels, rows, columns, x_row, x_column, x_pass,
  *                pass_channels, channel_step, pixels, item_pixels, item_panels, STATISTICS, EPILOGUE)
@@ -23,34 +22,16 @@
 #include "common/vector.cl"
 #include "common/parts.cl"
 #include "common/statistics.cl"
+#include "conv/beside.cl"
 
-#ifndef KN_ROWS
-#if KN_WIDTH == 8 && KN_VECTORS == 3
-#define KN_ROWS 4
-#elif KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
-#define KN_ROWS 6
-#elif KN_VECTORS == 3
-#define KN_ROWS 8
-#else
-#define KN_ROWS 12
-#endif
-#endif
-#define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
-
-#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
-#define KN_START(row) KN_EACH(KN_ZERO, row)
 #define KN_AIM(row) global const float *pixel##row = x + places[row];
 /* The same pixel in the next block of channels, which is too far away for the device to guess. */
 #define KN_AHEAD(row) KN_PREFETCH(pixel##row + x_pass)
-#define KN_RIGHT(row, v) const vector right##v = load(v, filter);
-#define KN_ADD(row, v) sum##row##_##v += value * right##v;
 #define KN_STEP(row)                                                                                         \
     {                                                                                                        \
         const vector value = pixel##row[at];                                                                 \
         KN_EACH(KN_ADD, row)                                                                                 \
     }
-#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, sums);
-#define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
 #define KN_FINISH(row)                                                                                       \
     {                                                                                                        \
         const vector value = KN_EPILOGUE_VECTOR(load(row *KN_VECTORS, from), (KN_INDEX)image,                \
@@ -71,32 +52,6 @@ KN_APART void add_channels(global const float *x, const KN_INDEX *places, global
         for (int i = 0; i < count; i++, at += channel_step, filter += KN_COLUMNS) {
             KN_EACH(KN_RIGHT, 0)
             KN_EACH_ROW(KN_STEP)
-        }
-    }
-    KN_EACH_ROW(KN_KEEP)
-}
-
-/* So many blocks of channels ahead, pixels side by side are brought near: as long as memory takes. */
-#define KN_FAR 8
-#define KN_STEP_BESIDE(row)                                                                                  \
-    {                                                                                                        \
-        const vector value = x[row * KN_WIDTH + lane];                                                       \
-        KN_EACH(KN_ADD, row)                                                                                 \
-    }
-
-/* The same of pixels side by side in a blocked x, as most are, from the first one on: all addresses are one, and sums
- * have the same bits. */
-KN_APART void add_blocks(global const float *x, global const float *filter, float *sums, int channels,
-                         KN_INDEX x_pass) {
-    KN_EACH_ROW(KN_START)
-    for (int first = 0; first < channels; first += KN_WIDTH, x += x_pass) {
-        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_FAR * KN_WIDTH < channels; ahead += 16) {
-            KN_PREFETCH(x + KN_FAR * x_pass + ahead)
-        }
-#pragma unroll
-        for (int lane = 0; lane < KN_WIDTH; lane++, filter += KN_COLUMNS) {
-            KN_EACH(KN_RIGHT, 0)
-            KN_EACH_ROW(KN_STEP_BESIDE)
         }
     }
     KN_EACH_ROW(KN_KEEP)

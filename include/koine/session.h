@@ -47,7 +47,8 @@ typedef struct kn_session_params {
      * to the context are never given more than they have. */
     uint64_t memory_bytes;
     /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on states alone
-     * is computed in each run as well; "statistics=apart": batch norms gather theirs themselves. */
+     * is computed in each run as well; "statistics=apart": batch norms gather theirs themselves; "joins=none": no
+     * kernel computes the node in front of it on the way. */
     const char *variants;
     kn_progress progress;  /* of compiling */
 } kn_session_params;

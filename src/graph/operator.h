@@ -84,6 +84,12 @@ typedef struct kn_statistics {
     int64_t parts; /* 0: the kernel gathers none */
 } kn_statistics;
 
+/* A node that another one computes on the way, so that its result is never in memory. */
+typedef struct kn_before {
+    const kn_node *node;
+    const kn_epilogue *epilogue; /* of it, in words of its own (step.h); NULL: none */
+} kn_before;
+
 /* One lowering: a node that becomes steps. Values carry their layouts. */
 typedef struct kn_lowering {
     const kn_target *target;
@@ -93,6 +99,7 @@ typedef struct kn_lowering {
     kn_value *result; /* where output 0 goes: the node's, or the last value of the epilogue */
     kn_statistics *gathers;        /* of `result`, to be filled in where they can be gathered; NULL: nobody reads them */
     const kn_statistics *gathered; /* of input 0; NULL: none, and so it is where parts are 0 */
+    const kn_before *before;       /* makes input 0, on the way; NULL: that is in memory */
     kn_error *error;
 } kn_lowering;
 
@@ -110,6 +117,9 @@ typedef struct kn_variant {
     bool takes_epilogue;
     bool gathers;          /* it can gather statistics of a blocked result on the way */
     bool takes_statistics; /* of input 0, instead of reading it for them */
+    bool joined; /* a node of it may be left to the one behind it, which computes it on the way */
+    /* Whether it can do so with `before`, whose result is input 0. NULL: never. */
+    bool (*joins)(const kn_target *target, const kn_node *node, const kn_node *before);
     /* Layouts it reads and writes, by position; the default is plain everywhere. `any` means: plain
      * or blocked, the same for all rank-4 values of the node. */
     kn_layout inputs[8];

@@ -113,6 +113,8 @@ static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
     else
         step->label = kn_arena_format(arena, node->derivative ? "%s gradient %s" : "%s %s",
                                       node->operator->name, node->name);
+    if (step->label && lowering->before)
+        step->label = kn_arena_format(arena, "%s with %s", step->label, lowering->before->node->name);
     if (!step->label) fail(step, KN_ERROR_MEMORY, NULL);
     return step;
 }
@@ -246,8 +248,7 @@ void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering) {
     if (step) kn_node_cost(lowering->node, &step->cost);
 }
 
-void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
-    const kn_epilogue *epilogue = lowering->epilogue;
+static void add_epilogue(kn_step *step, const kn_epilogue *epilogue) {
     if (!step || !epilogue) return;
     add_define(step, step->arena, epilogue->prelude ? epilogue->prelude : "");
     for (int i = 0; i < epilogue->operand_count; i++) {
@@ -255,6 +256,14 @@ void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
         for (int j = 0; j < 3; j++)
             kn_step_index(step, epilogue->operands[i].strides[j]);
     }
+}
+
+void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
+    add_epilogue(step, lowering->epilogue);
+}
+
+void kn_step_before(kn_step *step, const kn_lowering *lowering) {
+    add_epilogue(step, lowering->before->epilogue);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

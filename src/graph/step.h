@@ -123,10 +123,14 @@ const char *kn_opencl_type(kn_dtype dtype);
  * Vector kernels store KN_EPILOGUE_VECTOR(v, outer, middle, inner), where v is KN_WIDTH results
  * along the inner axis (matrix product) or the middle one (blocked layout), from that position on.
  * KN_EPILOGUE_NEAR(outer, middle, inner) brings near what the vector one reads there. A kernel that gathers
- * statistics (kn_statistics) does so of what it stores. */
+ * statistics (kn_statistics) does so of what it stores.
+ *
+ * A kernel that computes another node on the way (kn_before) has KN_BEFORE_PARAMETERS in front of those, and does
+ * KN_BEFORE_VECTOR to the results of that node. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
     const char *prelude; /* the macros */
+    bool before;         /* they are those of a node that is computed on the way */
     int operand_count;
     struct {
         kn_value *value;
@@ -136,5 +140,7 @@ struct kn_epilogue {
 /* Adds the epilogue's macros and, as the last arguments, its operands, each followed by its three strides
  * (KN_INDEX). Does nothing without one. */
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering);
+/* The same for the node that is computed on the way: its arguments stand before those of the epilogue. */
+void kn_step_before(kn_step *step, const kn_lowering *lowering);
 
 #endif

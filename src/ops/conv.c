@@ -223,10 +223,11 @@ static kn_status data_gradient(kn_gradient_call *call) {
     KN_VARIANTS(                                                                                             \
         WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2), WINOGRAD(winograd2_phases),    \
         WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true,                        \
+             .joins = kn_conv_depthwise_joins),                                                              \
         DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
-             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
+             .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true, .joined = true),       \
         WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,                                \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
         WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},   \

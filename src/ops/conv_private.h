@@ -49,6 +49,22 @@ kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 void kn_conv_wide_sample(const kn_node *node, kn_sample *sample);
+/* A filter as it is packed: from `sources` channels of a group to `targets`. */
+typedef struct kn_packing {
+    int64_t width, vectors, lanes, groups, targets, sources, taps, panels, columns, floats;
+    int scratch;
+} kn_packing;
+/* The panels of one whose other numbers, vectors among them, are known. */
+void kn_conv_panels(kn_packing *pack);
+/* Packs a weight into scratch memory; `swapped`: from the targets of the convolution to its sources. */
+kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight, bool swapped);
+/* Pixels of the tile that goes with so many vectors (KN_ROWS of cl/conv/beside.cl). */
+int64_t kn_conv_tile_rows(const kn_packing *filter);
+/* Filters of one pixel without padding, one pixel a step: both sides have the same pixels. */
+bool kn_conv_is_even(const kn_conv_form *form);
+/* conv_joined.c: a convolution with a filter for each channel that computes the one in front of it on the way. */
+bool kn_conv_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before);
+kn_status kn_conv_joined_lower(kn_lowering *lowering);
 /* Behind a step's other arguments, before its epilogue: it gathers statistics (cl/common/statistics.cl), where they are
  * wanted, of so many parts of `part` of the result's `channels`. */
 void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part);

@@ -13,12 +13,6 @@ enum { LEAST_PART = 2048, MOST_PARTS = 8, NARROW_BLOCKS = 3 };
 /* Of statistics: so many parts are enough, of so many pixels at most. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
 
-/* A filter as it is packed: from `sources` channels of a group to `targets`. */
-typedef struct packing {
-    int64_t width, vectors, lanes, groups, targets, sources, taps, panels, columns, floats;
-    int scratch;
-} packing;
-
 static bool right_device(const kn_target *target, const kn_node *node) {
     int width = target->vector_width;
     return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
@@ -96,8 +90,8 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     snprintf(sample->attributes, sizeof sample->attributes, "padding=%d%s", side / 2, by_data ? " size=7,5" : "");
 }
 
-static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
-    packing pack = {.width = lowering->target->vector_width, .groups = form->groups};
+static kn_packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
+    kn_packing pack = {.width = lowering->target->vector_width, .groups = form->groups};
     int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
     pack.targets = swapped ? channels : outputs;
     pack.sources = swapped ? outputs : channels;
@@ -109,14 +103,18 @@ static packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool 
     if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
     /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
     if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
-    pack.columns = pack.width * pack.vectors;
-    pack.panels = kn_divide_up(pack.targets, pack.columns);
-    pack.floats =
-        pack.groups * pack.panels * pack.columns * kn_round_up(pack.sources, pack.lanes) * pack.taps;
+    kn_conv_panels(&pack);
     return pack;
 }
 
-static kn_step *begin(kn_lowering *lowering, const packing *pack, const char *file, const char *kernel) {
+void kn_conv_panels(kn_packing *pack) {
+    pack->columns = pack->width * pack->vectors;
+    pack->panels = kn_divide_up(pack->targets, pack->columns);
+    pack->floats =
+        pack->groups * pack->panels * pack->columns * kn_round_up(pack->sources, pack->lanes) * pack->taps;
+}
+
+static kn_step *begin(kn_lowering *lowering, const kn_packing *pack, const char *file, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, file, kernel);
     kn_step_define(step, "KN_WIDTH", "%d", (int)pack->width);
     kn_step_define(step, "KN_VECTORS", "%d", (int)pack->vectors);
@@ -124,7 +122,7 @@ static kn_step *begin(kn_lowering *lowering, const packing *pack, const char *fi
 }
 
 /* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
-static void add_packing(kn_step *step, const packing *pack, bool swapped) {
+static void add_packing(kn_step *step, const kn_packing *pack, bool swapped) {
     kn_step_int(step, pack->targets);
     kn_step_int(step, pack->sources);
     kn_step_int(step, pack->taps);
@@ -134,12 +132,12 @@ static void add_packing(kn_step *step, const packing *pack, bool swapped) {
     kn_step_int(step, pack->lanes);
 }
 
-static void size_packing(kn_step *step, const packing *pack) {
+static void size_packing(kn_step *step, const kn_packing *pack) {
     kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes),
                   (size_t)(pack->groups * pack->panels), 1, 1);
 }
 
-static kn_status lower_packing(kn_lowering *lowering, packing *pack, kn_value *weight, bool swapped) {
+kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight, bool swapped) {
     /* A line of zeros stands behind the panels, for pixels outside the image. */
     pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
     kn_step *step = begin(lowering, pack, "layout.cl", "kn_pack_filter");
@@ -151,7 +149,7 @@ static kn_status lower_packing(kn_lowering *lowering, packing *pack, kn_value *w
 }
 
 /* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
-static void add_form(kn_step *step, const kn_conv_form *form, const packing *pack, bool swapped) {
+static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *pack, bool swapped) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
     kn_step_int(step, pack->sources);
     kn_step_int(step, pack->lanes);
@@ -171,7 +169,7 @@ static void add_form(kn_step *step, const kn_conv_form *form, const packing *pac
 }
 
 /* x (images,channels,pixels), from blocks to plain with the epilogue, or the other way; scratch holds the blocks. */
-static kn_status lower_blocks(kn_lowering *lowering, const packing *pack, kn_value *plain, int scratch,
+static kn_status lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
                               int64_t images, int64_t channels, int64_t pixels, bool blocking) {
     int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
     kn_step *step = begin(lowering, pack, "layout.cl", blocking ? "kn_block" : "kn_unblock");
@@ -190,7 +188,7 @@ static kn_status lower_blocks(kn_lowering *lowering, const packing *pack, kn_val
     return kn_step_end(step, lowering);
 }
 
-static int padded_scratch(kn_lowering *lowering, const packing *pack, int64_t images, int64_t channels,
+static int padded_scratch(kn_lowering *lowering, const kn_packing *pack, int64_t images, int64_t channels,
                           int64_t pixels) {
     uint64_t lanes = (uint64_t)kn_round_up(channels, pack->width);
     return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
@@ -207,8 +205,7 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
     kn_step_int(step, part);
 }
 
-/* Pixels of the tile that goes with so many vectors. */
-static int64_t tile_rows(const packing *filter) {
+int64_t kn_conv_tile_rows(const kn_packing *filter) {
     if (filter->width == 8 && filter->vectors >= 2) return filter->vectors == 3 ? 4 : 6;
     return filter->vectors == 4 ? 6 : filter->vectors == 3 ? 8 : 12;
 }
@@ -221,19 +218,18 @@ static bool is_one_pixel(const kn_conv_form *form) {
     return single;
 }
 
-/* The same with one pixel a step: both sides have the same pixels. */
-static bool is_even(const kn_conv_form *form) {
+bool kn_conv_is_even(const kn_conv_form *form) {
     return is_one_pixel(form) && form->stride[0] == 1 && form->stride[1] == 1;
 }
 
 /* Filters of one pixel, all of whose sources fit one sweep. */
-static bool is_single(const kn_conv_form *form, const packing *filter, bool swapped) {
-    return (swapped ? is_even(form) : is_one_pixel(form)) && filter->groups == 1 &&
+static bool is_single(const kn_conv_form *form, const kn_packing *filter, bool swapped) {
+    return (swapped ? kn_conv_is_even(form) : is_one_pixel(form)) && filter->groups == 1 &&
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
 /* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many panels. */
-static void add_single(kn_step *step, const kn_conv_form *form, const packing *filter, bool swapped,
+static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing *filter, bool swapped,
                        int64_t share, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
     const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
@@ -262,14 +258,14 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    packing filter = pack(lowering, &form, swapped, plain);
-    kn_status status = lower_packing(lowering, &filter, node->inputs[1], swapped);
+    kn_packing filter = pack(lowering, &form, swapped, plain);
+    kn_status status = kn_conv_pack(lowering, &filter, node->inputs[1], swapped);
     if (status != KN_OK) return status;
     const kn_shape *result = &node->outputs[0]->shape;
     int64_t source = kn_elements_of(node->inputs[0]) / form.images, plane = result->dims[2] * result->dims[3];
     int64_t result_channels = padded ? kn_round_up(result->dims[1], filter.width) : result->dims[1];
     int scratch = padded ? padded_scratch(lowering, &filter, form.images, result->dims[1], plane) : 0;
-    int64_t rows = tile_rows(&filter);
+    int64_t rows = kn_conv_tile_rows(&filter);
     int64_t step_y = swapped ? form.stride[0] : 1, step_x = swapped ? form.stride[1] : 1,
             phases = step_y * step_x;
     int64_t pixels =
@@ -334,7 +330,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     int64_t plane = form.out_height * form.out_width, pixels = form.images * plane;
     if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
-    packing filter = pack(lowering, &form, false, plain);
+    kn_packing filter = pack(lowering, &form, false, plain);
     int dy = padded ? padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
     kn_status status = KN_OK;
     if (padded)
@@ -355,7 +351,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
-    if (is_even(&form)) kn_step_define(step, "KN_SINGLE", "1");
+    if (kn_conv_is_even(&form)) kn_step_define(step, "KN_SINGLE", "1");
     kn_step_read(step, node->inputs[1]);
     if (padded)
         kn_step_scratch(step, dy);

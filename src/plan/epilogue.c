@@ -4,6 +4,15 @@
 
 #include "plan/plan_private.h"
 
+/* What the macros of an epilogue are called: those of a node that is computed on the way stand beside the others. */
+typedef struct words {
+    const char *macro, *function, *operand;
+} words;
+
+static words words_of(const kn_epilogue *epilogue) {
+    return epilogue->before ? (words){"KN_BEFORE", "kn_before", "b"} : (words){"KN_EPILOGUE", "kn_epilogue", "e"};
+}
+
 typedef struct epilogue_names {
     const kn_group *group;
     const kn_epilogue *epilogue;
@@ -74,9 +83,9 @@ static void find_strides(const kn_making *making, const kn_group *group, kn_valu
 }
 
 static kn_status write_function(kn_making *making, const kn_group *group, const kn_epilogue *epilogue,
-                                const char *type, const char *name, kn_text *text) {
+                                const char *type, const char *ending, kn_text *text) {
     epilogue_names naming = {.group = group, .epilogue = epilogue};
-    kn_text_format(text, "static %s %s(const %s v", type, name, type);
+    kn_text_format(text, "static %s %s%s(const %s v", type, words_of(epilogue).function, ending, type);
     for (int i = 0; i < epilogue->operand_count; i++)
         kn_text_format(text, ", const %s x%d", type, i);
     kn_text_add(text, ") {");
@@ -91,10 +100,12 @@ static kn_status write_function(kn_making *making, const kn_group *group, const 
 }
 
 static void write_scalar_macro(const kn_epilogue *epilogue, kn_text *text) {
-    kn_text_add(text, "#define KN_EPILOGUE(v, outer, middle, inner) kn_epilogue(v");
+    const words in = words_of(epilogue);
+    const char *e = in.operand;
+    kn_text_format(text, "#define %s(v, outer, middle, inner) %s(v", in.macro, in.function);
     for (int i = 0; i < epilogue->operand_count; i++) {
-        kn_text_format(text, ", e%d[", i);
-        kn_text_format(text, "(outer) * e%d_outer + (middle) * e%d_middle + (inner) * e%d_inner]", i, i, i);
+        kn_text_format(text, ", %s%d[(outer) * %s%d_outer", e, i, e, i);
+        kn_text_format(text, " + (middle) * %s%d_middle + (inner) * %s%d_inner]", e, i, e, i);
     }
     kn_text_add(text, ")\n");
 }
@@ -107,7 +118,7 @@ static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int
     if (axis > 0 && (stride == 0 || stride == 1 || stride == width))
         kn_text_format(text, "%d", (int)stride);
     else
-        kn_text_format(text, "e%d_%s", operand, names[axis]);
+        kn_text_format(text, "%s%d_%s", words_of(epilogue).operand, operand, names[axis]);
 }
 
 /* "e0 + ((outer) * … + (middle) * … + (inner) * …)" without its beginning: where a vector of an operand lies. */
@@ -124,54 +135,57 @@ static void write_vector_place(const kn_epilogue *epilogue, int operand, bool bl
 }
 
 static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int width, kn_text *text) {
-    kn_text_add(text, "#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) kn_epilogue_vector(v");
+    const words in = words_of(epilogue);
+    kn_text_format(text, "#define %s_VECTOR(v, outer, middle, inner) %s_vector(v", in.macro, in.function);
     for (int i = 0; i < epilogue->operand_count; i++) {
         bool varies = epilogue->operands[i].strides[blocked ? 1 : 2] != 0;
         if (varies)
-            kn_text_format(text, ", vload%d(0, e%d + (", width, i);
+            kn_text_format(text, ", vload%d(0, %s%d + (", width, in.operand, i);
         else
-            kn_text_format(text, ", (float%d)(e%d[", width, i);
+            kn_text_format(text, ", (float%d)(%s%d[", width, in.operand, i);
         write_vector_place(epilogue, i, blocked, width, text);
         kn_text_add(text, varies ? "))" : "])");
     }
     /* What follows one axis only is small and near by itself. */
-    kn_text_add(text, ")\n#define KN_EPILOGUE_NEAR(outer, middle, inner)");
+    kn_text_format(text, ")\n#define %s_NEAR(outer, middle, inner)", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
         if (!epilogue->operands[i].strides[1] || !epilogue->operands[i].strides[2]) continue;
-        kn_text_format(text, " KN_PREFETCH(e%d + (", i);
+        kn_text_format(text, " KN_PREFETCH(%s%d + (", in.operand, i);
         write_vector_place(epilogue, i, blocked, width, text);
         kn_text_add(text, "))");
     }
     kn_text_add(text, "\n");
 }
 
-kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue) {
-    *epilogue = (kn_epilogue){.prelude = ""};
+kn_status kn_make_epilogue(kn_making *making, const kn_group *group, bool before, kn_epilogue *epilogue) {
+    *epilogue = (kn_epilogue){.prelude = "", .before = before};
+    const words in = words_of(epilogue);
+    const char *e = in.operand;
     if (!find_operands(group, epilogue))
         return kn_fail(making->error, KN_ERROR_INTERNAL, "an epilogue has more than %d operands",
                        KN_EPILOGUE_OPERANDS);
     bool blocked = group->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     kn_text text;
     kn_text_init(&text, making->host);
-    kn_text_add(&text, "#define KN_EPILOGUE_PARAMETERS ");
+    kn_text_format(&text, "#define %s_PARAMETERS ", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
         find_strides(making, group, epilogue->operands[i].value, epilogue->operands[i].strides);
-        kn_text_format(&text, ", global const float *restrict e%d, const KN_INDEX e%d_outer", i, i);
-        kn_text_format(&text, ", const KN_INDEX e%d_middle, const KN_INDEX e%d_inner", i, i);
+        kn_text_format(&text, ", global const float *restrict %s%d, const KN_INDEX %s%d_outer", e, i, e, i);
+        kn_text_format(&text, ", const KN_INDEX %s%d_middle, const KN_INDEX %s%d_inner", e, i, e, i);
     }
-    kn_text_add(&text, "\n#define KN_EPILOGUE_ARGUMENTS ");
+    kn_text_format(&text, "\n#define %s_ARGUMENTS ", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++)
-        kn_text_format(&text, ", e%d, e%d_outer, e%d_middle, e%d_inner", i, i, i, i);
+        kn_text_format(&text, ", %s%d, %s%d_outer, %s%d_middle, %s%d_inner", e, i, e, i, e, i, e, i);
     kn_text_add(&text, "\n");
     kn_status status = KN_OK;
     if (!blocked) {
-        status = write_function(making, group, epilogue, "float", "kn_epilogue", &text);
+        status = write_function(making, group, epilogue, "float", "", &text);
         write_scalar_macro(epilogue, &text);
     }
     int width = making->target.vector_width;
     if (status == KN_OK && making->target.wide_vector && width > 1) {
         const char *type = width == 16 ? "float16" : width == 8 ? "float8" : "float4";
-        status = write_function(making, group, epilogue, type, "kn_epilogue_vector", &text);
+        status = write_function(making, group, epilogue, type, "_vector", &text);
         write_vector_macro(epilogue, blocked, width, &text);
     }
     if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(making->error, text.length);

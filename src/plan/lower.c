@@ -10,15 +10,25 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
         if (kn_memory_root(making, value) == state) return KN_OK; /* updated in place */
         return kn_emit_copy(&lowering, value, state);
     }
-    kn_epilogue epilogue;
+    kn_epilogue epilogue, epilogue_before;
+    kn_before before;
     lowering.gathers = group->gathers;
     lowering.gathered = group->gathered;
     lowering.result = node->outputs[0];
     if (group->member_count) {
-        kn_status status = kn_make_epilogue(making, group, &epilogue);
+        kn_status status = kn_make_epilogue(making, group, false, &epilogue);
         if (status != KN_OK) return status;
         lowering.epilogue = &epilogue;
         lowering.result = group->members[group->member_count - 1]->outputs[0];
+    }
+    if (group->before) {
+        before = (kn_before){.node = group->before->anchor};
+        lowering.before = &before;
+        if (group->before->member_count) {
+            kn_status status = kn_make_epilogue(making, group->before, true, &epilogue_before);
+            if (status != KN_OK) return status;
+            before.epilogue = &epilogue_before;
+        }
     }
     kn_status status = group->variant->lower(&lowering);
     if (status != KN_OK) return kn_fail_in(making->error, "%s '%s'", node->operator->name, node->name);
@@ -27,10 +37,12 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
 
 kn_status kn_pass_lower(kn_making *making) {
     kn_status status = kn_consumers_make(making, &making->consumers);
-    if (status == KN_OK) status = kn_liveness_make(making);
     if (status == KN_OK) status = kn_share_statistics(making);
+    if (status == KN_OK) kn_join_groups(making);
+    if (status == KN_OK) status = kn_liveness_make(making);
     for (int i = 0; i < making->group_count && status == KN_OK; i++) {
         kn_group *group = making->groups[i];
+        if (group->joined) continue;
         status = group->anchor ? lower_anchor(making, group) : kn_lower_pointwise(making, group);
         if (status != KN_OK) break;
         size_t steps = (size_t)making->emitter.step_count, before = making->step_group_count;

@@ -31,6 +31,8 @@ typedef struct kn_group {
     bool updates;               /* feeds an assign: runs as soon as it can */
     kn_statistics *gathers;     /* of the result of an anchored group, for others; NULL: none */
     const kn_statistics *gathered; /* of the anchor's input 0; NULL: none */
+    const struct kn_group *before; /* makes the anchor's input 0, which the anchor's kernel does on the way; NULL: none */
+    bool joined;                   /* it is computed by the group behind it, and has no steps */
 } kn_group;
 
 /* Where a value lives. */
@@ -136,11 +138,17 @@ kn_value *kn_value_root(kn_value *value);
 /* Lets groups gather the statistics that others take of their results. */
 kn_status kn_share_statistics(kn_making *making);
 
+/* ---- nodes that others compute on the way (join.c) ------------------------------------------------------ */
+
+/* Lets groups compute one that they read, where their kernels can and are believed to; that comes to stand right in
+ * front of them. From here on groups stay where they are. */
+void kn_join_groups(kn_making *making);
+
 /* ---- pointwise kernels (pointwise.c, epilogue.c, strides.c) -------------------------------------- */
 
 kn_status kn_lower_pointwise(kn_making *making, kn_group *group);
-/* The members of an anchored group as macros for its kernel. */
-kn_status kn_make_epilogue(kn_making *making, const kn_group *group, kn_epilogue *epilogue);
+/* The members of an anchored group as macros for its kernel, or, with `before`, for the kernel behind it. */
+kn_status kn_make_epilogue(kn_making *making, const kn_group *group, bool before, kn_epilogue *epilogue);
 /* Writes a node's expression for a compute type; `name` writes the variable that holds a value. */
 kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char *type,
                              void (*name)(const void *user, const kn_value *value, kn_text *text), const void *user,
@@ -223,6 +231,8 @@ kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_er
  * a fast one has to be right enough for it. */
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant,
                          const kn_node *node);
+/* Whether the device computes `node` rightly with `before` on the way; tried once and remembered. */
+bool kn_join_believed(kn_context *context, const kn_node *node, const kn_node *before);
 /* Whether the device ran the first faster than the other for nodes with sizes like these (measure.c). */
 bool kn_variant_is_faster(kn_context *context, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other);

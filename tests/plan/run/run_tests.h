@@ -19,6 +19,7 @@ int test_running(void);
 int test_guard(void);
 int test_once(void);
 int test_statistics(void);
+int test_joins(void);
 int test_faults(void);
 int test_devices(void);
 

@@ -1,0 +1,54 @@
+/* A tile of a 1x1 convolution: pixels that lie side by side in an image blocked by KN_WIDTH channels, so that all their
+ * addresses are one, times a panel of a packed filter (conv/wide.cl).
+ *
+ * Defines: those of common/vector.cl, and, with its default:
+ *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12 */
+#ifndef KN_CONV_BESIDE_CL
+#define KN_CONV_BESIDE_CL
+#include "common/vector.cl"
+
+#ifndef KN_ROWS
+#if KN_WIDTH == 8 && KN_VECTORS == 3
+#define KN_ROWS 4
+#elif KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
+#define KN_ROWS 6
+#elif KN_VECTORS == 3
+#define KN_ROWS 8
+#else
+#define KN_ROWS 12
+#endif
+#endif
+#define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
+
+#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
+#define KN_START(row) KN_EACH(KN_ZERO, row)
+#define KN_RIGHT(row, v) const vector right##v = load(v, filter);
+#define KN_ADD(row, v) sum##row##_##v += value * right##v;
+#define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, sums);
+#define KN_KEEP(row) KN_EACH(KN_KEEP_VECTOR, row)
+
+/* So many blocks of channels ahead, pixels side by side are brought near: as long as memory takes. */
+#define KN_FAR 8
+#define KN_STEP_BESIDE(row)                                                                                  \
+    {                                                                                                        \
+        const vector value = x[row * KN_WIDTH + lane];                                                       \
+        KN_EACH(KN_ADD, row)                                                                                 \
+    }
+
+/* sums (KN_ROWS,KN_COLUMNS) = x (channels) of KN_ROWS pixels, the first of which is at x, times the panel at `filter`. */
+KN_APART void add_blocks(global const float *x, global const float *filter, float *sums, int channels,
+                         KN_INDEX x_pass) {
+    KN_EACH_ROW(KN_START)
+    for (int first = 0; first < channels; first += KN_WIDTH, x += x_pass) {
+        for (int ahead = 0; ahead < KN_ROWS * KN_WIDTH && first + KN_FAR * KN_WIDTH < channels; ahead += 16) {
+            KN_PREFETCH(x + KN_FAR * x_pass + ahead)
+        }
+#pragma unroll
+        for (int lane = 0; lane < KN_WIDTH; lane++, filter += KN_COLUMNS) {
+            KN_EACH(KN_RIGHT, 0)
+            KN_EACH_ROW(KN_STEP_BESIDE)
+        }
+    }
+    KN_EACH_ROW(KN_KEEP)
+}
+#endif

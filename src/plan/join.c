@@ -1,0 +1,72 @@
+/* Nodes that the one behind them computes on the way, as the convolution in front of one with a filter for each
+ * channel: what lies between never reaches memory, and there is a launch less. */
+#include "plan/plan_private.h"
+
+static kn_group *group_that_makes(const kn_making *making, const kn_value *value) {
+    const kn_node *node = value ? value->producer : NULL;
+    return node && (size_t)node->id < making->group_of_count ? making->group_of[node->id] : NULL;
+}
+
+/* Whether nobody but the anchor of `group` reads what `before` makes, and that as its input 0. */
+static bool is_private(const kn_making *making, const kn_group *group, const kn_group *before) {
+    const kn_value *result =
+        before->member_count ? before->members[before->member_count - 1]->outputs[0] : before->anchor->outputs[0];
+    const kn_node *node = group->anchor;
+    return node->inputs[0] == result && !result->wanted && making->consumers.counts[result->id] == 1 &&
+           making->consumers.nodes[result->id][0] == node && node->input_count > 1 && node->inputs[1] != result &&
+           before->anchor->output_count == 1;
+}
+
+typedef struct read_states {
+    const kn_making *making;
+    bool written;
+} read_states;
+
+static void look_for_write(void *user, kn_value *value) {
+    read_states *reading = user;
+    const kn_value *root = kn_value_root(value);
+    for (int i = 0; i < reading->making->group_count && root->kind == KN_VALUE_STATE; i++) {
+        const kn_node *node = reading->making->groups[i]->anchor;
+        if (node && node->operator->class == KN_CLASS_ASSIGN && node->inputs[0] == root) reading->written = true;
+    }
+}
+
+/* Whether a group reads states that the run writes: it has to stay where it is. */
+static bool is_bound(const kn_making *making, const kn_group *group) {
+    read_states reading = {.making = making};
+    kn_group_reads(making, group, look_for_write, &reading);
+    return reading.written;
+}
+
+static bool can_join(const kn_making *making, const kn_group *group, const kn_group *before) {
+    if (!before->anchor || !before->variant || !before->variant->joined) return false;
+    if (group->gathers || group->gathered || before->gathers || before->gathered) return false;
+    return is_private(making, group, before) &&
+           group->variant->joins(&making->target, group->anchor, before->anchor) && !is_bound(making, before);
+}
+
+/* Puts a group right in front of a later one. */
+static void move_before(kn_making *making, kn_group *group, const kn_group *later) {
+    int at = group->id;
+    for (; at + 1 < later->id; at++) {
+        making->groups[at] = making->groups[at + 1];
+        making->groups[at]->id = at;
+    }
+    making->groups[at] = group;
+    group->id = at;
+}
+
+void kn_join_groups(kn_making *making) {
+    if (kn_is_forced(making->variants, "joins", "none")) return;
+    const bool all = kn_is_forced(making->variants, "joins", "all");
+    for (int i = 1; i < making->group_count; i++) {
+        kn_group *group = making->groups[i], *before;
+        if (!group->variant || !group->variant->joins) continue;
+        before = group_that_makes(making, group->anchor->inputs[0]);
+        if (!before || !can_join(making, group, before)) continue;
+        if (!all && !kn_join_believed(making->context, group->anchor, before->anchor)) continue;
+        move_before(making, before, group);
+        group->before = before;
+        before->joined = true;
+    }
+}
