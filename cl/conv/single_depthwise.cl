@@ -3,7 +3,8 @@
  *
  * x is (N, C/W, H, W', W), blocked by W = KN_WIDTH channels, the first filter packed (conv/wide.cl), (1,1) with one pixel
  * a step; weight, of the second, is plain, (K,1,R,S), without dilation; y is (N, K/W, P, Q, W). C and K are multiples
- * of W. Sums have the order, and the bits, of conv/wide_single.cl and conv/depthwise_wide.cl, whatever item_rows is.
+ * of W. Sums have the order of conv/wide_single.cl and conv/depthwise_wide.cl, whatever item_rows is, and for finite
+ * weights their bits.
  *
  * A work-item has some channels of an image, and a band of its rows. It makes rows of the first result as they are
  * needed, a tile of pixels after the other, over the ends of rows, and keeps as many as the second filter looks at, and
