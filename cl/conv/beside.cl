@@ -1,27 +1,11 @@
 /* A tile of a 1x1 convolution: pixels that lie side by side in an image blocked by KN_WIDTH channels, so that all their
  * addresses are one, times a panel of a packed filter (conv/wide.cl).
  *
- * Defines: those of common/vector.cl, and, with its default:
- *   KN_ROWS   pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12 */
+ * Defines: those of common/pixel_tile.cl. */
 #ifndef KN_CONV_BESIDE_CL
 #define KN_CONV_BESIDE_CL
-#include "common/vector.cl"
+#include "common/pixel_tile.cl"
 
-#ifndef KN_ROWS
-#if KN_WIDTH == 8 && KN_VECTORS == 3
-#define KN_ROWS 4
-#elif KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
-#define KN_ROWS 6
-#elif KN_VECTORS == 3
-#define KN_ROWS 8
-#else
-#define KN_ROWS 12
-#endif
-#endif
-#define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
-
-#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
-#define KN_START(row) KN_EACH(KN_ZERO, row)
 #define KN_RIGHT(row, v) const vector right##v = load(v, filter);
 #define KN_ADD(row, v) sum##row##_##v += value * right##v;
 #define KN_KEEP_VECTOR(row, v) store(sum##row##_##v, row *KN_VECTORS + v, sums);

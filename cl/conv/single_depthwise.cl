@@ -10,7 +10,7 @@
  * needed, a tile of pixels after the other, over the ends of rows, and keeps as many as the second filter looks at, and
  * what a tile is ahead of them, in a ring of rows; around each row of it are zeros.
  *
- * Defines: those of common/vector.cl and conv/beside.cl; KN_TAPS 64, the most taps of a filter; KN_RING 16384, floats
+ * Defines: those of common/pixel_tile.cl; KN_TAPS 64, the most taps of a filter; KN_RING 16384, floats
  * of the ring; KN_BEFORE_VECTOR and KN_BEFORE_PARAMETERS, pointwise work on the first result.
  *
  * kn_single_depthwise(x, filter, weight, y, x_channels, y_channels, x_height, x_width, y_height, y_width,

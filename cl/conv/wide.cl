@@ -8,8 +8,7 @@
  * vector registers. A number of y is the sum over source blocks, ky, kx, lanes, in this order: neither
  * item_pixels nor, for filters of up to KN_TAPS taps, pass_blocks changes a bit.
  *
- * Defines: those of common/vector.cl, and, with their defaults:
- *   KN_ROWS      pixels of a tile: 6 for 4 vectors, 8 for 3, 12 for 2 or 1; for KN_WIDTH 8: 4 for 3, 6 for 2, 12
+ * Defines: those of common/pixel_tile.cl, and, with their defaults:
  *   KN_TAPS 64   taps handled at once; larger filters take several rounds
  *   KN_PLAIN 0   1: x is plain, always
  *
@@ -35,33 +34,19 @@
  *   EPILOGUE: its operands; the epilogue sees (image, channel, pixel), with the first of W channels of y.
  * y shares memory with no input or operand. */
 #define KN_WHOLE_VECTORS 1
-#include "common/vector.cl"
+#include "common/pixel_tile.cl"
 #include "common/parts.cl"
 #include "common/statistics.cl"
 
-#ifndef KN_ROWS
-#if KN_WIDTH == 8 && KN_VECTORS == 3
-#define KN_ROWS 4
-#elif KN_VECTORS == 4 || (KN_WIDTH == 8 && KN_VECTORS == 2)
-#define KN_ROWS 6
-#elif KN_VECTORS == 3
-#define KN_ROWS 8
-#else
-#define KN_ROWS 12
-#endif
-#endif
 #ifndef KN_TAPS
 #define KN_TAPS 64
 #endif
 #ifndef KN_PLAIN
 #define KN_PLAIN 0
 #endif
-#define KN_EACH_ROW(X) KN_JOIN(KN_ROWS_, KN_ROWS)(X)
 
 /* ---- the convolution ------------------------------------------------------- */
 
-#define KN_ZERO(row, v) vector sum##row##_##v = 0.0f;
-#define KN_START(row) KN_EACH(KN_ZERO, row)
 #define KN_RESUME_VECTOR(row, v) sum##row##_##v = load(row * KN_VECTORS + v, result);
 #define KN_RESUME(row) KN_EACH(KN_RESUME_VECTOR, row)
 #define KN_AIM(row)                                                                                          \

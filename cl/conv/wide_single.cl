@@ -6,7 +6,7 @@
  * (N, C, H, W'); y is (N, K/W, P, Q, W), with channels padded by zeros to a multiple of W = KN_WIDTH. How pixels
  * and panels are shared out changes no bit.
  *
- * Defines: those of common/vector.cl and conv/beside.cl.
+ * Defines: those of common/pixel_tile.cl.
  *
  * kn_conv_single(x, filter, y, x_image, y_image, x_channels, y_channels, rows, columns, x_row, x_column, x_pass,
  *                pass_channels, channel_step, pixels, item_pixels, item_panels, STATISTICS, EPILOGUE)

@@ -58,7 +58,7 @@ typedef struct kn_packing {
 void kn_conv_panels(kn_packing *pack);
 /* Packs a weight into scratch memory; `swapped`: from the targets of the convolution to its sources. */
 kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight, bool swapped);
-/* Pixels of the tile that goes with so many vectors (KN_ROWS of cl/conv/beside.cl). */
+/* Pixels of the tile that goes with so many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
 int64_t kn_conv_tile_rows(const kn_packing *filter);
 /* Filters of one pixel without padding, one pixel a step: both sides have the same pixels. */
 bool kn_conv_is_even(const kn_conv_form *form);
