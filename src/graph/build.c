@@ -107,6 +107,13 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
     return value;
 }
 
+kn_value *kn_input_add(kn_graph *graph, const char *name, const kn_shape *shape) {
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    kn_value *value = kn_value_make(graph, KN_VALUE_INPUT, shape);
+    return value && kn_value_rename(graph, value, name) ? value : &graph->failed;
+}
+
 kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *data, size_t bytes) {
     if (!graph) return NULL;
     if (graph->error.status != KN_OK) return &graph->failed;

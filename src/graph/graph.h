@@ -211,7 +211,7 @@ struct kn_graph {
 kn_value *kn_graph_fail(kn_graph *graph, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* Adds a node after running the row's shape rule; answers its first output, or the failed value (also
  * when an input or the graph has failed). `attributes` NULL: the row's defaults. name NULL: kind and a
- * counter, or inside a gradient rule the name of the node whose rule it is. Names here and in
+ * counter, or inside a gradient rule the name of the node whose rule it is. Names here, in kn_input_add and in
  * kn_state_add are whole: kn_name_make and kn_name_here put the scope in front. In bound graphs a name
  * that is taken is varied instead of refused. A node of class ASSIGN has no outputs: its state is answered. */
 kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs, int count,
@@ -221,6 +221,7 @@ kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input
 /* NULL initializer: 0, but uniform within 1 / sqrt(elements of one row) for a parameter. */
 kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape, kn_state_role role,
                        const kn_initializer *initializer);
+kn_value *kn_input_add(kn_graph *graph, const char *name, const kn_shape *shape);
 kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *data, size_t bytes);
 /* Writes `value` to the state at the end of the run, after all reads of it. Once per state. */
 void kn_assign(kn_graph *graph, kn_value *state, kn_value *value);

@@ -75,8 +75,7 @@ kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, const char
     if (graph->error.status != KN_OK) return &graph->failed;
     const char *whole = kn_name_here(graph, name);
     if (!*whole || !read_shape(graph, "input", whole, dtype, shape, &read)) return &graph->failed;
-    kn_value *value = kn_value_make(graph, KN_VALUE_INPUT, &read);
-    return value && kn_value_rename(graph, value, whole) ? value : &graph->failed;
+    return kn_input_add(graph, whole, &read);
 }
 
 kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,

@@ -34,14 +34,10 @@ static kn_status build(measuring *measure, kn_error *error) {
     if (!measure->graph) return kn_fail_memory(error, sizeof *measure->graph);
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         kn_shape shape = node->inputs[i]->shape;
-        char text[KN_MAX_RANK * 24] = "";
-        for (int d = 0, used = 0; d < shape.rank; d++) {
+        for (int d = 0; d < shape.rank; d++)
             shape.dims[d] = class_of(shape.dims[d]);
-            used += snprintf(text + used, sizeof text - (size_t)used, d ? ",%lld" : "%lld",
-                             (long long)shape.dims[d]);
-        }
         snprintf(measure->names[i], sizeof measure->names[i], "x%d", i);
-        inputs[i] = kn_input(measure->graph, measure->names[i], shape.dtype, text);
+        inputs[i] = kn_input_add(measure->graph, measure->names[i], &shape);
         size_t bytes = (size_t)kn_shape_elements(&shape) * kn_dtype_bytes(shape.dtype);
         void *zeros = kn_allocate(host, bytes + 1, 1);
         if (!zeros) return kn_fail_memory(error, bytes);

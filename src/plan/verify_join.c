@@ -27,18 +27,15 @@ typedef struct join_trial {
 /* An input like `value`, an image of it low, with numbers in [-1, 1). */
 static kn_value *add_input(join_trial *trial, const kn_value *value, bool image) {
     kn_shape shape = value->shape;
-    char text[KN_MAX_RANK * 24] = "";
     size_t at = trial->feed_count++;
     if (image && shape.rank == 4) shape.dims[0] = IMAGES, shape.dims[2] = trial->height;
-    for (int d = 0, used = 0; d < shape.rank; d++)
-        used += snprintf(text + used, sizeof text - (size_t)used, d ? ",%lld" : "%lld", (long long)shape.dims[d]);
     snprintf(trial->names[at], sizeof trial->names[at], "x%zu", at);
     size_t count = (size_t)kn_shape_elements(&shape);
     float *numbers = kn_allocate(trial->host, count + 1, sizeof *numbers);
     for (size_t i = 0; i < count && numbers; i++)
         numbers[i] = 2 * kn_random_uniform(at + 1, i) - 1;
     trial->feeds[at] = (kn_feed){trial->names[at], numbers, count * sizeof *numbers};
-    return numbers ? kn_input(trial->graph, trial->names[at], shape.dtype, text) : NULL;
+    return numbers ? kn_input_add(trial->graph, trial->names[at], &shape) : NULL;
 }
 
 /* A node like `node` on `first`, or on an input of its own where that is NULL. */
