@@ -12,7 +12,7 @@ typedef struct joined {
     int64_t ring_rows, ring_width;
 } joined;
 
-/* As many vectors as the ring has room for; 0: not even one. */
+/* As many vectors as the ring has room for, up to `vectors`; false: not even one. */
 static bool fill_ring(joined *form, int64_t vectors) {
     const kn_conv_form *second = &form->second;
     const int64_t reach = second->stride[1] * (second->out_width > PIXELS ? second->out_width - 1 : PIXELS - 1);

@@ -14,6 +14,14 @@ kn_group *kn_group_add(kn_making *making) {
     return group;
 }
 
+kn_group *kn_group_of_node(const kn_making *making, const kn_node *node) {
+    return (size_t)node->id < making->group_of_count ? making->group_of[node->id] : NULL;
+}
+
+kn_value *kn_group_result(const kn_group *group) {
+    return (group->member_count ? group->members[group->member_count - 1] : group->anchor)->outputs[0];
+}
+
 bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node) {
     if (group->member_count == group->member_capacity) {
         int capacity = group->member_capacity ? 2 * group->member_capacity : 4;
@@ -92,7 +100,7 @@ void kn_group_writes(const kn_making *making, const kn_consumers *consumers, con
         bool epilogue = group->member_count > 0;
         for (int i = epilogue ? 1 : 0; i < group->anchor->output_count; i++)
             visit(user, group->anchor->outputs[i]);
-        if (epilogue) visit(user, group->members[group->member_count - 1]->outputs[0]);
+        if (epilogue) visit(user, kn_group_result(group));
         return;
     }
     for (int i = 0; i < group->member_count; i++)

@@ -2,15 +2,9 @@
  * channel: what lies between never reaches memory, and there is a launch less. */
 #include "plan/plan_private.h"
 
-static kn_group *group_that_makes(const kn_making *making, const kn_value *value) {
-    const kn_node *node = value ? value->producer : NULL;
-    return node && (size_t)node->id < making->group_of_count ? making->group_of[node->id] : NULL;
-}
-
 /* Whether nobody but the anchor of `group` reads what `before` makes, and that as its input 0. */
 static bool is_private(const kn_making *making, const kn_group *group, const kn_group *before) {
-    const kn_value *result =
-        before->member_count ? before->members[before->member_count - 1]->outputs[0] : before->anchor->outputs[0];
+    const kn_value *result = kn_group_result(before);
     const kn_node *node = group->anchor;
     return node->inputs[0] == result && !result->wanted && making->consumers.counts[result->id] == 1 &&
            making->consumers.nodes[result->id][0] == node && node->input_count > 1 && node->inputs[1] != result &&
@@ -60,9 +54,10 @@ void kn_join_groups(kn_making *making) {
     if (kn_is_forced(making->variants, "joins", "none")) return;
     const bool all = kn_is_forced(making->variants, "joins", "all");
     for (int i = 1; i < making->group_count; i++) {
-        kn_group *group = making->groups[i], *before;
+        kn_group *group = making->groups[i];
         if (!group->variant || !group->variant->joins) continue;
-        before = group_that_makes(making, group->anchor->inputs[0]);
+        const kn_node *maker = group->anchor->inputs[0]->producer;
+        kn_group *before = maker ? kn_group_of_node(making, maker) : NULL;
         if (!before || !can_join(making, group, before)) continue;
         if (!all && !kn_join_believed(making->context, group->anchor, before->anchor)) continue;
         move_before(making, before, group);

@@ -14,12 +14,11 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
     kn_before before;
     lowering.gathers = group->gathers;
     lowering.gathered = group->gathered;
-    lowering.result = node->outputs[0];
+    lowering.result = kn_group_result(group);
     if (group->member_count) {
         kn_status status = kn_make_epilogue(making, group, false, &epilogue);
         if (status != KN_OK) return status;
         lowering.epilogue = &epilogue;
-        lowering.result = group->members[group->member_count - 1]->outputs[0];
     }
     if (group->before) {
         before = (kn_before){.node = group->before->anchor};

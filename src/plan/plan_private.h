@@ -129,6 +129,10 @@ kn_status kn_consumers_make(kn_making *making, kn_consumers *consumers);
 void kn_group_writes(const kn_making *making, const kn_consumers *consumers, const kn_group *group,
                      kn_visit_value *visit, void *user);
 kn_group *kn_group_add(kn_making *making);
+/* After the layout pass, too, whose nodes are of no group that is listed; NULL for those, and for views. */
+kn_group *kn_group_of_node(const kn_making *making, const kn_node *node);
+/* What a group with an anchor leaves as its first result: the anchor's, or the last of its epilogue. */
+kn_value *kn_group_result(const kn_group *group);
 bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node);
 /* The value that views lead back to. */
 kn_value *kn_value_root(kn_value *value);

@@ -245,20 +245,23 @@ static kn_status try_sample(kn_context *context, const kn_operator *row, const k
     return kn_trial_run(context, row, &made, variant->name, false, NULL, 1, &ratio, error);
 }
 
+size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t bytes) {
+    return (size_t)snprintf(key, bytes, "%s/%s/%d%s/%016llx", what, kn_version_text(),
+                            kn_context_capabilities(context)->vector_width,
+                            kn_context_wide_indices(context) ? "x64" : "",
+                            (unsigned long long)kn_kernels_hash(context));
+}
+
 bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_variant *variant,
                          const kn_node *node) {
-    char name[96], key[384];
+    char what[104], key[384];
     double verdict = 0;
     kn_sample sample = {.attributes = ""};
     bool measured = node && variant->sample;
     if (measured) variant->sample(node, &sample);
-    /* What a kernel becomes depends on these; another version of the kernels, or of what launches
-     * them, is tried anew. */
-    snprintf(name, sizeof name, "%s/%s", row->name, variant->name);
-    size_t used = (size_t)snprintf(key, sizeof key, "variant/%s/%s/%d%s/%016llx", name, kn_version_text(),
-                                   kn_context_capabilities(context)->vector_width,
-                                   kn_context_wide_indices(context) ? "x64" : "",
-                                   (unsigned long long)kn_kernels_hash(context));
+    snprintf(what, sizeof what, "variant/%s/%s", row->name, variant->name);
+    const char *name = what + strlen("variant/");
+    size_t used = kn_verdict_name(context, what, key, sizeof key);
     if (measured && used < sizeof key)
         snprintf(key + used, sizeof key - used, "/%s;%s;%s", sample.inputs[0], sample.inputs[1], sample.attributes);
     if (kn_verdict_get(context, key, &verdict)) {

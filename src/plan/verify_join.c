@@ -2,8 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <koine/version.h>
-
 #include "plan/run_private.h"
 #include "plan/verify_private.h"
 
@@ -106,10 +104,7 @@ static kn_status try_join(join_trial *trial, const kn_node *node, const kn_node 
 
 static void name_join(kn_context *context, const kn_node *node, const kn_node *before, char *key, size_t bytes) {
     const kn_node *const nodes[2] = {before, node};
-    size_t used = (size_t)snprintf(key, bytes, "join/%s/%d%s/%016llx", kn_version_text(),
-                                   kn_context_capabilities(context)->vector_width,
-                                   kn_context_wide_indices(context) ? "x64" : "",
-                                   (unsigned long long)kn_kernels_hash(context));
+    size_t used = kn_verdict_name(context, "join", key, bytes);
     if (used < bytes)
         used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)before->inputs[0]->shape.dims[3]);
     for (int n = 0; n < 2; n++) {
