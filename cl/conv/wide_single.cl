@@ -91,11 +91,15 @@ KN_WIDE kn_conv_single(global const float *restrict x, global const float *restr
     filter += panel_begin * panel_floats;
     for (int panel = panel_begin; panel < panel_end; panel++, filter += panel_floats) {
         const int vectors = min(KN_VECTORS, blocks - panel * KN_VECTORS);
+        /* Few pixels leave no time to wait for weights: those of the panel behind come while this one's tiles are made. */
+        global const float *next = panel + 1 < panels ? filter + panel_floats : filter, *next_end = next + panel_floats;
         int image = begin / plane, pixel = begin % plane;
         for (int first = begin; first < end; first += KN_ROWS) {
             const int count = min(KN_ROWS, end - first);
             if (beside && count == KN_ROWS && pixel + KN_ROWS <= plane) {
-                add_blocks(x + image * x_image + (KN_INDEX)pixel * KN_WIDTH, filter, sums, x_channels, x_pass);
+                add_blocks(x + image * x_image + (KN_INDEX)pixel * KN_WIDTH, filter, next, sums, x_channels,
+                           x_pass);
+                next = part_behind(next, next_end, filter, x_channels);
             } else {
                 find_places(places, count, image, pixel, rows, columns, x_image, x_row, x_column);
                 add_channels(x, places, filter, sums, x_channels, pass_channels, x_pass, channel_step);

@@ -8,7 +8,9 @@
 
 /* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that panel
  * after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
-enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 192 << 10, BAND = 96 };
+enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 256 << 10, BAND = 96 };
+/* Tiles of pixels in an item at least, which read the same panel: each item reads it anew. */
+enum { LEAST_TILES = 4, SINGLE_TILES = 9 };
 enum { LEAST_PART = 2048, MOST_PARTS = 8, NARROW_BLOCKS = 3 };
 /* Of statistics: so many parts are enough, of so many pixels at most. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
@@ -273,11 +275,16 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t columns = filter.groups * filter.panels;
     bool single = is_single(&form, &filter, swapped);
     int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, single ? 1 : columns * phases)), rows);
-    if (share < 4 * rows) share = 4 * rows;
-    /* Items of a single pixel's filters go through several panels, while what they read of x stays in the cache. */
-    int64_t near = NEAR_BYTES / (filter.sources * (int64_t)sizeof(float)) / rows * rows;
-    if (near < 4 * rows) near = 4 * rows;
-    if (single && share > near) share = near;
+    const int64_t least = single ? SINGLE_TILES * rows : LEAST_TILES * rows;
+    if (share < least) share = least;
+    if (single) {
+        /* Items of a single pixel's filters go through several panels, while what they read of x stays in the cache, and
+         * are alike. */
+        int64_t near = NEAR_BYTES / (filter.sources * (int64_t)sizeof(float)) / rows * rows;
+        if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
+        if (share > near) share = near;
+        share = kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, share)), rows);
+    }
     /* Statistics come in parts of a few tiles, which work-items take as a whole. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
