@@ -228,10 +228,13 @@ static kn_status data_gradient(kn_gradient_call *call) {
         DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true, .joined = true),       \
+        WIDE("first", kn_conv_first, .sample = kn_conv_first_sample, .outputs = {KN_LAYOUT_BLOCKED},          \
+             .takes_epilogue = true, .gathers = true),                                                       \
         WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,                                \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
         WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},   \
              .takes_epilogue = true),                                                                        \
+        WIDE("first_padded", kn_conv_first_padded, .sample = kn_conv_first_sample, .takes_epilogue = true),  \
         WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample, .takes_epilogue = true),     \
         IMPLICIT)
 
@@ -276,6 +279,13 @@ KN_OPERATOR(
         {.inputs = {"2,16,5,7", "24,16,1,1"}}, {.inputs = {"1,32,7,6", "35,32,3,3"}, .attributes = "padding=1"},
         {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
         {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
+        {.inputs = {"2,3,11,19", "16,3,5,4"},
+         .attributes = "stride=2,3 padding=3,1,2,4",
+         .no_gradient = true,
+         .smallest = true},
+        {.inputs = {"1,3,5,26", "80,3,3,3"}, .attributes = "padding=1", .no_gradient = true},
+        {.inputs = {"1,3,23,21", "24,3,11,11"}, .attributes = "stride=4 padding=2", .no_gradient = true},
+        {.inputs = {"1,3,11,9", "16,3,3,3"}, .attributes = "dilation=2", .no_gradient = true},
         {.inputs = {"3,1,12,12", "32,1,3,3"}, .smallest = true}, {.inputs = {"1,93,7,7", "33,93,3,3"}},
         {.inputs = {"5,16,17,9", "32,16,3,3"}, .attributes = "padding=1", .no_gradient = true},
         {.inputs = {"1,16,5,11", "80,16,3,3"}, .attributes = "padding=2,0", .no_gradient = true},

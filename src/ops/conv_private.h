@@ -54,14 +54,28 @@ typedef struct kn_packing {
     int64_t width, vectors, lanes, groups, targets, sources, taps, panels, columns, floats;
     int scratch;
 } kn_packing;
+/* That of a convolution's filter, or, `swapped`, from its targets to its sources; `plain`: sources one by one, not by vectors
+ * of them. */
+void kn_conv_packing(kn_packing *pack, int64_t width, const kn_conv_form *form, bool swapped, bool plain);
 /* The panels of one whose other numbers, vectors among them, are known. */
 void kn_conv_panels(kn_packing *pack);
 /* Packs a weight into scratch memory; `swapped`: from the targets of the convolution to its sources. */
 kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight, bool swapped);
+/* Scratch memory for images (images,channels,pixels) whose channels fill no blocks, in blocks. */
+int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packing *pack, int64_t images, int64_t channels, int64_t pixels);
+/* x (images,channels,pixels), from blocks to plain with the epilogue, or the other way; scratch holds the blocks. */
+kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch, int64_t images,
+                               int64_t channels, int64_t pixels, bool blocking);
 /* Pixels of the tile that goes with so many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
 int64_t kn_conv_tile_rows(const kn_packing *filter);
 /* Filters of one pixel without padding, one pixel a step: both sides have the same pixels. */
 bool kn_conv_is_even(const kn_conv_form *form);
+/* conv_first.c */
+bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_first_lower(kn_lowering *lowering);
+bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_conv_first_padded_lower(kn_lowering *lowering);
+void kn_conv_first_sample(const kn_node *node, kn_sample *sample);
 /* conv_joined.c: a convolution with a filter for each channel that computes the one in front of it on the way. */
 bool kn_conv_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before);
 kn_status kn_conv_joined_lower(kn_lowering *lowering);

@@ -92,21 +92,26 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     snprintf(sample->attributes, sizeof sample->attributes, "padding=%d%s", side / 2, by_data ? " size=7,5" : "");
 }
 
-static kn_packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
-    kn_packing pack = {.width = lowering->target->vector_width, .groups = form->groups};
+void kn_conv_packing(kn_packing *pack, int64_t width, const kn_conv_form *form, bool swapped, bool plain) {
+    *pack = (kn_packing){.width = width, .groups = form->groups};
     int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
-    pack.targets = swapped ? channels : outputs;
-    pack.sources = swapped ? outputs : channels;
-    pack.taps = form->filter_height * form->filter_width;
-    pack.lanes = plain ? 1 : pack.width;
-    pack.vectors = kn_wide_vectors(pack.width, pack.targets);
-    int64_t blocks = kn_divide_up(pack.targets, pack.width);
+    pack->targets = swapped ? channels : outputs;
+    pack->sources = swapped ? outputs : channels;
+    pack->taps = form->filter_height * form->filter_width;
+    pack->lanes = plain ? 1 : pack->width;
+    pack->vectors = kn_wide_vectors(pack->width, pack->targets);
+    int64_t blocks = kn_divide_up(pack->targets, pack->width);
     /* Three vectors compute as fast as four, and may waste less of the last panel. */
-    if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
+    if (pack->vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack->vectors = 3;
     /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
-    if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
-    kn_conv_panels(&pack);
-    return pack;
+    if (pack->width == 8 && pack->taps == 1 && blocks % 3 == 0) pack->vectors = 3;
+    kn_conv_panels(pack);
+}
+
+static kn_packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
+    kn_packing packing;
+    kn_conv_packing(&packing, lowering->target->vector_width, form, swapped, plain);
+    return packing;
 }
 
 void kn_conv_panels(kn_packing *pack) {
@@ -170,9 +175,8 @@ static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *
         kn_step_int(step, form->dilation[i]);
 }
 
-/* x (images,channels,pixels), from blocks to plain with the epilogue, or the other way; scratch holds the blocks. */
-static kn_status lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
-                              int64_t images, int64_t channels, int64_t pixels, bool blocking) {
+kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch, int64_t images,
+                               int64_t channels, int64_t pixels, bool blocking) {
     int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
     kn_step *step = begin(lowering, pack, "layout.cl", blocking ? "kn_block" : "kn_unblock");
     if (blocking) kn_step_read(step, plain);
@@ -190,8 +194,8 @@ static kn_status lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_
     return kn_step_end(step, lowering);
 }
 
-static int padded_scratch(kn_lowering *lowering, const kn_packing *pack, int64_t images, int64_t channels,
-                          int64_t pixels) {
+int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packing *pack, int64_t images, int64_t channels,
+                           int64_t pixels) {
     uint64_t lanes = (uint64_t)kn_round_up(channels, pack->width);
     return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
 }
@@ -266,7 +270,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_shape *result = &node->outputs[0]->shape;
     int64_t source = kn_elements_of(node->inputs[0]) / form.images, plane = result->dims[2] * result->dims[3];
     int64_t result_channels = padded ? kn_round_up(result->dims[1], filter.width) : result->dims[1];
-    int scratch = padded ? padded_scratch(lowering, &filter, form.images, result->dims[1], plane) : 0;
+    int scratch = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, result->dims[1], plane) : 0;
     int64_t rows = kn_conv_tile_rows(&filter);
     int64_t step_y = swapped ? form.stride[0] : 1, step_x = swapped ? form.stride[1] : 1,
             phases = step_y * step_x;
@@ -295,7 +299,6 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const int64_t item_panels = single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
     kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
                            : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
-    if (plain && !single) kn_step_define(step, "KN_PLAIN", "1");
     kn_step_read(step, node->inputs[0]);
     kn_step_read_scratch(step, filter.scratch);
     if (padded)
@@ -323,7 +326,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         kn_step_size3(step, (size_t[3]){(size_t)phases, (size_t)items, (size_t)columns}, (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
-    return lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1], plane,
+    return kn_conv_lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1], plane,
                         false);
 }
 
@@ -338,10 +341,10 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int64_t plane = form.out_height * form.out_width, pixels = form.images * plane;
     if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
     kn_packing filter = pack(lowering, &form, false, plain);
-    int dy = padded ? padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
+    int dy = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
     kn_status status = KN_OK;
     if (padded)
-        status = lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs, plane, true);
+        status = kn_conv_lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs, plane, true);
     if (status != KN_OK) return status;
     /* The parts change bits, so they follow from the shape alone. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;

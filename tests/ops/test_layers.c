@@ -476,10 +476,10 @@ static void what_targets_take(void **state) {
     kn_target many = {.vector_width = 4, .compute_units = 2, .work_group_items = 64, .local_bytes = 32768};
     kn_value *first = kn_conv(images, 16, 3, 0, NULL), *second = kn_conv(kn_relu(first), 24, 1, 0, NULL);
     kn_value *odd = kn_conv(first, 5, 1, 0, NULL);
-    assert_string_equal(taken(first->producer->inputs[0], &wide), "wide_first");
+    assert_string_equal(taken(first->producer->inputs[0], &wide), "first");
     assert_string_equal(taken(second->producer->inputs[0], &wide), "wide");
     assert_string_equal(taken(odd->producer->inputs[0], &wide), "wide_last");
-    assert_string_equal(taken(kn_conv(odd, 3, 1, 0, NULL)->producer->inputs[0], &wide), "wide_padded");
+    assert_string_equal(taken(kn_conv(odd, 3, 1, 0, NULL)->producer->inputs[0], &wide), "first_padded");
     kn_conv_params depthwise = {.size = sizeof depthwise, .groups = 16, .no_bias = true};
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &wide), "depthwise_wide");
     assert_string_equal(taken(kn_conv(first, 16, 3, 0, &depthwise), &many), "depthwise");

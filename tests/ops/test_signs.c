@@ -28,6 +28,7 @@ static const turned families[] = {
     {"conv/beside.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
     {"conv/depthwise.cl", "sum += KN_READ(from + s", "sum -= KN_READ(from + s", "conv2d", "depthwise", MANY},
     {"conv/depthwise_wide.cl", "sum##i += load", "sum##i -= load", "conv2d", "depthwise_wide", WIDE},
+    {"conv/first.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "first", WIDE},
     {"conv/implicit.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d", "implicit", MANY},
     {"conv/implicit_data.cl", "= -(tap / filter_width", "= (tap / filter_width", "conv2d_data", "implicit",
      MANY},
