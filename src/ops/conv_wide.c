@@ -1,13 +1,13 @@
-/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and layout.cl.
- * Images are blocked by the vector width, but for the first layer's few channels; filters stay plain and are
- * packed on the way. */
+/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and
+ * layout.cl. Images are blocked by the vector width, but for the first layer's few channels; filters stay
+ * plain and are packed on the way. */
 #include <stdio.h>
 
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
-/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that panel
- * after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
+/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that
+ * panel after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
 enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 256 << 10, BAND = 96 };
 /* Tiles of pixels in an item at least, which read the same panel: each item reads it anew. */
 enum { LEAST_TILES = 4, SINGLE_TILES = 9 };
@@ -21,7 +21,8 @@ static bool right_device(const kn_target *target, const kn_node *node) {
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
-/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and of dy. */
+/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and of dy.
+ */
 static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
                      bool *targets) {
     if (!right_device(target, node)) return false;
@@ -62,8 +63,8 @@ bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
 }
 
-/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike, and filters
- * of one pixel have panels of 3 where these are whole. */
+/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike, and
+ * filters of one pixel have panels of 3 where these are whole. */
 static long long channels_like(int64_t channels, bool one_pixel) {
     if (one_pixel && channels % 192 == 0) return 192;
     if (channels % 64 == 0) return 64;
@@ -85,11 +86,13 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     snprintf(x, room, "2,%lld,7,5", by_data || by_weight ? outputs : channels);
     if (by_weight) {
         snprintf(other, room, "2,%lld,7,5", channels);
-        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=%d,%d", side / 2, side, side);
+        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=%d,%d", side / 2, side,
+                 side);
         return;
     }
     snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
-    snprintf(sample->attributes, sizeof sample->attributes, "padding=%d%s", side / 2, by_data ? " size=7,5" : "");
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=%d%s", side / 2,
+             by_data ? " size=7,5" : "");
 }
 
 void kn_conv_packing(kn_packing *pack, int64_t width, const kn_conv_form *form, bool swapped, bool plain) {
@@ -175,8 +178,8 @@ static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *
         kn_step_int(step, form->dilation[i]);
 }
 
-kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch, int64_t images,
-                               int64_t channels, int64_t pixels, bool blocking) {
+kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
+                               int64_t images, int64_t channels, int64_t pixels, bool blocking) {
     int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
     kn_step *step = begin(lowering, pack, "layout.cl", blocking ? "kn_block" : "kn_unblock");
     if (blocking) kn_step_read(step, plain);
@@ -234,7 +237,8 @@ static bool is_single(const kn_conv_form *form, const kn_packing *filter, bool s
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
-/* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many panels. */
+/* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many
+ * panels. */
 static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing *filter, bool swapped,
                        int64_t share, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
@@ -255,8 +259,8 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing
     kn_step_int(step, panels);
 }
 
-/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a plain
- * result of one that is padded. */
+/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a
+ * plain result of one that is padded. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
     bool swapped = node->operator== & kn_row_conv2d_data;
@@ -278,12 +282,13 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         form.images * kn_divide_up(result->dims[2], step_y) * kn_divide_up(result->dims[3], step_x);
     int64_t columns = filter.groups * filter.panels;
     bool single = is_single(&form, &filter, swapped);
-    int64_t share = kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, single ? 1 : columns * phases)), rows);
+    int64_t share =
+        kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, single ? 1 : columns * phases)), rows);
     const int64_t least = single ? SINGLE_TILES * rows : LEAST_TILES * rows;
     if (share < least) share = least;
     if (single) {
-        /* Items of a single pixel's filters go through several panels, while what they read of x stays in the cache, and
-         * are alike. */
+        /* Items of a single pixel's filters go through several panels, while what they read of x stays in the
+         * cache, and are alike. */
         int64_t near = NEAR_BYTES / (filter.sources * (int64_t)sizeof(float)) / rows * rows;
         if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
         if (share > near) share = near;
@@ -296,7 +301,8 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     if (gathers) share = kn_round_up(share, part);
     int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
     const int64_t items = kn_divide_up(pixels, share), panel_items = kn_divide_up(4 * units, items);
-    const int64_t item_panels = single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
+    const int64_t item_panels =
+        single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
     kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
                            : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
     kn_step_read(step, node->inputs[0]);
@@ -323,11 +329,12 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     if (single)
         kn_step_size2(step, (size_t)items, (size_t)kn_divide_up(columns, item_panels), 1, 1);
     else
-        kn_step_size3(step, (size_t[3]){(size_t)phases, (size_t)items, (size_t)columns}, (size_t[3]){1, 1, 1});
+        kn_step_size3(step, (size_t[3]){(size_t)phases, (size_t)items, (size_t)columns},
+                      (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
-    return kn_conv_lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1], plane,
-                        false);
+    return kn_conv_lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1],
+                                plane, false);
 }
 
 /* dw (K,C/groups,R,S) of dy and x: packed parts of it, then their sum in the plain layout. `padded` reads a
@@ -344,7 +351,8 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int dy = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
     kn_status status = KN_OK;
     if (padded)
-        status = kn_conv_lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs, plane, true);
+        status = kn_conv_lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs,
+                                      plane, true);
     if (status != KN_OK) return status;
     /* The parts change bits, so they follow from the shape alone. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
