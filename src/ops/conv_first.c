@@ -20,7 +20,7 @@ typedef struct first {
 static void describe(const kn_target *target, const kn_node *node, first *made) {
     const kn_conv_form *form = &made->form;
     kn_conv_describe(node, &made->form);
-    kn_conv_packing(&made->filter, target->vector_width, form, false, true);
+    made->filter = kn_conv_packing(target, form, false, true);
     /* Lower tiles where less of the last one in a row is for nothing. */
     made->rows = kn_conv_tile_rows(&made->filter);
     if (made->filter.vectors > 1 &&

@@ -31,13 +31,8 @@ static bool fill_ring(joined *form, int64_t vectors) {
 static bool describe(const kn_target *target, const kn_node *node, const kn_node *before, joined *form) {
     kn_conv_describe(before, &form->first);
     kn_conv_describe(node, &form->second);
-    const int64_t width = target->vector_width, blocks = form->first.outputs / width;
-    form->filter = (kn_packing){.width = width,
-                                .lanes = width,
-                                .groups = 1,
-                                .targets = form->first.outputs,
-                                .sources = form->first.channels,
-                                .taps = 1};
+    const int64_t blocks = form->first.outputs / target->vector_width;
+    form->filter = kn_conv_packing(target, &form->first, false, false);
     /* Three vectors where that fills all panels, otherwise two: more would not leave room for rows of them. */
     return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
 }

@@ -56,7 +56,7 @@ typedef struct kn_packing {
 } kn_packing;
 /* That of a convolution's filter, or, `swapped`, from its targets to its sources; `plain`: sources one by
  * one, not by vectors of them. */
-void kn_conv_packing(kn_packing *pack, int64_t width, const kn_conv_form *form, bool swapped, bool plain);
+kn_packing kn_conv_packing(const kn_target *target, const kn_conv_form *form, bool swapped, bool plain);
 /* The panels of one whose other numbers, vectors among them, are known. */
 void kn_conv_panels(kn_packing *pack);
 /* Packs a weight into scratch memory; `swapped`: from the targets of the convolution to its sources. */

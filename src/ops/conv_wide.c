@@ -21,8 +21,8 @@ static bool right_device(const kn_target *target, const kn_node *node) {
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
-/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and of dy.
- */
+/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and
+ * of dy. */
 static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
                      bool *targets) {
     if (!right_device(target, node)) return false;
@@ -95,26 +95,21 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
              by_data ? " size=7,5" : "");
 }
 
-void kn_conv_packing(kn_packing *pack, int64_t width, const kn_conv_form *form, bool swapped, bool plain) {
-    *pack = (kn_packing){.width = width, .groups = form->groups};
+kn_packing kn_conv_packing(const kn_target *target, const kn_conv_form *form, bool swapped, bool plain) {
+    kn_packing pack = {.width = target->vector_width, .groups = form->groups};
     int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
-    pack->targets = swapped ? channels : outputs;
-    pack->sources = swapped ? outputs : channels;
-    pack->taps = form->filter_height * form->filter_width;
-    pack->lanes = plain ? 1 : pack->width;
-    pack->vectors = kn_wide_vectors(pack->width, pack->targets);
-    int64_t blocks = kn_divide_up(pack->targets, pack->width);
+    pack.targets = swapped ? channels : outputs;
+    pack.sources = swapped ? outputs : channels;
+    pack.taps = form->filter_height * form->filter_width;
+    pack.lanes = plain ? 1 : pack.width;
+    pack.vectors = kn_wide_vectors(pack.width, pack.targets);
+    int64_t blocks = kn_divide_up(pack.targets, pack.width);
     /* Three vectors compute as fast as four, and may waste less of the last panel. */
-    if (pack->vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack->vectors = 3;
+    if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
     /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
-    if (pack->width == 8 && pack->taps == 1 && blocks % 3 == 0) pack->vectors = 3;
-    kn_conv_panels(pack);
-}
-
-static kn_packing pack(const kn_lowering *lowering, const kn_conv_form *form, bool swapped, bool plain) {
-    kn_packing packing;
-    kn_conv_packing(&packing, lowering->target->vector_width, form, swapped, plain);
-    return packing;
+    if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
+    kn_conv_panels(&pack);
+    return pack;
 }
 
 void kn_conv_panels(kn_packing *pack) {
@@ -259,6 +254,20 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing
     kn_step_int(step, panels);
 }
 
+/* Of `pixels` those of a work-item, which `items` or fewer have; whole tiles. */
+static int64_t share_of(const kn_packing *filter, bool single, int64_t pixels, int64_t items) {
+    const int64_t rows = kn_conv_tile_rows(filter), least = (single ? SINGLE_TILES : LEAST_TILES) * rows;
+    int64_t share = kn_round_up(kn_divide_up(pixels, items), rows);
+    if (share < least) share = least;
+    if (!single) return share;
+    /* Items of a single pixel's filters go through several panels, while what they read of x stays in the
+     * cache, and are alike. */
+    int64_t near = NEAR_BYTES / (filter->sources * (int64_t)sizeof(float)) / rows * rows;
+    if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
+    if (share > near) share = near;
+    return kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, share)), rows);
+}
+
 /* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a
  * plain result of one that is padded. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
@@ -268,7 +277,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    kn_packing filter = pack(lowering, &form, swapped, plain);
+    kn_packing filter = kn_conv_packing(lowering->target, &form, swapped, plain);
     kn_status status = kn_conv_pack(lowering, &filter, node->inputs[1], swapped);
     if (status != KN_OK) return status;
     const kn_shape *result = &node->outputs[0]->shape;
@@ -282,18 +291,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         form.images * kn_divide_up(result->dims[2], step_y) * kn_divide_up(result->dims[3], step_x);
     int64_t columns = filter.groups * filter.panels;
     bool single = is_single(&form, &filter, swapped);
-    int64_t share =
-        kn_round_up(kn_divide_up(pixels, kn_divide_up(8 * units, single ? 1 : columns * phases)), rows);
-    const int64_t least = single ? SINGLE_TILES * rows : LEAST_TILES * rows;
-    if (share < least) share = least;
-    if (single) {
-        /* Items of a single pixel's filters go through several panels, while what they read of x stays in the
-         * cache, and are alike. */
-        int64_t near = NEAR_BYTES / (filter.sources * (int64_t)sizeof(float)) / rows * rows;
-        if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
-        if (share > near) share = near;
-        share = kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, share)), rows);
-    }
+    int64_t share = share_of(&filter, single, pixels, kn_divide_up(8 * units, single ? 1 : columns * phases));
     /* Statistics come in parts of a few tiles, which work-items take as a whole. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
@@ -347,7 +345,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     int64_t plane = form.out_height * form.out_width, pixels = form.images * plane;
     if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
-    kn_packing filter = pack(lowering, &form, false, plain);
+    kn_packing filter = kn_conv_packing(lowering->target, &form, false, plain);
     int dy = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
     kn_status status = KN_OK;
     if (padded)

@@ -23,7 +23,8 @@ typedef struct forced {
 } forced;
 
 /* One of each family whose kernels differ by it. */
-static const char wide_kernels[] = "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,pointwise,window";
+static const char wide_kernels[] =
+    "wide,first,first_padded,wide_first,wide_last,wide_padded,depthwise_wide,pointwise,window";
 static const char vectors[] = "sum,matmul,conv2d,max_pool,softmax,transpose,add";
 
 static const forced forcings[] = {
