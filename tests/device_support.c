@@ -1,8 +1,15 @@
 #include "device_support.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+void let_crashes_end_the_program(void) {
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        signal(crashes[i], SIG_DFL);
+}
 
 kn_context_params device_params(void) {
     static char folder[4096];
@@ -16,6 +23,7 @@ kn_context_params device_params(void) {
 }
 
 kn_context *device_open(const kn_context_params *params) {
+    let_crashes_end_the_program();
     kn_context_params usual = device_params();
     kn_context *context = kn_context_create(params ? params : &usual);
     assert_non_null(context);

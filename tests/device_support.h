@@ -8,6 +8,9 @@
 
 #include "support.h"
 
+/* A crash from here on ends the program, not the case alone: cmocka would leap out of whichever of the
+ * driver's threads it was, and go on while that one's locks are held. device_open does it, too. */
+void let_crashes_end_the_program(void);
 /* Parameters that name the device and the cache folder. */
 kn_context_params device_params(void);
 /* NULL params: as above. Fails the test where there is no device that works. */
