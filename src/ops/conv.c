@@ -115,21 +115,24 @@ static kn_status conv_reference(kn_reference_call *call) {
         int64_t q = at % form.out_width, p = at / form.out_width % form.out_height;
         int64_t k = at / form.out_width / form.out_height % form.outputs;
         int64_t n = at / form.out_width / form.out_height / form.outputs;
-        for (int64_t tap = 0; tap < channels * form.filter_height * form.filter_width; tap++) {
-            int64_t s = tap % form.filter_width, r = tap / form.filter_width % form.filter_height;
-            int64_t c = tap / form.filter_width / form.filter_height;
+        int64_t plane = n * form.channels + k / outputs * channels;
+        int64_t row = k * channels * form.filter_height; /* of the filter */
+        for (int64_t line = 0; line < channels * form.filter_height; line++, row++) {
+            int64_t c = line / form.filter_height, r = line % form.filter_height;
             int64_t v = p * form.stride[0] - form.padding[0] + r * form.dilation[0];
-            int64_t u = q * form.stride[1] - form.padding[1] + s * form.dilation[1];
-            if (v < 0 || v >= form.height || u < 0 || u >= form.width) continue;
-            int64_t in_x =
-                ((n * form.channels + k / outputs * channels + c) * form.height + v) * form.width + u;
-            int64_t in_weight = k * channels * form.filter_height * form.filter_width + tap;
-            if (forward)
-                result[at] += first[in_x] * second[in_weight];
-            else if (data)
-                result[in_x] += first[at] * second[in_weight];
-            else
-                result[in_weight] += first[at] * second[in_x];
+            if (v < 0 || v >= form.height) continue;
+            for (int64_t s = 0; s < form.filter_width; s++) {
+                int64_t u = q * form.stride[1] - form.padding[1] + s * form.dilation[1];
+                if (u < 0 || u >= form.width) continue;
+                int64_t in_x = ((plane + c) * form.height + v) * form.width + u;
+                int64_t in_weight = row * form.filter_width + s;
+                if (forward)
+                    result[at] += first[in_x] * second[in_weight];
+                else if (data)
+                    result[in_x] += first[at] * second[in_weight];
+                else
+                    result[in_weight] += first[at] * second[in_x];
+            }
         }
     }
     return KN_OK;

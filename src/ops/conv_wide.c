@@ -79,20 +79,24 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     const long long channels = channels_like(form.channels / form.groups, one_pixel),
                     outputs = channels_like(form.outputs / form.groups, one_pixel);
     const int side = one_pixel ? 1 : 3;
+    /* Results of a filter of one pixel are made by other kernels where some pixels are left out. */
+    const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
     char *x = sample->inputs[0], *other = sample->inputs[1];
     const size_t room = sizeof sample->inputs[0];
     const bool by_data = node->operator== & kn_row_conv2d_data,
                by_weight = node->operator== & kn_row_conv2d_weight;
-    snprintf(x, room, "2,%lld,7,5", by_data || by_weight ? outputs : channels);
-    if (by_weight) {
+    if (by_data || by_weight)
+        snprintf(x, room, "2,%lld,%d,%d", outputs, 7 / stride + stride / 2, 5 / stride + stride / 2);
+    else
+        snprintf(x, room, "2,%lld,7,5", channels);
+    if (by_weight)
         snprintf(other, room, "2,%lld,7,5", channels);
-        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d size=%d,%d", side / 2, side,
-                 side);
-        return;
-    }
-    snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
-    snprintf(sample->attributes, sizeof sample->attributes, "padding=%d%s", side / 2,
-             by_data ? " size=7,5" : "");
+    else
+        snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
+    int used = snprintf(sample->attributes, sizeof sample->attributes, "padding=%d stride=%d", side / 2, stride);
+    if (by_data || by_weight)
+        snprintf(sample->attributes + used, sizeof sample->attributes - (size_t)used, " size=%d,%d", by_data ? 7 : side,
+                 by_data ? 5 : side);
 }
 
 kn_packing kn_conv_packing(const kn_target *target, const kn_conv_form *form, bool swapped, bool plain) {
