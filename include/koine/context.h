@@ -25,7 +25,9 @@ typedef struct kn_context_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
     kn_logger log;
-    kn_progress compile_progress; /* called while kernels are compiled; must not call Koine */
+    /* Called while kernels are made ready: with a total of 0 before each that has to be compiled, and after each of many.
+     * By any thread, one at a time; must not call Koine. */
+    kn_progress compile_progress;
     /* Which device: an index ("1"), platform and device ("0:1"), a type ("gpu", "cpu"), or a
      * part of its name, platform, vendor or version, whatever the case. NULL or "": the fastest by a
      * short matrix product, whose result is remembered in the cache folder. */
@@ -42,12 +44,17 @@ typedef struct kn_context_params {
     int vector_width;             /* force 4, 8 or 16 lanes on wide-vector devices; 0: the device's */
     /* Force a set of kernels: 0 as probed, 1 wide-vector (unless the device ends long loops early), 2 many-thread. */
     int kind;
+    /* For a second process beside one that opens the same device with the same cache and makes the same sessions: plans
+     * are made and their kernels compiled, the last first, and each is launched once on zeros, so that the driver's own
+     * cache has them before the other process comes to them. Halves what drivers take that compile one kernel at a time
+     * and keep it. Doubtful kernels are not tried. Runs are refused with KN_ERROR_CANCELLED. */
+    bool rehearsal;
 } kn_context_params;
 
 /* Sets every field to its default. */
 KN_API void kn_context_params_init(kn_context_params *params);
 #define KN_CONTEXT_DEFAULTS                                                                                  \
-    {sizeof(kn_context_params), {0, 0}, {0, KN_LOG_ERROR, 0}, {0, 0}, 0, 0, 0, false, false, 0, false, 0, 0}
+    {sizeof(kn_context_params), {0, 0}, {0, KN_LOG_ERROR, 0}, {0, 0}, 0, 0, 0, false, false, 0, false, 0, 0, false}
 
 /* Opens a device. NULL params means defaults. Returns NULL only when out of memory; otherwise
  * a handle that may carry an error: kn_context_status tells, and whatever is made from a

@@ -39,7 +39,8 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->made = kn_clock();
     context->progress = params->compile_progress;
     context->wide_indices = params->wide_indices;
-    context->trust_claims = params->trust_claims;
+    context->trust_claims = params->trust_claims || params->rehearsal; /* the other process probes */
+    context->rehearsal = params->rehearsal;
     context->records = params->timeline;
     context->largest_block_bytes = params->largest_block_bytes;
     context->vector_width = params->vector_width;
@@ -226,6 +227,10 @@ const kn_host *kn_context_host(const kn_context *context) {
 
 bool kn_context_wide_indices(const kn_context *context) {
     return context->wide_indices;
+}
+
+bool kn_context_rehearses(const kn_context *context) {
+    return context->rehearsal;
 }
 
 const kn_device_info *kn_context_device(const kn_context *context) {

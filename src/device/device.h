@@ -13,6 +13,7 @@ const kn_host *kn_context_host(const kn_context *context);
 /* The error that a context was made with, for what is made from it. */
 const kn_error *kn_context_failure(const kn_context *context);
 bool kn_context_wide_indices(const kn_context *context);
+bool kn_context_rehearses(const kn_context *context);
 
 /* What was learnt of this device and driver, kept in the cache folder (in memory without one).
  * Keys are short texts. get returns false when nothing is known. */

@@ -104,7 +104,7 @@ struct kn_context {
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;
     kn_progress progress;
-    bool wide_indices, trust_claims, records, used_products;
+    bool wide_indices, trust_claims, rehearsal, records, used_products;
     uint64_t largest_block_bytes;
     int vector_width, kind;
     /* OpenCL. The queues are the same one where the caller brought it. */

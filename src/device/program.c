@@ -86,11 +86,22 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     return KN_OK;
 }
 
+/* One report at a time, whoever compiles. */
+static void report(kn_context *context, const kn_progress *progress, const char *label, uint64_t done, uint64_t total) {
+    if (!progress->report) return;
+    kn_mutex_lock(context->mutex);
+    progress->report(progress->user, label, done, total);
+    kn_mutex_unlock(context->mutex);
+}
+
 static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
                                cl_program *program, bool *built, kn_error *error) {
     *program = kn_program_cache_load(context, source);
     *built = !*program;
-    if (!*program) return build_source(context, name, source, program, error);
+    if (!*program) {
+        report(context, &context->progress, name, 0, 0);
+        return build_source(context, name, source, program, error);
+    }
     kn_mutex_lock(context->mutex);
     context->counts.programs_loaded++;
     kn_mutex_unlock(context->mutex);
@@ -167,7 +178,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         kn_mutex_unlock(context->mutex);
         return KN_ERROR_MEMORY;
     }
-    if (!from.passing) place->kept = true;
+    if (!from.passing && !context->rehearsal) place->kept = true;
     kn_status status = KN_OK;
     if (place->state == KN_PROGRAM_BUILDING) {
         /* Someone else is at it: their result is ours. */
@@ -249,8 +260,7 @@ static void work_through(void *argument) {
             job->status = status;
             if (job->error) *job->error = error;
         }
-        const kn_progress *progress = job->progress;
-        if (progress->report) progress->report(progress->user, job->requests[i].file, job->done, job->total);
+        report(job->context, job->progress, job->requests[i].file, job->done, job->total);
     }
     kn_mutex_unlock(job->mutex);
 }

@@ -135,17 +135,15 @@ static kn_status take_slices(kn_plan *plan, const kn_memory *memory, kn_error *e
 
 /* ---- arguments ----------------------------------------------------------------------------------------- */
 
-static kn_status set_argument(const kn_plan *plan, const kn_memory *memory, kn_kernel *kernel, int position,
-                              const kn_argument *argument, kn_error *error) {
+kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position, const kn_argument *argument,
+                               kn_buffer *buffer, kn_error *error) {
     int64_t index = argument->integer;
     int32_t small = (int32_t)index;
     float number = (float)argument->number;
     switch (argument->kind) {
     case KN_ARGUMENT_VALUE:
-        return kn_kernel_set_buffer(
-            kernel, position, argument->value ? kn_plan_buffer(plan, memory, argument->value) : NULL, error);
     case KN_ARGUMENT_SCRATCH:
-        return kn_kernel_set_buffer(kernel, position, plan->scratch_buffers[index], error);
+        return kn_kernel_set_buffer(kernel, position, buffer, error);
     case KN_ARGUMENT_INT:
     case KN_ARGUMENT_UINT:
         return kn_kernel_set_bytes(kernel, position, &small, sizeof small, error);
@@ -159,6 +157,13 @@ static kn_status set_argument(const kn_plan *plan, const kn_memory *memory, kn_k
         return kn_kernel_set_local(kernel, position, (size_t)index, error);
     }
     return kn_fail(error, KN_ERROR_INTERNAL, "an argument of an unknown kind");
+}
+
+/* Where a value or scratch memory that is an argument lies; NULL for other arguments. */
+static kn_buffer *buffer_of(const kn_plan *plan, const kn_memory *memory, const kn_argument *argument) {
+    if (argument->kind == KN_ARGUMENT_SCRATCH) return plan->scratch_buffers[argument->integer];
+    if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) return NULL;
+    return kn_plan_buffer(plan, memory, argument->value);
 }
 
 static bool is_input(const kn_plan *plan, const kn_argument *argument) {
@@ -193,8 +198,9 @@ static kn_status set_arguments(kn_plan *plan, const kn_memory *memory, kn_error 
     for (int s = 0; s < plan->step_count; s++) {
         const kn_ready_step *ready = &plan->steps[s];
         for (int a = 0; a < ready->step->argument_count && ready->kernel; a++) {
-            kn_status status =
-                set_argument(plan, memory, ready->kernel, a, &ready->step->arguments[a], error);
+            const kn_argument *argument = &ready->step->arguments[a];
+            kn_status status = kn_plan_set_argument(plan, ready->kernel, a, argument,
+                                                    buffer_of(plan, memory, argument), error);
             if (status != KN_OK) return kn_fail_in(error, "%s", ready->step->label);
         }
     }

@@ -1,5 +1,5 @@
-/* Making a plan: the graph is bound and extended, the passes run, programs are compiled, kernels made. The
- * plan then needs memory only (attach.c). */
+/* Making a plan: the graph is bound and extended, the passes run, and its steps are made ready (ready.c). The plan then
+ * needs memory only (attach.c). */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -191,130 +191,6 @@ static kn_status sum_up(plan_making *making) {
         (unsigned long long)limit);
 }
 
-/* ---- programs and kernels ------------------------------------------------------------------------------ */
-
-/* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
-static kn_status settle_launch(const kn_plan *plan, kn_ready_step *ready, kn_error *error) {
-    const kn_step *step = ready->step;
-    kn_launch *launch = &ready->launch;
-    size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
-    launch->dimensions = step->dimensions;
-    for (int d = 0; d < step->dimensions && d < 3; d++) {
-        launch->global[d] = step->global[d];
-        launch->local[d] = step->local[d];
-        if (!launch->local[d])
-            for (launch->local[d] = 1; launch->local[d] < 64; launch->local[d] *= 2)
-                if (launch->global[d] % (2 * launch->local[d]) || 2 * items * launch->local[d] > allowed)
-                    break;
-        items *= launch->local[d];
-    }
-    if (items <= allowed) return KN_OK;
-    return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "%s: the kernel \"%s\" of \"%s\" runs in work-groups of %zu, and %s allows it %zu",
-                   step->label, step->kernel, step->file, items, kn_context_device(plan->context)->name,
-                   allowed);
-}
-
-/* Drivers tell of a wrong number of arguments late, or never. */
-static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
-    const kn_step *step = ready->step;
-    int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
-    if (count < 0 || count == step->argument_count) return KN_OK;
-    return kn_fail(error, KN_ERROR_ARGUMENT,
-                   "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
-                   "patterns and the attributes",
-                   step->label, step->kernel, count, step->argument_count);
-}
-
-/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what sends only
- * the former. */
-static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
-    const kn_step *step = ready->step;
-    for (int a = 0; a < step->argument_count; a++) {
-        const kn_argument *argument = &step->arguments[a];
-        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
-        if (argument->writes)
-            ready->target = argument->value;
-        else
-            ready->source = argument->value;
-    }
-    bool sends = step->kind == KN_STEP_SEND;
-    if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
-        return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy or a fill without its values", step->label);
-    if (!kn_value_bytes(sends ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
-    return KN_OK;
-}
-
-/* Where no step of a node tells its cost, the first has that of the node. */
-static void settle_costs(kn_plan *plan) {
-    for (int i = 0, end; i < plan->step_count; i = end) {
-        const kn_node *node = plan->steps[i].step->node;
-        bool told = !node;
-        for (end = i; end < plan->step_count && plan->steps[end].step->node == node; end++) {
-            kn_ready_step *ready = &plan->steps[end];
-            ready->cost = ready->step->cost;
-            told = told || ready->cost.flops > 0 || ready->cost.bytes > 0;
-        }
-        if (!told) kn_node_cost(node, &plan->steps[i].cost);
-        for (int s = i; s < end; s++) {
-            plan->info.flops += plan->steps[s].cost.flops;
-            plan->steps[s].launch.flops = plan->steps[s].cost.flops;
-            plan->steps[s].launch.bytes = plan->steps[s].cost.bytes;
-        }
-    }
-}
-
-/* Which states its steps write, and on which those that run once depend. */
-static void settle_states(kn_plan *plan, const kn_ready_step *ready) {
-    for (int a = 0; a < ready->step->argument_count; a++) {
-        const kn_argument *argument = &ready->step->arguments[a];
-        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
-        const kn_placement *placement = kn_plan_placement(plan, argument->value);
-        if (placement->home != KN_HOME_STATE) continue;
-        if (argument->writes) plan->state_written[placement->slot] = true;
-        if (ready->once) plan->state_kept[placement->slot] = true;
-    }
-}
-
-static kn_status make_steps(plan_making *making, kn_program *const *program_of) {
-    kn_plan *plan = making->plan;
-    const kn_emitter *emitter = &making->passes.emitter;
-    for (int i = 0; i < emitter->step_count; i++) {
-        kn_ready_step *ready = &plan->steps[i];
-        ready->step = emitter->steps[i];
-        ready->once = making->passes.once[i];
-        plan->step_count = i + 1;
-        settle_states(plan, ready);
-        kn_status status = KN_OK;
-        if (ready->step->kind == KN_STEP_KERNEL) {
-            status = kn_kernel_create(plan->context, program_of[i], ready->step->kernel, &ready->kernel,
-                                      making->error);
-            if (status == KN_OK) status = check_parameters(ready, making->error);
-            if (status == KN_OK) status = settle_launch(plan, ready, making->error);
-        } else if (ready->step->kind != KN_STEP_PRODUCT) {
-            status = settle_transfer(ready, making->error);
-        }
-        if (status != KN_OK) return status;
-    }
-    return KN_OK;
-}
-
-static kn_status compile(plan_making *making) {
-    kn_plan *plan = making->plan;
-    const kn_emitter *emitter = &making->passes.emitter;
-    size_t steps = (size_t)emitter->step_count;
-    kn_program **program_of = kn_allocate(&plan->host, steps + 1, sizeof *program_of);
-    plan->steps = kn_arena_take(&plan->arena, steps, sizeof *plan->steps);
-    kn_status status = KN_OK;
-    if (!plan->steps || !program_of) status = kn_fail_memory(making->error, steps * sizeof *plan->steps);
-    if (status == KN_OK)
-        status = kn_plan_programs(plan, emitter, making->request->params, program_of, making->error);
-    if (status == KN_OK) status = make_steps(making, program_of);
-    if (status == KN_OK) settle_costs(plan);
-    kn_release(&plan->host, program_of);
-    return status;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* What one device has to compute: from its graph to its steps. */
@@ -333,7 +209,7 @@ static kn_status make_part(plan_making *making) {
         status = find_homes(making);
     }
     if (status == KN_OK) status = sum_up(making);
-    if (status == KN_OK) status = compile(making);
+    if (status == KN_OK) status = kn_plan_ready(plan, passes, making->request->params);
     for (int i = 0; i < passes->emitter.step_count && passes->once; i++)
         making->kept = making->kept || passes->once[i];
     finish_passes(passes);

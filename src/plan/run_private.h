@@ -244,9 +244,25 @@ typedef struct kn_plan_request {
  * into the memory that is allowed, all steps run each time. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
 void kn_plan_destroy(kn_plan **plan);
-/* Compiles what the steps launch: the program of each, NULL for steps without a kernel (programs.c). */
-kn_status kn_plan_programs(kn_plan *plan, const kn_emitter *emitter, const kn_session_params *params,
-                           kn_program **program_of, kn_error *error);
+/* The programs of a plan's steps (programs.c). */
+typedef struct kn_step_programs {
+    kn_arena arena; /* the preludes */
+    kn_program_request *requests;
+    size_t count;
+    int *program_of; /* by step: the position of its request; -1 without a kernel */
+} kn_step_programs;
+kn_status kn_step_programs_list(const kn_plan *plan, const kn_emitter *emitter, const kn_session_params *params,
+                                kn_step_programs *list, kn_error *error);
+void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
+/* Makes the steps of the passes ready, which report their failure (ready.c). */
+kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session_params *params);
+/* The kernel of a step, and how it is launched. */
+kn_status kn_plan_make_kernel(kn_plan *plan, int step, kn_program *program, kn_error *error);
+/* In place of all kernels, on a context that rehearses: one of each kind is made and launched once (rehearse.c). */
+kn_status kn_plan_rehearse(kn_plan *plan, const kn_step_programs *list, kn_error *error);
+/* Sets an argument of a step's kernel; `buffer` is that of a value or of scratch memory, NULL for none. */
+kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position, const kn_argument *argument,
+                               kn_buffer *buffer, kn_error *error);
 /* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
 kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error);
 void kn_plan_detach(kn_plan *plan);

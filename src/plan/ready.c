@@ -1,0 +1,134 @@
+/* The steps that the passes made become ready to run: programs are compiled, kernels made, their launches settled. */
+#include "plan/run_private.h"
+
+/* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
+static kn_status settle_launch(const kn_plan *plan, kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    kn_launch *launch = &ready->launch;
+    size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
+    launch->dimensions = step->dimensions;
+    for (int d = 0; d < step->dimensions && d < 3; d++) {
+        launch->global[d] = step->global[d];
+        launch->local[d] = step->local[d];
+        if (!launch->local[d])
+            for (launch->local[d] = 1; launch->local[d] < 64; launch->local[d] *= 2)
+                if (launch->global[d] % (2 * launch->local[d]) || 2 * items * launch->local[d] > allowed)
+                    break;
+        items *= launch->local[d];
+    }
+    if (items <= allowed) return KN_OK;
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "%s: the kernel \"%s\" of \"%s\" runs in work-groups of %zu, and %s allows it %zu",
+                   step->label, step->kernel, step->file, items, kn_context_device(plan->context)->name,
+                   allowed);
+}
+
+/* Drivers tell of a wrong number of arguments late, or never. */
+static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
+    if (count < 0 || count == step->argument_count) return KN_OK;
+    return kn_fail(error, KN_ERROR_ARGUMENT,
+                   "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
+                   "patterns and the attributes",
+                   step->label, step->kernel, count, step->argument_count);
+}
+
+/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what sends only
+ * the former. */
+static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        if (argument->writes)
+            ready->target = argument->value;
+        else
+            ready->source = argument->value;
+    }
+    bool sends = step->kind == KN_STEP_SEND;
+    if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy or a fill without its values", step->label);
+    if (!kn_value_bytes(sends ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
+    return KN_OK;
+}
+
+/* Where no step of a node tells its cost, the first has that of the node. */
+static void settle_costs(kn_plan *plan) {
+    for (int i = 0, end; i < plan->step_count; i = end) {
+        const kn_node *node = plan->steps[i].step->node;
+        bool told = !node;
+        for (end = i; end < plan->step_count && plan->steps[end].step->node == node; end++) {
+            kn_ready_step *ready = &plan->steps[end];
+            ready->cost = ready->step->cost;
+            told = told || ready->cost.flops > 0 || ready->cost.bytes > 0;
+        }
+        if (!told) kn_node_cost(node, &plan->steps[i].cost);
+        for (int s = i; s < end; s++) {
+            plan->info.flops += plan->steps[s].cost.flops;
+            plan->steps[s].launch.flops = plan->steps[s].cost.flops;
+            plan->steps[s].launch.bytes = plan->steps[s].cost.bytes;
+        }
+    }
+}
+
+/* Which states its steps write, and on which those that run once depend. */
+static void settle_states(kn_plan *plan, const kn_ready_step *ready) {
+    for (int a = 0; a < ready->step->argument_count; a++) {
+        const kn_argument *argument = &ready->step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        const kn_placement *placement = kn_plan_placement(plan, argument->value);
+        if (placement->home != KN_HOME_STATE) continue;
+        if (argument->writes) plan->state_written[placement->slot] = true;
+        if (ready->once) plan->state_kept[placement->slot] = true;
+    }
+}
+
+/* All but the kernels. */
+static void make_steps(kn_plan *plan, const kn_making *passes) {
+    plan->step_count = passes->emitter.step_count;
+    for (int i = 0; i < plan->step_count; i++) {
+        plan->steps[i].step = passes->emitter.steps[i];
+        plan->steps[i].once = passes->once[i];
+        settle_states(plan, &plan->steps[i]);
+    }
+}
+
+kn_status kn_plan_make_kernel(kn_plan *plan, int step, kn_program *program, kn_error *error) {
+    kn_ready_step *ready = &plan->steps[step];
+    kn_status status = kn_kernel_create(plan->context, program, ready->step->kernel, &ready->kernel, error);
+    if (status == KN_OK) status = check_parameters(ready, error);
+    return status == KN_OK ? settle_launch(plan, ready, error) : status;
+}
+
+static kn_status make_kernels(kn_plan *plan, const kn_step_programs *list, const kn_progress *progress,
+                              kn_error *error) {
+    kn_program **programs = kn_allocate(&plan->host, list->count + 1, sizeof *programs);
+    if (!programs) return kn_fail_memory(error, list->count * sizeof *programs);
+    kn_status status = kn_program_get_all(plan->context, list->requests, list->count, progress, programs, error);
+    for (int i = 0; i < plan->step_count && status == KN_OK; i++)
+        if (list->program_of[i] >= 0) status = kn_plan_make_kernel(plan, i, programs[list->program_of[i]], error);
+    kn_release(&plan->host, programs);
+    return status;
+}
+
+kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session_params *params) {
+    kn_error *error = passes->error;
+    size_t steps = (size_t)passes->emitter.step_count;
+    plan->steps = kn_arena_take(&plan->arena, steps, sizeof *plan->steps);
+    if (!plan->steps) return kn_fail_memory(error, steps * sizeof *plan->steps);
+    make_steps(plan, passes);
+    kn_status status = KN_OK;
+    for (int i = 0; i < plan->step_count && status == KN_OK; i++)
+        if (plan->steps[i].step->kind != KN_STEP_KERNEL && plan->steps[i].step->kind != KN_STEP_PRODUCT)
+            status = settle_transfer(&plan->steps[i], error);
+    kn_step_programs list = {.count = 0};
+    if (status == KN_OK) status = kn_step_programs_list(plan, &passes->emitter, params, &list, error);
+    plan->info.kernels = (int)list.count;
+    if (status == KN_OK)
+        status = kn_context_rehearses(plan->context) ? kn_plan_rehearse(plan, &list, error)
+                                                     : make_kernels(plan, &list, &params->progress, error);
+    if (status == KN_OK) settle_costs(plan);
+    kn_step_programs_finish(&list, &plan->host);
+    return status;
+}
