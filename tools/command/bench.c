@@ -1,10 +1,7 @@
 /* koine bench: how fast models train and run on a device. */
-#include <errno.h>
 #include <math.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "training.h"
@@ -12,8 +9,6 @@
 enum { MOST_CASES = 16, MOST_ARGUMENTS = 64 };
 
 /* ---- several cases: each in a process of its own, so that times and memory are its own ------------ */
-
-extern char **environ;
 
 /* Runs `koine bench CASE` with the same options. */
 static int run_apart(const char *name, int count, char **arguments, const char *const *words,
@@ -32,12 +27,10 @@ static int run_apart(const char *name, int count, char **arguments, const char *
         if (!is_case) own[used++] = arguments[i];
     }
     own[used] = NULL;
-    fflush(stdout);
-    int code = posix_spawn(&child, "/proc/self/exe", NULL, NULL, own, environ);
+    int code = process_start(own, false, &child);
     if (code)
         return command_fail("a process for the case '%s' could not be started: %s", name, strerror(code));
-    while (waitpid(child, &result, 0) < 0)
-        if (errno != EINTR) return command_fail("the process of the case '%s' was lost", name);
+    if (!process_wait(child, &result)) return command_fail("the process of the case '%s' was lost", name);
     if (WIFEXITED(result)) return WEXITSTATUS(result);
     return command_fail("the case '%s' was ended by signal %d", name, WTERMSIG(result));
 }

@@ -32,6 +32,7 @@ bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_t
         progress_now("warming up");
         if (!step(user)) return false;
         if (i == 0) times->first = clock_now() - bench_start;
+        rehearsal_end();
     }
     double begin = clock_now(), now = begin;
     while ((times->count < 5 || now - begin < seconds) && times->count < BENCH_MOST) {

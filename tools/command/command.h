@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include <koine/koine.h>
 
@@ -148,6 +149,24 @@ double clock_now(void);
 /* From now on Ctrl-C is noticed instead of ending the program at once; a second one ends it. */
 void interrupts_watch(void);
 bool interrupted(void);
+
+/* ---- a process beside this one (process.c, rehearsal.c) ------------------------------------------ */
+
+/* Starts this program once more; `silent`: it reads nothing and nobody hears it. 0, or what errno would be. */
+int process_start(char *const *arguments, bool silent, pid_t *child);
+/* Waits for its end, as waitpid tells it; false where it was lost. */
+bool process_wait(pid_t child, int *result);
+
+/* To be called first: takes "rehearse" off the command line where it is there, and otherwise remembers the line. */
+void rehearsal_begin(int *count, char **arguments);
+/* Whether this process compiles for another one: it writes no files, and ends where it would take its first step. */
+bool rehearsing(void);
+/* Lets the first kernel that has to be compiled from here on start a rehearsal; not where nothing is kept, or the
+ * device is to be found out. */
+void rehearsal_allow(const common_options *common);
+void rehearsal_start(void);
+/* Ends it, where there is one: after the first step. */
+void rehearsal_end(void);
 
 /* ---- JSON (json.c): texts and numbers on a stream ----------------------------------------------- */
 

@@ -76,6 +76,7 @@ static int run(int count, char **arguments) {
 int main(int count, char **arguments) {
     /* A file that may not grow is told as any other failure. */
     signal(SIGXFSZ, SIG_IGN);
+    rehearsal_begin(&count, arguments);
     int status = run(count, arguments);
     progress_clear();
     /* A full disk shows when the last bytes go out. */

@@ -135,12 +135,21 @@ const char *progress_bar(double share, char *text, size_t room) {
 }
 
 void progress_compile(void *user, const char *label, uint64_t done, uint64_t total) {
+    static uint64_t last_done, last_total; /* of many: the line is of those again when one of them begins */
     char bar[24];
     (void)user;
-    progress_bar(total ? (double)done / (double)total : 0, bar, sizeof bar);
-    if (total && done >= total)
+    if (total)
+        last_done = done, last_total = total;
+    else
+        rehearsal_start();
+    if (last_done >= last_total && !total) {
+        progress_now("compiling %s", label);
+        return;
+    }
+    progress_bar((double)last_done / (double)last_total, bar, sizeof bar);
+    if (last_done >= last_total)
         progress_now("compiling %s the first run may still wait for the driver", bar);
     else
-        progress_line("compiling %s %llu of %llu  %s", bar, (unsigned long long)done,
-                      (unsigned long long)total, label);
+        progress_line("compiling %s %llu of %llu  %s", bar, (unsigned long long)last_done,
+                      (unsigned long long)last_total, label);
 }

@@ -198,6 +198,7 @@ static bool on_step(void *user, const kn_fit_step *step) {
     snprintf(name, sizeof name, "step %llu", (unsigned long long)step->step);
     page_step(run->page, run->context, step);
     trace_stretch(run, name);
+    rehearsal_end();
     bool going = report_step(&run->report, step);
     events_step(&run->events, step);
     going = (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
@@ -322,6 +323,8 @@ static int train(train_options *options, const char *model, const train_checkpoi
     train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
     progress_setup(&options->common);
+    if (rehearsing()) options->trace = options->report = options->checkpoints = NULL;
+    rehearsal_allow(&options->common);
     if (options->report) {
         options->common.timeline = true;
         if (!(run.page = page_open(options))) return command_fail("out of memory");
@@ -343,6 +346,10 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_columns(run.setup.all);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
+    if (rehearsing()) {
+        status = EXIT_DONE;
+        goto done;
+    }
     if (options->check) {
         status = train_check(options, &run.setup, run.context, run.trainer, run.total_steps);
         goto done;

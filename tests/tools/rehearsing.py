@@ -1,0 +1,62 @@
+"""Rehearsals: a second process that compiles from the other end, and leaves no trace but what is compiled.
+
+usage: rehearsing.py KOINE HOUSE_TESTS
+"""
+import os
+
+from koine import TINY, Skipped, case, expect, koine, problem, run_cases, train, write
+
+TOLD = "another process compiles the same kernels"
+
+
+def many_processors():
+    if os.cpu_count() < 2:
+        raise Skipped("this machine has one processor")
+
+
+@case
+def a_training_writes_nothing(folder):
+    problem(folder)
+    before = sorted(os.listdir(folder))
+    koine("rehearse", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--save", "saved.safetensors",
+          "--log", "log.jsonl", "--checkpoints", "kept", "--trace", "trace.json",
+          "--report", "page.html", "--tensorboard", "events", folder=folder).needs(0, out="")
+    expect(sorted(os.listdir(folder)) == before, f"found {os.listdir(folder)}")
+
+
+@case
+def a_benchmark_measures_nothing(folder):
+    write(folder, "tiny.koine", TINY)
+    for mode in ("train", "infer"):
+        koine("rehearse", "bench", "tiny.koine", "--mode", mode, "--batch", "8", "--dump", "dump.safetensors",
+              folder=folder).needs(0, out="", err="")
+    expect(os.listdir(folder) == ["tiny.koine"], f"found {os.listdir(folder)}")
+
+
+@case
+def what_must_be_compiled_begins_one(folder):
+    many_processors()
+    write(folder, "tiny.koine", TINY)
+    bench = ("bench", "tiny.koine", "--mode", "train", "--batch", "8", "--seconds", "0", "--verbose")
+    kept = ("--kernel-cache", os.path.join(folder, "cache"))
+    koine(*bench, *kept, folder=folder).needs(0, err=TOLD)
+    again = koine(*bench, *kept, folder=folder).needs(0)
+    expect(TOLD not in again.err, f"all is known, and yet: {again}")
+    apart = koine(*bench, "--no-cache", folder=folder).needs(0)
+    expect(TOLD not in apart.err, f"nothing is kept, and yet: {apart}")
+
+
+@case
+def a_training_is_the_same_beside_one(folder):
+    many_processors()
+    losses = []
+    for cache in ("cache", "cache"):
+        done = train(folder, "--steps", "3", "--verbose", "--kernel-cache", os.path.join(folder, cache), "--log",
+                     "log.jsonl")
+        expect((TOLD in done.err) == (not losses), f"the run {len(losses)}: {done}")
+        with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as file:
+            losses.append([line.split('"loss"')[1].split(",")[0] for line in file if '"loss"' in line])
+    expect(losses[0] and losses[0] == losses[1], f"found {losses}")
+
+
+run_cases()
