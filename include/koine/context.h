@@ -25,8 +25,8 @@ typedef struct kn_context_params {
     size_t size; /* of this struct, as the program knows it */
     kn_allocator allocator;
     kn_logger log;
-    /* Called while kernels are made ready: with a total of 0 before each that has to be compiled, and after each of many.
-     * By any thread, one at a time; must not call Koine. */
+    /* Called while kernels are made ready: with a total of 0 before each that has to be compiled, and after each of many,
+     * unless the session has a report of its own. By any thread, one at a time for a context; must not call Koine. */
     kn_progress compile_progress;
     /* Which device: an index ("1"), platform and device ("0:1"), a type ("gpu", "cpu"), or a
      * part of its name, platform, vendor or version, whatever the case. NULL or "": the fastest by a
@@ -46,8 +46,9 @@ typedef struct kn_context_params {
     int kind;
     /* For a second process beside one that opens the same device with the same cache and makes the same sessions: plans
      * are made and their kernels compiled, the last first, and each is launched once on zeros, so that the driver's own
-     * cache has them before the other process comes to them. Halves what drivers take that compile one kernel at a time
-     * and keep it. Doubtful kernels are not tried. Runs are refused with KN_ERROR_CANCELLED. */
+     * cache has them before the other process comes to them. Drivers that compile one kernel at a time, and keep it, are
+     * through in little more than half the time. A plan takes memory while it is made: for the arguments of one step.
+     * Nothing doubtful is tried that is not known. Runs are refused with KN_ERROR_CANCELLED. */
     bool rehearsal;
 } kn_context_params;
 

@@ -50,7 +50,7 @@ typedef struct kn_session_params {
      * is computed in each run as well; "statistics=apart": batch norms gather theirs themselves; "joins=none": no
      * kernel computes the node in front of it on the way. */
     const char *variants;
-    kn_progress progress;  /* of compiling */
+    kn_progress progress;  /* after each kernel that was made ready, by any thread, one at a time; must not call Koine */
 } kn_session_params;
 KN_API void kn_session_params_init(kn_session_params *params);
 #define KN_SESSION_DEFAULTS {sizeof(kn_session_params), 0, 0, false, false, 0, 0, {0, 0}}

@@ -101,7 +101,7 @@ typedef struct kn_trainer_params {
     const char *variants; /* as in kn_session_params */
     kn_value *const *extra; /* values to compute beside the loss, such as an accuracy */
     size_t extra_count;
-    kn_progress progress; /* of compiling */
+    kn_progress progress; /* as of a session */
     uint64_t memory_bytes;  /* refuse plans that need more device memory; 0: the device's */
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);

@@ -39,7 +39,7 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->made = kn_clock();
     context->progress = params->compile_progress;
     context->wide_indices = params->wide_indices;
-    context->trust_claims = params->trust_claims || params->rehearsal; /* the other process probes */
+    context->trust_claims = params->trust_claims;
     context->rehearsal = params->rehearsal;
     context->records = params->timeline;
     context->largest_block_bytes = params->largest_block_bytes;
@@ -50,8 +50,9 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     kn_map_init(&context->programs, &context->host);
     kn_map_init(&context->refused, &context->host);
     context->mutex = kn_mutex_create(host);
+    context->reporting = kn_mutex_create(host);
     context->built = kn_condition_create(host);
-    bool complete = context->mutex && context->built &&
+    bool complete = context->mutex && context->reporting && context->built &&
                     copy_folder(host, params->cache_folder, &context->cache_folder) &&
                     copy_folder(host, params->kernel_folder, &context->kernel_folder);
     if (!complete) kn_context_destroy(&context);
@@ -198,6 +199,7 @@ void kn_context_destroy(kn_context **context) {
     if (old->context) clReleaseContext(old->context);
     kn_condition_destroy(&host, &old->built);
     kn_mutex_destroy(&host, &old->mutex);
+    kn_mutex_destroy(&host, &old->reporting);
     kn_release(&host, old->cache_folder);
     kn_release(&host, old->kernel_folder);
     kn_release(&host, old);

@@ -112,6 +112,7 @@ struct kn_context {
     cl_command_queue queues[2];
     bool borrowed;   /* the caller's */
     kn_mutex *mutex; /* guards counts, verdicts, refused, programs and the timeline */
+    kn_mutex *reporting; /* one report of progress at a time */
     kn_condition *built;
     kn_map programs; /* "file, newline, prelude" -> kn_program */
     kn_verdicts verdicts;

@@ -89,9 +89,9 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
 /* One report at a time, whoever compiles. */
 static void report(kn_context *context, const kn_progress *progress, const char *label, uint64_t done, uint64_t total) {
     if (!progress->report) return;
-    kn_mutex_lock(context->mutex);
+    kn_mutex_lock(context->reporting);
     progress->report(progress->user, label, done, total);
-    kn_mutex_unlock(context->mutex);
+    kn_mutex_unlock(context->reporting);
 }
 
 static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,

@@ -44,7 +44,8 @@ static kn_status launch(const kn_plan *plan, const kn_ready_step *ready, kn_erro
     return status == KN_OK ? finished : status;
 }
 
-/* Drivers may compile a kernel anew for work-groups of another size: the last that each program was launched with. */
+/* Drivers may compile a kernel anew for work-groups of another size, so a program is launched again where that differs
+ * from its last launch, which is in `last`. */
 static kn_status rehearse_step(kn_plan *plan, const kn_step_programs *list, int step, kn_launch *last,
                                kn_error *error) {
     kn_program *program = NULL;

@@ -289,10 +289,10 @@ static bool measure(model_bench *bench, uint64_t base) {
     const bench_options *options = bench->options;
     static bench_times times;
     kn_plan_info info = {.size = sizeof info};
+    rehearsal_allow(&options->common, bench->context);
     if (!(options->training ? prepare_training : prepare_inference)(bench, &info)) return false;
     if (rehearsing()) return true;
-    if (!bench_measure(step, bench, options->seconds, &times))
-        return false;
+    if (!bench_measure(step, bench, options->seconds, &times)) return false;
     bench_power power = options->power;
     if (!bench_power_measure(&power, kn_context_device(bench->context), step, bench, options->seconds, bench->batch))
         return false;
@@ -385,7 +385,6 @@ static bool choose_device(const char *name, bench_options *options) {
 
 int bench_model(const char *name, const bench_options *options) {
     bench_options own = *options;
-    rehearsal_allow(&options->common);
     return choose_device(name, &own) ? run_model(name, &own, measure) : EXIT_FAILED;
 }
 

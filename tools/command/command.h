@@ -161,11 +161,11 @@ bool process_wait(pid_t child, int *result);
 void rehearsal_begin(int *count, char **arguments);
 /* Whether this process compiles for another one: it writes no files, and ends where it would take its first step. */
 bool rehearsing(void);
-/* Lets the first kernel that has to be compiled from here on start a rehearsal; not where nothing is kept, or the
- * device is to be found out. */
-void rehearsal_allow(const common_options *common);
+/* Lets the first kernel that has to be compiled for the context from here on start a rehearsal; not where nothing is kept,
+ * nor for a device with memory of its own, which might be needed twice. */
+void rehearsal_allow(const common_options *common, const kn_context *context);
 void rehearsal_start(void);
-/* Ends it, where there is one: after the first step. */
+/* Ends it, where there is one, after the first step; none starts from here on. */
 void rehearsal_end(void);
 
 /* ---- JSON (json.c): texts and numbers on a stream ----------------------------------------------- */

@@ -70,6 +70,8 @@ static int run(int count, char **arguments) {
         return find(arguments[2]) ? find(arguments[2])->run(1, ask) : unknown(arguments[2]);
     }
     if (!find(word)) return unknown(word);
+    if (rehearsing() && strcmp(word, "train") != 0 && strcmp(word, "bench") != 0)
+        return command_misuse("train and bench can be rehearsed, not %s", word);
     return find(word)->run(count - 2, arguments + 2);
 }
 

@@ -1,20 +1,22 @@
 /* A second process that makes the same plan from its other end while this one compiles: drivers that compile one kernel
  * at a time, whatever the threads, keep two processors busy then. It begins with the first kernel that this one has to
  * compile, shares what the driver keeps, and is over with this one's first step. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#include <sched.h>
+#endif
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "command.h"
 
-enum { MOST_ARGUMENTS = 256 };
+enum { MOST_ARGUMENTS = 256, MOST_SECONDS = 600 };
 
 static bool is_rehearsal;
-static bool allowed, told;
+static bool allowed, told, over;
 static char *words[MOST_ARGUMENTS + 3]; /* of this process, with "rehearse" behind the program */
 static pid_t child;
 
@@ -24,9 +26,8 @@ void rehearsal_begin(int *count, char **arguments) {
     if (is_rehearsal) {
         --*count;
         memmove(arguments + 1, arguments + 2, (size_t)*count * sizeof *arguments);
-#ifdef __linux__
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
+        /* Nobody ends it where the other process was killed. */
+        alarm(MOST_SECONDS);
         return;
     }
     if (*count > MOST_ARGUMENTS) return;
@@ -39,8 +40,19 @@ bool rehearsing(void) {
     return is_rehearsal;
 }
 
-void rehearsal_allow(const common_options *common) {
-    allowed = words[0] && !common->no_cache && !device_is_auto(common) && sysconf(_SC_NPROCESSORS_ONLN) > 1;
+/* That this process may use. */
+static bool many_processors(void) {
+#ifdef __linux__
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 1;
+#endif
+    return sysconf(_SC_NPROCESSORS_ONLN) > 1;
+}
+
+void rehearsal_allow(const common_options *common, const kn_context *context) {
+    allowed = !over && words[0] && !common->no_cache && kn_context_device(context)->type == KN_DEVICE_CPU &&
+              many_processors();
     told = common->verbose;
 }
 
@@ -57,8 +69,13 @@ void rehearsal_start(void) {
 void rehearsal_end(void) {
     int result;
     allowed = false;
+    over = true;
     if (!child) return;
-    kill(child, SIGKILL);
-    process_wait(child, &result);
+    if (waitpid(child, &result, WNOHANG) == 0) {
+        kill(child, SIGKILL);
+        process_wait(child, &result);
+    } else if (told && result != 0) {
+        command_tell("koine: the other process failed, which does no harm");
+    }
     child = 0;
 }

@@ -35,7 +35,8 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     params.seed = options->seed;
     params.fast_math = !options->common.exact;
     params.skip_not_finite = options->find_nan;
-    params.memory_bytes = UINT64_MAX; /* batch_fit checks it */
+    /* batch_fit checks it, which is too late for a rehearsal: it takes memory while it plans. */
+    params.memory_bytes = rehearsing() ? options->memory : UINT64_MAX;
     return params;
 }
 
@@ -324,7 +325,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     int status = EXIT_FAILED;
     progress_setup(&options->common);
     if (rehearsing()) options->trace = options->report = options->checkpoints = NULL;
-    rehearsal_allow(&options->common);
+    if (rehearsing() && model && train_resumes_by_itself(options)) options->resume = NULL;
     if (options->report) {
         options->common.timeline = true;
         if (!(run.page = page_open(options))) return command_fail("out of memory");
@@ -338,6 +339,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     if (!open_data(&run, model) || !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
+    rehearsal_allow(&options->common, run.context);
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),

@@ -51,6 +51,7 @@ static void the_same_plan_is_compiled_and_nothing_tried(void **state) {
     kn_context *context = open_rehearsal(&seen);
     uint64_t before = counts_of(context).programs_built;
     kn_session *usual = compiled_session(*state), *rehearsed = compiled_session(context);
+    if (counts_of(*state).variants_refused) skip(); /* the plans may differ */
     kn_plan_info expected = {.size = sizeof expected}, info = {.size = sizeof info};
     session_good(usual, kn_session_plan(usual, &expected));
     session_good(rehearsed, kn_session_plan(rehearsed, &info));
