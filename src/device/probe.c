@@ -205,8 +205,8 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
     snprintf(key, sizeof key, "probe_%s_%016llx", name,
              (unsigned long long)kn_hash_bytes(KN_HASH_START, source.text.data, source.text.length));
     kn_source_finish(&source);
-    double verdict = 1; /* of a rehearsal; the process beside it tries */
-    if (!kn_verdict_get(context, key, &verdict) && !context->rehearsal) {
+    double verdict;
+    if (!kn_verdict_expect(context, key, 1, &verdict)) {
         verdict = try_it(context, problem) ? 1 : 0;
         if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
         kn_verdict_put(context, key, verdict);
