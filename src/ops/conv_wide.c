@@ -86,7 +86,8 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     const bool by_data = node->operator== & kn_row_conv2d_data,
                by_weight = node->operator== & kn_row_conv2d_weight;
     if (by_data || by_weight)
-        snprintf(x, room, "2,%lld,%d,%d", outputs, 7 / stride + stride / 2, 5 / stride + stride / 2);
+        snprintf(x, room, "2,%lld,%lld,%lld", outputs, (long long)kn_divide_up(7, stride),
+                 (long long)kn_divide_up(5, stride));
     else
         snprintf(x, room, "2,%lld,7,5", channels);
     if (by_weight)

@@ -85,13 +85,18 @@ static void settle_states(kn_plan *plan, const kn_ready_step *ready) {
 }
 
 /* All but the kernels. */
-static void make_steps(kn_plan *plan, const kn_making *passes) {
+static kn_status make_steps(kn_plan *plan, const kn_making *passes) {
+    kn_status status = KN_OK;
     plan->step_count = passes->emitter.step_count;
     for (int i = 0; i < plan->step_count; i++) {
-        plan->steps[i].step = passes->emitter.steps[i];
-        plan->steps[i].once = passes->once[i];
-        settle_states(plan, &plan->steps[i]);
+        kn_ready_step *ready = &plan->steps[i];
+        ready->step = passes->emitter.steps[i];
+        ready->once = passes->once[i];
+        settle_states(plan, ready);
+        if (status == KN_OK && ready->step->kind != KN_STEP_KERNEL && ready->step->kind != KN_STEP_PRODUCT)
+            status = settle_transfer(ready, passes->error);
     }
+    return status;
 }
 
 kn_status kn_plan_make_kernel(kn_plan *plan, int step, kn_program *program, kn_error *error) {
@@ -117,11 +122,7 @@ kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session
     size_t steps = (size_t)passes->emitter.step_count;
     plan->steps = kn_arena_take(&plan->arena, steps, sizeof *plan->steps);
     if (!plan->steps) return kn_fail_memory(error, steps * sizeof *plan->steps);
-    make_steps(plan, passes);
-    kn_status status = KN_OK;
-    for (int i = 0; i < plan->step_count && status == KN_OK; i++)
-        if (plan->steps[i].step->kind != KN_STEP_KERNEL && plan->steps[i].step->kind != KN_STEP_PRODUCT)
-            status = settle_transfer(&plan->steps[i], error);
+    kn_status status = make_steps(plan, passes);
     kn_step_programs list = {.count = 0};
     if (status == KN_OK) status = kn_step_programs_list(plan, &passes->emitter, params, &list, error);
     plan->info.kernels = (int)list.count;

@@ -240,8 +240,8 @@ typedef struct kn_plan_request {
     void *user;
 } kn_plan_request;
 
-/* From graph to compiled steps; takes no device memory, unless the context rehearses. Where what steps that run once leave does not fit
- * into the memory that is allowed, all steps run each time. */
+/* From graph to compiled steps; takes no device memory, unless the context rehearses. Where what steps that run once leave
+ * does not fit into the memory that is allowed, all steps run each time. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
 void kn_plan_destroy(kn_plan **plan);
 /* The programs of a plan's steps (programs.c). */

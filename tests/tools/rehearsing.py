@@ -53,8 +53,8 @@ def what_must_be_compiled_begins_one(folder):
 def a_training_is_the_same_beside_one(folder):
     many_processors()
     losses = []
-    for cache in ("cache", "cache"):
-        done = train(folder, "--steps", "3", "--verbose", "--kernel-cache", os.path.join(folder, cache), "--log",
+    for _ in range(2):
+        done = train(folder, "--steps", "3", "--verbose", "--kernel-cache", os.path.join(folder, "cache"), "--log",
                      "log.jsonl")
         expect((TOLD in done.err) == (not losses), f"the run {len(losses)}: {done}")
         with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as file:

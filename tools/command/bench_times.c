@@ -31,7 +31,8 @@ bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_t
     for (int i = 0; i < 4; i++) {
         progress_now("warming up");
         if (!step(user)) return false;
-        if (i == 0) times->first = clock_now() - bench_start;
+        if (i > 0) continue;
+        times->first = clock_now() - bench_start;
         rehearsal_end();
     }
     double begin = clock_now(), now = begin;
