@@ -105,6 +105,8 @@ struct kn_context {
     char *cache_folder, *kernel_folder;
     kn_progress progress;
     bool wide_indices, trust_claims, rehearsal, records, used_products;
+    bool short_header;    /* programs begin with common/builtins.cl in place of the compiler's own header */
+    bool driver_keeps;    /* compiled programs, and would compile them once more to hand over a binary */
     uint64_t largest_block_bytes;
     int vector_width, kind;
     /* OpenCL. The queues are the same one where the caller brought it. */
@@ -149,10 +151,29 @@ int kn_device_select(const kn_device_list *list, const char *wanted, const kn_co
 
 /* ---- probes (probe.c) ------------------------------------------------------------------------ */
 
+/* One small kernel with one input and up to two outputs, of which the last is read back. */
+typedef struct kn_probe {
+    const char *name; /* in verdicts and messages */
+    const char *file, *kernel;
+    const char *prelude;
+    const void *input;
+    size_t input_bytes;
+    size_t kept_bytes; /* of a buffer between input and output; 0 for none */
+    void *output;
+    size_t output_bytes;
+    size_t local;
+    bool passing; /* not for the disk cache */
+} kn_probe;
+
+/* Compiles the kernel and launches it with 64 work-items. */
+kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error);
 /* Fills in context->capabilities, running small kernels for what the driver claims. */
 kn_status kn_context_probe(kn_context *context, kn_error *error);
 /* GFLOP/s of a short matrix product whose result was right; 0 when it failed or was wrong. */
 double kn_context_measure(kn_context *context);
+
+/* Decides on context->short_header and driver_keeps, by trying. */
+void kn_compiler_choose(kn_context *context);
 
 /* ---- programs (program.c, program_source.c, program_cache.c) ----------------------------------- */
 
@@ -170,21 +191,28 @@ struct kn_program {
     kn_program_state state;
     kn_source *unsaved; /* compiled from this, and not in the disk cache yet */
     bool kept;          /* someone wants it there */
+    bool full_header;   /* it did not compile with common/builtins.cl, but does with the compiler's own header */
     kn_error *failure; /* of the last attempt, for those who waited for it */
 };
 
 void kn_source_finish(kn_source *source);
-/* Reads a file of cl/, resolves its includes and puts the prelude in front. */
-kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, kn_source *source,
-                         kn_error *error);
+/* Reads a file of cl/, resolves its includes and puts the prelude in front. `short_header`: begins with
+ * common/builtins.cl, unless the prelude asks for a language. */
+kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, bool short_header,
+                         kn_source *source, kn_error *error);
 /* The same for text that is no file. */
 kn_status kn_source_text(const kn_context *context, const char *name, const char *prelude, const char *text,
                          kn_source *source, kn_error *error);
 void kn_programs_release(kn_context *context);
 
-/* The built program of the disk cache, or NULL when there is none or it is not good. */
-cl_program kn_program_cache_load(kn_context *context, const kn_source *source);
-/* Keeps a built program; says nothing when it cannot. */
+/* The built program of the disk cache, or NULL when there is none or it is not good. *kept: it was compiled before,
+ * and the driver keeps it. */
+cl_program kn_program_cache_load(kn_context *context, const kn_source *source, bool *kept);
+/* The program's binary for the context's device, after `front` bytes that are the caller's to fill, and its
+ * length; NULL when the driver gives none. A caller's OpenCL context may have more devices, and the program
+ * then has a binary for each; those of the others are not asked for. */
+uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes);
+/* Keeps a built program, or notes that the driver does; says nothing when it cannot. */
 void kn_program_cache_store(kn_context *context, const kn_source *source, cl_program program);
 
 /* ---- products (product_library.c) ------------------------------------------------------------------ */

@@ -11,26 +11,13 @@ static const char dot_prelude[] = "// language: CL3.0\n";
 
 enum { ITEMS = 64, MATRIX = 512, MATRIX_RUNS = 3 };
 
-/* One small kernel with one input and up to two outputs, of which the last is read back. */
-typedef struct probe {
-    const char *name; /* in verdicts and messages */
-    const char *file, *kernel;
-    const char *prelude;
-    const void *input;
-    size_t input_bytes;
-    size_t kept_bytes; /* of a buffer between input and output; 0 for none */
-    void *output;
-    size_t output_bytes;
-    size_t local;
-} probe;
-
-static kn_status run_probe(kn_context *context, const probe *task, kn_error *error) {
+kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error) {
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
     kn_buffer *input = NULL, *kept = NULL, *output = NULL;
     kn_event none = {NULL};
     int argument = 0;
-    kn_program_request request = {.file = task->file, .prelude = task->prelude};
+    kn_program_request request = {.file = task->file, .prelude = task->prelude, .passing = task->passing};
     kn_status status = kn_program_get(context, &request, &program, error);
     if (!status) status = kn_kernel_create(context, program, task->kernel, &kernel, error);
     if (!status) status = kn_buffer_create(context, task->input_bytes, &input, error);
@@ -62,8 +49,15 @@ static kn_status run_probe(kn_context *context, const probe *task, kn_error *err
 /* Halves hold 11 bits: the products below fit, and 2048 + 1 and 2048 + 3 round to even. */
 static bool try_half(kn_context *context, kn_error *error) {
     float input[2 * ITEMS], output[4 * ITEMS];
-    probe task = {"half",    "probe/half.cl", "kn_probe_half", "", input, sizeof input,
-                  2 * ITEMS, output,          sizeof output,   8};
+    const kn_probe task = {.name = "half",
+                           .file = "probe/half.cl",
+                           .kernel = "kn_probe_half",
+                           .input = input,
+                           .input_bytes = sizeof input,
+                           .kept_bytes = 2 * ITEMS,
+                           .output = output,
+                           .output_bytes = sizeof output,
+                           .local = 8};
     for (int i = 0; i < ITEMS; i++) {
         input[2 * i] = (float)(i % 32) * 0.25f - 3.0f;
         input[2 * i + 1] = (float)(i % 19) - 9.5f;
@@ -71,7 +65,7 @@ static bool try_half(kn_context *context, kn_error *error) {
     input[0] = input[2] = 2048.0f;
     input[1] = 1.0f;
     input[3] = 3.0f;
-    if (run_probe(context, &task, error)) return false;
+    if (kn_probe_run(context, &task, error)) return false;
     for (int i = 0; i < ITEMS; i++) {
         float a = input[2 * i], b = input[2 * i + 1];
         float sum = i == 0 ? 2048.0f : i == 1 ? 2052.0f : a + b;
@@ -84,19 +78,18 @@ static bool try_half(kn_context *context, kn_error *error) {
 
 static bool try_double(kn_context *context, kn_error *error) {
     float input[ITEMS], output[2 * ITEMS];
-    probe task = {"double",
-                  "probe/double.cl",
-                  "kn_probe_double",
-                  "",
-                  input,
-                  sizeof input,
-                  8 * ITEMS,
-                  output,
-                  sizeof output,
-                  8};
+    const kn_probe task = {.name = "double",
+                           .file = "probe/double.cl",
+                           .kernel = "kn_probe_double",
+                           .input = input,
+                           .input_bytes = sizeof input,
+                           .kept_bytes = 8 * ITEMS,
+                           .output = output,
+                           .output_bytes = sizeof output,
+                           .local = 8};
     for (int i = 0; i < ITEMS; i++)
         input[i] = (float)(i - 20);
-    if (run_probe(context, &task, error)) return false;
+    if (kn_probe_run(context, &task, error)) return false;
     for (int i = 0; i < ITEMS; i++)
         if (output[2 * i] != input[i] || output[2 * i + 1] != input[i] * input[i]) return false;
     return true;
@@ -112,19 +105,18 @@ static const char *subgroups_prelude(const kn_context *context) {
 
 static bool try_subgroups(kn_context *context, kn_error *error) {
     int input[ITEMS], output[4 * ITEMS];
-    probe task = {"subgroups",
-                  "probe/subgroups.cl",
-                  "kn_probe_subgroups",
-                  subgroups_prelude(context),
-                  input,
-                  sizeof input,
-                  0,
-                  output,
-                  sizeof output,
-                  ITEMS};
+    const kn_probe task = {.name = "subgroups",
+                           .file = "probe/subgroups.cl",
+                           .kernel = "kn_probe_subgroups",
+                           .prelude = subgroups_prelude(context),
+                           .input = input,
+                           .input_bytes = sizeof input,
+                           .output = output,
+                           .output_bytes = sizeof output,
+                           .local = ITEMS};
     for (int i = 0; i < ITEMS; i++)
         input[i] = i * i + 1;
-    if (run_probe(context, &task, error)) return false;
+    if (kn_probe_run(context, &task, error)) return false;
     /* One work-group: the members of a sub-group are the items that name it. */
     for (int i = 0; i < ITEMS; i++) {
         int sum = 0, first = 0, members = 0;
@@ -145,7 +137,7 @@ static bool try_subgroups(kn_context *context, kn_error *error) {
 static bool try_dot(kn_context *context, kn_error *error) {
     uint32_t input[2 * ITEMS];
     int32_t output[4 * ITEMS];
-    probe task = {.name = "integer_dot",
+    kn_probe task = {.name = "integer_dot",
                   .file = "probe/dot.cl",
                   .kernel = "kn_probe_dot",
                   .prelude = dot_prelude,
@@ -156,7 +148,7 @@ static bool try_dot(kn_context *context, kn_error *error) {
                   .local = 8};
     for (uint32_t i = 0; i < 2 * ITEMS; i++)
         input[i] = i * 2654435761u ^ (i % 3 ? 0x80ff7f01u : 0xff80807fu);
-    if (run_probe(context, &task, error)) return false;
+    if (kn_probe_run(context, &task, error)) return false;
     for (int i = 0; i < ITEMS; i++) {
         int32_t sums[4] = {0};
         for (int byte = 0; byte < 4; byte++) {
@@ -175,7 +167,7 @@ static bool try_dot(kn_context *context, kn_error *error) {
 /* More rounds than the shortest limit of a driver that is known. */
 static bool try_loops(kn_context *context, kn_error *error) {
     uint32_t input[2] = {100000, 2463534242u}, output[ITEMS], value = input[1];
-    probe task = {.name = "loops",
+    kn_probe task = {.name = "loops",
                   .file = "probe/loops.cl",
                   .kernel = "kn_probe_loops",
                   .prelude = "",
@@ -184,7 +176,7 @@ static bool try_loops(kn_context *context, kn_error *error) {
                   .output = output,
                   .output_bytes = sizeof output,
                   .local = 1};
-    if (run_probe(context, &task, error)) return false;
+    if (kn_probe_run(context, &task, error)) return false;
     for (uint32_t round = 0; round < input[0]; round++) {
         value ^= value << 13;
         value ^= value >> 17;
@@ -199,7 +191,7 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
                         bool (*try_it)(kn_context *, kn_error *), bool *right, kn_error *problem,
                         kn_error *error) {
     kn_source source;
-    kn_status status = kn_source_file(context, file, prelude, &source, error);
+    kn_status status = kn_source_file(context, file, prelude, false, &source, error);
     if (status) return status;
     char key[64];
     snprintf(key, sizeof key, "probe_%s_%016llx", name,
@@ -280,6 +272,7 @@ kn_status kn_context_probe(kn_context *context, kn_error *error) {
                                       kn_opencl_version_number(context->found.info.version) >= 200;
     capabilities->integer_dot_claimed = kn_device_claims(host, device, "cl_khr_integer_dot_product") &&
                                         kn_device_speaks(host, &context->found, 300);
+    kn_compiler_choose(context);
     kn_status status = doubt_kind(context, error);
     if (!status)
         status = decide_feature(context, "half", "probe/half.cl", "", try_half, capabilities->half_claimed,

@@ -1,6 +1,5 @@
-/* Programs: each source is compiled once per context, taken from the disk cache where it is known. What was compiled
- * goes to the disk when the context ends: some drivers take as long to hand over a binary as to compile, and nobody
- * should wait for that before the first step. */
+/* Programs: each source is compiled once per context, or taken from the disk cache. What was compiled goes to the
+ * disk when the context ends, so that nobody waits for it before the first step. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -71,17 +70,12 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
     if (!program) return kn_fail_cl(error, code, "the source of \"%s\" was not taken", name);
     double start = kn_clock();
     code = clBuildProgram(program, 1, &context->found.device, source->options, NULL, NULL);
-    double seconds = kn_clock() - start;
     if (code != CL_SUCCESS) {
         kn_status status = fail_build(context, name, program, code, error);
         clReleaseProgram(program);
         return status;
     }
-    kn_mutex_lock(context->mutex);
-    context->counts.programs_built++;
-    context->counts.compile_seconds += seconds;
-    kn_mutex_unlock(context->mutex);
-    kn_log_write(&context->host, KN_LOG_DEBUG, "compiled %s in %d ms", name, (int)(seconds * 1000));
+    kn_log_write(&context->host, KN_LOG_DEBUG, "compiled %s in %d ms", name, (int)((kn_clock() - start) * 1000));
     *result = program;
     return KN_OK;
 }
@@ -94,34 +88,51 @@ static void report(kn_context *context, const kn_progress *progress, const char 
     kn_mutex_unlock(context->reporting);
 }
 
-static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
-                               cl_program *program, bool *built, kn_error *error) {
-    *program = kn_program_cache_load(context, source);
-    *built = !*program;
-    if (!*program) {
-        report(context, &context->progress, name, 0, 0);
-        return build_source(context, name, source, program, error);
-    }
+static kn_status read_source(const kn_context *context, const kn_program_request *from, bool short_header,
+                             kn_source *source, kn_error *error) {
+    return from->source ? kn_source_text(context, from->file, from->prelude, from->source, source, error)
+                        : kn_source_file(context, from->file, from->prelude, short_header, source, error);
+}
+
+static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source, kn_program *made,
+                               bool *built, kn_error *error) {
+    bool kept = false;
+    made->program = kn_program_cache_load(context, source, &kept);
+    *built = !made->program && !kept;
+    if (*built) report(context, &context->progress, name, 0, 0);
+    double start = kn_clock();
+    kn_status status = made->program ? KN_OK : build_source(context, name, source, &made->program, error);
+    if (status) return status;
     kn_mutex_lock(context->mutex);
-    context->counts.programs_loaded++;
+    if (*built) {
+        context->counts.programs_built++;
+        context->counts.compile_seconds += kn_clock() - start;
+    } else {
+        context->counts.programs_loaded++;
+    }
     kn_mutex_unlock(context->mutex);
     return KN_OK;
 }
 
-/* *unsaved becomes the source of a program that the disk cache does not have. */
-static kn_status make(kn_context *context, const kn_program_request *from, cl_program *program,
-                      kn_source **unsaved, kn_error *error) {
+/* Fills in made->program, full_header and, where the disk cache is to have it and has not, unsaved. */
+static kn_status make(kn_context *context, const kn_program_request *from, kn_program *made, kn_error *error) {
     kn_source source;
     bool built = false;
-    kn_status status =
-        from->source ? kn_source_text(context, from->file, from->prelude, from->source, &source, error)
-                     : kn_source_file(context, from->file, from->prelude, &source, error);
+    kn_status status = read_source(context, from, context->short_header, &source, error);
     if (status) return status;
-    status = load_or_build(context, from->file, &source, program, &built, error);
+    status = load_or_build(context, from->file, &source, made, &built, error);
+    if (status == KN_ERROR_COMPILE && context->short_header && !from->source) {
+        /* A function may be missing from the short list. */
+        kn_source_finish(&source);
+        status = read_source(context, from, false, &source, error);
+        if (status) return status;
+        made->full_header = true;
+        status = load_or_build(context, from->file, &source, made, &built, error);
+    }
     if (!status && built && context->cache_folder)
-        *unsaved = kn_allocate(&context->host, 1, sizeof **unsaved);
-    if (*unsaved)
-        **unsaved = source;
+        made->unsaved = kn_allocate(&context->host, 1, sizeof source);
+    if (made->unsaved)
+        *made->unsaved = source;
     else
         kn_source_finish(&source);
     return status;
@@ -191,12 +202,12 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         place->state = KN_PROGRAM_BUILDING;
         kn_mutex_unlock(context->mutex);
         kn_error own = {0};
-        cl_program made = NULL;
-        kn_source *unsaved = NULL;
-        status = make(context, &from, &made, &unsaved, &own);
+        kn_program made = {0};
+        status = make(context, &from, &made, &own);
         kn_mutex_lock(context->mutex);
-        place->program = made;
-        place->unsaved = unsaved;
+        place->program = made.program;
+        place->unsaved = made.unsaved;
+        place->full_header = made.full_header;
         settle(context, place, status, &own);
         if (status) kn_fail(error, own.status, "%s", own.text);
     }

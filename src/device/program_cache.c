@@ -2,7 +2,7 @@
  *
  *     8 bytes    "koineprg"
  *     4 bytes    format version
- *     4 bytes    zero
+ *     4 bytes    0; or 1: the driver keeps the program, and the payload is empty
  *     8 bytes    length of the key
  *     8 bytes    length of the payload
  *     8 bytes    FNV-1a of the key, then of the payload
@@ -16,7 +16,7 @@
 
 #include "device/device_private.h"
 
-enum { FORMAT_VERSION = 1, HEADER_BYTES = 40 };
+enum { FORMAT_VERSION = 2, HEADER_BYTES = 40 };
 static const char magic[8] = {'k', 'o', 'i', 'n', 'e', 'p', 'r', 'g'};
 static const uint64_t largest_entry = 1u << 30;
 
@@ -50,14 +50,15 @@ static uint64_t checksum(const void *key, size_t key_bytes, const void *payload,
     return kn_hash_bytes(kn_hash_bytes(KN_HASH_START, key, key_bytes), payload, payload_bytes);
 }
 
-/* Where the payload lies in a file that is whole and ours; NULL otherwise. */
+/* Where the payload lies in a file that is whole and ours; NULL otherwise. It is empty where the driver keeps the
+ * program. */
 static const uint8_t *payload_of(const uint8_t *file, uint64_t count, const kn_text *key,
                                  size_t *payload_bytes) {
     if (count < HEADER_BYTES || memcmp(file, magic, sizeof magic) != 0) return NULL;
-    if (get_number(file + 8, 4) != FORMAT_VERSION || get_number(file + 12, 4) != 0) return NULL;
-    uint64_t key_bytes = get_number(file + 16, 8), bytes = get_number(file + 24, 8),
-             rest = count - HEADER_BYTES;
-    if (key_bytes != key->length || key_bytes > rest || bytes != rest - key_bytes || bytes == 0) return NULL;
+    uint64_t version = get_number(file + 8, 4), empty = get_number(file + 12, 4),
+             key_bytes = get_number(file + 16, 8), bytes = get_number(file + 24, 8), rest = count - HEADER_BYTES;
+    if (version != FORMAT_VERSION || empty > 1 || (bytes == 0) != (empty == 1)) return NULL;
+    if (key_bytes != key->length || key_bytes > rest || bytes != rest - key_bytes) return NULL;
     const uint8_t *payload = file + HEADER_BYTES + key_bytes;
     if (memcmp(file + HEADER_BYTES, key->data, key->length) != 0) return NULL;
     if (get_number(file + 32, 8) != checksum(key->data, key->length, payload, (size_t)bytes)) return NULL;
@@ -65,7 +66,7 @@ static const uint8_t *payload_of(const uint8_t *file, uint64_t count, const kn_t
     return payload;
 }
 
-cl_program kn_program_cache_load(kn_context *context, const kn_source *source) {
+cl_program kn_program_cache_load(kn_context *context, const kn_source *source, bool *kept) {
     kn_text key, path;
     uint8_t *file = NULL;
     uint64_t count = 0;
@@ -74,7 +75,8 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source) {
         kn_file_read(&context->host, path.data, largest_entry, &file, &count, NULL) == KN_OK) {
         size_t bytes = 0;
         const uint8_t *payload = payload_of(file, count, &key, &bytes);
-        if (payload) {
+        *kept = payload && bytes == 0 && context->driver_keeps;
+        if (payload && bytes > 0) {
             cl_int taken = CL_SUCCESS, code;
             program = clCreateProgramWithBinary(context->context, 1, &context->found.device, &bytes, &payload,
                                                 &taken, &code);
@@ -86,7 +88,7 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source) {
                 program = NULL;
             }
         }
-        if (!program)
+        if (!program && !*kept)
             kn_log_write(&context->host, KN_LOG_DEBUG, "%s is not good any more: compiled anew", path.data);
     }
     kn_release(&context->host, file);
@@ -95,10 +97,7 @@ cl_program kn_program_cache_load(kn_context *context, const kn_source *source) {
     return program;
 }
 
-/* The program's binary for the context's device, with room for the header and key in front, and its length;
- * NULL when the driver gives none. A caller's OpenCL context may have more devices, and the program then has
- * a binary for each; those of the others are not asked for. */
-static uint8_t *fetch_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes) {
+uint8_t *kn_program_binary(const kn_context *context, cl_program program, size_t front, size_t *bytes) {
     enum { DEVICES_MOST = 64 };
     cl_device_id devices[DEVICES_MOST];
     size_t sizes[DEVICES_MOST], size = 0;
@@ -127,10 +126,13 @@ void kn_program_cache_store(kn_context *context, const kn_source *source, cl_pro
     kn_text key, path;
     uint8_t *file = NULL;
     size_t bytes = 0;
-    if (entry_of(context, source, &key, &path) && key.length < largest_entry &&
-        (file = fetch_binary(context, program, HEADER_BYTES + key.length, &bytes)) != NULL) {
+    if (entry_of(context, source, &key, &path) && key.length < largest_entry)
+        file = context->driver_keeps ? kn_allocate(&context->host, HEADER_BYTES + key.length, 1)
+                                     : kn_program_binary(context, program, HEADER_BYTES + key.length, &bytes);
+    if (file) {
         memcpy(file, magic, sizeof magic);
         put_number(file + 8, FORMAT_VERSION, 4);
+        put_number(file + 12, bytes == 0, 4);
         put_number(file + 16, key.length, 8);
         put_number(file + 24, bytes, 8);
         memcpy(file + HEADER_BYTES, key.data, key.length);

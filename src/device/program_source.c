@@ -174,9 +174,9 @@ static int asked_language(const char *text) {
     return (number[0] - '0') * 100 + (number[2] - '0') * 10;
 }
 
-/* `first` is the text whose first line may ask for a language. */
-static kn_status source_begin(const kn_context *context, const char *name, const char *prelude,
-                              const char *first, kn_source *source, kn_error *error) {
+/* Options and language; `first` is the text whose first line may ask for one. */
+static kn_status source_begin(const kn_context *context, const char *name, const char *first, kn_source *source,
+                              kn_error *error) {
     int language = asked_language(first);
     memset(source, 0, sizeof *source);
     if (language == 0) language = 120;
@@ -186,24 +186,34 @@ static kn_status source_begin(const kn_context *context, const char *name, const
                        language / 10 % 10, context->found.info.name, context->found.language);
     snprintf(source->options, sizeof source->options, "-cl-std=CL%d.%d", language / 100, language / 10 % 10);
     kn_text_init(&source->text, &context->host);
+    return KN_OK;
+}
+
+static void add_prelude(kn_source *source, const char *prelude) {
     kn_text_add(&source->text, prelude);
     size_t length = strlen(prelude);
     if (length > 0 && prelude[length - 1] != '\n') kn_text_add(&source->text, "\n");
-    return KN_OK;
 }
 
 void kn_source_finish(kn_source *source) {
     kn_text_finish(&source->text);
 }
 
-kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, kn_source *source,
-                         kn_error *error) {
+kn_status kn_source_file(const kn_context *context, const char *file, const char *prelude, bool short_header,
+                         kn_source *source, kn_error *error) {
     if (!prelude) prelude = "";
-    kn_status status = source_begin(context, file, prelude, prelude, source, error);
+    kn_status status = source_begin(context, file, prelude, source, error);
     if (status) return status;
     reader state = {.context = context, .text = &source->text};
     kn_map_init(&state.taken, &context->host);
-    status = add_file(&state, file, error);
+    if (short_header && asked_language(prelude) == 0) {
+        strcat(source->options, " -D_OPENCL_H_"); /* Clang's header is read already */
+        status = add_file(&state, "common/builtins.cl", error);
+    }
+    if (!status) {
+        add_prelude(source, prelude);
+        status = add_file(&state, file, error);
+    }
     kn_map_finish(&state.taken);
     if (!status && kn_text_failed(&source->text)) status = kn_fail_memory(error, source->text.capacity);
     if (status) kn_source_finish(source);
@@ -212,8 +222,9 @@ kn_status kn_source_file(const kn_context *context, const char *file, const char
 
 kn_status kn_source_text(const kn_context *context, const char *name, const char *prelude, const char *text,
                          kn_source *source, kn_error *error) {
-    kn_status status = source_begin(context, name, prelude, text, source, error);
+    kn_status status = source_begin(context, name, text, source, error);
     if (status) return status;
+    add_prelude(source, prelude);
     char plain[128];
     size_t count = 0;
     for (; name[count] && count + 1 < sizeof plain; count++)

@@ -28,6 +28,7 @@ struct _cl_device_id {
     cl_ulong local_bytes;                           /* 0: 32768 */
     bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
     bool short_loops;                               /* ends them early */
+    bool compiles_binaries;                         /* takes long to hand one over */
     int delay_ms;                                   /* of each launch */
 };
 struct _cl_context {
@@ -86,6 +87,8 @@ static struct _cl_device_id devices[] = {
      .delay_ms = 20},
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
      .delay_ms = 600},
+    {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
+     .delay_ms = 50},
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
@@ -292,6 +295,8 @@ static cl_int CL_API_CALL build_info(cl_program program, cl_device_id device, cl
 static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t room, void *target,
                                        size_t *needed) {
     if (what == CL_PROGRAM_DEVICES) return ANSWER(cl_device_id, program->device);
+    if (what == CL_PROGRAM_BINARY_SIZES && program->device->compiles_binaries)
+        nanosleep(&(struct timespec){0, 50 * 1000000L}, NULL);
     if (what == CL_PROGRAM_BINARY_SIZES) return ANSWER(size_t, 0); /* it has none to give */
     return CL_INVALID_VALUE;
 }

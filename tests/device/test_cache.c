@@ -113,6 +113,40 @@ static void entries_are_written_at_the_end(void **state) {
     test_folder_remove(folder);
 }
 
+/* A driver that keeps programs itself is not asked for binaries: the entry says that it has this one. */
+static void what_the_driver_keeps_has_an_empty_entry(void **state) {
+    host = kn_host_defaults();
+    char *folder = test_folder_make(), path[1][512];
+    for (int turn = 0; turn < 2; turn++) {
+        remembered lines;
+        kn_context *context = cached_context(folder, &lines);
+        kn_program *program = NULL;
+        kn_kernel *kernel = NULL;
+        kn_error error = {0};
+        context->driver_keeps = true;
+        wrapped_reset();
+        wrapped_calls.fail_name = "clGetProgramInfo";
+        if (kn_program_get_source(context, "cached.cl", source, &program, &error)) fail_msg("%s", error.text);
+        if (kn_kernel_create(context, program, "k", &kernel, &error)) fail_msg("%s", error.text);
+        kn_kernel_destroy(&kernel);
+        kn_context_counts counts = {.size = sizeof counts};
+        kn_context_get_counts(context, &counts);
+        assert_int_equal(wrapped_calls.sources, 1);
+        assert_int_equal(counts.programs_built, turn == 0);
+        assert_int_equal(counts.programs_loaded, turn == 1);
+        kn_context_destroy(&context);
+        assert_null(wrapped_calls.failed);
+    }
+    uint64_t count = 0;
+    uint8_t *bytes = only_entry(folder, path, &count);
+    assert_true(count < 2048); /* the source, and no binary */
+    kn_release(&host, bytes);
+    wrapped_reset();
+    assert_true(compiles(folder, source)); /* where binaries are wanted */
+    assert_true(count < 2048);
+    test_folder_remove(folder);
+}
+
 /* What nobody will ask for again is not written, unless someone else wants the same program kept. */
 static void passing_programs_are_not_written(void **state) {
     static const char prelude[] = "#define KEPT 1\n";
@@ -264,6 +298,7 @@ int test_cache(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_context_compiles_nothing),
         cmocka_unit_test(entries_are_written_at_the_end),
+        cmocka_unit_test(what_the_driver_keeps_has_an_empty_entry),
         cmocka_unit_test(passing_programs_are_not_written),
         cmocka_unit_test(corrupt_entries_are_replaced),
         cmocka_unit_test(truncated_and_longer_entries_are_replaced),

@@ -79,7 +79,7 @@ static void unusable_devices_are_refused_with_their_reason(void **state) {
                                            {"Stub Away", "not available"},
                                            {"empty", "no device"},
                                            {"cpu", "no OpenCL device is meant by \"cpu\""},
-                                           {"7", "5: Stub Liar (gpu, Stub Main); 6: Stub Honest"}};
+                                           {"8", "5: Stub Liar (gpu, Stub Main); 6: Stub Honest"}};
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_context_params params = stub_params(cases[i][0], NULL);
         kn_context *context = kn_context_create(&params);
@@ -162,6 +162,25 @@ static void wide_vectors_need_long_loops(void **state) {
     test_folder_remove(folder);
 }
 
+/* A driver that compiles once more to hand over a binary is measured once, and never asked again. */
+static void slow_binaries_are_left_to_the_driver(void **state) {
+    char *folder = test_folder_make();
+    for (int turn = 0; turn < 2; turn++) {
+        kn_context *slow = open_stub("Stub Twice", folder), *quick = open_stub("Stub Broken", folder);
+        double seconds = 0;
+        assert_true(slow->driver_keeps);
+        assert_false(quick->driver_keeps);
+        assert_true(kn_verdict_get(slow, "binary_seconds", &seconds) && seconds > 0.04);
+        kn_context_destroy(&slow);
+        kn_context_destroy(&quick);
+    }
+    /* Without a cache nobody asks for binaries. */
+    kn_context *context = open_stub("Stub Twice", NULL);
+    assert_false(context->driver_keeps);
+    kn_context_destroy(&context);
+    test_folder_remove(folder);
+}
+
 static void expect_chosen(const char *wanted, const char *folder, const char *name, bool measured) {
     kn_context *context = open_stub(wanted, folder);
     assert_string_equal(kn_context_device(context)->name, name);
@@ -195,6 +214,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(claims_are_believed_when_proved),
         cmocka_unit_test(verdicts_are_kept_per_device_and_driver),
         cmocka_unit_test(wide_vectors_need_long_loops),
+        cmocka_unit_test(slow_binaries_are_left_to_the_driver),
         cmocka_unit_test(the_fastest_that_is_right_is_chosen),
     };
     if (count != 2) {

@@ -187,9 +187,11 @@ static void a_warm_start_compiles_nothing(void **state) {
     training_steps(&made, 1, true);
     counts = device_counts(made.context);
     training_end(&made);
-    assert_int_equal(counted.sources - cold.sources, 0);
     assert_int_equal(counts.programs_built, 0);
     assert_true(counts.programs_loaded > 0);
+    /* A driver that keeps compiled programs itself is shown all sources again. */
+    if (counted.sources != cold.sources)
+        assert_int_equal(counted.sources - cold.sources, counts.programs_loaded);
     assert_int_equal(counted.programs - cold.programs, counts.programs_loaded);
     test_folder_remove(cache);
 }

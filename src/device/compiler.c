@@ -1,0 +1,98 @@
+/* How the device's compiler is used best, found out with a program that it has not seen before:
+ *
+ * - whether programs may begin with common/builtins.cl in place of the compiler's own header, which costs
+ * Clang more than most kernels do;
+ * - whether it hands over a binary at once, or compiles all kernels once more for it. A driver that does so
+ * keeps what it has compiled itself. */
+#include <stdio.h>
+
+#include "device/device_private.h"
+
+enum { ITEMS = 64, RESULTS = 8, SALT_LEAST = 10, SALT_RANGE = 1 << 30 };
+/* To hand over a tiny program's binary takes longer than this only where the driver compiles for it. */
+static const double slow_seconds = 0.01;
+
+static float clamped(float value) {
+    return value < -2 ? -2 : value > 9 ? 9 : value;
+}
+
+/* *right: the program computes right, with the header that the context asks for. */
+static kn_status try_program(kn_context *context, const char *prelude, bool *right, kn_error *error) {
+    float input[ITEMS], output[RESULTS * ITEMS];
+    const kn_probe task = {.name = "compiler",
+                           .file = "probe/compiler.cl",
+                           .kernel = "kn_probe_compiler",
+                           .prelude = prelude,
+                           .input = input,
+                           .input_bytes = sizeof input,
+                           .output = output,
+                           .output_bytes = sizeof output,
+                           .local = 8,
+                           .passing = true};
+    for (int i = 0; i < ITEMS; i++)
+        input[i] = (float)(i * 7 % 23 - 11);
+    kn_status status = kn_probe_run(context, &task, error);
+    *right = !status;
+    for (int i = 0; i < ITEMS && *right; i++) {
+        float a = input[i], half = a * 0.5f, down = (float)(int)(half < 0 ? half - 0.5f : half);
+        const float *y = output + RESULTS * i;
+        *right = y[0] == 1 && y[1] == a * a + 1 && y[2] == (a < 0 ? -a : a) && y[3] == down;
+        for (int j = 0; j < 4 && *right; j++)
+            *right = y[4 + j] == clamped(input[j] + a);
+    }
+    return status;
+}
+
+static kn_status get_program(kn_context *context, const char *prelude, kn_program **program) {
+    const kn_program_request request = {.file = "probe/compiler.cl", .prelude = prelude, .passing = true};
+    return kn_program_get(context, &request, program, NULL);
+}
+
+/* The short list is used where it compiles and computes right. */
+static void choose_header(kn_context *context, const char *prelude, const char *key) {
+    double verdict = 0;
+    bool right = false;
+    if (!kn_verdict_get(context, key, &verdict)) {
+        kn_program *program = NULL;
+        kn_status status = try_program(context, prelude, &right, NULL);
+        if (!status) status = get_program(context, prelude, &program);
+        verdict = !status && right && !program->full_header;
+        if (!status) kn_verdict_put(context, key, verdict);
+    }
+    context->short_header = verdict != 0;
+}
+
+static void choose_storage(kn_context *context, const char *prelude) {
+    static const char key[] = "binary_seconds";
+    kn_program *program = NULL;
+    double seconds = 0;
+    size_t bytes = 0;
+    if (!context->cache_folder) return;
+    if (!kn_verdict_get(context, key, &seconds) && get_program(context, prelude, &program) == KN_OK) {
+        double start = kn_clock();
+        uint8_t *binary = kn_program_binary(context, program->program, 0, &bytes);
+        seconds = kn_clock() - start;
+        kn_release(&context->host, binary);
+        kn_verdict_put(context, key, seconds);
+    }
+    context->driver_keeps = seconds > slow_seconds;
+}
+
+void kn_compiler_choose(kn_context *context) {
+    kn_source source;
+    char prelude[32], key[64];
+    double now = kn_clock();
+    if (context->trust_claims) return;
+    uint64_t salt = kn_hash_bytes(KN_HASH_START, &now, sizeof now) % SALT_RANGE + SALT_LEAST;
+    snprintf(prelude, sizeof prelude, "#define KN_SALT %d\n", (int)salt);
+    context->short_header = true;
+    if (kn_source_file(context, "probe/compiler.cl", "", true, &source, NULL)) {
+        context->short_header = false; /* a folder of kernels that lacks one of the files */
+        return;
+    }
+    snprintf(key, sizeof key, "short_header_%016llx",
+             (unsigned long long)kn_hash_bytes(KN_HASH_START, source.text.data, source.text.length));
+    kn_source_finish(&source);
+    choose_header(context, prelude, key);
+    choose_storage(context, prelude);
+}
