@@ -24,6 +24,14 @@ typedef enum test_amount {
 
 test_amount test_cases_wanted(void);
 
+/* Skips the case, and says what for. */
+#define skip_because(reason)                                                                                 \
+    do {                                                                                                     \
+        print_message("  %s\n", reason);                                                                     \
+        skip();                                                                                              \
+    } while (0)
+#define TOO_LONG_FOR_A_SIMULATOR "takes hours in a simulator"
+
 /* A new empty folder below TMPDIR or /tmp; the path is released by
  * test_folder_remove, which removes all that is in it. Both fail the test when
  * they cannot. */

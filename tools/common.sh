@@ -109,16 +109,23 @@ build_koine() {
   }
 }
 
-# run_tests FOLDER NAME [MESON TEST ARGUMENT…]   shows a line for each test, then what failed, then the count
-# NAME names the log. KOINE_SUSPECT: a regular expression; a test whose output matches it has failed.
+# run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and once a minute how far the
+# long ones are, then what failed, then the count
+# NAME names the log. PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a regular expression; a test whose
+# output matches it has failed.
 run_tests() {
-  local folder=$1 name=$2 log=$1/meson-logs/$2.json
-  shift 2
+  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2.json progress=
+  shift 3
   rm -f "$log"
+  exec 3>&1
+  if [ -e /proc/$BASHPID/fd/3 ]; then progress=/proc/$BASHPID/fd/3; fi
   # What a developer has set for the command must not steer the tests.
-  env -u KOINE_DEVICE -u KOINE_KERNEL_DIR \
-    meson test -C "$folder" --no-rebuild --logbase "$name" "$@" </dev/null 2>&1 |
+  env -u KOINE_DEVICE -u KOINE_KERNEL_DIR -u NO_COLOR KOINE_TEST_LIST="$PWD/$folder/meson-info/intro-tests.json" \
+    KOINE_TEST_PATIENCE="$patience" KOINE_TEST_PROGRESS="$progress" \
+    meson test -C "$folder" --no-rebuild --logbase "$name" --timeout-multiplier 0 \
+    --wrapper "python3 $PWD/tools/watch_test.py" "$@" </dev/null 2>&1 |
     grep -E --line-buffered '^ *[0-9]+/[0-9]+ |ERROR:' || true
+  exec 3>&-
   [ -s "$log" ] || fail "meson test ran nothing"
   python3 tools/test_report.py ${KOINE_SUSPECT:+--suspect "$KOINE_SUSPECT"} "$log"
 }

@@ -4,22 +4,32 @@
 usage: test_report.py [--suspect REGEX] TESTLOG.json...
 
 Every cmocka case counts by itself; a test program without cmocka's lines counts as one. A case
-that started and did not end well has failed, whatever stopped it. With --suspect, a test whose
-output matches REGEX has failed too. The last line is `N passed, N failed`, and the exit status 1
-if any failed, or if there was nothing to count.
+that started and did not end well has failed, whatever stopped it, but for a timeout (a line of
+tools/watch_test.py), which counts once and says that it is one. With --suspect, a test whose output
+matches REGEX has failed too. What was skipped is listed by the reason, the indented line before
+SKIPPED. The last line is `N passed, N failed`, and the exit status 1 if any failed, or if there was
+nothing to count.
 """
+import collections
 import json
 import re
 import sys
 
 CASE = re.compile(r"\[( RUN      |       OK |  SKIPPED |  FAILED  )\] ([^\n]*)")
+TIMEOUT = re.compile(r"^TIMEOUT: (.*)", re.M)
 SHOWN_LINES = 15
 
 
+def reason_of(output, match):
+    """The line before a SKIPPED, where it is indented."""
+    before = output[:match.start()].rstrip("\n").rpartition("\n")[2]
+    return before.strip() if before.startswith("  ") else "no reason told"
+
+
 def cases_of(entry):
-    """(passed names, failed names, number skipped) of one meson test."""
+    """(passed names, failed names, reasons of what was skipped) of one meson test."""
     output = entry.get("stdout", "")
-    started, good, skipped = [], [], []
+    started, good, skipped, reasons = [], [], [], []
     for match in CASE.finditer(output):
         kind, name = match.group(1).strip(), match.group(2).strip()
         if kind == "RUN":
@@ -28,18 +38,22 @@ def cases_of(entry):
             good.append(name)
         elif kind == "SKIPPED":
             skipped.append(name)
+            reasons.append(reason_of(output, match))
     failed = list(started)
     for name in good + skipped:
         if name in failed:
             failed.remove(name)
+    late = TIMEOUT.search(output)
+    if late:
+        return good, [f"timeout: {late.group(1)}"], reasons
     result = entry["result"]
     if result in ("OK", "EXPECTEDFAIL") and not started:
         good = [entry["name"]]
     elif result == "SKIP" and not started:
-        skipped = [entry["name"]]
+        reasons = [f"{entry['name']}, the whole test"]
     elif result not in ("OK", "EXPECTEDFAIL", "SKIP") and not failed:
         failed = [f"{entry['name']} ({result.lower()})"]
-    return good, failed, len(skipped)
+    return good, failed, reasons
 
 
 def why(output, found):
@@ -56,7 +70,8 @@ def main(arguments):
         suspect, arguments = re.compile(arguments[1]), arguments[2:]
     if not arguments:
         sys.exit(__doc__)
-    passed = failed = skipped = 0
+    passed = failed = 0
+    skipped = collections.Counter()
     for path in arguments:
         with open(path, encoding="utf-8", errors="replace") as log:
             entries = [json.loads(line) for line in log if line.strip()]
@@ -66,15 +81,16 @@ def main(arguments):
             found = suspect and suspect.search(output)
             if found:
                 bad.append(f"{entry['name']} ({found.group(0)})")
-            passed, failed, skipped = passed + len(good), failed + len(bad), skipped + left_out
+            passed, failed = passed + len(good), failed + len(bad)
+            skipped.update(left_out)
             for name in bad[:10]:
                 print(f"FAILED  {entry['name']}: {name}")
             if len(bad) > 10:
                 print(f"FAILED  {entry['name']}: and {len(bad) - 10} more")
             if bad:
                 print("\n".join("    " + line[:300] for line in why(output, found)))
-    if skipped:
-        print(f"{skipped} skipped: they need what is not here")
+    for reason, count in skipped.most_common():
+        print(f"{count} skipped: {reason}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

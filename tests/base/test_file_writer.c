@@ -208,10 +208,7 @@ static void a_missing_folder_is_told(void **state) {
 
 static void a_read_only_folder_is_told(void **state) {
     place *here = *state;
-    if (geteuid() == 0) {
-        print_message("skipped a_read_only_folder_is_told: root may write everywhere\n");
-        skip();
-    }
+    if (geteuid() == 0) skip_because("root may write everywhere");
     write_old(here);
     assert_int_equal(chmod(here->folder, 0500), 0);
     check_error(here, kn_file_write(&here->host, here->path, "x", 1, &here->error), "Permission denied");
@@ -222,7 +219,7 @@ static void a_read_only_folder_is_told(void **state) {
 /* A folder of the kernel's, in which not even root makes files. */
 static void a_folder_that_takes_no_files_is_told(void **state) {
     place *here = *state;
-    if (!kn_path_is_folder("/proc/self")) skip();
+    if (!kn_path_is_folder("/proc/self")) skip_because("no /proc");
     strcpy(here->path, "/proc/self/koine-test");
     assert_int_equal(kn_file_write(&here->host, here->path, "x", 1, &here->error), KN_ERROR_FILE);
     assert_non_null(strstr(here->error.text, here->path));

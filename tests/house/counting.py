@@ -25,13 +25,15 @@ def case(name, end=None):
 GOOD, SKIPPED = "       OK ", "  SKIPPED "
 
 
-def counts(entries, last_line, status, options=()):
+def counts(entries, last_line, status, options=(), wanted=""):
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "testlog.json")
         with open(log, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(one) + "\n" for one in entries)
         result = subprocess.run([sys.executable, REPORT, *options, log], capture_output=True, text=True)
     found = (result.stdout.splitlines() or [result.stderr])[-1]
+    if wanted not in result.stdout:
+        return [f"found no '{wanted}' in {result.stdout!r}"]
     return [] if (found, result.returncode) == (last_line, status) else [
         f"found '{found}' and status {result.returncode}, expected '{last_line}' and {status}"]
 
@@ -41,6 +43,8 @@ CASES = [
     ("failed", [entry("FAIL", case("a", GOOD) + case("b"))], "1 passed, 1 failed", 1),
     ("crashed in a case", [entry("FAIL", case("a", GOOD) + "[ RUN      ] b\nhalf a li")], "1 passed, 1 failed", 1),
     ("failed outside its cases", [entry("TIMEOUT", case("a", GOOD))], "1 passed, 1 failed", 1),
+    ("ended by the watcher", [entry("FAIL", case("a", GOOD) + case("b") + "\nTIMEOUT: room: 9 s of processor time\n")],
+     "1 passed, 1 failed", 1),
     ("failed and yet said to have passed", [entry("OK", case("a"))], "0 passed, 1 failed", 1),
     ("77 failures read as a skip", [entry("SKIP", case("a"))], "0 passed, 1 failed", 1),
     ("skipped case", [entry("OK", case("a", GOOD) + case("b", SKIPPED))], "1 passed, 0 failed", 0),
@@ -50,8 +54,15 @@ CASES = [
     ("nothing at all", [], "0 passed, 0 failed", 1),
 ]
 SUSPECT = ("--suspect", "data race at")
+REASONS = [entry("OK", "[ RUN      ] a\n  no such device\n[  SKIPPED ] a\n[ RUN      ] b\n  no such device\n"
+                       "[  SKIPPED ] b\n" + case("c", SKIPPED) + case("d", GOOD))]
 run([(name, functools.partial(counts, *rest)) for name, *rest in CASES] + [
     ("suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "Write-write data race at 0x1")],
                                          "1 passed, 1 failed", 1, SUSPECT)),
     ("no suspect output", functools.partial(counts, [entry("OK", case("a", GOOD), "all is well")],
-                                            "1 passed, 0 failed", 0, SUSPECT))])
+                                            "1 passed, 0 failed", 0, SUSPECT)),
+    ("reasons of what is skipped", functools.partial(counts, REASONS, "1 passed, 0 failed", 0,
+                                                     wanted="2 skipped: no such device\n1 skipped: no reason told\n")),
+    ("a timeout says so", functools.partial(
+        counts, [entry("FAIL", case("b") + "\nTIMEOUT: room: 9 s of processor time\n")], "0 passed, 1 failed", 1,
+        wanted="FAILED  room: timeout: room: 9 s of processor time\n"))])

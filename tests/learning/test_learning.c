@@ -98,7 +98,7 @@ static double trained_on(const char *needed, const char *format, const char *key
     if (data) snprintf(path, sizeof path, "%s/%s", data, needed);
     FILE *file = data ? fopen(path, "r") : NULL; /* folders open as well */
     if (!file) {
-        print_message("KOINE_TEST_DATA %s: left out\n", data ? path : "is not set");
+        print_message("  no %s in KOINE_TEST_DATA\n", needed);
         skip();
     }
     fclose(file);

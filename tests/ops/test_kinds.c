@@ -48,9 +48,8 @@ static bool is_usual(const forced *forcing) {
 
 static void forced_kernels_are_right(void **state) {
     const forced *forcing = *state;
-    if (is_usual(forcing)) skip();
-    /* A simulator takes its time. */
-    if (test_cases_wanted() == TEST_SMALLEST && forcing->width > 4) skip();
+    if (is_usual(forcing)) skip_because("what this device has anyway, which operator-cases runs");
+    if (test_cases_wanted() == TEST_SMALLEST && forcing->width > 4) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params params = device_params();
     params.kind = forcing->kind;
     params.trust_claims = forcing->kind == WIDE; /* short loops are right everywhere */
@@ -253,7 +252,7 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
 static void long_loops_are_right_or_refused(void **state) {
     (void)state;
     enum { ROWS = 600, COLUMNS = 900, DEPTH = 2000 };
-    if (test_cases_wanted() == TEST_SMALLEST) skip(); /* a simulator would take hours */
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     remembered log = {.lines = 0};
     kn_context_params params = device_params();
     params.kind = WIDE;
@@ -342,13 +341,13 @@ static bool convolve(const char *folder, bool fast, remembered *log, char *plan,
 static void fast_math_is_asked_for_and_measured(void **state) {
     (void)state;
     enum { Y = 8 * 16 * 32 * 32 };
-    if (test_cases_wanted() == TEST_SMALLEST) skip(); /* a simulator would take hours */
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static float exact[Y], fast[Y], again[Y];
     char *folder = test_folder_make(), plan[8000];
     remembered log = {.lines = 0};
     if (!convolve(NULL, false, &log, plan, sizeof plan, exact)) {
         test_folder_remove(folder);
-        skip();
+        skip_because("no kernels for wide vectors on this device");
     }
     assert_null(strstr(plan, "winograd"));
     assert_non_null(strstr(plan, "exact math"));

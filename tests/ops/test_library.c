@@ -59,7 +59,7 @@ static void double_precision(void **state) {
     kn_context *context = device_open(NULL);
     if (!kn_context_capabilities(context)->double_precision) {
         device_close(&context);
-        skip();
+        skip_because("no double precision on this device");
     }
     kn_session *session = product_session(context, LARGE, KN_FLOAT64, "matmul=library");
     check_plan(session, " clblast ", true);

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, Skipped, TIME_LIMIT, TINY, WIDTH
+from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, Skipped, TINY, WIDTH
 from koine import add, bytes_of, case, expect, koine, lines_of, numbers_of, problem, read_npy, read_safetensors, run_cases
 from koine import train, write, write_npy
 
@@ -175,9 +175,7 @@ def the_rate_follows_its_schedule(folder):
 
 @case
 def seconds_end_a_training(folder):
-    begin = time.monotonic()
-    train(folder, "--seconds", "0.3", out="done after ")
-    expect(time.monotonic() - begin < 60, "it went on for a minute")
+    train(folder, "--seconds", "0.3", "--steps", "1000000000", out="done after ")
 
 
 @case
@@ -382,12 +380,11 @@ def interrupt(folder, sign, *more):
     """Starts a training, and sends a signal when a few steps are done."""
     child = subprocess.Popen([KOINE, "train", *problem(folder), "--batch", "1", "--log", "log", *more], cwd=folder,
                              env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True)
-    path, end = os.path.join(folder, "log"), time.monotonic() + TIME_LIMIT
+    path = os.path.join(folder, "log")
     while not (os.path.exists(path) and bytes_of(path).count(b"\n") > 5) and child.poll() is None:
-        expect(time.monotonic() < end, "it does not begin")
         time.sleep(0.002)
     child.send_signal(sign)
-    out, err = child.communicate(timeout=TIME_LIMIT)
+    out, err = child.communicate()
     return child.returncode, out, err
 
 

@@ -82,7 +82,7 @@ def write_input(path, text, samples=2):
 def there_and_back(folder):
     """model.safetensors as an ONNX file: the same results, and from there the same weights."""
     def run(*words):
-        koine(*words, "--quiet", folder=folder, time_limit=600).needs(0)
+        koine(*words, "--quiet", folder=folder).needs(0)
 
     text, before = weights_of(os.path.join(folder, "model.safetensors"))
     run("convert", "model.safetensors", "model.onnx")
@@ -109,7 +109,7 @@ def trained(name):
         write(folder, "rows.csv", "a,b,sum,sign\n" + "".join(
             f"{a},{b},{a + b},{'plus' if a + b > 0 else 'minus'}\n" for a, b in rows))
         found = koine("train", name, "--data", data, "--steps", "2", "--batch", str(batch), "--validation", "0.001",
-                      "--json", "--quiet", "--save", "model.safetensors", folder=folder, time_limit=1800).objects()[0]
+                      "--json", "--quiet", "--save", "model.safetensors", folder=folder).objects()[0]
         expect(found["step"] == 2 and 0 < found["loss"] < 1000 and found["validation_loss"] > 0, f"found {found}")
         there_and_back(folder)
 

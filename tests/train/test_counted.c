@@ -145,7 +145,7 @@ static void training_steps(training *made, int steps, bool wait) {
 /* ---- the cases ------------------------------------------------------------------------------- */
 
 static void check_steady(bool wait) {
-    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context_params usual = device_params();
     training made = training_begin(usual.cache_folder);
     training_steps(&made, 3, wait);
@@ -174,7 +174,7 @@ static void nor_does_one_that_is_waited_for(void **state) {
 
 static void a_warm_start_compiles_nothing(void **state) {
     (void)state;
-    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     char *cache = test_folder_make();
     training made = training_begin(cache);
     calls cold = counted;

@@ -56,7 +56,7 @@ static void train(kn_context *context, const char *const *pinned, trained *resul
 
 static void training_gives_the_bits_of_one_device(void **state) {
     (void)state;
-    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     static const char *const none[] = {NULL}, *const some[] = {"conv1", "dropout1", "linear*", NULL};
     kn_context *context = device_open(NULL), *other = device_open(NULL);
     trained single, both;

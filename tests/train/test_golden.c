@@ -381,7 +381,8 @@ typedef struct trajectory {
 static void run_trajectory(void **state) {
     const trajectory *wanted = *state;
     test_amount amount = test_cases_wanted();
-    if (amount == TEST_SMALLEST || (amount == TEST_ONE && !wanted->often)) skip();
+    if (amount == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    if (amount == TEST_ONE && !wanted->often) skip_because("a trajectory for the first implementation alone");
     run(wanted->name, wanted->fast);
 }
 

@@ -112,7 +112,7 @@ static void run_side(void *argument) {
 
 static void sessions_run_side_by_side(void **state) {
     /* Oclgrind stops the program when two threads run kernels. */
-    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     kn_context *context = *state;
     kn_host host = kn_host_defaults();
     side sides[3];

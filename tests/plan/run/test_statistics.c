@@ -121,11 +121,11 @@ static void convolutions_by_blocks_of_tiles_gather_them(void **state) {
     run_and_check(*state, "*=winograd4");
 }
 static void convolutions_by_phases_gather_them(void **state) {
-    if (test_cases_wanted() == TEST_SMALLEST) skip();
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     run_and_check(*state, "*=winograd4_phases");
 }
 static void batch_norms_gather_them(void **state) {
-    if (test_cases_wanted() == TEST_SMALLEST) skip(); /* as the operator's cases do */
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     run_and_check(*state, "statistics=apart");
 }
 

@@ -1,0 +1,84 @@
+"""tools/watch_test.py ends what hangs, tells how far a test is, and passes all else on.
+
+usage: watching.py WATCH_TEST
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from report import run
+
+# The watcher with limits that suit a test.
+WATCH = f"""import runpy, sys
+module = runpy.run_path({sys.argv[1]!r})
+module["main"].__globals__.update(STALL_SECONDS=1.5, REPORT_SECONDS=0.4, LOOK_SECONDS=0.1)
+sys.exit(module["main"](sys.argv[1:]))
+"""
+
+
+def watched(program, limit=60, patience="1"):
+    """A Python program under the watcher: its result, and what was told of its progress."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", program]
+        tests, progress = os.path.join(folder, "tests.json"), os.path.join(folder, "progress")
+        with open(tests, "w", encoding="utf-8") as file:
+            json.dump([{"name": "other", "cmd": ["x"], "timeout": 0}, {"name": "room", "cmd": command, "timeout": limit}],
+                      file)
+        result = subprocess.run([sys.executable, "-c", WATCH, *command], capture_output=True, text=True, env={
+            **os.environ, "KOINE_TEST_LIST": tests, "KOINE_TEST_PATIENCE": patience, "KOINE_TEST_PROGRESS": progress})
+        told = ""
+        if os.path.exists(progress):
+            with open(progress, encoding="utf-8") as file:
+                told = file.read()
+        return result, told
+
+
+def complaints(result, status, pattern):
+    found = [] if result.returncode == status else [f"status {result.returncode}, expected {status}: {result.stdout}"]
+    if not re.search(pattern, result.stdout):
+        found.append(f"no {pattern!r} in {result.stdout!r} {result.stderr!r}")
+    return found
+
+
+def the_end_is_passed_on():
+    found = complaints(watched("print('[ RUN      ] a'); print('[       OK ] a')")[0], 0, r"OK \] a\n$")
+    found += complaints(watched("import sys; print('bad'); sys.exit(3)")[0], 3, "bad")
+    return found + complaints(watched("import os; print('x', flush=True); os.kill(os.getpid(), 11)")[0], -11, "x")
+
+
+BUSY = "print('[ RUN      ] a\\n[       OK ] a\\n[ RUN      ] b', flush=True)\nwhile True: pass"
+
+
+def too_much_work_is_a_timeout():
+    result, _ = watched(BUSY, limit=1)
+    return complaints(result, 124, r"\nTIMEOUT: room: \d+ s of processor time, of 1 s allowed; 1 cases were done, the next was b")
+
+
+def patience_is_a_factor():
+    result, _ = watched("import time\nend = time.process_time() + 1.5\nwhile time.process_time() < end: pass", 1, "60")
+    return complaints(result, 0, "")
+
+
+def no_work_is_a_timeout():
+    result, _ = watched("import time; time.sleep(1000)")
+    return complaints(result, 124, "TIMEOUT: room: no processor time used for 1.5 s")
+
+
+def children_count_and_end():
+    """The work of a child is the test's, and the child ends with it."""
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
+    result, _ = watched(program, limit=2)
+    return complaints(result, 124, "TIMEOUT: room: [23] s of processor time")
+
+
+def progress_is_told():
+    _, told = watched(BUSY, limit=2)
+    return [] if re.search(r"room: 1 cases after \d s, at b", told) else [f"told {told!r}"]
+
+
+run([(function.__name__.replace("_", " "), function) for function in (
+    the_end_is_passed_on, too_much_work_is_a_timeout, patience_is_a_factor, no_work_is_a_timeout,
+    children_count_and_end, progress_is_told)])

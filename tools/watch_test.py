@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Runs one test for `meson test --wrapper`, and ends it when it hangs.
+
+usage: watch_test.py COMMAND [ARGUMENT...]
+
+A busy machine makes every test slow, so the limit that a test declares in its meson.build counts seconds of
+processor time, of the test and of all that it starts. A test that uses none for STALL_SECONDS hangs, too. Either way
+the test is killed and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
+
+  KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which tells their limits
+  KOINE_TEST_PATIENCE  a factor on the limit, for slow devices and sanitizers
+  KOINE_TEST_PROGRESS  a file to write to once a minute: how far the test is
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+STALL_SECONDS, REPORT_SECONDS, LOOK_SECONDS = 300, 60, 2
+LEAST_BUSY_SECONDS = 0.05  # processor time between two looks that counts as work
+TIMED_OUT = 124
+
+
+def name_and_limit(command):
+    """What meson.build says of the test; limit 0 is none."""
+    path = os.environ.get("KOINE_TEST_LIST")
+    if path:
+        with open(path, encoding="utf-8") as file:
+            for test in json.load(file):
+                if test["cmd"] == command:
+                    return test["name"], test["timeout"] * float(os.environ.get("KOINE_TEST_PATIENCE", 1))
+    return os.path.basename(command[0]), 0
+
+
+def processor_seconds(root):
+    """Of the process and all below it, those that have ended included; None where the system does not tell."""
+    ticks, parents = {}, {}
+    try:
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                    fields = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended meanwhile
+            parents[int(entry)] = int(fields[1])
+            ticks[int(entry)] = sum(int(field) for field in fields[11:15])
+    except OSError:
+        return None
+    if root not in ticks:
+        return None
+    total = 0
+    for process, used in ticks.items():
+        above = process
+        while above not in (root, 0, None):
+            above = parents.get(above)
+        total += used if above == root else 0
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+class Output(threading.Thread):
+    """Passes on what the test prints, and remembers how far it is."""
+
+    def __init__(self, stream):
+        super().__init__(daemon=True)
+        self.stream, self.done, self.case = stream, 0, ""
+        self.start()
+
+    def run(self):
+        for line in self.stream:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            found = re.match(rb"\[( RUN      |       OK |  SKIPPED |  FAILED  )\] (.*)", line)
+            if found and found.group(1).strip() == b"RUN":
+                self.case = found.group(2).decode(errors="replace").strip()
+            elif found:
+                self.done += 1
+
+
+def tell(name, output, seconds):
+    path = os.environ.get("KOINE_TEST_PROGRESS")
+    if not path:
+        return
+    where = f", at {output.case}" if output.case else ""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"      {name}: {output.done} cases after {seconds:.0f} s{where}\n")
+    except OSError:
+        pass
+
+
+def watch(child, name, limit, output):
+    """Waits for the end; answers why the test had to be ended, or None."""
+    start = last_work = last_report = time.monotonic()
+    used = 0.0
+    while True:
+        try:
+            child.wait(timeout=LOOK_SECONDS)
+            return None
+        except subprocess.TimeoutExpired:
+            pass
+        now, seconds = time.monotonic(), processor_seconds(child.pid)
+        if seconds is None:
+            seconds = now - start
+        if seconds - used > LEAST_BUSY_SECONDS:
+            last_work = now
+        used = max(used, seconds)
+        if now - last_report >= REPORT_SECONDS:
+            last_report = now
+            tell(name, output, now - start)
+        if limit and used > limit:
+            return f"{used:.0f} s of processor time, of {limit:.0f} s allowed"
+        if now - last_work > STALL_SECONDS:
+            return f"no processor time used for {STALL_SECONDS} s"
+
+
+def end(child):
+    """Kills the test and what it started."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def main(command):
+    name, limit = name_and_limit(command)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    output = Output(child.stdout)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: end(child))
+    why = watch(child, name, limit, output)
+    if why:
+        end(child)
+        child.wait()
+    output.join(timeout=10)
+    if why:
+        print(f"\nTIMEOUT: {name}: {why}; {output.done} cases were done" +
+              (f", the next was {output.case}" if output.case else ""), flush=True)
+        return TIMED_OUT
+    if child.returncode < 0:  # as a signal ended it, for meson to tell
+        signal.signal(-child.returncode, signal.SIG_DFL)
+        os.kill(os.getpid(), -child.returncode)
+    return child.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
