@@ -111,10 +111,10 @@ build_koine() {
 
 # run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and once a minute how far the
 # long ones are, then what failed, then the count
-# NAME names the log. PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a regular expression; a test whose
+# NAME names the log (meson adds the name of the wrapper). PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a regular expression; a test whose
 # output matches it has failed.
 run_tests() {
-  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2.json progress=
+  local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2-python3.json progress=
   shift 3
   rm -f "$log"
   exec 3>&1

@@ -2,7 +2,7 @@
  *
  * Defines: KN_SALT   a number above 0 that makes the program new to the compiler */
 #ifndef KN_SALT
-#define KN_SALT 1
+#define KN_SALT 9
 #endif
 
 /* x is (64) whole numbers, y is (64,8). */

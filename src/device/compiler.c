@@ -1,4 +1,4 @@
-/* How the device's compiler is used best, found out with a program that it has not seen before:
+/* How the device's compiler is used best:
  *
  * - whether programs may begin with common/builtins.cl in place of the compiler's own header, which costs
  * Clang more than most kernels do;
@@ -17,12 +17,11 @@ static float clamped(float value) {
 }
 
 /* *right: the program computes right, with the header that the context asks for. */
-static kn_status try_program(kn_context *context, const char *prelude, bool *right, kn_error *error) {
+static kn_status try_program(kn_context *context, bool *right) {
     float input[ITEMS], output[RESULTS * ITEMS];
     const kn_probe task = {.name = "compiler",
                            .file = "probe/compiler.cl",
                            .kernel = "kn_probe_compiler",
-                           .prelude = prelude,
                            .input = input,
                            .input_bytes = sizeof input,
                            .output = output,
@@ -31,7 +30,7 @@ static kn_status try_program(kn_context *context, const char *prelude, bool *rig
                            .passing = true};
     for (int i = 0; i < ITEMS; i++)
         input[i] = (float)(i * 7 % 23 - 11);
-    kn_status status = kn_probe_run(context, &task, error);
+    kn_status status = kn_probe_run(context, &task, NULL);
     *right = !status;
     for (int i = 0; i < ITEMS && *right; i++) {
         float a = input[i], half = a * 0.5f, down = (float)(int)(half < 0 ? half - 0.5f : half);
@@ -49,27 +48,31 @@ static kn_status get_program(kn_context *context, const char *prelude, kn_progra
 }
 
 /* The short list is used where it compiles and computes right. */
-static void choose_header(kn_context *context, const char *prelude, const char *key) {
+static void choose_header(kn_context *context, const char *key) {
     double verdict = 0;
     bool right = false;
     if (!kn_verdict_get(context, key, &verdict)) {
         kn_program *program = NULL;
-        kn_status status = try_program(context, prelude, &right, NULL);
-        if (!status) status = get_program(context, prelude, &program);
+        kn_status status = try_program(context, &right);
+        if (!status) status = get_program(context, "", &program);
         verdict = !status && right && !program->full_header;
         if (!status) kn_verdict_put(context, key, verdict);
     }
     context->short_header = verdict != 0;
 }
 
-static void choose_storage(kn_context *context, const char *prelude) {
+/* Times it with a program that the driver cannot have seen, and answered at once for. */
+static void choose_storage(kn_context *context) {
     static const char key[] = "binary_seconds";
     kn_program *program = NULL;
-    double seconds = 0;
+    char prelude[32];
+    double start = kn_clock(), seconds = 0;
     size_t bytes = 0;
     if (!context->cache_folder) return;
+    snprintf(prelude, sizeof prelude, "#define KN_SALT %d\n",
+             (int)(kn_hash_bytes(KN_HASH_START, &start, sizeof start) % SALT_RANGE) + SALT_LEAST);
     if (!kn_verdict_get(context, key, &seconds) && get_program(context, prelude, &program) == KN_OK) {
-        double start = kn_clock();
+        start = kn_clock();
         uint8_t *binary = kn_program_binary(context, program->program, 0, &bytes);
         seconds = kn_clock() - start;
         kn_release(&context->host, binary);
@@ -80,11 +83,8 @@ static void choose_storage(kn_context *context, const char *prelude) {
 
 void kn_compiler_choose(kn_context *context) {
     kn_source source;
-    char prelude[32], key[64];
-    double now = kn_clock();
+    char key[64];
     if (context->trust_claims) return;
-    uint64_t salt = kn_hash_bytes(KN_HASH_START, &now, sizeof now) % SALT_RANGE + SALT_LEAST;
-    snprintf(prelude, sizeof prelude, "#define KN_SALT %d\n", (int)salt);
     context->short_header = true;
     if (kn_source_file(context, "probe/compiler.cl", "", true, &source, NULL)) {
         context->short_header = false; /* a folder of kernels that lacks one of the files */
@@ -93,6 +93,6 @@ void kn_compiler_choose(kn_context *context) {
     snprintf(key, sizeof key, "short_header_%016llx",
              (unsigned long long)kn_hash_bytes(KN_HASH_START, source.text.data, source.text.length));
     kn_source_finish(&source);
-    choose_header(context, prelude, key);
-    choose_storage(context, prelude);
+    choose_header(context, key);
+    choose_storage(context);
 }
