@@ -88,7 +88,7 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
      .delay_ms = 600},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
-     .delay_ms = 50},
+     .delay_ms = 600},
 };
 #endif
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0], DEVICES = sizeof devices / sizeof devices[0] };
