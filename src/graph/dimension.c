@@ -303,6 +303,23 @@ static kn_status divide_by_number(kn_graph *graph, const kn_dim_sum *left, int64
     return status == KN_OK ? add_quotient(graph, numerator, divisor, result, error) : status;
 }
 
+/* By a sum, where nothing is left over: the leading terms divide, again and again. Terms of one order (a higher degree
+ * first, then the earlier atoms) go down in each round, so that it ends. False where something is left, or the quotient
+ * is beyond the limits of sums. */
+static bool divide_exactly(const kn_dim_sum *left, const kn_dim_sum *right, kn_dim_sum *result) {
+    kn_error ignored = {0};
+    kn_dim_sum rest = *left, part, quotient = {.count = 0}, one = {.count = 1};
+    while (rest.count > 0) {
+        if (!divide_term(&rest.terms[0], &right->terms[0], &one.terms[0]) ||
+            multiply_sums(right, &one, &part, &ignored) != KN_OK ||
+            add_sums(&rest, &part, -1, &rest, &ignored) != KN_OK ||
+            add_term(&quotient, &one.terms[0], &ignored) != KN_OK)
+            return false;
+    }
+    *result = quotient;
+    return true;
+}
+
 static kn_status divide_sums(kn_graph *graph, const kn_dim_sum *left, const kn_dim_sum *right,
                              kn_dim_sum *result, kn_error *error) {
     int64_t number;
@@ -317,13 +334,7 @@ static kn_status divide_sums(kn_graph *graph, const kn_dim_sum *left, const kn_d
         return status == KN_OK ? divide_by_number(graph, &opposite, -number, result, error) : status;
     }
     result->count = 0;
-    if (left->count == right->count) {
-        bool equal = true;
-        for (int i = 0; equal && i < left->count; i++)
-            equal = compare_terms(&left->terms[i], &right->terms[i]) == 0 &&
-                    left->terms[i].coefficient == right->terms[i].coefficient;
-        if (equal) return add_term(result, &(kn_dim_term){.coefficient = 1}, error);
-    }
+    if (divide_exactly(left, right, result)) return KN_OK;
     /* By a product: terms that hold it leave the quotient. */
     kn_dim_sum rest = {.count = 0};
     for (int i = 0; i < left->count; i++) {
