@@ -155,23 +155,13 @@ static int64_t opset_of(const kn_import *import, const char *domain) {
     return kn_onnx_find_opset(import->file->opsets, import->file->opset_count, domain);
 }
 
-/* A file has its nodes in an order in which each reads what is there. */
-static bool fail_name(const kn_import_call *call, const char *name) {
-    bool later = false;
-    for (size_t i = 0; i < call->rest_count && !later; i++)
-        for (size_t k = 0; k < call->node[i].output_count; k++)
-            later = later || !strcmp(call->node[i].outputs[k], name);
-    return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which %s", name,
-                          later ? "only a later node makes, or itself: nodes stand in no order, or in a circle"
-                                : "nothing makes");
-}
-
 static bool find_inputs(kn_import_call *call) {
     const kn_onnx_node *node = call->node;
     for (int i = 0; i < call->input_count; i++) {
         if (!*node->inputs[i]) continue;
         call->inputs[i] = kn_import_item(call->import, node->inputs[i]);
-        if (!call->inputs[i]) return fail_name(call, node->inputs[i]);
+        if (!call->inputs[i])
+            return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes", node->inputs[i]);
     }
     /* What is left out at the end was not given. */
     while (call->input_count && !call->inputs[call->input_count - 1])
@@ -201,9 +191,8 @@ static bool build_node(kn_import_call *call) {
     return call->row->build(call);
 }
 
-/* rest: how many nodes there are, from this one on. */
-static bool import_node(kn_import *import, const kn_onnx_node *node, size_t rest) {
-    kn_import_call call = {.import = import, .graph = import->graph, .node = node, .rest_count = rest};
+static bool import_node(kn_import *import, const kn_onnx_node *node) {
+    kn_import_call call = {.import = import, .graph = import->graph, .node = node};
     if (node->input_count > INT16_MAX || node->output_count > INT16_MAX || ++import->nodes > KN_IMPORT_NODES)
         return kn_import_fail(&call, KN_ERROR_UNSUPPORTED, "too many nodes, or inputs and outputs of a node");
     call.input_count = (int)node->input_count;
@@ -229,7 +218,7 @@ static bool import_node(kn_import *import, const kn_onnx_node *node, size_t rest
 
 bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (!import_node(import, &nodes[i], count - i)) return false;
+        if (!import_node(import, &nodes[i])) return false;
     return true;
 }
 
@@ -583,6 +572,14 @@ static bool build_graph(kn_import *import) {
     return fine && !import->again;
 }
 
+static bool sort_nodes(kn_import *import) {
+    const kn_onnx_model *file = import->file;
+    bool fine = kn_import_sort(import, file->graph.nodes, file->graph.node_count);
+    for (size_t i = 0; fine && i < file->function_count; i++)
+        fine = kn_import_sort(import, file->functions[i].nodes, file->functions[i].node_count);
+    return fine;
+}
+
 static bool make_room(kn_import *import) {
     kn_model *model = import->model;
     const kn_onnx_graph *graph = &import->file->graph;
@@ -608,7 +605,7 @@ static bool make_room(kn_import *import) {
 
 bool kn_import_onnx(kn_model *model, const kn_model_params *params) {
     kn_import import = {.model = model, .arena = &model->arena, .file = model->onnx, .params = params};
-    if (!make_room(&import) || !check_operators(&import)) return false;
+    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import)) return false;
     bool fine = false;
     import.batch = find_batch(&import.file->graph);
     kn_map_init(&import.constants, &model->host);

@@ -92,7 +92,6 @@ struct kn_import_call {
     kn_import *import;
     kn_graph *graph;
     const kn_onnx_node *node;
-    size_t rest_count; /* nodes from this one on, in its graph */
     const kn_import_row *row;
     int64_t opset;
     int input_count, output_count;
@@ -123,6 +122,12 @@ const char *kn_import_name(kn_import *import, const char *name);
 /* The initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output i. */
 bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
                         size_t input_count, kn_item *outputs, size_t output_count);
+
+/* ---- order.c ------------------------------------------------------------------------------------- */
+
+/* Puts the nodes, and those of bodies in them, into an order in which each reads what earlier ones make, otherwise as
+ * they stood. A circle is a failure that names a node. */
+bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count);
 
 /* ---- items (item.c) ------------------------------------------------------------------------------- */
 
