@@ -193,14 +193,15 @@ static void write_loads(kernel_text *writing, kn_text *body) {
             kn_text_format(body, ", p%d); ", i);
             continue;
         }
-        if (writing->lanes == 1)
+        bool whole = writing->lanes > 1 && dtype == KN_FLOAT32; /* others are the same for all lanes */
+        if (!whole)
             kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(dtype), i, i);
         else if (stride)
             kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", writing->lanes, i, writing->lanes, i);
         else
             kn_text_format(body, "const float%d x%d = (float%d)(p%d[", writing->lanes, i, writing->lanes, i);
         write_place(writing, "p", i, stride, body);
-        kn_text_add(body, writing->lanes == 1 ? "]; " : stride ? "); " : "]); ");
+        kn_text_add(body, !whole ? "]; " : stride ? "); " : "]); ");
     }
 }
 
@@ -296,12 +297,15 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
         /* The step counter is the last input of the value node. */
         const kn_value *step =
             node->inputs[(node->derivative ? node->input_count - 2 : node->input_count) - 1];
-        kn_text_format(body, "const float u%d = kn_uniform(0x%llxul, ", position,
-                       (unsigned long long)node->random_key);
+        int64_t stride = writing->random_strides[writing->axes - 1];
+        bool one = writing->lanes == 1;
+        kn_text_format(body, "const %s u%d = %s(0x%llxul%s", one ? "float" : vector, position,
+                       one ? "kn_uniform" : "kn_uniforms", (unsigned long long)node->random_key,
+                       one ? ", " : " + KN_PHILOX_STEP * ");
         name_of(writing, step, body);
         kn_text_add(body, ", ");
-        write_place(writing, "u", 0, writing->random_strides[writing->axes - 1], body);
-        kn_text_add(body, "); ");
+        write_place(writing, "u", 0, stride, body);
+        kn_text_format(body, one ? "); " : stride > 1 ? ", u0_i); " : ", %d); ", (int)stride);
         snprintf(uniform, sizeof uniform, "u%d", position);
     }
     const char *rounds = result->shape.dtype == KN_FLOAT16    ? "kn_round_half("
@@ -343,15 +347,20 @@ static bool calls_functions(const char *body) {
     return false;
 }
 
+static bool counts_steps(const kernel_operand *operand, int64_t stride) {
+    return operand->value->shape.dtype == KN_UINT32 && stride == 0 && !operand->written;
+}
+
 /* Whether the body is written for vectors as well: where they help, and all is float32, side by side or
- * repeated. */
+ * repeated, but for the step counter of random numbers. */
 static bool wants_vectors(const kernel_text *writing) {
     const kn_target *target = &writing->making->target;
     int width = target->vector_width;
-    if (!target->wide_vector || (width != 4 && width != 8 && width != 16) || writing->random) return false;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
         int64_t stride = operand->strides[writing->axes - 1];
+        if (writing->random && counts_steps(operand, stride)) continue;
         if (operand->value->shape.dtype != KN_FLOAT32 || stride > 1 || (operand->written && stride != 1))
             return false;
     }
@@ -359,7 +368,7 @@ static bool wants_vectors(const kernel_text *writing) {
         const kn_node *node = writing->group->members[i];
         if (compute_dtype(node) != KN_FLOAT32 || node->outputs[0]->shape.dtype != KN_FLOAT32) return false;
     }
-    return writing->body.data && calls_functions(writing->body.data);
+    return writing->random || (writing->body.data && calls_functions(writing->body.data));
 }
 
 static kn_status write_body(kernel_text *writing, int lanes, kn_text *body) {
@@ -389,7 +398,7 @@ static kn_status emit(kernel_text *writing) {
                             .error = making->error};
     kn_step *step = kn_step_begin(&lowering, "pointwise.cl", "pointwise");
     if (!step) return kn_fail_memory(making->error, sizeof *step);
-    kn_step_define(step, "KN_WIDE", "%d", target->wide_vector);
+    kn_step_define(step, "KN_SHARES", "%d", target->wide_vector);
     kn_step_define(step, "KN_RANK", "%d", writing->axes);
     kn_step_define(step, "KN_RANDOM", "%d", writing->random);
     kn_step_define(step, "KN_PARAMETERS", "%s", writing->parameters.data);

@@ -401,9 +401,9 @@ static void lower_shares_text_between_sizes(void **state) {
     passes_end(&passes);
 }
 
-static bool has_vectors(kn_value *y, int width) {
+static bool has_vectors(kn_value *y, int width, bool training) {
     pass_run passes;
-    passes_begin(&passes, &y, 1, false, NULL, NULL);
+    passes_begin(&passes, &y, 1, training, NULL, NULL);
     if (width) passes_wide(&passes, width, NULL);
     passes_run(&passes, LOWER, 0);
     assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 1);
@@ -413,15 +413,17 @@ static bool has_vectors(kn_value *y, int width) {
     return body != NULL;
 }
 
-/* Functions are written for vectors where the device has them; the compiler sees to the rest. */
+/* Functions and random numbers are written for vectors where the device has them; the compiler sees to the rest. */
 static void lower_writes_vectors_of_functions(void **state) {
     (void)state;
-    kn_value *exp = kn_exp(x), *neg = kn_neg(x);
+    kn_value *exp = kn_exp(x), *neg = kn_neg(x), *dropped = kn_dropout(x, 0.5);
     check_built();
-    assert_true(has_vectors(exp, 8));
-    assert_true(has_vectors(exp, 16));
-    assert_false(has_vectors(neg, 8));
-    assert_false(has_vectors(exp, 0));
+    assert_true(has_vectors(exp, 8, false));
+    assert_true(has_vectors(exp, 16, false));
+    assert_false(has_vectors(neg, 8, false));
+    assert_false(has_vectors(exp, 0, false));
+    assert_true(has_vectors(dropped, 8, true));
+    assert_false(has_vectors(dropped, 0, true));
 }
 
 /* Biases have a rate and a weight decay of their own. */
