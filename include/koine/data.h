@@ -89,9 +89,13 @@ typedef struct kn_dataset_params {
     /* Of images: and wav:, how many bytes of decoded samples are kept, those to judge by included; what has no room is decoded
      * anew whenever it is read, so that the files have to stay where they are, and the reader as well. 0: all are kept. */
     uint64_t cache;
+    /* Names of classes, a line each, such as those of the model that is to be judged: where the source has names, too, its
+     * classes get the numbers of these; a name that is not among them fails (KN_ERROR_NOT_FOUND). Names that are only their
+     * numbers do not count where the source has none of them. Needed during the call only; NULL: the source's own order. */
+    const char *classes;
 } kn_dataset_params;
 #define KN_DATASET_DEFAULTS                                                                                            \
-    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false, 0, 0}
+    {sizeof(kn_dataset_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, false, 0, 0, {0, 0}, 0, false, false, {0, 0}, false, false, 0, 0, 0}
 KN_API void kn_dataset_params_init(kn_dataset_params *params);
 
 /* Opens what one word names (kn_data_source_count and the like list all):

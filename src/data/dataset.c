@@ -234,6 +234,7 @@ static void read_params(const kn_dataset_params *params, kn_host *host, kn_sourc
     options->rate = known.rate;
     options->cache = known.cache;
     options->same = known.same;
+    options->classes = known.classes;
     options->labels = known.labels;
 }
 
@@ -260,9 +261,13 @@ kn_dataset *kn_dataset_open(const kn_dataset_params *params, const char *spec) {
     else
         kn_source_open(dataset, spec, &options);
     if (dataset->error.status == KN_OK) {
+        kn_sample_store *const parts[] = {dataset->store, dataset->test};
         dataset->count = dataset->store->count;
-        if (options.same) answer_itself(dataset->store);
-        if (options.same) answer_itself(dataset->test);
+        for (size_t i = 0; i < KN_COUNT_OF(parts); i++) {
+            if (options.same) answer_itself(parts[i]);
+            if (options.classes && dataset->error.status == KN_OK)
+                kn_sample_store_match_classes(parts[i], spec, options.classes, &dataset->error);
+        }
     }
     return dataset;
 }

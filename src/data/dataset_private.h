@@ -73,6 +73,10 @@ char **kn_copy_names(const kn_host *host, const char *const *names, size_t count
 /* Copies the names of the classes, and sets how many there are. */
 kn_status kn_sample_store_name_classes(kn_sample_store *store, const char *const *names, size_t count,
                                        kn_error *error);
+/* Gives the classes the numbers that their names have in `lines`, a line each, and these names; a store without names stays as
+ * it is, and so does one that has none of them where they are only numbers. Fails at a name that is not there. data: what
+ * messages call it. store may be NULL. (classes.c) */
+kn_status kn_sample_store_match_classes(kn_sample_store *store, const char *data, const char *lines, kn_error *error);
 /* Copies where the first `count` samples come from. */
 kn_status kn_sample_store_name_samples(kn_sample_store *store, const char *const *names, size_t count,
                                        kn_error *error);
@@ -142,6 +146,7 @@ typedef struct kn_source_options {
     kn_archive_reader archives;
     bool skip_bad; /* leave samples out that cannot be read */
     uint64_t cache; /* bytes of decoded samples that are kept; 0: all */
+    const char *classes; /* names that samples' classes are numbered by, or NULL (dataset.c) */
     bool same; /* "y" is "x" (dataset.c) */
     bool labels; /* integers in "y" are read as int32 */
 } kn_source_options;

@@ -72,6 +72,32 @@ static void parts_and_classes(void **state) {
     kn_dataset_destroy(&test);
 }
 
+/* Both parts get the numbers of the caller's names, of which they have only some. */
+static void classes_by_name(void **state) {
+    kn_dataset_params params = KN_DATASET_DEFAULTS;
+    add_picture(*state, "train/ant/1.png", 4, 4, 10);
+    add_picture(*state, "train/cat/2.png", 4, 4, 20);
+    add_picture(*state, "test/cat/3.png", 4, 4, 30);
+    params.classes = "dog\ncat\nbat\nant";
+    kn_dataset *train = open_folder(*state, "", &params), *test = kn_dataset_test(train);
+    expect_samples(train, 2, (const uint8_t[]){10, 20}, (const int32_t[]){3, 1});
+    expect_samples(test, 1, (const uint8_t[]){30}, (const int32_t[]){1});
+    assert_int_equal(kn_dataset_classes(test), 4);
+    assert_string_equal(kn_dataset_class_name(test, 3), "ant");
+    kn_dataset_destroy(&train);
+    kn_dataset_destroy(&test);
+    params.classes = "0\n1"; /* no names */
+    train = open_folder(*state, "", &params);
+    expect_samples(train, 2, (const uint8_t[]){10, 20}, (const int32_t[]){0, 1});
+    assert_string_equal(kn_dataset_class_name(train, 1), "cat");
+    kn_dataset_destroy(&train);
+    params.classes = "ant\nCat";
+    train = open_folder(*state, "", &params);
+    assert_int_equal(kn_dataset_status(train), KN_ERROR_NOT_FOUND);
+    assert_non_null(strstr(kn_dataset_error(train), "the class \"cat\" is none of the 2 that the model was trained on, ant, Cat;"));
+    kn_dataset_destroy(&train);
+}
+
 /* With a gap where one cannot be read. */
 static void pictures_without_classes(void **state) {
     static const char *const names[] = {"a.png", "c.png", "below/deeper/d.png"};
@@ -259,6 +285,7 @@ static void memory_may_run_out(void **state) {
         watcher memory = {.fail_at = fail_at};
         kn_dataset_params params = watched(&memory);
         params.cache = 60; /* room for one of two */
+        params.classes = "b\na";
         kn_dataset *dataset = open_folder(*state, "?size=4", &params);
         kn_status status = kn_dataset_status(dataset);
         kn_dataset_destroy(&dataset);
@@ -384,6 +411,7 @@ static void loaders_decode_anew(void **state) {
 int test_image_folders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(classes_by_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_no_room_is_decoded_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parts_share_the_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(loaders_decode_anew, set_up, tear_down),

@@ -140,6 +140,29 @@ def pictures_of_a_folder_are_told_apart(folder):
 
 
 @case
+def classes_of_folders_are_judged_by_name(folder):
+    """Data with fewer classes than the model knows, and with one that it does not know."""
+    write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
+    for i in range(8):
+        write_bytes(folder, f"pets/{'dark' if i < 4 else 'light'}/{i}.png", grey(10 * i if i < 4 else 170 + 10 * i))
+        write_bytes(folder, f"one/light/{i}.png", grey(200 + i))
+        write_bytes(folder, f"more/{'light' if i < 4 else 'middle'}/{i}.png", grey(200 + i))
+        write_bytes(folder, f"numbers/{i % 2}/{i}.png", grey(200 * (i % 2)))
+    needs_headers(koine("train", "small.koine", "--data", "images:pets", "--epochs", "60", "--lr", "0.1", folder=folder)).needs(0)
+    found = koine("eval", "small.safetensors", "--data", "images:one", "--json", folder=folder).objects()[0]
+    expect(found["accuracy"] == 1 and found["confusion"] == [[0, 0], [0, 8]], f"found {found}")
+    expect([one["name"] for one in found["classes"]] == ["dark", "light"], f"found {found}")
+    koine("eval", "small.safetensors", "--data", "images:more", folder=folder).needs(
+        1, out="", err=('small.safetensors: data "images:more": the class "middle" is none of the 2', "dark, light", "leave its samples out"))
+    # A model of numbers tells classes apart by position where the data has none of them.
+    train = ("train", "small.koine", "--epochs", "60", "--lr", "0.1", "--data", "images:numbers")
+    koine(*train, folder=folder).needs(0)
+    for data in ("images:numbers", "images:pets"):
+        found = koine("eval", "small.safetensors", "--data", data, "--json", folder=folder).objects()[0]
+        expect(found["accuracy"] == 1, f"found {found}")
+
+
+@case
 def broken_pictures_are_named(folder):
     write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
     for archive, reads in (("good.zip", None), ("bad.zip", b"\x89PNG\r\n\x1a\nno picture")):

@@ -210,6 +210,7 @@ static int run(int count, char **arguments) {
     status = EXIT_FAILED;
     progress_setup(&run.common);
     run.setup.data = run.data;
+    run.setup.by_name = true;
     if (setup_model(&run.setup, words[0], loss)) {
         if (!run.weights && !kn_model_has_weights(run.setup.model))
             command_fail("'%s' has no weights to judge: expected a file that koine train saved, or --weights", words[0]);
@@ -230,9 +231,10 @@ const command command_eval = {"eval", "judge a saved model on a data set", "FILE
                               "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the truth is\n"
                               "among the five likeliest, and of each class precision (the share of right ones among those taken for it),\n"
                               "recall (the share of its samples that were found) and F1, and which are taken for which; for text the\n"
-                              "perplexity; for numbers R2 and how far off they are. All samples count, those of a last partial batch\n"
-                              "too. DATA is as for koine train; digits:train and digits:test name one part. --device auto times a\n"
-                              "batch, transfers included, on each device and takes the fastest.\n"
+                              "perplexity; for numbers R2 and how far off they are. Classes that have names in the model's file and in the data,\n"
+                              "such as those of folders, are the same where their names are. All samples count, those of a last partial\n"
+                              "batch too. DATA is as for koine train; digits:train and digits:test name one part. --device auto times\n"
+                              "a batch, transfers included, on each device and takes the fastest.\n"
                               "\n"
                               "  koine eval lenet.safetensors --data digits\n"
                               "  koine eval lenet.safetensors --data digits --json",

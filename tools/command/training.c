@@ -353,6 +353,15 @@ static bool data_fail(const kn_dataset *dataset) {
     return false;
 }
 
+/* setup->all, or says what is wrong, and of which model where its classes may be meant. */
+static bool open_data(training_setup *setup, const kn_dataset_params *params) {
+    setup->all = kn_dataset_open(params, setup->data);
+    const kn_status status = kn_dataset_status(setup->all);
+    if (status == KN_ERROR_NOT_FOUND && params->classes)
+        return command_fail("%s: %s", setup->source, kn_dataset_error(setup->all)) == EXIT_DONE;
+    return status == KN_OK || data_fail(setup->all);
+}
+
 bool value_sample(const kn_value *input, kn_tensor_info *sample) {
     *sample = (kn_tensor_info){.dtype = kn_value_dtype(input), .rank = kn_value_rank(input) - 1};
     for (int d = 0; d < sample->rank; d++)
@@ -448,8 +457,8 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     params.cache = setup->cache;
     params.tokens = kn_value_dtype(kn_model_input(setup->model, 0)) == KN_INT32;
     params.labels = kn_value_dtype(setup->loss.target) == KN_INT32;
-    setup->all = kn_dataset_open(&params, data);
-    if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
+    params.classes = setup->by_name ? kn_model_metadata(setup->model, "data.classes") : NULL;
+    if (!open_data(setup, &params)) return false;
     tell_left_out(setup->all, "to train on");
     if (kn_dataset_has_test(setup->all)) {
         kn_dataset *test = kn_dataset_test(setup->all);
@@ -460,8 +469,7 @@ bool setup_data(training_setup *setup, double share, uint64_t seed) {
     if (answers_itself(setup)) {
         kn_dataset_destroy(&setup->all);
         params.same = true;
-        setup->all = kn_dataset_open(&params, data);
-        if (kn_dataset_status(setup->all) != KN_OK) return data_fail(setup->all);
+        if (!open_data(setup, &params)) return false;
     }
     for (int i = 0; i < kn_model_input_count(setup->model); i++)
         if (!check_field(setup, data, kn_model_input(setup->model, i))) return false;

@@ -33,6 +33,7 @@ typedef struct training_setup {
     kn_augmentation augmentation; /* then */
     bool skip_bad;     /* --on-bad-sample skip */
     uint64_t cache;    /* --cache; 0: all */
+    bool by_name;      /* the data's classes are numbered as those of the model's file that have their names */
     bool frozen_statistics; /* --bn frozen */
     const char *unit;  /* of the loss, such as " nats a character"; "" for most */
     double opening;    /* seconds that opening the data took */
