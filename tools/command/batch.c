@@ -8,6 +8,11 @@ typedef struct fitting {
     kn_status status;
 } fitting;
 
+/* Whether the last plan failed for another reason than device memory, of which a smaller batch needs less. */
+static bool broken(const fitting *state) {
+    return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY;
+}
+
 static bool fits(fitting *state, int64_t batch) {
     state->needed = 0;
     state->status = state->plans->plan(state->plans->user, batch, &state->needed);
@@ -35,6 +40,8 @@ static int64_t search(fitting *state, int64_t good, int64_t bad) {
         progress_line("a batch of %lld is too large; trying %lld", (long long)asked, (long long)middle);
         if (fits(state, middle))
             good = middle;
+        else if (broken(state))
+            break;
         else
             bad = middle;
     }
@@ -47,17 +54,15 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
     char why[700];
     if (!state.allowed) state.allowed = kn_context_capabilities(context)->memory_bytes;
     if (fits(&state, *batch)) return true;
+    /* Memory that something else held may be free again. */
+    if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
     complaint(&state, device, why, sizeof why);
-    /* What is wrong with one sample is wrong with the model, not with the batch. */
-    bool one = *batch > 1 && fits(&state, 1);
-    if (!one && (state.status == KN_OK || state.status == KN_ERROR_DEVICE_MEMORY)) {
-        command_fail("the model is too large for the device, even with a batch of 1: %s",
-                     complaint(&state, device, why, sizeof why));
-        return false;
+    if (broken(&state) || *batch == 1 || !fits(&state, 1)) {
+        const char *large = broken(&state) ? "" : "the model is too large for the device, even with a batch of 1: ";
+        return command_fail("%s%s", large, complaint(&state, device, why, sizeof why)) == EXIT_DONE;
     }
-    if (!one) return command_fail("%s", why) == EXIT_DONE;
     int64_t largest = search(&state, 1, *batch);
-    if (!fits(&state, largest)) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
+    if (broken(&state) || !fits(&state, largest)) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
     command_warn("a batch of %lld does not fit: %s; %s %lld, the largest that does", (long long)*batch, why,
                  then, (long long)largest);
     *batch = largest;
