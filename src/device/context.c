@@ -96,19 +96,14 @@ static void read_limits(kn_context *context) {
     capabilities->local_bytes = info->local_bytes;
     capabilities->memory_bytes = info->memory_bytes;
     capabilities->shares_memory = info->shares_memory;
-    size_t items = 0;
-    if (clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof items, &items, NULL) != CL_SUCCESS)
-        items = 1;
-    capabilities->work_group_items = items;
+    capabilities->work_group_items = (size_t)kn_device_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     uint64_t largest = info->largest_block_bytes;
     if (context->largest_block_bytes && (context->largest_block_bytes < largest || largest == 0))
         largest = context->largest_block_bytes;
     capabilities->largest_block_bytes = largest;
-    cl_uint bits = 0;
-    if (clGetDeviceInfo(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL) != CL_SUCCESS)
-        bits = 0;
+    const uint64_t bits = kn_device_number(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
     uint32_t alignment = LEAST_ALIGNMENT;
-    while (alignment < bits / 8 && alignment < (1u << 30))
+    while (alignment < bits / 8)
         alignment *= 2;
     capabilities->alignment_bytes = alignment;
 }

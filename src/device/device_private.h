@@ -55,6 +55,8 @@ int kn_opencl_version_number(const char *text);
 /* Whether the compiler takes -cl-std for this version (120, 200, 300): some drivers abort on others. */
 bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version);
 /* Whether a device extension is claimed, as a whole word. */
+/* A number that the driver tells; where it fails, or tells one that no device has, the one to be careful with. */
+uint64_t kn_device_number(cl_device_id device, cl_device_info what);
 bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension);
 /* Adds an entry for each GPU that the operating system shows below `root` ("/sys") and that no
  * OpenCL GPU in the list accounts for. Returns false when out of memory. */
@@ -169,8 +171,9 @@ typedef struct kn_probe {
 kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error);
 /* Fills in context->capabilities, running small kernels for what the driver claims. */
 kn_status kn_context_probe(kn_context *context, kn_error *error);
-/* GFLOP/s of a short matrix product whose result was right; 0 when it failed or was wrong. */
-double kn_context_measure(kn_context *context);
+/* GFLOP/s of a short matrix product whose result was right; 0 when it failed or was wrong. Answers false when it
+ * failed: another try may tell more. */
+bool kn_context_measure(kn_context *context, double *gflops);
 
 /* Decides on context->short_header and driver_keeps, by trying. */
 void kn_compiler_choose(kn_context *context);

@@ -43,14 +43,38 @@ static void device_text(cl_device_id device, cl_device_info what, char *target, 
         take_text(target, bytes, whole, strnlen(whole, length));
 }
 
-static cl_uint device_uint(cl_device_id device, cl_device_info what) {
-    cl_uint value = 0;
-    return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
-}
-
-static cl_ulong device_ulong(cl_device_id device, cl_device_info what) {
-    cl_ulong value = 0;
-    return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
+    /* What a sound driver may answer, and what is taken otherwise. */
+    static const struct {
+        cl_device_info what;
+        size_t bytes;
+        uint64_t least, most, otherwise;
+    } ranges[] = {
+        {CL_DEVICE_TYPE, sizeof(cl_device_type), 1, UINT32_MAX, CL_DEVICE_TYPE_CUSTOM},
+        {CL_DEVICE_VENDOR_ID, sizeof(cl_uint), 0, UINT32_MAX, 0},
+        {CL_DEVICE_AVAILABLE, sizeof(cl_bool), 0, UINT32_MAX, CL_FALSE},
+        {CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool), 0, UINT32_MAX, CL_FALSE},
+        {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool), 0, UINT32_MAX, CL_FALSE},
+        {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint), 1, 1 << 16, 1},
+        {CL_DEVICE_MAX_CLOCK_FREQUENCY, sizeof(cl_uint), 0, 100000, 0},
+        {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(cl_uint), 0, 64, 0},
+        {CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(cl_uint), 0, 1 << 20, 1024}, /* in bits; the largest type has 1024 */
+        {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t), 1, 1 << 20, 1},
+        /* The least that the standard asks of a device, and four times that in all. */
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 128 << 20},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 512 << 20},
+        {CL_DEVICE_LOCAL_MEM_SIZE, sizeof(cl_ulong), 0, 1 << 30, 0},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(ranges); i++) {
+        if (ranges[i].what != what) continue;
+        uint64_t value = 0;
+        cl_uint narrow = 0;
+        void *target = ranges[i].bytes == sizeof narrow ? (void *)&narrow : &value;
+        if (clGetDeviceInfo(device, what, ranges[i].bytes, target, NULL) != CL_SUCCESS) return ranges[i].otherwise;
+        if (target == &narrow) value = narrow;
+        return value < ranges[i].least || value > ranges[i].most ? ranges[i].otherwise : value;
+    }
+    return 0;
 }
 
 int kn_opencl_version_number(const char *text) {
@@ -114,18 +138,19 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
     device_text(device, CL_DEVICE_VERSION, info->version, sizeof info->version);
     device_text(device, CL_DRIVER_VERSION, info->driver, sizeof info->driver);
     device_text(device, CL_DEVICE_OPENCL_C_VERSION, found->language, sizeof found->language);
-    cl_device_type type = device_ulong(device, CL_DEVICE_TYPE);
+    cl_device_type type = kn_device_number(device, CL_DEVICE_TYPE);
     info->type = type & CL_DEVICE_TYPE_GPU   ? KN_DEVICE_GPU
                  : type & CL_DEVICE_TYPE_CPU ? KN_DEVICE_CPU
                                              : KN_DEVICE_ACCELERATOR;
     found->simulated = (type & CL_DEVICE_TYPE_GPU) && (type & CL_DEVICE_TYPE_CPU);
-    found->vendor_id = device_uint(device, CL_DEVICE_VENDOR_ID);
-    info->compute_units = (int)device_uint(device, CL_DEVICE_MAX_COMPUTE_UNITS);
-    info->clock_mhz = (int)device_uint(device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
-    info->memory_bytes = device_ulong(device, CL_DEVICE_GLOBAL_MEM_SIZE);
-    info->largest_block_bytes = device_ulong(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    info->local_bytes = device_ulong(device, CL_DEVICE_LOCAL_MEM_SIZE);
-    info->shares_memory = device_uint(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
+    found->vendor_id = (cl_uint)kn_device_number(device, CL_DEVICE_VENDOR_ID);
+    info->compute_units = (int)kn_device_number(device, CL_DEVICE_MAX_COMPUTE_UNITS);
+    info->clock_mhz = (int)kn_device_number(device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    info->memory_bytes = kn_device_number(device, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->largest_block_bytes = kn_device_number(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    if (info->largest_block_bytes > info->memory_bytes) info->largest_block_bytes = info->memory_bytes;
+    info->local_bytes = kn_device_number(device, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->shares_memory = kn_device_number(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
 
     const char *problem = NULL;
     char text[sizeof info->problem];
@@ -137,9 +162,9 @@ void kn_found_describe(kn_found_device *found, cl_platform_id platform, cl_devic
             "below OpenCL 1.2 (platform: %.40s, device: %.40s, language: %.40s); a newer driver may help",
             found->platform_version, info->version, found->language);
         problem = text;
-    } else if (!device_uint(device, CL_DEVICE_AVAILABLE)) {
+    } else if (!kn_device_number(device, CL_DEVICE_AVAILABLE)) {
         problem = "its driver says that it is not available now; another program may hold it";
-    } else if (!device_uint(device, CL_DEVICE_COMPILER_AVAILABLE)) {
+    } else if (!kn_device_number(device, CL_DEVICE_COMPILER_AVAILABLE)) {
         problem = "its driver has no compiler, and Koine's kernels are compiled for the device at hand; "
                   "install the "
                   "driver's compiler package";

@@ -27,11 +27,15 @@ kn_status kn_kernel_create(kn_context *context, kn_program *program, const char 
         code = clGetKernelWorkGroupInfo(result->kernel, context->found.device, CL_KERNEL_WORK_GROUP_SIZE,
                                         sizeof result->work_group_items, &result->work_group_items, NULL);
     }
+    const size_t most = context->capabilities.work_group_items;
+    if (result->work_group_items < 1) result->work_group_items = 1;
+    if (result->work_group_items > most) result->work_group_items = most;
     /* A kernel that asks for a size was compiled for it, even where the driver tells a smaller limit. */
     size_t asked[3] = {0, 0, 0};
     if (code == CL_SUCCESS &&
         clGetKernelWorkGroupInfo(result->kernel, context->found.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
                                  sizeof asked, asked, NULL) == CL_SUCCESS &&
+        asked[0] <= most && asked[1] <= most && asked[2] <= most &&
         asked[0] * asked[1] * asked[2] > result->work_group_items)
         result->work_group_items = asked[0] * asked[1] * asked[2];
     if (code != CL_SUCCESS) {

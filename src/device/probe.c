@@ -186,7 +186,8 @@ static bool try_loops(kn_context *context, kn_error *error) {
 }
 
 /* The kept verdict, or a new one: *right, and in *problem what kept it from being right, if that is known
- * (KN_ERROR_MISMATCH: wrong answers). Out of host memory is no verdict. */
+ * (KN_ERROR_MISMATCH: wrong answers). A failure to ask is no verdict: the next context asks again; out of host memory
+ * is an error. */
 static kn_status decide(kn_context *context, const char *name, const char *file, const char *prelude,
                         bool (*try_it)(kn_context *, kn_error *), bool *right, kn_error *problem,
                         kn_error *error) {
@@ -201,7 +202,7 @@ static kn_status decide(kn_context *context, const char *name, const char *file,
     if (!kn_verdict_expect(context, key, 1, &verdict)) {
         verdict = try_it(context, problem) ? 1 : 0;
         if (problem->status == KN_ERROR_MEMORY) return kn_fail(error, problem->status, "%s", problem->text);
-        kn_verdict_put(context, key, verdict);
+        if (verdict != 0 || !problem->status) kn_verdict_put(context, key, verdict);
         if (verdict == 0 && !problem->status)
             kn_fail(problem, KN_ERROR_MISMATCH, "a test kernel gave wrong answers");
     }
@@ -227,10 +228,7 @@ static kn_status decide_feature(kn_context *context, const char *name, const cha
  * threads. */
 static void decide_kind(kn_context *context) {
     kn_capabilities *capabilities = &context->capabilities;
-    cl_uint native = 0;
-    if (clGetDeviceInfo(context->found.device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof native, &native,
-                        NULL) != CL_SUCCESS)
-        native = 0;
+    const uint64_t native = kn_device_number(context->found.device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     capabilities->wide_vector = context->found.info.type == KN_DEVICE_CPU && native >= 4;
     if (context->kind) capabilities->wide_vector = context->kind == 1;
     int width = native >= 16 ? 16 : native >= 8 ? 8 : native >= 4 ? 4 : 1;
@@ -329,7 +327,7 @@ static kn_status time_product(kn_context *context, kn_kernel *kernel, double *se
     return KN_OK;
 }
 
-double kn_context_measure(kn_context *context) {
+bool kn_context_measure(kn_context *context, double *gflops) {
     size_t bytes = (size_t)MATRIX * MATRIX * sizeof(float);
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
@@ -366,5 +364,6 @@ double kn_context_measure(kn_context *context) {
     if (!right)
         kn_log_write(&context->host, KN_LOG_WARNING, "%s did not pass the test product: %s",
                      context->found.info.name, status ? error.text : "wrong numbers");
-    return right && seconds > 0 ? 2.0 * MATRIX * MATRIX * MATRIX / seconds * 1e-9 : 0;
+    *gflops = right && seconds > 0 ? 2.0 * MATRIX * MATRIX * MATRIX / seconds * 1e-9 : 0;
+    return !status;
 }

@@ -59,6 +59,18 @@ static kn_status submission_end(submission *work, cl_int code, const char *label
     return KN_OK;
 }
 
+/* After a failure commands may still be under way, with memory that the caller gives back next. */
+static void finish_all(kn_context *context) {
+    for (size_t i = 0; i < KN_COUNT_OF(context->queues); i++)
+        clFinish(context->queues[i]);
+}
+
+static cl_int wait_for(kn_context *context, cl_event event) {
+    cl_int code = clWaitForEvents(1, &event);
+    if (code != CL_SUCCESS) finish_all(context);
+    return code;
+}
+
 static kn_status check_range(const kn_buffer *buffer, uint64_t offset, uint64_t bytes, const char *what,
                              kn_error *error) {
     if (!buffer) return kn_fail(error, KN_ERROR_ARGUMENT, "%s without a buffer", what);
@@ -92,7 +104,7 @@ kn_status kn_queue_write(kn_context *context, kn_queue queue, kn_buffer *buffer,
     /* OpenCL's own blocking write only promises that it is done with `source`: the other queue might still
      * see what was there before. */
     if (wait && code == CL_SUCCESS) {
-        code = clWaitForEvents(1, &work.event);
+        code = wait_for(context, work.event);
         if (code != CL_SUCCESS) clReleaseEvent(work.event);
     }
     return submission_end(&work, code, "upload", "a write", bytes, done, error);
@@ -107,6 +119,7 @@ kn_status kn_queue_read(kn_context *context, kn_queue queue, kn_buffer *buffer, 
     cl_int code = clEnqueueReadBuffer(work.queue, buffer->root, wait ? CL_TRUE : CL_FALSE,
                                       (size_t)(buffer->base + offset), (size_t)bytes, target, waits(&work),
                                       wait_list(&work), event_place(&work));
+    if (code != CL_SUCCESS) finish_all(context);
     return submission_end(&work, code, "download", "a read", bytes, done, error);
 }
 
@@ -173,8 +186,7 @@ void kn_event_release(kn_event *event) {
 
 kn_status kn_event_wait(kn_context *context, kn_event event, kn_error *error) {
     if (!event.handle) return KN_OK;
-    cl_event waited = event.handle;
-    cl_int code = clWaitForEvents(1, &waited);
+    cl_int code = wait_for(context, event.handle);
     if (code == CL_SUCCESS) return KN_OK;
     return kn_fail_cl(error, code, "work on %s did not complete", context->found.info.name);
 }

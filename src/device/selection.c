@@ -96,8 +96,7 @@ static double speed_of(const kn_device_list *list, int position, const kn_contex
     if (remembered) return speed;
     kn_context *context = kn_context_prepare(host, params);
     if (context && kn_context_open(context, found, NULL, NULL) == KN_OK) {
-        speed = kn_context_measure(context);
-        kn_verdict_put(context, speed_key, speed);
+        if (kn_context_measure(context, &speed)) kn_verdict_put(context, speed_key, speed);
         kn_log_write(host, KN_LOG_INFO, "%s: about %d GFLOP/s in a short matrix product", found->info.name,
                      (int)(speed + 0.5));
     }

@@ -37,7 +37,10 @@ bool kn_timeline_open(kn_context *context) {
     works = works && clWaitForEvents(1, &event) == CL_SUCCESS;
     double now = kn_clock();
     works = works && event_times(event, &start, &end);
-    if (event) clReleaseEvent(event);
+    if (event) {
+        if (!works) clFinish(context->queues[0]); /* the write may be under way still */
+        clReleaseEvent(event);
+    }
     if (memory) clReleaseMemObject(memory);
     timeline->offset = now - end - context->made;
     context->records = works;

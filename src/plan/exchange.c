@@ -64,9 +64,13 @@ kn_status kn_exchanges_make(kn_plan *plan, kn_error *error) {
 
 void kn_exchanges_destroy(kn_plan *plan) {
     for (int i = 0; i < plan->exchange_count; i++) {
-        kn_event_release(&plan->exchanges[i].read);
-        kn_event_release(&plan->exchanges[i].written);
-        kn_release(&plan->host, plan->exchanges[i].bytes);
+        kn_exchange *exchange = &plan->exchanges[i];
+        /* After a failed run transfers may be under way still. */
+        kn_event_wait(exchange->from, exchange->read, NULL);
+        kn_event_wait(exchange->to, exchange->written, NULL);
+        kn_event_release(&exchange->read);
+        kn_event_release(&exchange->written);
+        kn_release(&plan->host, exchange->bytes);
     }
     plan->exchange_count = 0;
 }

@@ -107,6 +107,98 @@ static void every_opencl_call_may_fail(void **state) {
     test_folder_remove(folder);
 }
 
+static bool same_capabilities(const kn_context *context, const kn_capabilities *expected) {
+    const kn_capabilities *found = kn_context_capabilities(context);
+    return found->wide_vector == expected->wide_vector && found->vector_width == expected->vector_width &&
+           found->half == expected->half && found->double_precision == expected->double_precision &&
+           found->subgroups == expected->subgroups && found->integer_dot == expected->integer_dot;
+}
+
+/* A disk that was full for a moment must not decide about the device for good. */
+static void what_could_not_be_tried_is_tried_again(void **state) {
+    static const char *const functions[] = {"clBuildProgram", "clCreateKernel", "clCreateBuffer", "clEnqueueNDRangeKernel",
+                                            "clEnqueueReadBuffer"};
+    kn_context *context = open_context(NULL);
+    const kn_capabilities sound = *kn_context_capabilities(context);
+    kn_context_destroy(&context);
+    for (size_t i = 0; i < KN_COUNT_OF(functions); i++) {
+        char *folder = test_folder_make();
+        kn_context_params params = test_params();
+        params.cache_folder = folder;
+        wrapped_reset();
+        wrapped_calls.fail_name = functions[i];
+        wrapped_calls.fail_code = CL_OUT_OF_RESOURCES;
+        context = kn_context_create(&params);
+        assert_non_null(context);
+        kn_context_destroy(&context);
+        wrapped_reset();
+        context = open_context(&params);
+        if (!same_capabilities(context, &sound)) fail_msg("%s failed once, and is believed for good", functions[i]);
+        kn_context_destroy(&context);
+        test_folder_remove(folder);
+    }
+}
+
+static void check_numbers(const kn_capabilities *c) {
+    assert_in_range(c->compute_units, 1, 1 << 16);
+    assert_in_range(c->work_group_items, 1, 1 << 20);
+    assert_in_range(c->memory_bytes, 1 << 20, 1ull << 50);
+    assert_in_range(c->largest_block_bytes, 1 << 20, c->memory_bytes);
+    assert_in_range(c->local_bytes, 0, 1 << 30);
+    assert_in_range(c->alignment_bytes, 64, 1 << 20);
+    assert_in_range(c->vector_width, 1, 16);
+}
+
+/* A context works whatever number the driver tells of its device. */
+static void numbers_of_a_driver_are_doubted(void **state) {
+    static const cl_device_info questions[] = {
+        CL_DEVICE_MAX_COMPUTE_UNITS,  CL_DEVICE_MAX_CLOCK_FREQUENCY, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
+        CL_DEVICE_MEM_BASE_ADDR_ALIGN, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
+        CL_DEVICE_GLOBAL_MEM_SIZE,    CL_DEVICE_LOCAL_MEM_SIZE};
+    static const cl_ulong lies[] = {0, UINT64_MAX, 1ull << 63};
+    for (size_t i = 0; i < KN_COUNT_OF(questions); i++)
+        for (size_t j = 0; j < KN_COUNT_OF(lies); j++) {
+            wrapped_reset();
+            wrapped_calls.lie_about = questions[i];
+            wrapped_calls.lie = lies[j];
+            kn_context *context = open_context(NULL);
+            check_numbers(kn_context_capabilities(context));
+            kn_context_destroy(&context);
+        }
+    wrapped_reset();
+}
+
+/* The driver may still read or write the caller's memory: it is given back only when the queues are done. */
+static void failed_waits_leave_nothing_under_way(void **state) {
+    kn_context *context = open_context(NULL);
+    kn_error error = {0};
+    kn_event none = {NULL}, done;
+    kn_buffer *buffer = NULL;
+    float values[4] = {1, 2, 3, 4};
+    assert_int_equal(kn_buffer_create(context, sizeof values, &buffer, &error), KN_OK);
+    for (int way = 0; way < 3; way++) {
+        kn_status status = KN_OK;
+        wrapped_reset();
+        wrapped_calls.fail_name = way == 1 ? "clEnqueueReadBuffer" : "clWaitForEvents";
+        wrapped_calls.fail_code = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+        if (way == 0)
+            status = kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, values, sizeof values, true, none, NULL, &error);
+        else if (way == 1)
+            status = kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, values, sizeof values, true, none, NULL, &error);
+        else {
+            assert_int_equal(kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, values, sizeof values, false, none,
+                                            &done, &error), KN_OK);
+            status = kn_event_wait(context, done, &error);
+            kn_event_release(&done);
+        }
+        assert_int_equal(status, KN_ERROR_DEVICE);
+        assert_int_equal(wrapped_calls.finishes, 2); /* of both queues */
+    }
+    wrapped_reset();
+    kn_buffer_destroy(&buffer);
+    kn_context_destroy(&context);
+}
+
 static void lists_survive_failing_allocations(void **state) {
     failing memory = {0};
     kn_allocator allocator = failing_allocator(&memory);
@@ -127,6 +219,9 @@ int test_faults(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(every_opencl_call_may_fail),
+        cmocka_unit_test(what_could_not_be_tried_is_tried_again),
+        cmocka_unit_test(numbers_of_a_driver_are_doubted),
+        cmocka_unit_test(failed_waits_leave_nothing_under_way),
         cmocka_unit_test(lists_survive_failing_allocations),
     };
     return cmocka_run_group_tests_name("device: faults", tests, NULL, NULL);

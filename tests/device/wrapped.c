@@ -117,5 +117,20 @@ WRAP(clGetPlatformIDs, (cl_uint room, cl_platform_id *platforms, cl_uint *found)
 WRAP(clGetDeviceIDs,
      (cl_platform_id platform, cl_device_type type, cl_uint room, cl_device_id *devices, cl_uint *found),
      (platform, type, room, devices, found))
-WRAP(clGetDeviceInfo, (cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed),
-     (device, what, bytes, value, needed))
+WRAP(clWaitForEvents, (cl_uint count, const cl_event *events), (count, events))
+
+cl_int __real_clFinish(cl_command_queue queue);
+cl_int __wrap_clFinish(cl_command_queue queue);
+cl_int __wrap_clFinish(cl_command_queue queue) {
+    count(&wrapped_calls.finishes);
+    return fails("clFinish") ? wrapped_calls.fail_code : __real_clFinish(queue);
+}
+
+cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed) {
+    if (fails("clGetDeviceInfo")) return wrapped_calls.fail_code;
+    cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
+    if (code == CL_SUCCESS && what == wrapped_calls.lie_about) memcpy(value, &wrapped_calls.lie, bytes < 8 ? bytes : 8);
+    return code;
+}

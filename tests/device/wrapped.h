@@ -7,12 +7,15 @@
 typedef struct wrapped {
     int sources, binaries, builds; /* programs made from source, from a binary; all builds */
     int buffers;
+    int finishes;
     int calls;             /* of all wrapped functions */
     char options[128];     /* of the last build */
     const char *fail_name; /* the function that fails with fail_code */
     int fail_at;           /* or: the call with this number fails; 0 for none */
     cl_int fail_code;
     const char *failed; /* which function failed last */
+    cl_device_info lie_about; /* clGetDeviceInfo answers `lie` to this question; 0 for none */
+    cl_ulong lie;
 } wrapped;
 
 extern wrapped wrapped_calls;
