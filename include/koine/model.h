@@ -134,8 +134,9 @@ typedef struct kn_model_weight {
     uint64_t elements;
     bool trained;            /* by a loss on the first output */
     const char *why;         /* it is not; "" where it is */
+    const char *rule;        /* of what is trained in an ONNX file: what says that it is learnt; otherwise "" */
 } kn_model_weight;
-#define KN_MODEL_WEIGHT_DEFAULTS {sizeof(kn_model_weight), 0, 0, 0, 0, false, 0}
+#define KN_MODEL_WEIGHT_DEFAULTS {sizeof(kn_model_weight), 0, 0, 0, 0, false, 0, 0}
 /* Parameters and running statistics in the order in which the graph got them; of an ONNX file also all other
  * initializers. False, and nothing is written, beyond the last. */
 KN_API int kn_model_weight_count(const kn_model *model);

@@ -105,6 +105,12 @@ typedef struct kn_import_state {
     const kn_onnx_tensor *tensor;
 } kn_import_state;
 
+/* What is known of an initializer before anything is built. */
+typedef struct kn_learnt {
+    bool yes;
+    const char *why; /* it is, or is not */
+} kn_learnt;
+
 /* The nodes that a line made, blocks whole. */
 typedef struct kn_made_nodes {
     const char *path;
@@ -143,6 +149,7 @@ struct kn_model {
     bool caffe_binary; /* it was opened from a file with weights */
     const kn_import_state *states; /* its parameters and statistics, and the tensors that they begin with */
     size_t state_count;
+    const kn_learnt *learnt; /* by initializer of the ONNX file's graph */
     const kn_onnx_node **training_nodes; /* that train in the file and will not when it is saved */
     size_t training_node_count;
     kn_model_weight *listed; /* weights.c */
@@ -362,6 +369,8 @@ bool kn_saved_open(kn_model *model, const char *path);
 
 /* Whether bytes look like an ONNX file. */
 bool kn_onnx_is(const uint8_t *bytes, uint64_t count);
+/* NULL for a tensor that is no initializer of the file's graph. */
+const kn_learnt *kn_model_learnt(const kn_model *model, const kn_onnx_tensor *tensor);
 /* Opens the file and makes the graph. */
 bool kn_import_open(kn_model *model, const char *path, const kn_model_params *params);
 /* Sets the parameters to what the file holds; *loaded counts them. */

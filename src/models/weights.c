@@ -1,6 +1,5 @@
-/* The weights of a model as a list: which are trained, and why others are not. */
+/* The weights of a model as a list: which are trained, which are not, and why. */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "models/models_private.h"
@@ -51,27 +50,19 @@ static kn_model_weight of_state(kn_model *model, const kn_value *value, const bo
                  : !reached[value->id]             ? "no gradient comes to it from the first output"
                                                    : "";
     weight.trained = !weight.why[0];
+    weight.rule = "";
+    for (size_t i = 0; i < model->state_count && weight.trained; i++) {
+        const kn_learnt *learnt =
+            model->states[i].value == value ? kn_model_learnt(model, model->states[i].tensor) : NULL;
+        if (learnt) weight.rule = learnt->why;
+    }
     return weight;
 }
 
-static bool all_finite(const kn_onnx_tensor *tensor) {
-    for (uint64_t i = 0; i < tensor->count; i++)
-        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return false;
-    return true;
-}
-
 /* Of an initializer that is no state of the graph. */
-static const char *reason(const kn_onnx_tensor *tensor) {
-    kn_dtype dtype;
-    if (!kn_onnx_type_to(tensor->type, &dtype) || !kn_dtype_is_float(dtype)) return "holds no fractions";
-    if (tensor->rank == 0) return "is a single number";
-    if (tensor->count == 0) return "is empty";
-    if (!all_finite(tensor)) return "holds what is not finite";
-    return "sizes or settings are made of it, or nothing";
-}
-
 static kn_model_weight of_tensor(kn_model *model, const kn_onnx_tensor *tensor) {
     kn_text text;
+    const kn_learnt *learnt = kn_model_learnt(model, tensor);
     kn_text_init(&text, &model->host);
     for (size_t i = 0; i < tensor->rank; i++)
         kn_text_format(&text, "%s%" PRId64, i ? "," : "", tensor->shape[i]);
@@ -80,8 +71,9 @@ static kn_model_weight of_tensor(kn_model *model, const kn_onnx_tensor *tensor) 
                               .type = kn_onnx_type_name(tensor->type),
                               .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
                               .elements = tensor->count,
-                              .why = reason(tensor)};
+                              .why = learnt->yes ? "sizes or settings are made of it, or nothing" : learnt->why};
     if (!tensor->rank) weight.shape = "";
+    weight.rule = "";
     kn_text_finish(&text);
     return weight;
 }

@@ -8,7 +8,14 @@
 #include "graph/graph.h"
 
 /* Field numbers of the format's messages. */
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum {
+    GRAPH_NODE = 1,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    GRAPH_VALUE = 13,
+    GRAPH_METADATA = 16
+};
 
 /* Calls for each word of a list; false where the list has ended. */
 static bool next_word(const char **list, char sign, char *word, size_t room) {
@@ -80,6 +87,23 @@ void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers) {
     add_bytes(&tensor, values.bytes, values.count);
     add_text(&tensor, 8, name);
     add_message(&graph->bytes, GRAPH_INITIALIZER, &tensor);
+}
+
+static made made_pair(const char *key, const char *says) {
+    made pair = {.count = 0};
+    add_text(add_text(&pair, 1, key), 2, says);
+    return pair;
+}
+
+void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says) {
+    made value = {.count = 0}, pair = made_pair(key, says);
+    add_message(add_text(&value, 1, name), 4, &pair);
+    add_message(&graph->bytes, GRAPH_VALUE, &value);
+}
+
+void onnx_graph_says(onnx_graph *graph, const char *key, const char *says) {
+    made pair = made_pair(key, says);
+    add_message(&graph->bytes, GRAPH_METADATA, &pair);
 }
 
 static void add_attribute(made *node, char *word) {

@@ -8,6 +8,7 @@
 #include "formats/formats.h"
 #include "graph/graph.h"
 
+/* why: it is not trained, or "" */
 static void is_weight(const kn_model *model, int position, const char *name, const char *shape, const char *why) {
     kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
     assert_true(kn_model_weight_at(model, position, &weight));
@@ -86,6 +87,107 @@ static void weights_and_reasons(void **state) {
     kn_model_destroy(&model);
 }
 
+/* An initializer is trained or not as `why` says, which begins with a + where it is. */
+static void is_learnt(const kn_model *model, const char *name, const char *why) {
+    kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
+    for (int i = 0; kn_model_weight_at(model, i, &weight); i++) {
+        if (strcmp(weight.name, name)) continue;
+        if (weight.trained != (why[0] == '+')) fail_msg("%s: trained is %d", name, weight.trained);
+        assert_string_equal(weight.trained ? weight.rule : weight.why, why + weight.trained);
+        assert_string_equal(weight.trained ? weight.why : weight.rule, "");
+        return;
+    }
+    fail_msg("there is no weight '%s'", name);
+}
+
+/* What PyTorch's exporter says of initializers counts, whatever reads them. */
+static void what_the_file_says(void **state) {
+    (void)state;
+    static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind",
+                      folded[] = "pkg.onnxscript.optimizer.folded_from";
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    char last[8] = "x", next[8];
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    for (size_t i = 0; i < KN_COUNT_OF(names); i++) {
+        snprintf(next, sizeof next, "y%zu", i);
+        char inputs[24];
+        snprintf(inputs, sizeof inputs, "%s,%s", last, names[i]);
+        onnx_floats(&graph, names[i], i ? "3" : "", 2);
+        onnx_node(&graph, i < 4 ? "Mul" : "Add", inputs, next, NULL);
+        memcpy(last, next, sizeof last);
+    }
+    onnx_output(&graph, last);
+    onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature",
+                    "\n# inputs\np_w: PARAMETER target='lin.w'\nb_t: BUFFER target='t' persistent=True\nx: USER_INPUT\n"
+                    "b_e: BUFFER target='e' persistent=False\n\n# outputs\nadd: USER_OUTPUT\n");
+    onnx_says(&graph, "a", kind, "PARAMETER");
+    onnx_says(&graph, "b", kind, "BUFFER");
+    onnx_says(&graph, "c", kind, "CONSTANT_TENSOR");
+    onnx_says(&graph, "d", folded, "['val_3', 'lin.w']");
+    onnx_says(&graph, "f", folded, "['t', 'val_3']");
+    kn_model *model = onnx_right(&graph, NULL);
+    is_learnt(model, "a", "+the file says PARAMETER");
+    is_learnt(model, "b", "the file says BUFFER");
+    is_learnt(model, "c", "the file says CONSTANT_TENSOR");
+    is_learnt(model, "d", "+the file says that it is made of parameters");
+    is_learnt(model, "e", "the file says BUFFER");
+    is_learnt(model, "f", "the file says that it is made of no parameters");
+    is_learnt(model, "g", "+as Add reads it");
+    has_parameters(model, "a d g");
+    kn_model_destroy(&model);
+}
+
+/* Where the file says nothing: names, numbers, and the nodes that read an initializer, by way of others or not. */
+static void what_nodes_make_of_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *shape, *type, *why;
+        bool first;
+    } rows[] = {{"fc.w", "4,4", "MatMul", "+as MatMul reads it", false},
+                {"onnx::MatMul_7", "4,4", "MatMul", "+as MatMul reads it", false},
+                {"onnx::MatMul_8", "4,4", "MatMul", "MatMul reads it as a constant", true},
+                {"mel.fb", "4,4", "MatMul", "its name is that of a table or mask", false},
+                {"fc.bias", "4", "Add", "+as Add reads it", false},
+                {"pos", "1,4,4", "Add", "+as Add reads it", false},
+                {"onnx::Add_9", "4,4", "Add", "Add reads it as a constant", false},
+                {"norm.gamma", "4", "Mul", "+as Mul reads it", false},
+                {"rotary.table", "4,4", "Mul", "Mul reads it as a constant", false},
+                {"rotary.cos_cached", "4,4", "Mul", "its name is that of a table or mask", false},
+                {"mix.weight", "4,4", "Mul", "+as Mul reads it", false},
+                {"hann_window", "4", "Mul", "its name is that of a table or mask", false},
+                {"mask_token", "4", "Add", "+as Add reads it", false},
+                {"pixels", "4", "Sub", "Sub reads it as a constant", false},
+                {"limits", "4", "Max", "Max reads it as a constant", false}};
+    onnx_graph graph = {.bytes.count = 0};
+    char last[8] = "x", next[8], inputs[64];
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,4,4");
+    for (size_t i = 0; i < KN_COUNT_OF(rows); i++) {
+        snprintf(next, sizeof next, "y%zu", i);
+        onnx_floats(&graph, rows[i].name, rows[i].shape, 2);
+        snprintf(inputs, sizeof inputs, "%s,%s", rows[i].first ? rows[i].name : last,
+                 rows[i].first ? last : rows[i].name);
+        onnx_node(&graph, rows[i].type, inputs, next, NULL);
+        memcpy(last, next, sizeof last);
+    }
+    onnx_floats(&graph, "far", "4,4", 5);
+    onnx_node(&graph, "Transpose", "far", "turned", "perm=1:0");
+    onnx_node(&graph, "Gemm", "turned,turned", "square", NULL);
+    snprintf(inputs, sizeof inputs, "%s,square", last);
+    onnx_node(&graph, "Add", inputs, "out", NULL);
+    onnx_output(&graph, "out");
+    kn_model *model = onnx_right(&graph, NULL);
+    for (size_t i = 0; i < KN_COUNT_OF(rows); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s", rows[i].name);
+        for (char *c = name; rows[i].why[0] == '+' && *c; c++)
+            if (*c == ':') *c = '_';
+        is_learnt(model, name, rows[i].why);
+    }
+    is_learnt(model, "far", "+as Gemm reads it");
+    kn_model_destroy(&model);
+}
+
 /* What a comparison is made of goes no further back. */
 static void no_gradient(void **state) {
     (void)state;
@@ -94,7 +196,8 @@ static void no_gradient(void **state) {
     onnx_input(&graph, "b", ONNX_INT64, "batch,3");
     onnx_floats(&graph, "limit", "3", 1);
     onnx_floats(&graph, "weight", "3", 1);
-    onnx_node(&graph, "Less", "a,limit", "less", NULL);
+    onnx_node(&graph, "Mul", "a,limit", "scaled", NULL);
+    onnx_node(&graph, "Less", "a,scaled", "less", NULL);
     onnx_node(&graph, "Where", "less,a,weight", "out", NULL);
     onnx_node(&graph, "Add", "b,b", "twice", NULL);
     onnx_output(&graph, "out");
@@ -206,6 +309,8 @@ static void weights_alone(void **state) {
 int test_onnx_train(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_and_reasons),
+        cmocka_unit_test(what_the_file_says),
+        cmocka_unit_test(what_nodes_make_of_it),
         cmocka_unit_test(no_gradient),
         cmocka_unit_test(saved_again),
         cmocka_unit_test(weights_alone),

@@ -4,6 +4,7 @@ usage: onnx.py KOINE HOUSE_TESTS
 """
 import functools
 import os
+import struct
 
 from koine import add, case, expect, koine, numbers_of, read_npy, run_cases, write, write_bytes, write_npy, write_safetensors
 
@@ -21,6 +22,61 @@ def exported(folder, name, text):
     write_safetensors(os.path.join(folder, "w.safetensors"), {
         "logits.weight": ("F32", (3, 6), WEIGHT), "logits.bias": ("F32", (3,), BIAS), "factor": ("F32", (1,), [2.0])})
     koine("convert", name + ".koine", name + ".onnx", "--weights", "w.safetensors", folder=folder).needs(0)
+
+
+def field(number, value):
+    """A field of a message: a whole number, or a text, bytes or messages."""
+    def varint(rest):
+        return bytes([rest & 127 | 128]) + varint(rest >> 7) if rest > 127 else bytes([rest])
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def value(number, name, sizes=(), metadata=()):
+    """A field of a graph: a float32 value, with pairs of metadata."""
+    shape = b"".join(field(1, field(1 if isinstance(size, int) else 2, size)) for size in sizes)
+    pairs = b"".join(field(4, field(1, key) + field(2, text)) for key, text in metadata)
+    return field(number, field(1, name) + field(2, field(1, field(1, 1) + field(2, shape))) + pairs)
+
+
+def tensor(name, sizes, numbers):
+    """The field of a graph for an initializer of float32."""
+    return field(5, b"".join(field(1, size) for size in sizes) + field(2, 1) + field(8, name) +
+                 field(9, struct.pack(f"<{len(numbers)}f", *numbers)))
+
+
+def node(kind, inputs, output):
+    return field(1, b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind))
+
+
+def onnx_file(folder, name, *fields):
+    write_bytes(folder, name, field(1, 10) + field(2, "pytorch") + field(8, field(1, "") + field(2, 20)) +
+                field(7, b"".join(fields) + field(2, "net")))
+
+
+@case
+def buffers_stay_as_they_are(folder):
+    """What the file calls a buffer does not move while training; without that the nodes and names decide."""
+    kind = "pkg.torch.export.graph_signature.InputSpec.kind"
+    steps, table, weight = numbers_of(3, 7), numbers_of(6, 8), numbers_of(6, 9)
+    for told in (True, False):
+        onnx_file(folder, "net.onnx", value(11, "x", ("batch", 2, 3)), tensor("steps", (3,), steps),
+                  tensor("rope.cos", (2, 3), table), tensor("w", (3, 2), weight),
+                  node("Mul", ("x", "rope.cos"), "turned"), node("Add", ("turned", "steps"), "moved"),
+                  node("MatMul", ("moved", "w"), "y"), value(12, "y", ("batch", 2, 2)),
+                  *([value(13, "steps", (3,), [(kind, "BUFFER")]), value(13, "rope.cos", (2, 3), [(kind, "BUFFER")]),
+                     value(13, "w", (3, 2), [(kind, "PARAMETER")])] if told else []))
+        write_npy(os.path.join(folder, "x.npy"), "<f4", (8, 2, 3), numbers_of(48))
+        write_npy(os.path.join(folder, "t.npy"), "<f4", (8, 2, 2), numbers_of(32, 2))
+        koine("train", "net.onnx", "--data", "npy:x.npy,t.npy", "--steps", "3", "--batch", "4", "--loss", "mse", "--save",
+              "new.onnx", folder=folder).needs(0)
+        with open(os.path.join(folder, "new.onnx"), "rb") as file:
+            saved = file.read()
+        for name, numbers, stays in (("steps", steps, told), ("rope.cos", table, True), ("w", weight, False)):
+            found = struct.pack(f"<{len(numbers)}f", *numbers) in saved
+            expect(found == stays, f"{name} {'stays' if found else 'moves'} where told is {told}")
 
 
 @case

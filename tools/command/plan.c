@@ -168,6 +168,8 @@ static void print_weight_json(const kn_model_weight *weight) {
     json_count(stdout, weight->elements);
     printf(", \"trained\": %s, \"why\": ", weight->trained ? "true" : "false");
     json_text(stdout, weight->why);
+    printf(", \"rule\": ");
+    json_text(stdout, weight->rule);
     puts("}");
 }
 
@@ -185,8 +187,9 @@ static int show_parameters(const kn_model *model, bool json) {
         if (json)
             print_weight_json(&weight);
         else
-            printf("%-*s  %-8s (%s)  %s%s\n", width, weight.name, weight.type, weight.shape,
-                   weight.trained ? "trained" : "not trained: ", weight.why);
+            printf("%-*s  %-8s (%s)  %s%s%s\n", width, weight.name, weight.type, weight.shape,
+                   weight.trained ? "trained" : "not trained", weight.why[0] || weight.rule[0] ? ": " : "",
+                   weight.trained ? weight.rule : weight.why);
     }
     if (!json) printf("%llu of %llu numbers are trained\n", trained, all);
     return EXIT_DONE;
@@ -210,7 +213,7 @@ static int run(int count, char **arguments) {
         {"svg", OPTION_FLAG, NULL, "the same as a picture", &run.svg},
         {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
          &run.measure},
-        {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained, and why others are not", &parameters},
+        {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained or not, and why", &parameters},
         PIN_OPTION(run.common),
         MATH_OPTION(run.common),
         KERNEL_OPTIONS(run.common),

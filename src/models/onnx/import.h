@@ -129,6 +129,11 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
  * they stood. A circle is a failure that names a node. */
 bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count);
 
+/* ---- learnt.c ------------------------------------------------------------------------------------ */
+
+/* Finds out which initializers of the file's graph, whose nodes are sorted, are learnt: the model's `learnt`. */
+bool kn_import_find_learnt(kn_import *import);
+
 /* ---- items (item.c) ------------------------------------------------------------------------------- */
 
 /* The value of an item, made now if need be; halves as float32. NULL after a failure. */

@@ -49,15 +49,21 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     return kn_import_cast(kn_import_reshape(import, joined, item->shape, item->rank), item->dtype);
 }
 
-/* Whether an initializer is learnt: fractions with at least one axis, all finite, that nobody has to know. */
-static bool is_learnt(const kn_import *import, const kn_item *item) {
+/* Whether an initializer holds fractions, all finite, that nobody has to know. */
+static bool is_state(const kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
-    if (!item->initializer || !kn_dtype_is_float(item->dtype) || tensor->rank < 1 || tensor->count < 1 ||
+    if (!item->initializer || !kn_dtype_is_float(item->dtype) || tensor->count < 1 ||
         kn_map_has(&import->constants, &tensor, sizeof tensor))
         return false;
     for (uint64_t i = 0; i < tensor->count; i++)
         if (!isfinite(kn_onnx_tensor_number(tensor, i))) return false;
     return true;
+}
+
+/* Whether it is learnt; of a branch or a body that is all with an axis. */
+static bool is_learnt(const kn_import *import, const kn_item *item) {
+    const kn_learnt *told = kn_model_learnt(import->model, item->tensor);
+    return (told ? told->yes : item->tensor->rank > 0) && is_state(import, item);
 }
 
 static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor *tensor) {
@@ -99,7 +105,7 @@ static kn_value *unpacked(kn_import *import, const kn_item *item) {
 kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
     kn_value *value = item->value;
     if (value) return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC ? value : NULL;
-    if (!item->tensor || item->sizes || item->tensor->rank != 1 || !is_learnt(import, item)) return NULL;
+    if (!item->tensor || item->sizes || item->tensor->rank != 1 || !is_state(import, item)) return NULL;
     const kn_onnx_tensor *tensor = item->tensor;
     const char *name = kn_import_name(import, tensor->name);
     const kn_initializer start = {KN_INITIALIZE_FILL, 0};
