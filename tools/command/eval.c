@@ -1,5 +1,6 @@
 /* koine eval: how good a saved model is on a data set. */
 #include <math.h>
+#include <string.h>
 
 #include "auto.h"
 #include "batch.h"
@@ -42,6 +43,8 @@ static void json_share(const char *name, double share) {
     json_measure(stdout, share);
 }
 
+enum { JSON_MATRIX = 200 }; /* the largest that is written */
+
 static void print_json_classes(const kn_dataset *dataset, const judgement *judged) {
     fputs(", \"classes\": [", stdout);
     for (int64_t c = 0; c < judged->classes; c++) {
@@ -56,10 +59,11 @@ static void print_json_classes(const kn_dataset *dataset, const judgement *judge
         putchar('}');
     }
     fputs("], \"confusion\": ", stdout);
-    if (!judged->matrix) fputs("null", stdout);
-    for (int64_t i = 0; judged->matrix && i < judged->classes * judged->classes; i++)
+    const bool written = judged->matrix && judged->classes <= JSON_MATRIX;
+    if (!written) fputs("null", stdout);
+    for (int64_t i = 0; written && i < judged->classes * judged->classes; i++)
         printf("%s%llu", i % judged->classes ? ", " : i ? "], [" : "[[", (unsigned long long)judged->matrix[i]);
-    if (judged->matrix) fputs("]]", stdout);
+    if (written) fputs("]]", stdout);
 }
 
 static void print_json(const eval_run *run, const judgement *judged) {
@@ -88,7 +92,7 @@ static void print_json(const eval_run *run, const judgement *judged) {
 
 /* ---- text -------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 24, MATRIX = 16, NAME = 16 };
+enum { ROWS = 24, PAIRS = 16, NAME = 16, LINE = 80, CELL = 6, CELL_LEAST = 3 };
 
 static const char *percent(double share, char *text, size_t room) {
     snprintf(text, room, "%.2f%%", 100 * share);
@@ -122,19 +126,71 @@ static void print_classes(const kn_dataset *dataset, const judgement *judged) {
     }
 }
 
-static void print_matrix(const kn_dataset *dataset, const judgement *judged) {
+/* How wide the numbers of a matrix are that fits on a line behind the names; 0 where none does. */
+static int matrix_cell(const judgement *judged, int names) {
+    uint64_t most = 0;
+    for (int64_t i = 0; i < judged->classes * judged->classes; i++)
+        if (judged->matrix[i] > most) most = judged->matrix[i];
+    int least = snprintf(NULL, 0, "%llu", (unsigned long long)most);
+    if (least < CELL_LEAST) least = CELL_LEAST;
+    const int64_t room = (LINE - names) / judged->classes - 1;
+    return room < least ? 0 : least > CELL ? least : room < CELL ? (int)room : CELL;
+}
+
+static void print_matrix(const kn_dataset *dataset, const judgement *judged, int names, int cell) {
     char name[80];
-    if (!judged->matrix || judged->classes > MATRIX) return;
-    printf("\n%-*s taken for\n%-*s", NAME, "", NAME, "truth");
+    printf("\n%-*s taken for\n%-*s", names, "", names, "truth");
     for (int64_t c = 0; c < judged->classes; c++)
-        printf(" %6.6s", judge_class(dataset, c, name, sizeof name));
+        printf(" %*.*s", cell, cell, judge_class(dataset, c, name, sizeof name));
     putchar('\n');
     for (int64_t row = 0; row < judged->classes; row++) {
-        printf("%-*.*s", NAME, NAME, judge_class(dataset, row, name, sizeof name));
+        printf("%-*.*s", names, names, judge_class(dataset, row, name, sizeof name));
         for (int64_t c = 0; c < judged->classes; c++)
-            printf(" %6llu", (unsigned long long)judged->matrix[row * judged->classes + c]);
+            printf(" %*llu", cell, (unsigned long long)judged->matrix[row * judged->classes + c]);
         putchar('\n');
     }
+}
+
+/* Which classes are most often taken for which others. */
+static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
+    int64_t shown[PAIRS];
+    int count = 0;
+    for (int64_t i = 0; i < judged->classes * judged->classes; i++) {
+        int at = count;
+        if (!judged->matrix[i] || i / judged->classes == i % judged->classes) continue;
+        while (at > 0 && judged->matrix[i] > judged->matrix[shown[at - 1]])
+            at--;
+        if (at == PAIRS) continue;
+        if (count < PAIRS) count++;
+        for (int j = count - 1; j > at; j--)
+            shown[j] = shown[j - 1];
+        shown[at] = i;
+    }
+    if (count) printf("\nmost often taken for another\n%-*s  %-*s %9s    share\n", NAME, "truth", NAME, "taken for", "samples");
+    for (int i = 0; i < count; i++) {
+        char truth[80], said[80], text[16];
+        const int64_t row = shown[i] / judged->classes;
+        const uint64_t times = judged->matrix[shown[i]];
+        printf("%-*.*s  %-*.*s %9llu  %7s\n", NAME, NAME, judge_class(dataset, row, truth, sizeof truth), NAME, NAME,
+               judge_class(dataset, shown[i] % judged->classes, said, sizeof said), (unsigned long long)times,
+               percent((double)times / (double)judged->truth[row], text, sizeof text));
+    }
+}
+
+/* What is taken for what: a matrix where it fits on a line. */
+static void print_confusion(const kn_dataset *dataset, const judgement *judged) {
+    char name[80];
+    int names = (int)strlen("truth");
+    if (!judged->matrix) return;
+    for (int64_t c = 0; c < judged->classes; c++) {
+        const int length = (int)strlen(judge_class(dataset, c, name, sizeof name));
+        if (length > names) names = length < NAME ? length : NAME;
+    }
+    const int cell = matrix_cell(judged, names);
+    if (cell)
+        print_matrix(dataset, judged, names, cell);
+    else
+        print_pairs(dataset, judged);
 }
 
 static void print_text(const eval_run *run, const judgement *judged) {
@@ -150,7 +206,7 @@ static void print_text(const eval_run *run, const judgement *judged) {
         printf("perplexity %.3f\n", perplexity_of(run, judged));
     } else if (judged->classes) {
         print_classes(setup_judged(setup), judged);
-        print_matrix(setup_judged(setup), judged);
+        print_confusion(setup_judged(setup), judged);
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "training.h"
 
-enum { JUDGE_WORST = 24, JUDGE_PAIRS = 1000, JUDGE_MATRIX = 200 };
+enum { JUDGE_WORST = 24, JUDGE_PAIRS = 1000, JUDGE_MATRIX = 1000 };
 
 /* A sample that was judged wrongly. */
 typedef struct judged_sample {
