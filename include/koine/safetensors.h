@@ -27,6 +27,8 @@ KN_API int kn_safetensors_file_count(const kn_safetensors_file *file);
 KN_API const char *kn_safetensors_file_entry(const kn_safetensors_file *file, int position, kn_tensor_info *info);
 /* Type and size of a tensor by its name. False, with nothing written, if there is none. info may be NULL. */
 KN_API bool kn_safetensors_file_info(const kn_safetensors_file *file, const char *name, kn_tensor_info *info);
+/* The text that the file's metadata has for a key, or NULL; it lives as long as the file. */
+KN_API const char *kn_safetensors_file_metadata(const kn_safetensors_file *file, const char *key);
 /* Copies a tensor's elements, row-major, as another type: `bytes` must be just their room. Numbers are rounded to
  * nearest for integers and cut to their range. KN_ERROR_NOT_FOUND if there is no such tensor. */
 KN_API kn_status kn_safetensors_file_copy(const kn_safetensors_file *file, const char *name, kn_dtype dtype,

@@ -68,6 +68,10 @@ bool kn_safetensors_file_info(const kn_safetensors_file *file, const char *name,
     return tensor != NULL;
 }
 
+const char *kn_safetensors_file_metadata(const kn_safetensors_file *file, const char *key) {
+    return key && kn_safetensors_file_status(file) == KN_OK ? kn_safetensors_metadata(&file->file, key) : NULL;
+}
+
 kn_status kn_safetensors_file_copy(const kn_safetensors_file *file, const char *name, kn_dtype dtype,
                                    void *data, size_t bytes) {
     if (kn_safetensors_file_status(file) != KN_OK) return kn_safetensors_file_status(file);

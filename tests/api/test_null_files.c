@@ -274,6 +274,7 @@ static void safetensors_files(void **state) {
     assert_int_equal(kn_safetensors_file_count(NULL), 0);
     assert_null(kn_safetensors_file_entry(NULL, 0, &info));
     assert_false(kn_safetensors_file_info(NULL, NULL, &info));
+    assert_null(kn_safetensors_file_metadata(NULL, NULL));
     assert_true(kn_safetensors_file_copy(NULL, NULL, KN_FLOAT32, NULL, 0) != KN_OK);
     assert_true(kn_safetensors_file_save(NULL, NULL, 0, message, sizeof message) != KN_OK);
     assert_true(strlen(message) > 0);

@@ -29,6 +29,8 @@ static void tensors_go_and_come_back(void **state) {
     assert_int_equal(info.dtype, KN_INT64);
     assert_true(kn_safetensors_file_info(file, "labels", NULL));
     assert_false(kn_safetensors_file_info(file, "label", &info));
+    assert_null(kn_safetensors_file_metadata(file, "none"));
+    assert_null(kn_safetensors_file_metadata(file, NULL));
     float same[6];
     assert_int_equal(kn_safetensors_file_copy(file, "layer.weight", KN_FLOAT32, same, sizeof same), KN_OK);
     assert_memory_equal(same, weights, sizeof same);
@@ -56,6 +58,7 @@ static void mistakes_are_told(void **state) {
     assert_non_null(strstr(kn_safetensors_file_error(file), "/nowhere/x.safetensors"));
     assert_int_equal(kn_safetensors_file_count(file), 0);
     assert_false(kn_safetensors_file_info(file, "x", NULL));
+    assert_null(kn_safetensors_file_metadata(file, "x"));
     assert_int_equal(kn_safetensors_file_copy(file, "x", KN_FLOAT32, NULL, 0), KN_ERROR_FILE);
     kn_safetensors_file_destroy(&file);
     assert_int_equal(kn_safetensors_file_save("/nowhere/x", tensors, 2, message, sizeof message),

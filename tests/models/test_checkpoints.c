@@ -2,6 +2,7 @@
 #include "models_tests.h"
 
 #include <koine/checkpoint.h>
+#include <koine/safetensors.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,9 @@ static double newest(kn_checkpoints *checkpoints) {
     kn_states *states = fake_states_make();
     if (kn_model_load(model, NULL, states, NULL, NULL) != KN_OK) fail_msg("%s", kn_model_error(model));
     assert_string_equal(kn_model_metadata(model, "place"), "here");
+    kn_safetensors_file *file = kn_safetensors_file_open(path, NULL);
+    assert_string_equal(kn_safetensors_file_metadata(file, "place"), "here");
+    kn_safetensors_file_destroy(&file);
     assert_int_equal(kn_states_get(states, "logits.bias", numbers, sizeof numbers), KN_OK);
     fake_states_release(states);
     kn_model_destroy(&model);

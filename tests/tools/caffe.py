@@ -42,7 +42,7 @@ def gives(folder, *words, samples=5):
     size = INPUTS * 9
     x = numbers_of(samples * size)
     write_npy(os.path.join(folder, "x.npy"), "<f4", (samples, INPUTS, 3, 3), x)
-    koine("infer", *words, "--input", "x.npy", "--output", "y.npy", folder=folder).needs(0)
+    koine("infer", *words, "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(0)
     shape, found = read_npy(os.path.join(folder, "y.npy"))
     expect(shape == (samples, CLASSES), f"{words}: found {shape}")
     wanted = [number for i in range(samples) for number in probabilities(x[i * size:(i + 1) * size])]
@@ -104,7 +104,7 @@ def mistakes(folder):
     stage(folder)
     write(folder, "bad.prototxt", files.text(NET).replace("Softmax", "Interp"))
     koine("plan", "bad.prototxt", folder=folder).needs(1, err="Interp ('prob')")
-    koine("infer", "deploy.prototxt", "--input", "x.npy", "--output", "y.npy", folder=folder).needs(1, err="--weights")
+    koine("infer", "deploy.prototxt", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(1, err="--weights")
     write(folder, "wide.prototxt", files.text(NET).replace("num_output: 3", "num_output: 4"))
     koine("convert", "wide.prototxt", "w.safetensors", "--weights", "net.caffemodel", folder=folder).needs(
         1, err="layer 'ip/1': blob 0 is (3, 16), expected (4, 16)")

@@ -17,7 +17,7 @@ LINE = "abcdéf\nabcdéf\n"  # each sign tells the next one
 def walk(folder, *options, text=LINE * 30, **wanted):
     write(folder, "walk.koine", WALK)
     write(folder, "walk.txt", text)
-    return koine("train", "walk.koine", "--data", "text:walk.txt", "--epochs", "30", "--batch", "16", "--lr", "0.03",
+    return koine("train", "walk.koine", "--data", "text:walk.txt", "--overwrite", "--epochs", "30", "--batch", "16", "--lr", "0.03",
                  *options, folder=folder).needs(0, **wanted)
 
 
@@ -250,7 +250,7 @@ def samples_are_changed_at_random(folder):
 
     def bits(name, *options, steps="4"):
         koine("train", "small.koine", "--data", "digits:test", "--batch", "8", "--steps", steps, "--schedule", "constant",
-              "--save", name, *options, folder=folder).needs(0)
+              "--save", name, "--overwrite", *options, folder=folder).needs(0)
         rows = koine("eval", name, "--data", "digits:test", "--json", folder=folder).objects()
         return rows[0]["loss"]
     plain, changed = bits("a.safetensors"), bits("b.safetensors", "--augment", changes)
@@ -287,7 +287,7 @@ def small_classes_may_count_more(folder):
     write_npy(os.path.join(folder, "y.npy"), "<i8", (100,), [int(i % 10 == 0) for i in range(100)])
     for option, share in (((), 0.1), (("--class-weights", "balanced"), 0.5), (("--oversample",), 0.5)):
         koine("train", "some.koine", "--data", "npy:x.npy,y.npy", "--epochs", "80", "--batch", "100", "--lr", "0.1",
-              *option, folder=folder).needs(0)
+              "--overwrite", *option, folder=folder).needs(0)
         row = koine("eval", "some.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
         # Of the mean cross-entropy of samples, nine in ten of which are of one class.
         wanted = -0.9 * math.log(1 - share) - 0.1 * math.log(share)
@@ -333,7 +333,7 @@ def text_is_learnt_and_written(folder):
 def signs_that_are_learnt_travel_along(folder):
     write(folder, "walk.koine", WALK)
     write(folder, "walk.txt", "abab " * 200)
-    koine("train", "walk.koine", "--data", "text:walk.txt?vocabulary=8", "--epochs", "30", "--lr", "0.03", "--batch", "8",
+    koine("train", "walk.koine", "--data", "text:walk.txt?vocabulary=8", "--overwrite", "--epochs", "30", "--lr", "0.03", "--batch", "8",
           folder=folder).needs(0, err="6 signs:   a b ab abab  abab", out=" nats a sign, accuracy ")
     found = koine("generate", "walk.safetensors", "--prompt", "abab", "--length", "3", "--temperature", "0",
                   folder=folder).needs(0)

@@ -252,4 +252,4 @@ def problem(folder, samples=SAMPLES):
 
 def train(folder, *more, status=0, model="tiny.koine", **needs):
     problem(folder)
-    return koine("train", model, "--data", "npy:x.npy,y.npy", *more, folder=folder).needs(status, **needs)
+    return koine("train", model, "--data", "npy:x.npy,y.npy", "--overwrite", *more, folder=folder).needs(status, **needs)

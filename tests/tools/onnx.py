@@ -85,7 +85,7 @@ def rows_of_any_length(folder):
     for shape in ((2, 4, 6), (3, 5, 6)):
         x = numbers_of(shape[0] * shape[1] * 6)
         write_npy(os.path.join(folder, "x.npy"), "<f4", shape, x)
-        koine("infer", "rows.onnx", "--input", "x.npy", "--output", "y.npy", "--batch", "2", folder=folder).needs(0)
+        koine("infer", "rows.onnx", "--input", "x.npy", "--output", "y.npy", "--batch", "2", "--overwrite", folder=folder).needs(0)
         found_shape, found = read_npy(os.path.join(folder, "y.npy"))
         expect(found_shape == shape[:2] + (3,), f"found {found_shape} for {shape}")
         for i, number in enumerate(found):
@@ -111,7 +111,7 @@ def open_sizes_come_from_the_data(folder):
     koine("train", "pictures.onnx", "--data", "npy:x.npy,x.npy", "--steps", "1", "--batch", "4", "--loss", "mse",
           "--save", "new.onnx", folder=folder).needs(0)
     write_npy(os.path.join(folder, "x.npy"), "<f4", (2, 3, 4), x)
-    koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", folder=folder).needs(0)
+    koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(0)
     shape, found = read_npy(os.path.join(folder, "y.npy"))
     factor = found[0] / x[0]
     expect(shape == (2, 3, 4) and 1 < factor < 2, f"found {shape} with a factor of {factor}")
@@ -130,7 +130,7 @@ def sizes_that_fit_only_once_known(folder):
     train = ("train", "turned.onnx", "--data", "npy:x.npy,x.npy", "--steps", "1", "--batch", "2", "--loss", "mse")
     koine(*train, "--save", "new.onnx", folder=folder).needs(0)
     write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 4, 4), numbers_of(16))
-    koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", folder=folder).needs(0)
+    koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(0)
     koine("eval", "new.onnx", "--data", "npy:x.npy,x.npy", "--loss", "mse", folder=folder).needs(0)
     koine("plan", "new.onnx", folder=folder).needs(1, err=("rows", "cols", "--set NAME=N"))
     write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 2, 4), numbers_of(8))

@@ -75,7 +75,7 @@ def png(source):
 
 
 def report(folder, model, data, *more):
-    found = koine("train", model, "--data", data, "--report", "r.html", *more, folder=folder)
+    found = koine("train", model, "--data", data, "--report", "r.html", "--overwrite", *more, folder=folder)
     found.needs(0, err="report in r.html")
     with open(os.path.join(folder, "r.html"), encoding="utf-8") as file:
         text = file.read()

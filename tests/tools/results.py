@@ -217,7 +217,7 @@ def computed(folder):
     name = os.path.join(folder, "x.npy")
 
     def logits(*more):
-        koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", *more, folder=folder).needs(
+        koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", "--overwrite", *more, folder=folder).needs(
             0, out="", err="'logits' of 100 samples written to z.npy")
         return read_npy(os.path.join(folder, "z.npy"))
     shape, numbers = logits()
@@ -232,7 +232,7 @@ def computed(folder):
     right = sum(max(range(CLASSES), key=lambda c: numbers[i * CLASSES + c]) == targets[i] for i in range(SAMPLES))
     judged_as = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
     expect(math.isclose(right / SAMPLES, judged_as["accuracy"]), f"{right} are right, and eval says {judged_as}")
-    koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", "--quiet", folder=folder).needs(
+    koine("infer", "tiny.safetensors", "--input", "x.npy", "--output", "z.npy", "--overwrite", "--quiet", folder=folder).needs(
         0, out="", err="")
     expect(os.path.exists(name), "the input is gone")
 
@@ -245,7 +245,7 @@ def bytes_mean_in_infer_what_they_mean_in_training(folder):
     write_npy(os.path.join(folder, "floats.npy"), "<f4", (4, WIDTH), [level / 255 for level in levels])
     found = []
     for name in ("bytes", "floats"):
-        koine("infer", "tiny.safetensors", "--input", f"{name}.npy", "--output", "z.npy", folder=folder).needs(0)
+        koine("infer", "tiny.safetensors", "--input", f"{name}.npy", "--output", "z.npy", "--overwrite", folder=folder).needs(0)
         found.append(read_npy(os.path.join(folder, "z.npy"))[1])
     expect(all(math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for a, b in zip(*found)), f"found {found}")
 
@@ -262,11 +262,11 @@ def rows_and_streams(folder):
     rows = [",".join(repr(number) for number in x[i:i + WIDTH]) for i in range(0, len(x), WIDTH)]
     write(folder, "plain.csv", "\n".join(rows))
     write(folder, "heading.csv", "a,b,c,d,e,f\r\n" + " \r\n".join(rows).replace(",", " , ") + "\r\n\r\n")
-    koine(*infer, "x.npy", "--output", "z.npy", folder=folder).needs(0)
+    koine(*infer, "x.npy", "--output", "z.npy", "--overwrite", folder=folder).needs(0)
     whole = read_npy(path("z.npy"))
     for name, source in (("plain.csv", None), ("heading.csv", None), ("-", "plain.csv"), ("-", "x.npy")):
         with open(path(source) if source else os.devnull, "rb") as given:
-            koine(*infer, name, "--output", "w.npy", folder=folder, given=given).needs(0, out="")
+            koine(*infer, name, "--output", "w.npy", "--overwrite", folder=folder, given=given).needs(0, out="")
         expect(read_npy(path("w.npy")) == whole, f"{name} of {source} gave other numbers")
     logits = [whole[1][i:i + CLASSES] for i in range(0, len(whole[1]), CLASSES)]
     found = koine(*infer, "plain.csv", "--json", folder=folder).needs(0, err="")

@@ -17,6 +17,7 @@ from koine import train, write, write_npy
 STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
 END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
 TIME_KEYS = ["samples_per_s", "opening_s", "training_s", "waited_s"]
+JSON_KEYS = END_KEYS + TIME_KEYS + ["saved"]
 BATCHES = 4  # of 32 samples, the last of 4
 
 
@@ -85,7 +86,7 @@ def a_length_that_only_the_data_tells(folder):
     koine("train", "open.onnx", *data, "--steps", "2", "--batch", "10", "--save", "more.onnx", folder=folder).needs(0)
     for model in ("open.safetensors", "more.onnx"):
         koine("eval", model, *data, "--batch", "10", folder=folder).needs(0, out=f"on {samples} samples")
-        koine("infer", model, "--input", "x.npy", "--output", "z.npy", folder=folder).needs(0)
+        koine("infer", model, "--input", "x.npy", "--output", "z.npy", "--overwrite", folder=folder).needs(0)
         shape = read_npy(os.path.join(folder, "z.npy"))[0]
         expect(shape == (samples, length, CLASSES), f"{model} gives {shape}")
     write_npy(os.path.join(folder, "y.npy"), "<i4", (samples, length + 1), [0] * samples * (length + 1))
@@ -100,7 +101,7 @@ def weights_of_16_bits(folder):
     whole, found = read_safetensors(os.path.join(folder, "whole.safetensors")), {}
     whole = {name: tensor for name, tensor in whole.items() if not name.startswith("koine.training.")}
     for kind in ("float16", "bfloat16"):
-        koine("convert", "whole.safetensors", "small.safetensors", "--dtype", kind, folder=folder).needs(0)
+        koine("convert", "whole.safetensors", "small.safetensors", "--dtype", kind, "--overwrite", folder=folder).needs(0)
         small = read_safetensors(os.path.join(folder, "small.safetensors"))
         step = 2 ** -11 if kind == "float16" else 2 ** -8
         for name, (dtype, shape, numbers) in whole.items():
@@ -125,7 +126,7 @@ def weights_of_16_bits(folder):
 @case
 def quiet_and_json(folder):
     train(folder, "--steps", "2", "--quiet", err="", out="done after 2 steps")
-    found = train(folder, "--steps", "2", "--json", "--validation", "0.5", "--quiet", err="").objects(*END_KEYS, *TIME_KEYS)
+    found = train(folder, "--steps", "2", "--json", "--validation", "0.5", "--quiet", err="").objects(*JSON_KEYS)
     expect(len(found) == 1 and found[0]["event"] == "end" and found[0]["step"] == 2, f"found {found}")
     expect(found[0]["waited_s"] <= found[0]["training_s"] and all(found[0][key] >= 0 for key in TIME_KEYS), f"found {found}")
 
@@ -194,7 +195,7 @@ def patience_saves_the_best_epoch(folder):
     """At a rate that is far too high no epoch is as good as one of the first."""
     found = train(folder, "--epochs", "40", "--batch", "8", "--lr", "3", "--schedule", "constant", "--validation", "0.4",
                   "--patience", "6", "--json", err="epoch 1/40")
-    end = found.objects(*END_KEYS, *TIME_KEYS)[0]
+    end = found.objects(*JSON_KEYS)[0]
     losses = [float(loss) for loss in re.findall(r"validation loss ([\d.]+)", found.err)]
     expect(abs(min(losses) - end["validation_loss"]) < 1e-3 and end["step"] == 8 * (1 + losses.index(min(losses))),
            f"{end} is not the best of {losses}")

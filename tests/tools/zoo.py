@@ -93,7 +93,7 @@ def there_and_back(folder):
     write_input(os.path.join(folder, "x.npy"), text)
     results = []
     for model in ("model.safetensors", "model.onnx"):
-        run("infer", model, "--input", "x.npy", "--output", "y.npy")
+        run("infer", model, "--input", "x.npy", "--output", "y.npy", "--overwrite")
         results.append(read_npy(os.path.join(folder, "y.npy")))
     (shape, wanted), (found_shape, found) = results
     most = max(map(abs, wanted))

@@ -20,7 +20,7 @@ MOST = 1e-4
 
 
 def computed(koine, folder, name, *words):
-  subprocess.run([koine, "infer", *words, "--input", "x.npy", "--output", f"{name}.npy", "--math", "exact", "--quiet"],
+  subprocess.run([koine, "infer", *words, "--input", "x.npy", "--output", f"{name}.npy", "--math", "exact", "--quiet", "--overwrite"],
                  cwd=folder, check=True)
   return numpy.load(folder / f"{name}.npy")
 

@@ -61,7 +61,7 @@ static int files_check(const bench_options *options, const char *const *words, i
     if (word_count > 1) return command_misuse("--weights, --input, --dump and --set are of one case at a time");
     if (is_apart(words[0]))
         return command_misuse("--weights, --input, --dump and --set are of models, not of %s", words[0]);
-    if (options->dump && !path_writable(options->dump)) return EXIT_FAILED;
+    if (options->dump && !path_writable(options->dump, PATH_WHOLE, options->common.overwrite)) return EXIT_FAILED;
     return EXIT_DONE;
 }
 
@@ -86,7 +86,7 @@ static int power_check(bench_power *power, const char *const *words, int word_co
 }
 
 /* The same for what is of some cases alone. */
-static int crossover_check(const case_options *more, const char *const *words, int word_count) {
+static int crossover_check(const case_options *more, bool overwrite, const char *const *words, int word_count) {
     bool crossover = !strcmp(words[0], "crossover");
     if (more->only && !crossover && strcmp(words[0], "operators") != 0)
         return command_misuse("--operators is of the cases operators and crossover");
@@ -96,7 +96,7 @@ static int crossover_check(const case_options *more, const char *const *words, i
     if (more->plot && !crossover) return command_misuse("--plot is of the case crossover");
     if (!crossover) return EXIT_DONE;
     int status = bench_crossover_check(more->only, more->sizes);
-    if (status == EXIT_DONE && more->plot && !path_writable(more->plot)) return EXIT_FAILED;
+    if (status == EXIT_DONE && more->plot && !path_writable(more->plot, PATH_STREAM, overwrite)) return EXIT_FAILED;
     return status;
 }
 
@@ -134,6 +134,7 @@ static int run(int count, char **arguments) {
          &bench.power.root},
         {"price", OPTION_NUMBER, "N", "of an hour of this machine: samples per unit of money", &bench.power.price},
         TRACE_OPTION(trace),
+        OVERWRITE_OPTION(bench.common),
         PIN_OPTION(bench.common),
         MATH_OPTION(bench.common),
         KERNEL_OPTIONS(bench.common),
@@ -163,7 +164,7 @@ static int run(int count, char **arguments) {
         if (more.gemm[i] < 1 || more.gemm[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
     }
     if ((status = power_check(&bench.power, words, word_count)) != EXIT_DONE) return status;
-    if ((status = crossover_check(&more, words, word_count)) != EXIT_DONE) return status;
+    if ((status = crossover_check(&more, bench.common.overwrite, words, word_count)) != EXIT_DONE) return status;
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
     if ((status = pin_check(&bench.common, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
@@ -171,7 +172,7 @@ static int run(int count, char **arguments) {
     if (rehearsing() && (word_count > 1 || is_apart(words[0])))
         return command_misuse("one case at a time can be rehearsed, of models");
     if (rehearsing()) trace = NULL;
-    if (!trace_open(trace, &bench.common)) return EXIT_FAILED;
+    if (!trace_open(trace, bench.common.overwrite, &bench.common)) return EXIT_FAILED;
     if (word_count == 1) {
         status = run_case(words[0], &bench, &more);
         return trace_close() ? status : EXIT_FAILED;

@@ -64,6 +64,7 @@ typedef struct common_options {
     const char *pin; /* --pin: layers on other devices; NULL: none */
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
+    bool overwrite; /* files that are there already are replaced */
     bool timeline; /* record when each step runs */
     bool exact;    /* --math, once checked: fast unless it says exact */
 } common_options;
@@ -134,8 +135,6 @@ bool devices_join(kn_context *context, const common_options *common, kn_model *m
 bool path_ends(const char *path, const char *ending, bool any_case);
 /* Whether a path ends as ONNX files do. */
 bool path_is_onnx(const char *path);
-/* Whether a file could be written there; says why not. Nothing is written. */
-bool path_writable(const char *path);
 /* Says why a session (NULL: memory is out) failed with this status, and answers false. */
 bool session_fail(const kn_session *session, kn_status status);
 /* Says how long kernels were compiled since the last call, where it was long enough to be noticed. */
@@ -149,6 +148,21 @@ double clock_now(void);
 /* From now on Ctrl-C is noticed instead of ending the program at once; a second one ends it. */
 void interrupts_watch(void);
 bool interrupted(void);
+
+/* ---- files that are written (written.c) ---------------------------------------------------------- */
+
+/* The row of an option table that lets files be replaced. */
+#define OVERWRITE_OPTION(common)                                                                             \
+    {                                                                                                        \
+        "overwrite", OPTION_FLAG, NULL, "replace files that are there already (they are left as they are)",  \
+            &(common).overwrite                                                                              \
+    }
+/* Put in place when it is whole, or written as it comes, which a pipe and a device may take. */
+typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
+/* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is written. */
+bool path_writable(const char *path, path_use use, bool replace);
+/* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Says why that fails. */
+bool path_numbered(const char *path, unsigned number, char *text, size_t room);
 
 /* ---- a process beside this one (process.c, rehearsal.c) ------------------------------------------ */
 
@@ -210,9 +224,9 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
         "trace", OPTION_TEXT, "FILE", "what host and queues did when, for Perfetto and chrome://tracing",    \
             &(target)                                                                                        \
     }
-/* Begins the file (path NULL: none, and the calls below do nothing) and asks for the timeline of the context that is
+/* Begins the file (path NULL: none, and the calls below do nothing; `replace`: also one that is there) and asks for the timeline of the context that is
  * opened next. Says what is wrong and answers false. */
-bool trace_open(const char *path, common_options *common);
+bool trace_open(const char *path, bool replace, common_options *common);
 /* A stretch of the host's time, by kn_context_clock. */
 void trace_host(const char *name, double begin, double end);
 /* What the timeline holds; it is not cleared. Waits for the queues. */

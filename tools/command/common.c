@@ -172,27 +172,6 @@ kn_model *model_open(const char *name) {
     return NULL;
 }
 
-bool path_writable(const char *path) {
-    char folder[4096];
-    struct stat about;
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (!path[0] || strlen(path) >= sizeof folder) {
-        command_fail("'%.60s' is no name for a file", path);
-        return false;
-    }
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        command_fail("'%s' is a folder; expected the name of a file to write", path);
-        return false;
-    }
-    snprintf(folder, sizeof folder, "%.*s", (int)length, path);
-    if (!length) strcpy(folder, slash ? "/" : ".");
-    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode) && access(folder, W_OK | X_OK) == 0) return true;
-    command_fail("'%s' cannot be written: %s: %s", path, folder,
-                 errno == ENOENT || errno == ENOTDIR ? "there is no such folder" : strerror(errno));
-    return false;
-}
-
 bool session_fail(const kn_session *session, kn_status status) {
     const char *text = session ? kn_session_error(session) : "out of memory";
     return command_fail("%s", text[0] ? text : kn_status_message(status)) == EXIT_DONE;

@@ -54,6 +54,7 @@ static int run(int count, char **arguments) {
     const option options[] = {
         {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
+        OVERWRITE_OPTION(common),
         COMMON_OPTIONS(common),
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
@@ -69,7 +70,7 @@ static int run(int count, char **arguments) {
         return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", type);
     if (type && to != SAFETENSORS) return command_misuse("--dtype is for files that end in .safetensors");
     progress_setup(&common);
-    if (!path_writable(words[1])) return EXIT_FAILED;
+    if (!path_writable(words[1], PATH_WHOLE, common.overwrite)) return EXIT_FAILED;
     kn_model *model = model_open(words[0]);
     status = model ? convert(&common, model, weights, words[1], to, dtype) : EXIT_FAILED;
     kn_model_destroy(&model);
@@ -77,7 +78,7 @@ static int run(int count, char **arguments) {
 }
 
 const command command_convert = {
-    "convert", "write a model as another kind of file", "FROM TO [--weights FILE] [--dtype TYPE]",
+    "convert", "write a model as another kind of file", "FROM TO [--weights FILE] [--dtype TYPE] [--overwrite]",
     "FROM is a saved model, an ONNX file or a net of Caffe, and the end of TO says what is written: .onnx,\n"
     ".safetensors (weights, and the text of a model that has one) or .koine (the text alone).\n"
     "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"

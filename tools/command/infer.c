@@ -232,7 +232,7 @@ static int infer(infer_run *run, const char *output) {
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
                             kn_model_name(run->model), file.name, run->file);
-    if ((strcmp(file.path, "-") && !path_writable(file.path)) || !measure_inputs(run)) return EXIT_FAILED;
+    if ((strcmp(file.path, "-") && !path_writable(file.path, PATH_WHOLE, run->common.overwrite)) || !measure_inputs(run)) return EXIT_FAILED;
     if (!choose_device(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
     if (!run->context || !devices_join(run->context, &run->common, run->model) || !open_session(run))
@@ -317,7 +317,7 @@ static int run_words(infer_run *run, const char **words, int count, const char *
     if (run->model && !run->weights && !kn_model_has_weights(run->model))
         command_fail("'%s' has no weights to compute with: expected a file that koine train saved, or --weights", run->file);
     else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
-             trace_open(trace, &run->common))
+             trace_open(trace, run->common.overwrite, &run->common))
         status = infer(run, output ? output : "-");
     if (!trace_close()) status = EXIT_FAILED;
     finish(run);
@@ -340,6 +340,7 @@ static int run(int count, char **arguments) {
                               {"memory", OPTION_BYTES, "BYTES",
                                "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
                               TRACE_OPTION(trace),
+                              OVERWRITE_OPTION(run.common),
                               PIN_OPTION(run.common),
                               MATH_OPTION(run.common),
                               COMMON_OPTIONS(run.common),
@@ -375,7 +376,8 @@ const command command_infer = {
     "Without --output results are shown: the likeliest classes and how likely they are, a number in the target's own\n"
     "unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects, a line each, Y.jsonl, text,\n"
     "Y.txt, or else an array; with - they go to the standard output, as a table, as JSON lines with --json, or as\n"
-    "--format says. NAME= in front means another input or output than the first.\n"
+    "--format says. NAME= in front means another input or output than the first. A file that is there already is left\n"
+    "as it is unless --overwrite is given.\n"
     "\n"
     "Of an ONNX file arrays are computed, by name; where inputs or outputs have no row for each sample, at once.\n"
     "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"

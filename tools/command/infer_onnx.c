@@ -133,7 +133,7 @@ static bool find_outputs(onnx_run *run) {
         if (!run->values[i])
             return command_fail("'%s' has no output '%s'; its first is '%s'", run->path, name,
                                 kn_model_output_name(run->model, 0)) == EXIT_DONE;
-        if (!path_writable(run->outputs[i].path)) return false;
+        if (!path_writable(run->outputs[i].path, PATH_WHOLE, run->common.overwrite)) return false;
     }
     return true;
 }

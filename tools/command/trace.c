@@ -23,9 +23,9 @@ static void name_row(int row, const char *name, const char *device) {
             row, row);
 }
 
-bool trace_open(const char *name, common_options *common) {
+bool trace_open(const char *name, bool replace, common_options *common) {
     if (!name) return true;
-    if (!path_writable(name)) return false;
+    if (!path_writable(name, PATH_STREAM, replace)) return false;
     path = name;
     file = fopen(name, "w");
     if (!file) return command_fail("'%s' cannot be opened for writing", name) == EXIT_DONE;

@@ -60,6 +60,15 @@ static bool file_there(const char *path) {
     return false;
 }
 
+/* --check leaves nothing. */
+static bool outputs_free(train_options *options, const training_setup *setup) {
+    const bool replace = options->common.overwrite || options->goes_on;
+    return options->check ||
+           (train_choose_path(options, setup) &&
+            (!options->log || path_writable(options->log, PATH_STREAM, replace)) &&
+            (!options->report || path_writable(options->report, PATH_WHOLE, replace)));
+}
+
 static bool open_data(train_run *run, const char *model) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
@@ -72,10 +81,7 @@ static bool open_data(train_run *run, const char *model) {
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss) ||
         !setup_batch_fits(setup, options->batch))
         return false;
-    if (!path_writable(train_save_path(options, setup)) || (options->log && !path_writable(options->log)) ||
-        (options->report && !path_writable(options->report)) ||
-        !file_there(options->init) || !file_there(options->resume))
-        return false;
+    if (!file_there(options->init) || !file_there(options->resume) || !outputs_free(options, setup)) return false;
     if (options->init || options->resume) {
         kn_model *saved = kn_model_open(options->resume ? options->resume : options->init, NULL);
         setup_reading(setup, saved);
@@ -119,7 +125,7 @@ static bool choose_device(train_run *run) {
 static bool open_log(train_run *run) {
     const train_options *options = run->options;
     if (!options->log) return true;
-    run->log = fopen(options->log, options->resume ? "a" : "w");
+    run->log = fopen(options->log, options->goes_on ? "a" : "w");
     if (!run->log) {
         command_fail("the log '%s' cannot be opened for writing", options->log);
         return false;
@@ -254,7 +260,7 @@ static kn_fit_params fit_params_from(train_run *run) {
 }
 
 static int fit(train_run *run) {
-    const train_options *options = run->options;
+    train_options *options = run->options;
     training_setup *setup = &run->setup;
     run->report = (train_report){
         .options = options, .log = run->log, .total_steps = run->total_steps, .setup = setup,
@@ -267,12 +273,11 @@ static int fit(train_run *run) {
     checkpoints->written_step = kn_trainer_steps(run->trainer);
     kn_fit_params params = fit_params_from(run);
     kn_fit_result result = {.size = sizeof result};
-    const char *path = train_save_path(options, setup);
     uint64_t before = kn_trainer_steps(run->trainer);
     kn_status status = kn_fit(run->trainer, setup->train ? setup->train : setup->all, &params, &result);
     progress_clear();
     if (status == KN_OK) curve_show(&run->report.curve);
-    if (run->log) report_end_json(run->log, setup, &result, false);
+    if (run->log) report_end_json(run->log, setup, &result, NULL);
     if (status == KN_ERROR_NOT_FINITE)
         return command_fail("%s. Nothing was saved.%s A lower --lr or --clip 1 often helps", result.message,
                             options->find_nan ? "" : " --find-nan names the operator where it begins.");
@@ -281,16 +286,16 @@ static int fit(train_run *run) {
     /* Whoever evaluates the file should find what was judged. */
     if (options->rule.average > 0 && kn_trainer_use_averages(run->trainer, true) != KN_OK)
         return command_fail("%s", kn_trainer_error(run->trainer));
-    if (!train_save(setup, run->trainer, options, path)) return EXIT_FAILED;
+    if (!train_save(setup, run->trainer, options)) return EXIT_FAILED;
     if (options->common.json)
-        report_end_json(stdout, setup, &result, true);
+        report_end_json(stdout, setup, &result, options->path);
     else
-        report_end_text(setup, &result, before, path);
+        report_end_text(setup, &result, before, options->path);
     fflush(stdout);
     if (run->page && !page_write(run->page, setup, run->context, run->trainer, &result)) checkpointed = false;
     if (result.end == KN_FIT_STOPPED)
         command_warn("stopped before the end; to go on, repeat the command with --resume %s",
-                     options->checkpoints ? "auto" : path);
+                     options->checkpoints ? "auto" : options->path);
     return checkpointed ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -324,13 +329,14 @@ static int train(train_options *options, const char *model, const train_checkpoi
     train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
     progress_setup(&options->common);
+    options->goes_on = options->resume != NULL;
     if (rehearsing()) options->trace = options->report = options->checkpoints = NULL;
     if (rehearsing() && model && train_resumes_by_itself(options)) options->resume = NULL;
     if (options->report) {
         options->common.timeline = true;
         if (!(run.page = page_open(options))) return command_fail("out of memory");
     }
-    if (!trace_open(options->trace, &options->common) || !checkpoints_open(options, &run.checkpoints)) goto done;
+    if (!trace_open(options->trace, options->common.overwrite || options->goes_on, &options->common) || !checkpoints_open(options, &run.checkpoints)) goto done;
     if (!model) model = options->resume;
     if (!model) {
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
@@ -479,8 +485,9 @@ static int run(int count, char **arguments) {
          &own.checkpoints},
         {"checkpoint-every", OPTION_TEXT, "N", "so many steps, or a time such as 30s or 10m (each epoch)", &own.every},
         {"keep", OPTION_COUNT, "N", "so many of the newest checkpoints stay, beside the best (3)", &own.keep},
-        {"save", OPTION_TEXT, "FILE", "where the model goes (MODEL.safetensors here; MODEL-trained.onnx if it is from ONNX)",
+        {"save", OPTION_TEXT, "FILE", "where the model goes (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … where that is taken)",
          &own.save},
+        OVERWRITE_OPTION(own.common),
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
          &own.log},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
@@ -557,7 +564,8 @@ const command command_train = {
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, saves,\n"
-    "and says how to go on.\n"
+    "and says how to go on. Files that are there already are left as they are: a model without --save takes another\n"
+    "name, which is told at the end, and files that are named need --overwrite, or --resume of the same training.\n"
     "\n"
     "  koine train lenet --data digits --check\n"
     "  koine train lenet --data digits --epochs 2\n"

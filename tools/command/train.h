@@ -107,6 +107,9 @@ typedef struct train_options {
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
+    bool goes_on;    /* --resume was given, whatever it found */
+    bool replaces;   /* what is at `path` is this training's own, or may be replaced */
+    char path[4096]; /* where the model goes */
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
 
@@ -144,8 +147,8 @@ typedef struct train_report {
 /* For kn_fit_params; `user` is a train_report. */
 bool report_step(void *user, const kn_fit_step *step);
 bool report_epoch(void *user, const kn_fit_epoch *epoch);
-/* The last object of the log, and what --json prints, which has how long all took, too. */
-void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, bool times);
+/* The last object of the log (path NULL), and what --json prints, which has how long all took, and where the model is, too. */
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, const char *path);
 void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before, const char *path);
 
 /* ---- train_files.c: what is read before and written after --------------------------------------- */
@@ -153,8 +156,9 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
 /* Measures what the model's `standardize` goes by, on the samples to train on; says what makes that impossible. */
 bool train_measure(training_setup *setup, kn_trainer *trainer);
 
-/* Where the model goes; the text is static. */
-const char *train_save_path(const train_options *options, const training_setup *setup);
+/* Sets where the model goes (--save, the file that --resume has, or a name of its own that is not taken), once what
+ * --resume is about is known, and whether it replaces what is there. Says why it cannot go there and answers false. */
+bool train_choose_path(train_options *options, const training_setup *setup);
 /* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */
 enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
@@ -163,7 +167,8 @@ typedef struct train_settings {
 /* Fills in pairs[0..TRAIN_PAIRS) at most, which point into `settings`; answers how many. */
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
                    kn_model_pair *pairs);
-bool train_save(training_setup *setup, kn_trainer *trainer, const train_options *options, const char *path);
+/* Where somebody else's file came meanwhile, `path` becomes another that is not taken. */
+bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options);
 /* Weights of --init, --resume or the model's own file. */
 bool train_load(training_setup *setup, kn_trainer *trainer, const train_options *options);
 /* Weights, moments and steps of a training that a file holds; says what is wrong and answers false. */

@@ -1,17 +1,10 @@
 /* The files of koine train: weights before, the model after. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "train.h"
-
-const char *train_save_path(const train_options *options, const training_setup *setup) {
-    static char path[512];
-    if (options->save) return options->save;
-    /* Not over the file that the model is from. */
-    snprintf(path, sizeof path, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors",
-             kn_model_name(setup->model));
-    return path;
-}
 
 /* ---- how it was trained, kept in the file ----------------------------------------------------------- */
 
@@ -121,18 +114,18 @@ static void write_settings(const training_setup *setup, const train_options *opt
 
 static void compare_settings(const training_setup *setup, const train_options *options, const char *path) {
     train_settings settings;
-    kn_model *saved = kn_model_open(path, NULL);
+    kn_safetensors_file *saved = kn_safetensors_file_open(path, NULL);
     write_settings(setup, options, settings.values);
     for (int i = 0; i < TRAIN_SETTINGS; i++) {
         const char *value = settings.values[i];
-        const char *before = kn_model_metadata(saved, setting_keys[i]);
+        const char *before = kn_safetensors_file_metadata(saved, setting_keys[i]);
         if (before && strcmp(before, value))
             command_warn(
                 "warning: '%s' was trained with %s %s, and now it is %s: the result will not be that of "
                 "one go",
                 path, setting_keys[i] + strlen("train."), before, value);
     }
-    kn_model_destroy(&saved);
+    kn_safetensors_file_destroy(&saved);
 }
 
 size_t train_pairs(const training_setup *setup, const train_options *options, train_settings *settings,
@@ -151,7 +144,82 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     return count;
 }
 
-bool train_save(training_setup *setup, kn_trainer *trainer, const train_options *options, const char *path) {
+/* ---- where the model goes ------------------------------------------------------------------------------ */
+
+/* What a saved model says of its training, in a file of either kind. */
+typedef struct saved_training {
+    kn_safetensors_file *tensors;
+    kn_model *onnx;
+} saved_training;
+
+static saved_training saved_open(const char *path) {
+    const bool onnx = path_is_onnx(path);
+    return (saved_training){onnx ? NULL : kn_safetensors_file_open(path, NULL), onnx ? kn_model_open(path, NULL) : NULL};
+}
+
+static const char *saved_setting(const saved_training *saved, const char *key) {
+    const char *text = saved->onnx ? kn_model_metadata(saved->onnx, key) : kn_safetensors_file_metadata(saved->tensors, key);
+    return text ? text : "";
+}
+
+static void saved_close(saved_training *saved) {
+    kn_safetensors_file_destroy(&saved->tensors);
+    kn_model_destroy(&saved->onnx);
+}
+
+/* 0 where it is not known. */
+static uint32_t saved_steps(const saved_training *saved) {
+    uint32_t steps = 0;
+    return kn_safetensors_file_copy(saved->tensors, "koine.training.koine.step", KN_UINT32, &steps, sizeof steps) == KN_OK
+               ? steps
+               : 0;
+}
+
+/* Whether `path` holds what the training in `later` was at before: with the same settings, and no more steps. */
+static bool same_training(const char *path, const char *later) {
+    struct stat one, other;
+    if (stat(path, &one) || stat(later, &other)) return false;
+    if (one.st_dev == other.st_dev && one.st_ino == other.st_ino) return true;
+    saved_training before = saved_open(path), after = saved_open(later);
+    bool same = saved_setting(&before, setting_keys[0])[0] && saved_steps(&before) <= saved_steps(&after);
+    for (int i = 0; same && i < TRAIN_SETTINGS; i++)
+        same = !strcmp(saved_setting(&before, setting_keys[i]), saved_setting(&after, setting_keys[i]));
+    saved_close(&before);
+    saved_close(&after);
+    return same;
+}
+
+/* Whether a file is one of --checkpoints, which others follow. */
+static bool is_checkpoint(const char *path) {
+    saved_training saved = saved_open(path);
+    const bool found = saved_setting(&saved, "checkpoint.step")[0];
+    saved_close(&saved);
+    return found;
+}
+
+/* Sets the path to the first by `name` that is not taken, or only by what `resume` (NULL: nothing) goes on from. */
+static bool count_up(train_options *options, const char *name, const char *resume) {
+    char *path = options->path;
+    for (unsigned number = 1; path_numbered(name, number, path, sizeof options->path); number++) {
+        if (access(path, F_OK) != 0) return true;
+        options->replaces = options->common.overwrite || (resume && same_training(path, resume));
+        if (options->replaces) return true;
+    }
+    return false;
+}
+
+bool train_choose_path(train_options *options, const training_setup *setup) {
+    const char *resume = options->resume, *wanted = options->save;
+    char name[200];
+    if (!wanted && resume && !is_checkpoint(resume)) wanted = resume;
+    snprintf(name, sizeof name, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors", kn_model_name(setup->model));
+    if (!wanted && !count_up(options, name, resume)) return false;
+    if (wanted && !path_numbered(wanted, 1, options->path, sizeof options->path)) return false;
+    if (wanted) options->replaces = options->common.overwrite || (resume && same_training(wanted, resume));
+    return path_writable(options->path, PATH_WHOLE, options->replaces);
+}
+
+bool train_save(training_setup *setup, kn_trainer *trainer, train_options *options) {
     train_settings settings;
     kn_model_pair pairs[TRAIN_PAIRS];
     kn_model_save_params params;
@@ -160,6 +228,11 @@ bool train_save(training_setup *setup, kn_trainer *trainer, const train_options 
     params.pairs = pairs;
     params.pair_count = train_pairs(setup, options, &settings, pairs);
     kn_states *states = kn_trainer_states(trainer);
+    char path[sizeof options->path];
+    /* Somebody else's may have come while it was trained. */
+    strcpy(path, options->path);
+    if (!options->replaces && !count_up(options, path, NULL)) return false;
+    strcpy(path, options->path);
     kn_status status = path_is_onnx(path) ? kn_model_save_onnx(setup->model, path, states, &params)
                                           : kn_model_save(setup->model, path, states, &params);
     if (status == KN_OK) return true;

@@ -75,14 +75,17 @@ static void times_json(FILE *stream, const training_setup *setup, const kn_fit_r
     json_measure_member(stream, "waited_s", result->data_seconds);
 }
 
-void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, bool times) {
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, const char *path) {
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->loss);
     json_float_member(stream, "validation_loss", judged ? result->validation.loss : NAN);
     json_measure_member(stream, "accuracy", judged ? result->validation.accuracy : NAN);
     if (isfinite(setup->variance)) json_measure_member(stream, "r2", setup_r2(setup, &result->validation));
-    if (times) times_json(stream, setup, result);
+    if (path) {
+        times_json(stream, setup, result);
+        json_text_member(stream, "saved", path);
+    }
     fputs("}\n", stream);
 }
 

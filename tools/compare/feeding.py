@@ -76,7 +76,8 @@ class Case:
 
     def train(self, data, *limit):
         """(samples a second, share of the time waited for data)"""
-        found = self.ask("train", self.model, "--data", data, "--save", "saved", *(limit or ("--epochs", str(self.epochs))))
+        found = self.ask("train", self.model, "--data", data, "--save", "saved", "--overwrite",
+                         *(limit or ("--epochs", str(self.epochs))))
         seconds = found["opening_s"] + found["training_s"]
         return self.samples * self.epochs / seconds, found["waited_s"] / found["training_s"]
 

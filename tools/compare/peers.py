@@ -273,6 +273,7 @@ class Koine:
             os.path.join(folder, "samples.safetensors"),
             "--dump",
             out,
+            "--overwrite",
         )
         found, expected = tensors.read(out), tensors.read(os.path.join(folder, "expected.safetensors"))
         return compared(row, found, expected)

@@ -66,8 +66,8 @@ def compare(koine, folder, name):
   function = tensorflow.function(lambda images: model(images, training=False))
   tf2onnx.convert.from_function(function, signature, opset=18, output_path=str(folder / "model.onnx"))
   numpy.save(folder / "x.npy", x)
-  run(koine, "infer", folder / "model.onnx", "--input", folder / "x.npy", "--output", folder / "y.npy", "--quiet")
-  run(koine, "convert", folder / "model.onnx", folder / "same.onnx")
+  run(koine, "infer", folder / "model.onnx", "--input", folder / "x.npy", "--output", folder / "y.npy", "--quiet", "--overwrite")
+  run(koine, "convert", folder / "model.onnx", folder / "same.onnx", "--overwrite")
   wanted = model(x, training=False).numpy()
   apart = {"ONNX Runtime": runtime(folder / "model.onnx", x), "Koine": numpy.load(folder / "y.npy"),
            "the converted file": runtime(folder / "same.onnx", x)}

@@ -84,7 +84,7 @@ def koine_train(koine, folder, name, lr):
   log = folder / f"{name}.jsonl"
   run(koine, "train", folder / f"{name}.onnx", "--data", f"npy:{folder}/x.npy,{folder}/y.npy", "--loss",
       "cross-entropy", "--optimizer", "sgd", "--lr", lr, "--momentum", MOMENTUM, "--batch", BATCH, "--steps", STEPS,
-      "--no-shuffle", "--math", "exact", "--log", log, "--save", folder / f"{name}.out.onnx", "--quiet")
+      "--no-shuffle", "--math", "exact", "--log", log, "--save", folder / f"{name}.out.onnx", "--quiet", "--overwrite")
   lines = [json.loads(line) for line in log.read_text().splitlines()]
   return [line["loss"] for line in lines if "loss" in line and "step" in line][:STEPS]
 
@@ -153,7 +153,7 @@ def compare(koine, folder, network, exporter):
   part = x[:8]
   numpy.save(folder / "part.npy", part)
   run(koine, "infer", folder / "model.out.onnx", "--input", folder / "part.npy", "--output", folder / "koine.npy",
-      "--quiet")
+      "--quiet", "--overwrite")
   own, other = numpy.load(folder / "koine.npy"), runtime(folder / "model.out.onnx", part)
   if abs(own - other).max() > OUTPUTS:
     faults.append(f"Koine and ONNX Runtime are {abs(own - other).max():.3g} apart on the trained file")
@@ -168,9 +168,9 @@ def compare(koine, folder, network, exporter):
   for samples, shorter in ((5, 2), (3, -4)) if exporter != "script" or not network.folds else ():
     other_x = network.data(numpy.random.default_rng(4), samples, shorter if network.open_length else 0)[0]
     numpy.save(folder / "part.npy", other_x)
-    run(koine, "convert", folder / "model.onnx", folder / "same.onnx")
+    run(koine, "convert", folder / "model.onnx", folder / "same.onnx", "--overwrite")
     run(koine, "infer", folder / "model.onnx", "--input", folder / "part.npy", "--output", folder / "koine.npy",
-        "--quiet")
+        "--quiet", "--overwrite")
     onnx.checker.check_model(str(folder / "same.onnx"), full_check=True)
     first, again = runtime(folder / "model.onnx", other_x), runtime(folder / "same.onnx", other_x)
     for what, found_y in (("Koine", numpy.load(folder / "koine.npy")), ("the converted file", again)):

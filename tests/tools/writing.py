@@ -1,0 +1,151 @@
+"""Files that are there already: none is replaced unless that is asked for, or the same training goes on.
+
+usage: writing.py KOINE HOUSE_TESTS
+"""
+import os
+import re
+import signal
+import subprocess
+
+from koine import KOINE, ENVIRONMENT, bytes_of, case, expect, koine, problem, run_cases, write
+
+DATA = ["--data", "npy:x.npy,y.npy"]
+TAKEN = "is there already: --overwrite replaces it"
+
+
+def train(folder, *more, status=0, **needs):
+    return koine("train", "tiny.koine", *DATA, "--batch", "10", *more, folder=folder).needs(status, **needs)
+
+
+def read(folder, name):
+    return bytes_of(os.path.join(folder, name))
+
+
+def models(folder):
+    return sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+
+
+@case
+def a_trained_model_stays(folder):
+    problem(folder)
+    train(folder, "--steps", "9", out="saved in tiny.safetensors\n")
+    first = read(folder, "tiny.safetensors")
+    train(folder, "--steps", "1", out="saved in tiny-2.safetensors\n")
+    found = train(folder, "--steps", "2", "--json", "--quiet").objects()[0]
+    expect(found["saved"] == "tiny-3.safetensors", f"found {found}")
+    koine("train", "tiny-2.safetensors", *DATA, "--init", "tiny.safetensors", "--steps", "1", folder=folder).needs(
+        0, out="saved in tiny-4.safetensors\n")
+    expect(read(folder, "tiny.safetensors") == first, "the first one was replaced")
+    train(folder, "--steps", "1", "--overwrite", out="saved in tiny.safetensors\n")
+    expect(read(folder, "tiny.safetensors") == read(folder, "tiny-2.safetensors") != first, "it was not replaced")
+
+
+@case
+def a_name_that_was_given(folder):
+    problem(folder)
+    os.mkdir(os.path.join(folder, "sub.d"))
+    for option, name in (("--save", "sub.d/mine"), ("--log", "log"), ("--report", "page.html"), ("--trace", "t.json")):
+        write(folder, name, "mine")
+        found = train(folder, "--steps", "1", option, name, status=1, out="", err=f"koine: '{name}' {TAKEN}")
+        expect("training tiny" not in found.err, f"it was told after the training began: {found}")
+        expect(read(folder, name) == b"mine" and not models(folder), f"{option}: {os.listdir(folder)}")
+        train(folder, "--steps", "1", option, name, "--overwrite", "--quiet")
+        expect(read(folder, name) != b"mine", f"{option} was not replaced")
+        if option != "--save":
+            os.remove(os.path.join(folder, "tiny.safetensors"))
+
+
+@case
+def results_and_conversions(folder):
+    problem(folder)
+    train(folder, "--steps", "1")
+    model = read(folder, "tiny.safetensors")
+    koine("convert", "tiny.safetensors", "tiny.onnx", folder=folder).needs(0)
+    koine("plan", "tiny.koine", "--mode", "infer", folder=folder).needs(0)
+    write(folder, "taken.npy", "mine")
+    for words in (["infer", "tiny.safetensors", "x.npy", "--output", "tiny.safetensors"],
+                  ["infer", "tiny.safetensors", "x.npy", "--output", "taken.npy"],
+                  ["infer", "tiny.onnx", "--input", "x.npy", "--output", "taken.npy"],
+                  ["infer", "tiny.safetensors", "x.npy", "--trace", "taken.npy"],
+                  ["convert", "tiny.onnx", "tiny.safetensors"], ["convert", "tiny.safetensors", "tiny.onnx"],
+                  ["convert", "tiny.safetensors", "tiny.koine"],
+                  ["bench", "tiny.koine", "--dump", "taken.npy"], ["bench", "tiny.koine", "--trace", "taken.npy"],
+                  ["bench", "crossover", "--plot", "taken.npy"]):
+        koine(*words, folder=folder).needs(1, out="", err=TAKEN)
+    expect(read(folder, "tiny.safetensors") == model and read(folder, "taken.npy") == b"mine", "something was replaced")
+    koine("infer", "tiny.safetensors", "x.npy", "--output", "taken.npy", "--overwrite", folder=folder).needs(0)
+    expect(read(folder, "taken.npy")[:6] == b"\x93NUMPY", "it was not replaced")
+    koine("convert", "tiny.safetensors", "tiny.onnx", "--overwrite", folder=folder).needs(0)
+
+
+@case
+def the_same_training_goes_on(folder):
+    problem(folder)
+    fixed = ["--schedule", "constant", "--quiet"]
+    train(folder, "--steps", "4", *fixed, "--save", "whole")
+    train(folder, "--steps", "2", *fixed, "--save", "part")
+    train(folder, "--steps", "2", *fixed, "--save", "other", "--seed", "2")
+    other = read(folder, "other")
+    # Where it was, told or not, but not where another one is.
+    train(folder, "--steps", "3", *fixed, "--resume", "part", "--log", "log", out="saved in part\n")
+    train(folder, "--steps", "4", *fixed, "--resume", "part", "--save", "part", "--log", "log", out="saved in part\n")
+    expect(read(folder, "part") == read(folder, "whole"), "other bits")
+    expect(read(folder, "log").count(b"lr") == 2, "the log was not added to")
+    train(folder, "--steps", "5", *fixed, "--resume", "part", "--save", "other", status=1, out="", err=f"'other' {TAKEN}")
+    expect(read(folder, "other") == other, "another training was replaced")
+    # A shorter one is not the place of what has learnt longer.
+    train(folder, "--steps", "2", *fixed, "--save", "short")
+    train(folder, "--steps", "3", *fixed, "--resume", "short", "--save", "whole", status=1, err=f"'whole' {TAKEN}")
+
+
+@case
+def checkpoints_go_on(folder):
+    problem(folder)
+    fixed = ["--schedule", "constant", "--quiet", "--checkpoints"]
+    train(folder, "--steps", "2", *fixed, "other", "--seed", "2", out="saved in tiny.safetensors\n")
+    train(folder, "--steps", "2", *fixed, "some", "--save", "named", "--log", "log")
+    for steps in ("3", "4"):
+        train(folder, "--steps", steps, *fixed, "some", "--save", "named", "--log", "log", "--resume", "auto",
+              out="saved in named\n")
+    expect(read(folder, "log").count(b"lr") == 4, "the log was not added to")
+    # Without a name: never where another one is, and always where this one was.
+    train(folder, "--steps", "5", *fixed, "some", "--resume", "auto", out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "6", *fixed, "some", "--resume", "auto", out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "7", *fixed, "some", "--save", "tiny.safetensors", "--resume", "auto", status=1, err=TAKEN)
+    last = os.path.join("some", "step-000000000006.safetensors")
+    before = read(folder, last)
+    train(folder, "--steps", "7", "--schedule", "constant", "--resume", last, out="saved in tiny-2.safetensors\n")
+    expect(read(folder, last) == before, "a checkpoint was replaced")
+    # A log that was begun before the first checkpoint is added to.
+    write(folder, "begun", "mine\n")
+    train(folder, "--steps", "1", *fixed, "new", "--log", "begun", "--resume", "auto")
+    expect(read(folder, "begun").startswith(b"mine\n"), "the log was replaced")
+
+
+@case
+def models_of_onnx(folder):
+    problem(folder)
+    train(folder, "--steps", "1")
+    koine("convert", "tiny.safetensors", "net.onnx", folder=folder).needs(0)
+    words = ["train", "net.onnx", *DATA, "--batch", "10", "--quiet"]
+    koine(*words, "--steps", "1", folder=folder).needs(0, out="saved in net-trained.onnx\n")
+    koine(*words, "--steps", "1", folder=folder).needs(0, out="saved in net-trained-2.onnx\n")
+    for steps in ("1", "2", "3"):
+        koine(*words, "--steps", steps, "--checkpoints", "some", "--resume", "auto", "--save", "named.onnx",
+              folder=folder).needs(0, out="saved in named.onnx\n")
+
+
+@case
+def a_name_that_is_taken_meanwhile(folder):
+    problem(folder)
+    child = subprocess.Popen([KOINE, "train", "tiny.koine", *DATA, "--steps", "1000000000", "--log", "/dev/stdout"], cwd=folder,
+                             env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=-1, stderr=subprocess.DEVNULL, text=True)
+    child.stdout.readline()
+    write(folder, "tiny.safetensors", "mine")
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate()
+    expect(re.search(r"^saved in tiny-2\.safetensors$", out, re.M), f"found {out[-300:]}")
+    expect(read(folder, "tiny.safetensors") == b"mine", "it was replaced")
+
+
+run_cases()

@@ -1,0 +1,52 @@
+/* Files that commands write: whether they may, and how names are counted where one is taken. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+
+/* The folder of a path, "." where it names none. */
+static void folder_of(const char *path, char *folder, size_t room) {
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    snprintf(folder, room, "%.*s", (int)length, path);
+    if (!length) snprintf(folder, room, "%s", slash ? "/" : ".");
+}
+
+static bool folder_taken(const char *path, const char *folder) {
+    struct stat about;
+    if (stat(folder, &about) == 0 && S_ISDIR(about.st_mode) && access(folder, W_OK | X_OK) == 0) return true;
+    command_fail("'%s' cannot be written: %s: %s", path, folder,
+                 errno == ENOENT || errno == ENOTDIR ? "there is no such folder" : strerror(errno));
+    return false;
+}
+
+bool path_writable(const char *path, path_use use, bool replace) {
+    char folder[4096];
+    struct stat about;
+    if (rehearsing()) return true;
+    if (!path[0] || strlen(path) >= sizeof folder)
+        return command_fail("'%.60s' is no name for a file", path) == EXIT_DONE;
+    const bool there = stat(path, &about) == 0, regular = there && S_ISREG(about.st_mode);
+    if (there && S_ISDIR(about.st_mode))
+        return command_fail("'%s' is a folder; expected the name of a file to write", path) == EXIT_DONE;
+    if (there && !regular && use == PATH_WHOLE)
+        return command_fail("'%s' is a pipe or a device, and what is written there is put in place as a whole; expected the "
+                            "name of a file", path) == EXIT_DONE;
+    if (regular && !replace)
+        return command_fail("'%s' is there already: --overwrite replaces it, another name leaves it as it is", path) == EXIT_DONE;
+    if (there && use == PATH_STREAM)
+        return access(path, W_OK) == 0 || command_fail("'%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
+    folder_of(path, folder, sizeof folder);
+    return folder_taken(path, folder);
+}
+
+bool path_numbered(const char *path, unsigned number, char *text, size_t room) {
+    const char *name = strrchr(path, '/'), *ending = strrchr(name ? name : path, '.');
+    const size_t length = strlen(path), before = ending && ending > path ? (size_t)(ending - path) : length;
+    const int written = number == 1 ? snprintf(text, room, "%s", path)
+                                    : snprintf(text, room, "%.*s-%u%s", (int)before, path, number, path + before);
+    return (written >= 0 && (size_t)written < room) ||
+           command_fail("'%.60s…' is too long a name for a file", path) == EXIT_DONE;
+}
