@@ -14,7 +14,8 @@ TAKEN = "is there already: --overwrite replaces it"
 
 
 def train(folder, *more, status=0, **needs):
-    return koine("train", "tiny.koine", *DATA, "--batch", "10", *more, folder=folder).needs(status, **needs)
+    found = koine("train", "tiny.koine", *DATA, "--batch", "10", *more, folder=folder)
+    return found if status is None else found.needs(status, **needs)
 
 
 def read(folder, name):
@@ -120,6 +121,38 @@ def checkpoints_go_on(folder):
     write(folder, "begun", "mine\n")
     train(folder, "--steps", "1", *fixed, "new", "--log", "begun", "--resume", "auto")
     expect(read(folder, "begun").startswith(b"mine\n"), "the log was replaced")
+
+
+@case
+def a_run_in_a_folder(folder):
+    problem(folder)
+    files = ["command.txt", "log.jsonl", "model.safetensors", "report.html"]
+    run, there = ["--run", "runs/first", "--schedule", "constant"], os.path.join(folder, "runs", "first")
+    train(folder, "--steps", "2", *run, "--freeze", "none of'them", status=1, err="fits none")
+    train(folder, "--steps", "2", *run, out="saved in runs/first/model.safetensors\n", err="report in runs/first/report.html")
+    expect(sorted(os.listdir(there)) == files and not models(folder), f"found {os.listdir(there)}")
+    line = "koine train tiny.koine --data npy:x.npy,y.npy --batch 10 --steps 2 --run runs/first --schedule constant\n"
+    expect(read(there, "command.txt") == line.encode(), f"found {read(there, 'command.txt')}")
+    before = {name: read(there, name) for name in files}
+    train(folder, "--steps", "3", *run, status=1, out="", err="koine: --run: 'runs/first' holds a run already (model.safetensors): ")
+    expect({name: read(there, name) for name in files} == before, "it was changed all the same")
+    train(folder, "--steps", "3", *run, "--resume", "runs/first/model.safetensors", out="done after 3 steps")
+    expect(read(there, "command.txt").count(b"\n") == 2 and read(there, "log.jsonl").count(b"lr") == 3, "it did not go on")
+    train(folder, "--steps", "4", *run, "--overwrite", "--loss", "cross-entropy", out="done after 4 steps")
+    expect(read(there, "command.txt").count(b"\n") == 1 and read(there, "log.jsonl").count(b"lr") == 4, "it was not replaced")
+    # What a run that was ended left is a run; an empty folder is none.
+    os.remove(os.path.join(there, "model.safetensors"))
+    train(folder, "--steps", "1", *run, status=1, err="holds a run already (log.jsonl)")
+    os.mkdir(os.path.join(folder, "empty"))
+    train(folder, "--steps", "1", "--run", "empty", "--check", status=None)
+    expect(not os.listdir(os.path.join(folder, "empty")), "--check left something")
+    train(folder, "--steps", "1", "--run", "empty", "--quiet", "--seed", "7")
+    expect(sorted(os.listdir(os.path.join(folder, "empty"))) == files, f"found {os.listdir(os.path.join(folder, 'empty'))}")
+    for option in ("save", "log", "report"):
+        train(folder, "--run", "none", "--" + option, "a", status=2, err=f"leave --{option} out")
+    write(folder, "file", "")
+    train(folder, "--run", "file/in", status=1, out="", err="koine: --run: cannot make the folder 'file/in': Not a directory")
+    train(folder, "--run", "file", status=1, out="", err="file")
 
 
 @case

@@ -330,8 +330,9 @@ static int train(train_options *options, const char *model, const train_checkpoi
     int status = EXIT_FAILED;
     progress_setup(&options->common);
     options->goes_on = options->resume != NULL;
-    if (rehearsing()) options->trace = options->report = options->checkpoints = NULL;
+    if (rehearsing()) options->trace = options->report = options->checkpoints = options->run = NULL;
     if (rehearsing() && model && train_resumes_by_itself(options)) options->resume = NULL;
+    if (!run_open(options, model ? model : options->resume)) return EXIT_FAILED;
     if (options->report) {
         options->common.timeline = true;
         if (!(run.page = page_open(options))) return command_fail("out of memory");
@@ -362,7 +363,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
         status = train_check(options, &run.setup, run.context, run.trainer, run.total_steps);
         goto done;
     }
-    if (!open_log(&run) || !events_open(options, &run.events)) goto done;
+    if (!run_begin(options) || !open_log(&run) || !events_open(options, &run.events)) goto done;
     interrupts_watch();
     trace_stretch(&run, "opening and compiling");
     status = fit(&run);
@@ -407,6 +408,9 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (status != EXIT_DONE) return status;
     if (own->resume && own->init && !train_resumes_by_itself(own))
         return command_misuse("--resume already brings the weights: leave --init out");
+    if (own->run && (own->save || own->log || own->report))
+        return command_misuse("--run already names the files of model, log and report: leave --%s out",
+                              own->save ? "save" : own->log ? "log" : "report");
     if (own->resume && path_is_onnx(own->resume))
         return command_misuse("--resume has an ONNX file, which holds weights but no training: name it as the model, or "
                               "go on from one of --checkpoints");
@@ -488,6 +492,8 @@ static int run(int count, char **arguments) {
         {"save", OPTION_TEXT, "FILE", "where the model goes (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … where that is taken)",
          &own.save},
         OVERWRITE_OPTION(own.common),
+        {"run", OPTION_TEXT, "DIR", "a folder for model, log, report and command line together, made where there is none",
+         &own.run},
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
          &own.log},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
@@ -570,6 +576,7 @@ const command command_train = {
     "  koine train lenet --data digits --check\n"
     "  koine train lenet --data digits --epochs 2\n"
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
+    "  koine train lenet --data digits --lr 0.002 --run runs/faster\n"
     "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8 --report report.html\n"
     "  koine train lenet --data images:letters --init lenet.safetensors --freeze 'conv*' --save letters.safetensors\n"
     "  koine models mlp --text > my.koine\n"

@@ -98,10 +98,11 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 
 /* ---- train.c ------------------------------------------------------------------------------------- */
 
+enum { RUN_PATH = 4096 };
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *bn, *augment, *class_weights, *report;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *bn, *augment, *class_weights, *report, *run;
     char **arguments; /* the command line */
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
@@ -110,8 +111,19 @@ typedef struct train_options {
     bool goes_on;    /* --resume was given, whatever it found */
     bool replaces;   /* what is at `path` is this training's own, or may be replaced */
     char path[4096]; /* where the model goes */
+    char run_files[4][RUN_PATH]; /* with --run */
     kn_trainer_params how; /* what they mean to the trainer */
 } train_options;
+
+/* ---- train_run.c: --run ------------------------------------------------------------------------- */
+
+/* Makes the folder of --run, where one is asked for, and has model, log and report go there. Says why it cannot be, such
+ * as that it holds a run, and answers false. `model` is what is trained. */
+bool run_open(train_options *options, const char *model);
+/* Puts the command line there. Says why not and answers false. */
+bool run_begin(const train_options *options);
+/* The command as a shell reads it. */
+void command_line_write(FILE *stream, const train_options *options);
 
 /* ---- train_augment.c ----------------------------------------------------------------------------- */
 

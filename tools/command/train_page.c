@@ -161,25 +161,18 @@ static const char style[] =
     ".grid{stroke:#333}pre{background:#24272b}.line0{stroke:#4a9be6}.line1{stroke:#f0853e}"
     ".line2{stroke:#4cbd70}.fill0{fill:#4a9be6}.fill1{fill:#f0853e}.fill2{fill:#4cbd70}}";
 
-static void command_line(FILE *file, const train_options *options) {
-    fputs("<h2>The command</h2>\n<pre id=\"command\">koine train", file);
-    for (int i = 0; i < options->argument_count; i++) {
-        const char *word = options->arguments[i];
-        bool plain =
-            word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                          "-_./:,=+%@")];
-        fputs(plain ? " " : " '", file);
-        for (const char *at = word; *at; at++) {
-            char one[2] = {*at, 0};
-            if (*at == '\'')
-                fputs("'\\''", file);
-            else
-                html_text(file, one);
-        }
-        if (!plain) fputc('\'', file);
-    }
+static bool command_line(FILE *file, const train_options *options) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (stream) command_line_write(stream, options);
+    const bool fine = stream && !(ferror(stream) | fclose(stream));
+    fputs("<h2>The command</h2>\n<pre id=\"command\">", file);
+    if (fine) html_text(file, text);
+    free(text);
     fprintf(file, "</pre>\n<p>koine %s; the same seed (%llu) gives the same bits on the same device.</p>\n",
             kn_version_text(), (unsigned long long)options->seed);
+    return fine;
 }
 
 static void summary(FILE *file, const train_page *page, const training_setup *setup, kn_context *context,

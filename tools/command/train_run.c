@@ -1,0 +1,76 @@
+/* koine train --run: weights, log, report and the command line of a training together in one folder. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "train.h"
+
+enum { MODEL, LOG, REPORT, COMMAND, ONNX, FILES };
+static const char *const names[FILES] = {"model.safetensors", "log.jsonl", "report.html", "command.txt", "model.onnx"};
+
+static bool path_in(const char *folder, int file, char path[RUN_PATH]) {
+    return snprintf(path, RUN_PATH, "%s/%s", folder, names[file]) < RUN_PATH ||
+           command_fail("--run: '%.60s…' is too long a name for a folder", folder) == EXIT_DONE;
+}
+
+/* With the folders that it is in. */
+static bool make_folder(const char *folder) {
+    char part[RUN_PATH];
+    snprintf(part, sizeof part, "%s", folder);
+    for (char *at = part + 1; at[-1]; at++) {
+        if (*at && *at != '/') continue;
+        const char ending = *at;
+        *at = '\0';
+        if (mkdir(part, 0777) != 0 && access(part, F_OK) != 0)
+            return command_fail("--run: cannot make the folder '%s': %s", part, strerror(errno)) == EXIT_DONE;
+        *at = ending;
+    }
+    return true;
+}
+
+bool run_open(train_options *options, const char *model) {
+    char (*paths)[RUN_PATH] = options->run_files;
+    if (!options->run || options->check || rehearsing()) return true;
+    for (int i = 0; i < FILES; i++) {
+        if (!path_in(options->run, i, paths[0])) return false;
+        if (access(paths[0], F_OK) == 0 && !options->common.overwrite && !options->goes_on)
+            return command_fail("--run: '%s' holds a run already (%s): --overwrite replaces it, --resume goes on with it, another "
+                                "folder leaves it as it is", options->run, names[i]) == EXIT_DONE;
+    }
+    path_in(options->run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
+    options->save = paths[MODEL];
+    for (int i = LOG; i <= COMMAND; i++)
+        path_in(options->run, i, paths[i]);
+    options->log = paths[LOG];
+    options->report = paths[REPORT];
+    return make_folder(options->run);
+}
+
+bool run_begin(const train_options *options) {
+    const char *path = options->run_files[COMMAND];
+    if (!options->run) return true;
+    FILE *file = fopen(path, options->goes_on ? "a" : "w");
+    if (file) {
+        command_line_write(file, options);
+        fputc('\n', file);
+    }
+    if (file && !(ferror(file) | fclose(file))) return true;
+    return command_fail("--run: '%s' could not be written", path) == EXIT_DONE;
+}
+
+void command_line_write(FILE *stream, const train_options *options) {
+    fputs("koine train", stream);
+    for (int i = 0; i < options->argument_count; i++) {
+        const char *word = options->arguments[i];
+        const bool plain = word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+%@")];
+        fputs(plain ? " " : " '", stream);
+        for (const char *at = word; *at; at++)
+            if (*at == '\'')
+                fputs("'\\''", stream);
+            else
+                fputc(*at, stream);
+        if (!plain) fputc('\'', stream);
+    }
+}
