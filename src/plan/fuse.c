@@ -2,9 +2,10 @@
  * or a convolution become its epilogue, so that values in between never reach memory.
  *
  * Nodes come in the order of the graph, each joining the groups of what it reads where that makes no
- * circle. For each group the set of groups that it depends on is kept, so that circles are seen. */
+ * circle. Which group depends on which is kept (depend.h), so that circles are seen. */
 #include <string.h>
 
+#include "plan/depend.h"
 #include "plan/plan_private.h"
 
 enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48 };
@@ -12,45 +13,19 @@ enum { MAX_OPERANDS = 20, MAX_RESULTS = 8, MAX_MEMBERS = 48 };
 typedef struct fuse_pass {
     kn_making *making;
     kn_consumers consumers;
-    uint64_t *depends; /* one row of bits per group */
-    size_t words;
+    kn_depends depends; /* by the groups' ids */
     bool *updates; /* by node: pointwise, and part of the update of a state */
 } fuse_pass;
-
-static uint64_t *depends_of(fuse_pass *fusing, int group) {
-    return fusing->depends + (size_t)group * fusing->words;
-}
-static bool has_bit(const uint64_t *bits, int bit) {
-    return bits[bit / 64] >> (bit % 64) & 1;
-}
-static void set_bit(uint64_t *bits, int bit) {
-    bits[bit / 64] |= (uint64_t)1 << (bit % 64);
-}
 
 static kn_group *group_of_value(fuse_pass *fusing, kn_value *value) {
     value = kn_value_root(value);
     return value->producer ? fusing->making->group_of[value->producer->id] : NULL;
 }
 
-/* Group `id` now depends on `other` and all that it depends on; so does what depends on `id`. */
-static void add_dependence(fuse_pass *fusing, int id, int other) {
-    uint64_t *mine = depends_of(fusing, id);
-    const uint64_t *theirs = depends_of(fusing, other);
-    set_bit(mine, other);
-    for (size_t i = 0; i < fusing->words; i++)
-        mine[i] |= theirs[i];
-    for (int i = 0; i < fusing->making->group_count; i++) {
-        uint64_t *later = depends_of(fusing, i);
-        if (i == id || !has_bit(later, id)) continue;
-        for (size_t j = 0; j < fusing->words; j++)
-            later[j] |= mine[j];
-    }
-}
-
 static void add_node_dependences(fuse_pass *fusing, const kn_group *group, const kn_node *node) {
     for (int i = 0; i < node->input_count; i++) {
         kn_group *other = node->inputs[i] ? group_of_value(fusing, node->inputs[i]) : NULL;
-        if (other && other != group) add_dependence(fusing, group->id, other->id);
+        if (other && other != group) kn_depends_on(&fusing->depends, group->id, other->id);
     }
 }
 
@@ -61,7 +36,7 @@ static bool makes_circle(fuse_pass *fusing, const kn_group *group, const kn_node
         kn_group *other = value ? group_of_value(fusing, value) : NULL;
         if (!other) continue;
         if (other == group && kn_value_root(value) != value) return true;
-        if (other != group && has_bit(depends_of(fusing, other->id), group->id)) return true;
+        if (other != group && kn_depends_reach(&fusing->depends, other->id, group->id, false)) return true;
     }
     return false;
 }
@@ -99,12 +74,9 @@ static bool join_pointwise(fuse_pass *fusing, kn_group *group, kn_node *node) {
 static void merge(fuse_pass *fusing, kn_group *into, kn_group *from) {
     kn_making *making = fusing->making;
     if (into == from || into->anchor || from->anchor || !kn_shape_same(&into->space, &from->space)) return;
-    for (int i = 0; i < making->group_count; i++) {
-        if (i == into->id || i == from->id) continue;
-        const uint64_t *between = depends_of(fusing, i);
-        if (has_bit(between, into->id) && has_bit(depends_of(fusing, from->id), i)) return;
-        if (has_bit(between, from->id) && has_bit(depends_of(fusing, into->id), i)) return;
-    }
+    if (kn_depends_reach(&fusing->depends, into->id, from->id, true) ||
+        kn_depends_reach(&fusing->depends, from->id, into->id, true))
+        return;
     /* A member that reads another's result through a view needs it finished. */
     for (int pass = 0; pass < 2; pass++) {
         const kn_group *reader = pass ? into : from, *other = pass ? from : into;
@@ -128,11 +100,7 @@ static void merge(fuse_pass *fusing, kn_group *into, kn_group *from) {
     for (int i = 0; i < from->member_count; i++)
         making->group_of[from->members[i]->id] = into;
     from->member_count = 0;
-    for (int i = 0; i < making->group_count; i++)
-        if (i != into->id && has_bit(depends_of(fusing, i), from->id)) add_dependence(fusing, i, into->id);
-    for (int i = 0; i < making->group_count; i++)
-        if (i != from->id && i != into->id && has_bit(depends_of(fusing, from->id), i))
-            add_dependence(fusing, into->id, i);
+    kn_depends_take(&fusing->depends, into->id, from->id);
 }
 
 /* ---- epilogues -------------------------------------------------------------------------------- */
@@ -237,6 +205,7 @@ static kn_status place_node(fuse_pass *fusing, kn_node *node) {
     }
     group = kn_group_add(making);
     if (!group) return kn_fail_memory(making->error, sizeof *group);
+    kn_depends_add(&fusing->depends);
     if (node->operator->class == KN_CLASS_POINTWISE) {
         group->space = node->outputs[0]->shape;
         if (!kn_group_add_member(making, group, node)) return kn_fail_memory(making->error, sizeof node);
@@ -251,18 +220,19 @@ static kn_status place_node(fuse_pass *fusing, kn_node *node) {
 
 kn_status kn_pass_fuse(kn_making *making) {
     kn_graph *graph = making->graph;
-    fuse_pass fusing = {.making = making, .words = graph->node_count / 64 + 1};
+    fuse_pass fusing = {.making = making};
     making->group_of_count = graph->node_count;
     making->group_of = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->group_of);
-    fusing.depends = kn_allocate(making->host, graph->node_count + 1, fusing.words * sizeof *fusing.depends);
+    bool good = kn_depends_init(&fusing.depends, making->host, graph->node_count, &making->work);
     kn_status status = KN_OK;
-    if (!making->group_of || !fusing.depends)
-        status = kn_fail_memory(making->error, graph->node_count * fusing.words * 8);
+    if (!making->group_of || !good) status = kn_fail_memory(making->error, graph->node_count * sizeof(kn_group *));
     if (status == KN_OK) status = kn_consumers_make(making, &fusing.consumers);
     if (status == KN_OK && !find_updates(&fusing)) status = kn_fail_memory(making->error, graph->node_count);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)
         status = place_node(&fusing, graph->nodes[i]);
-    kn_release(making->host, fusing.depends);
+    if (status == KN_OK && fusing.depends.failed)
+        status = kn_fail_memory(making->error, fusing.depends.edge_count * sizeof *fusing.depends.edges);
+    kn_depends_finish(&fusing.depends);
     if (status != KN_OK) return status;
     /* Groups whose members went elsewhere leave. */
     int kept = 0;

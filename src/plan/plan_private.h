@@ -96,6 +96,7 @@ typedef struct kn_making {
     uint64_t *block_bytes;    /* of scratch memory */
     int block_count, block_capacity;
     uint64_t bound_bytes;     /* the most that is alive at once */
+    uint64_t work;            /* elementary steps of the passes so far, for who watches how it grows */
     kn_error *error;
 } kn_making;
 
