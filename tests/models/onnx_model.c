@@ -151,6 +151,13 @@ void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const ch
     add_message(&graph->bytes, GRAPH_NODE, &node);
 }
 
+void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs, const char *key,
+                    const char *says) {
+    made node = start_node(type, inputs, outputs), pair = made_pair(key, says);
+    add_message(&node, 9, &pair);
+    add_message(&graph->bytes, GRAPH_NODE, &node);
+}
+
 void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
                     const char *body_name, const onnx_graph *body, const char *other_name,
                     const onnx_graph *other, const char *attributes) {

@@ -138,6 +138,68 @@ static void what_the_file_says(void **state) {
     kn_model_destroy(&model);
 }
 
+static void changed(kn_states *states, const char *name, int64_t count, float first) {
+    float numbers[8];
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = first + (float)i;
+    const kn_tensor_info info = {KN_FLOAT32, 1, {count}};
+    assert_int_equal(kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers), KN_OK);
+}
+
+/* Exporters make one initializer of all that begin alike; each is learnt by itself all the same, and saved so. */
+static void one_for_several(void **state) {
+    (void)state;
+    static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+    for (int told = 0; told < 2; told++) {
+        onnx_graph graph = {.bytes.count = 0};
+        onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
+        onnx_floats(&graph, "a.weight", "3", 1);
+        onnx_floats(&graph, "a.bias", "3", 0);
+        if (told) {
+            onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature",
+                            "p_a_weight: PARAMETER target='a.weight'\np_a_bias: PARAMETER target='a.bias'\n"
+                            "b_a_mean: BUFFER target='a.mean'\nb_a_var: BUFFER target='a.var'\n"
+                            "p_b_weight: PARAMETER target='b.weight'\np_b_bias: PARAMETER target='b.bias'\n");
+            onnx_says(&graph, "a.weight", kind, "PARAMETER");
+            onnx_says(&graph, "a.bias", kind, "PARAMETER");
+            onnx_node_says(&graph, "BatchNormalization", "x,a.weight,a.bias,a.bias,a.weight", "n",
+                           "pkg.torch.onnx.fx_node", "(%x, %p_a_weight, %p_a_bias, %b_a_mean, %b_a_var, 0.1)");
+            onnx_node_says(&graph, "InstanceNormalization", "n,a.weight,a.bias", "y", "pkg.torch.onnx.fx_node",
+                           "(%n, %p_b_weight, %p_b_bias)");
+        } else {
+            onnx_node(&graph, "Identity", "a.weight", "b.weight", NULL);
+            onnx_node(&graph, "Identity", "a.bias", "b.bias", NULL);
+            onnx_node(&graph, "BatchNormalization", "x,a.weight,a.bias,a.bias,a.weight", "n", NULL);
+            onnx_node(&graph, "InstanceNormalization", "n,b.weight,b.bias", "y", NULL);
+        }
+        onnx_output(&graph, "y");
+        kn_model *model = onnx_right(&graph, NULL);
+        has_parameters(model, "a.weight a.bias b.weight b.bias");
+        is_weight(model, 0, told ? "a.mean" : "n.running_mean", "3", "follows the batches");
+        is_weight(model, 1, told ? "a.var" : "n.running_var", "3", "follows the batches");
+        kn_states *states = fake_states_make();
+        float numbers[3];
+        assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+        assert_int_equal(kn_states_get(states, "b.weight", numbers, sizeof numbers), KN_OK);
+        assert_true(numbers[0] == 1 && numbers[2] == 3);
+        changed(states, "b.weight", 3, 10);
+        char path[4096];
+        char *folder = test_folder_make();
+        test_path(path, sizeof path, folder, "trained.onnx");
+        assert_int_equal(kn_model_save_onnx(model, path, states, NULL), KN_OK);
+        kn_model_destroy(&model);
+        model = kn_model_open(path, NULL);
+        assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+        assert_int_equal(kn_states_get(states, "b.weight", numbers, sizeof numbers), KN_OK);
+        assert_true(numbers[0] == 10);
+        assert_int_equal(kn_states_get(states, "a.weight", numbers, sizeof numbers), KN_OK);
+        assert_true(numbers[0] == 1);
+        kn_model_destroy(&model);
+        fake_states_release(states);
+        test_folder_remove(folder);
+    }
+}
+
 /* Where the file says nothing: names, numbers, and the nodes that read an initializer, by way of others or not. */
 static void what_nodes_make_of_it(void **state) {
     (void)state;
@@ -211,14 +273,6 @@ static void no_gradient(void **state) {
     assert_int_equal(kn_value_dtype(kn_model_output(model, 1)), KN_INT64);
     assert_string_equal(kn_value_name(kn_model_input(model, 1)), "b");
     kn_model_destroy(&model);
-}
-
-static void changed(kn_states *states, const char *name, int64_t count, float first) {
-    float numbers[8];
-    for (int64_t i = 0; i < count; i++)
-        numbers[i] = first + (float)i;
-    const kn_tensor_info info = {KN_FLOAT32, 1, {count}};
-    assert_int_equal(kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers), KN_OK);
 }
 
 static const kn_onnx_tensor *find_tensor(const kn_onnx_model *file, const char *name) {
@@ -311,6 +365,7 @@ int test_onnx_train(void) {
         cmocka_unit_test(weights_and_reasons),
         cmocka_unit_test(what_the_file_says),
         cmocka_unit_test(what_nodes_make_of_it),
+        cmocka_unit_test(one_for_several),
         cmocka_unit_test(no_gradient),
         cmocka_unit_test(saved_again),
         cmocka_unit_test(weights_alone),

@@ -605,7 +605,8 @@ static bool make_room(kn_import *import) {
 
 bool kn_import_onnx(kn_model *model, const kn_model_params *params) {
     kn_import import = {.model = model, .arena = &model->arena, .file = model->onnx, .params = params};
-    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import) || !kn_import_find_learnt(&import))
+    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import) || !kn_import_take_apart(&import) ||
+        !kn_import_find_learnt(&import))
         return false;
     bool fine = false;
     import.batch = find_batch(&import.file->graph);

@@ -129,8 +129,23 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
  * they stood. A circle is a failure that names a node. */
 bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count);
 
+/* ---- apart.c ------------------------------------------------------------------------------------- */
+
+/* Gives each parameter and statistic an initializer of its own, where exporters made one of several that began alike. */
+bool kn_import_take_apart(kn_import *import);
+
 /* ---- learnt.c ------------------------------------------------------------------------------------ */
 
+/* What PyTorch's exporter says of its program: "PARAMETER", "BUFFER", … by the program's name ("lin.weight"), and that
+ * name by the one that nodes are told to read ("p_lin_weight"). */
+typedef struct kn_signature {
+    kn_map kinds, targets;
+} kn_signature;
+/* Empty where the file says nothing; to be finished even where there is no memory, which answers false. */
+bool kn_signature_read(kn_import *import, kn_signature *signature);
+void kn_signature_finish(kn_signature *signature);
+/* The value of a key; NULL where there is none. */
+const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key);
 /* Finds out which initializers of the file's graph, whose nodes are sorted, are learnt: the model's `learnt`. */
 bool kn_import_find_learnt(kn_import *import);
 

@@ -3,7 +3,6 @@
 #include "models/onnx/import.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* What the nodes that read an initializer make of it; one that learns it outweighs others. */
 typedef struct uses {
@@ -14,7 +13,7 @@ typedef struct finder {
     kn_import *import;
     const kn_onnx_graph *graph;
     kn_map infos;   /* what the file says of a value, by its name */
-    kn_map kinds;   /* "PARAMETER", "BUFFER", …, by the name of an initializer as the program had it */
+    kn_signature signature;
     kn_map origins; /* by name: the number, plus 1, of the initializer whose elements it holds */
     uses *uses;     /* by initializer */
     bool names;     /* those of parameters and buffers are the program's */
@@ -25,34 +24,42 @@ static void put(finder *find, kn_map *map, const char *name, const void *value) 
     if (*name && !kn_map_put_text(map, name, (void *)(uintptr_t)value)) find->failed = true;
 }
 
-static const char *pair_of(const kn_onnx_pair *pairs, size_t count, const char *key) {
+/* ---- what PyTorch's exporter writes ---------------------------------------------------------------------- */
+
+const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key) {
     for (size_t i = 0; i < count; i++)
         if (!strcmp(pairs[i].key, key)) return pairs[i].value;
     return NULL;
 }
 
-/* ---- what PyTorch's exporter writes ---------------------------------------------------------------------- */
+/* A line as "p_lin_weight: PARAMETER target='lin.weight'". */
+static bool read_line(kn_import *import, kn_signature *signature, const char *text, size_t length) {
+    char *line = kn_arena_format(import->arena, "%.*s", (int)(length < 4096 ? length : 4096), text);
+    char *kind = line ? strstr(line, ": ") : NULL, *target = line ? strstr(line, " target='") : NULL;
+    if (!kind || !target || target < kind + 2) return line;
+    *kind = *target = '\0';
+    kind += 2;
+    target += strlen(" target='");
+    target[strcspn(target, "'")] = '\0';
+    return kn_map_put_text(&signature->kinds, target, kind) && kn_map_put_text(&signature->targets, line, target);
+}
 
-/* Lines as "p_lin_weight: PARAMETER target='lin.weight'". */
-static void read_signature(finder *find, const char *text) {
-    kn_arena *arena = find->import->arena;
-    while (text && *text) {
-        size_t length = strcspn(text, "\n");
-        const char *line = kn_arena_format(arena, "%.*s", (int)(length < 4096 ? length : 4096), text);
-        const char *kind = line ? strstr(line, ": ") : NULL, *target = line ? strstr(line, " target='") : NULL;
-        if (!line) find->failed = true;
-        if (kind && target && kind < target) {
-            kind += 2;
-            target += strlen(" target='");
-            const char *word = kn_arena_format(arena, "%.*s", (int)strcspn(kind, " "), kind);
-            const char *name = kn_arena_format(arena, "%.*s", (int)strcspn(target, "'"), target);
-            if (word && name)
-                put(find, &find->kinds, name, word);
-            else
-                find->failed = true;
-        }
-        text += length + (text[length] == '\n');
+bool kn_signature_read(kn_import *import, kn_signature *signature) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    const char *text = kn_import_pair(graph->metadata, graph->metadata_count,
+                                      "pkg.torch.export.ExportedProgram.graph_signature");
+    kn_map_init(&signature->kinds, &import->model->host);
+    kn_map_init(&signature->targets, &import->model->host);
+    for (size_t length; text && *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        if (!read_line(import, signature, text, length)) return false;
     }
+    return true;
+}
+
+void kn_signature_finish(kn_signature *signature) {
+    kn_map_finish(&signature->kinds);
+    kn_map_finish(&signature->targets);
 }
 
 /* Whether a list as "['lin.weight', 'val_3']" names a parameter. */
@@ -60,7 +67,7 @@ static bool names_parameter(const finder *find, const char *list) {
     while ((list = strchr(list, '\'')) != NULL) {
         const char *end = strchr(++list, '\'');
         if (!end) break;
-        const char *kind = kn_map_get(&find->kinds, list, (size_t)(end - list));
+        const char *kind = kn_map_get(&find->signature.kinds, list, (size_t)(end - list));
         if (kind && !strcmp(kind, "PARAMETER")) return true;
         list = end + 1;
     }
@@ -72,19 +79,19 @@ static bool told(finder *find, const kn_onnx_tensor *tensor, kn_learnt *learnt) 
     const kn_onnx_value_info *info = kn_map_get_text(&find->infos, tensor->name);
     const char *kind = NULL, *folded = NULL;
     if (info) {
-        kind = pair_of(info->metadata, info->metadata_count, "pkg.torch.export.graph_signature.InputSpec.kind");
-        folded = pair_of(info->metadata, info->metadata_count, "pkg.onnxscript.optimizer.folded_from");
+        kind = kn_import_pair(info->metadata, info->metadata_count, "pkg.torch.export.graph_signature.InputSpec.kind");
+        folded = kn_import_pair(info->metadata, info->metadata_count, "pkg.onnxscript.optimizer.folded_from");
     }
-    if (!kind) kind = kn_map_get_text(&find->kinds, tensor->name);
+    if (!kind) kind = kn_map_get_text(&find->signature.kinds, tensor->name);
     if (kind) {
         learnt->yes = !strcmp(kind, "PARAMETER");
         learnt->why = kn_arena_format(find->import->arena, "the file says %.40s", kind);
-    } else if (folded && find->kinds.count) {
+    } else if (folded && find->signature.kinds.count) {
         learnt->yes = names_parameter(find, folded);
         learnt->why = learnt->yes ? "the file says that it is made of parameters"
                                   : "the file says that it is made of no parameters";
     }
-    return kind || (folded && find->kinds.count);
+    return kind || (folded && find->signature.kinds.count);
 }
 
 /* ---- names and numbers ------------------------------------------------------------------------------------ */
@@ -240,24 +247,21 @@ bool kn_import_find_learnt(kn_import *import) {
     kn_learnt *learnt = kn_arena_take(import->arena, graph->initializer_count + 1, sizeof *learnt);
     find.uses = kn_allocate(host, graph->initializer_count + 1, sizeof *find.uses);
     kn_map_init(&find.infos, host);
-    kn_map_init(&find.kinds, host);
     kn_map_init(&find.origins, host);
     for (size_t i = 0; i < graph->input_count; i++)
         put(&find, &find.infos, graph->inputs[i].name, &graph->inputs[i]);
     for (size_t i = 0; i < graph->value_count; i++)
         put(&find, &find.infos, graph->values[i].name, &graph->values[i]);
-    read_signature(&find, pair_of(graph->metadata, graph->metadata_count,
-                                  "pkg.torch.export.ExportedProgram.graph_signature"));
     for (size_t i = 0; i < graph->initializer_count; i++)
         put(&find, &find.origins, graph->initializers[i].name, (void *)(uintptr_t)(i + 1));
-    bool fine = learnt && find.uses && !find.failed;
+    bool fine = kn_signature_read(import, &find.signature) && learnt && find.uses && !find.failed;
     if (fine) walk(&find, graph->nodes, graph->node_count);
     for (size_t i = 0; fine && i < graph->initializer_count; i++) {
         learnt[i] = judge(&find, i);
         fine = learnt[i].why && !find.failed;
     }
     kn_map_finish(&find.infos);
-    kn_map_finish(&find.kinds);
+    kn_signature_finish(&find.signature);
     kn_map_finish(&find.origins);
     kn_release(host, find.uses);
     import->model->learnt = learnt;
