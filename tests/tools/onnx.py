@@ -71,8 +71,8 @@ def buffers_stay_as_they_are(folder):
         write_npy(os.path.join(folder, "x.npy"), "<f4", (8, 2, 3), numbers_of(48))
         write_npy(os.path.join(folder, "t.npy"), "<f4", (8, 2, 2), numbers_of(32, 2))
         koine("train", "net.onnx", "--data", "npy:x.npy,t.npy", "--steps", "3", "--batch", "4", "--loss", "mse", "--save",
-              "new.onnx", folder=folder).needs(0)
-        with open(os.path.join(folder, "new.onnx"), "rb") as file:
+              f"{told}.onnx", folder=folder).needs(0)
+        with open(os.path.join(folder, f"{told}.onnx"), "rb") as file:
             saved = file.read()
         for name, numbers, stays in (("steps", steps, told), ("rope.cos", table, True), ("w", weight, False)):
             found = struct.pack(f"<{len(numbers)}f", *numbers) in saved
