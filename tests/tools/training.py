@@ -240,7 +240,9 @@ def events_for_tensorboard(folder):
     for tag in ("brain.Event:2", "train/loss", "epoch/validation loss", "epoch/accuracy", "weights/linear1.weight"):
         expect(tag.encode() in data, f"no {tag} in the file")
     write(folder, "file", "")
-    train(folder, "--tensorboard", "file", status=1, out="", err="koine: --tensorboard: cannot ")
+    for name in ("file", "file/in/it"):
+        found = train(folder, "--tensorboard", name, status=1, out="", err=f"koine: cannot write to the folder '{name}': file")
+        expect("training tiny" not in found.err, f"it was told after the training began: {found}")
 
 
 @case

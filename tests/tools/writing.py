@@ -57,6 +57,23 @@ def a_name_that_was_given(folder):
 
 
 @case
+def pipes_and_devices(folder):
+    """What is put in place whole cannot go there; what is written as it comes can."""
+    problem(folder)
+    os.mkfifo(os.path.join(folder, "pipe"))
+    train(folder, "--steps", "1", "--quiet")
+    for name in ("pipe", "/dev/null"):
+        for option in ("--save", "--report"):
+            found = train(folder, "--steps", "1", option, name, "--overwrite", status=1, out="", err=f"koine: '{name}' is a pipe or a device")
+            expect("training tiny" not in found.err, f"it was told after the training began: {found}")
+        koine("infer", "tiny.safetensors", "x.npy", "--output", name, "--overwrite", folder=folder).needs(1, out="", err="or a device")
+        koine("convert", "tiny.safetensors", name, folder=folder).needs(2)
+    os.symlink("/dev/null", os.path.join(folder, "null.csv"))
+    koine("infer", "tiny.safetensors", "x.npy", "--output", "null.csv", folder=folder).needs(1, out="", err="or a device")
+    train(folder, "--steps", "1", "--log", "/dev/null", "--trace", "/dev/null", "--quiet")
+
+
+@case
 def results_and_conversions(folder):
     problem(folder)
     train(folder, "--steps", "1")

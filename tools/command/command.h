@@ -161,6 +161,8 @@ bool interrupted(void);
 typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
 /* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is written. */
 bool path_writable(const char *path, path_use use, bool replace);
+/* The same for files in a folder, which will be made, with those that it is in, where it is not there. */
+bool folder_writable(const char *path);
 /* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Says why that fails. */
 bool path_numbered(const char *path, unsigned number, char *text, size_t room);
 

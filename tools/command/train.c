@@ -66,7 +66,8 @@ static bool outputs_free(train_options *options, const training_setup *setup) {
     return options->check ||
            (train_choose_path(options, setup) &&
             (!options->log || path_writable(options->log, PATH_STREAM, replace)) &&
-            (!options->report || path_writable(options->report, PATH_WHOLE, replace)));
+            (!options->report || path_writable(options->report, PATH_WHOLE, replace)) &&
+            (!options->tensorboard || folder_writable(options->tensorboard)));
 }
 
 static bool open_data(train_run *run, const char *model) {
