@@ -61,7 +61,8 @@ KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
 KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
 /* The same by values that are there already: weight, bias and the running mean and variance, all (C). Training updates
- * the last two where they are statistics that no other layer updates. name and no_affine of params are not looked at. */
+ * the last two where they are statistics: by each batch norm that shares them, in the order in which they were built.
+ * name and no_affine of params are not looked at. */
 KN_API kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean, kn_value *variance,
                                   const kn_batch_norm_params *params);
 

@@ -518,3 +518,15 @@ void kn_assign(kn_graph *graph, kn_value *state, kn_value *value) {
     }
     kn_node_add(graph, row, state ? state->name : NULL, (kn_value *[]){state, value}, 2, NULL);
 }
+
+void kn_assign_instead(kn_graph *graph, kn_value *state, kn_value *value) {
+    kn_node *node = state->assign;
+    node->inputs[1] = value;
+    /* Behind the node that makes the value. */
+    for (size_t i = (size_t)node->id; i + 1 < graph->node_count; i++) {
+        graph->nodes[i] = graph->nodes[i + 1];
+        graph->nodes[i]->id = (int)i;
+    }
+    node->id = (int)graph->node_count - 1;
+    graph->nodes[node->id] = node;
+}

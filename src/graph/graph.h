@@ -225,6 +225,8 @@ kn_value *kn_input_add(kn_graph *graph, const char *name, const kn_shape *shape)
 kn_value *kn_constant_add(kn_graph *graph, const kn_shape *shape, const void *data, size_t bytes);
 /* Writes `value` to the state at the end of the run, after all reads of it. Once per state. */
 void kn_assign(kn_graph *graph, kn_value *state, kn_value *value);
+/* Writes `value`, made later and of the same shape, to a state that was assigned another one. */
+void kn_assign_instead(kn_graph *graph, kn_value *state, kn_value *value);
 /* "conv" becomes "conv1", "conv2" …, with the scope in front. Text in the graph's arena, never NULL. */
 const char *kn_name_make(kn_graph *graph, const char *kind);
 /* A name that a person gave, with the scope in front. Text in the graph's arena, never NULL. */

@@ -373,6 +373,8 @@ static kn_value *by_running(kn_value *const *inputs, double epsilon) {
 static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results) {
     results[RESULT] = by_running(inputs, kn_attribute_of(node, "epsilon")->number);
+    results[NEXT_MEAN] = inputs[3];
+    results[NEXT_VARIANCE] = inputs[4];
     return bound->error.status;
 }
 
@@ -433,9 +435,19 @@ static bool check_params(kn_graph *graph, const kn_value *x, const kn_batch_norm
     return graph->error.status == KN_OK;
 }
 
-/* A state is written once in a run. */
-static void follow(kn_graph *graph, kn_value *state, kn_value *next) {
-    if (state->kind == KN_VALUE_STATE && state->role == KN_STATE_STATISTIC && !state->assign)
+/* The state, or what an earlier norm of this graph makes of it: running statistics follow all norms that share them,
+ * one after the other. */
+static kn_value *running(kn_value *state) {
+    kn_value *next = state->assign ? state->assign->inputs[1] : NULL;
+    return next && next->producer && next->producer->operator== &kn_row_batch_norm ? next : state;
+}
+
+/* A state is written once in a run, by the last norm. `before` is what the norm reads of it. */
+static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_value *next) {
+    if (state->kind != KN_VALUE_STATE || state->role != KN_STATE_STATISTIC) return;
+    if (before != state)
+        kn_assign_instead(graph, state, next);
+    else if (!state->assign)
         kn_assign(graph, state, next);
 }
 
@@ -447,10 +459,12 @@ static kn_value *build(kn_graph *graph, kn_value *const *inputs, const char *lay
     kn_settings_init(&settings, graph, &kn_row_batch_norm);
     kn_settings_float(&settings, "epsilon", given->epsilon);
     kn_settings_float(&settings, "momentum", given->momentum);
-    kn_value *y = kn_node_add(graph, &kn_row_batch_norm, layer, inputs, 5, settings.values);
+    kn_value *mean = running(inputs[3]), *variance = running(inputs[4]);
+    kn_value *read[5] = {inputs[0], inputs[1], inputs[2], mean, variance};
+    kn_value *y = kn_node_add(graph, &kn_row_batch_norm, layer, read, 5, settings.values);
     if (kn_value_failed(y)) return y;
-    follow(graph, inputs[3], y->producer->outputs[NEXT_MEAN]);
-    follow(graph, inputs[4], y->producer->outputs[NEXT_VARIANCE]);
+    follow(graph, inputs[3], mean, y->producer->outputs[NEXT_MEAN]);
+    follow(graph, inputs[4], variance, y->producer->outputs[NEXT_VARIANCE]);
     return graph->error.status ? &graph->failed : y;
 }
 

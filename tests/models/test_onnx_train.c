@@ -334,6 +334,42 @@ static void saved_again(void **state) {
     test_folder_remove(folder);
 }
 
+/* Norms that share their statistics are written as they were read. */
+static void shared_statistics(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    char path[4096];
+    char *folder = test_folder_make();
+    test_path(path, sizeof path, folder, "shared.onnx");
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
+    onnx_floats(&graph, "scale", "3", 1);
+    onnx_floats(&graph, "shift", "3", 0);
+    onnx_floats(&graph, "mean", "3", 0.5f);
+    onnx_floats(&graph, "variance", "3", 2);
+    onnx_node(&graph, "BatchNormalization", "x,scale,shift,mean,variance", "n", NULL);
+    onnx_node(&graph, "BatchNormalization", "n,scale,shift,mean,variance", "out", NULL);
+    onnx_output(&graph, "out");
+    kn_model *model = onnx_right(&graph, NULL);
+    const kn_value *mean = kn_graph_find(kn_model_graph(model), "mean");
+    assert_string_equal(mean->assign->inputs[1]->producer->outputs[0]->name, "out");
+    kn_states *states = fake_states_make();
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+    assert_int_equal(kn_model_save_onnx(model, path, states, NULL), KN_OK);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+    const kn_host host = kn_host_defaults();
+    kn_onnx_model file;
+    kn_error error = {0};
+    assert_int_equal(kn_onnx_open(&host, path, &file, &error), KN_OK);
+    assert_int_equal(file.graph.initializer_count, 4);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(file.graph.nodes[i].inputs[3], "mean");
+        assert_string_equal(file.graph.nodes[i].inputs[4], "variance");
+    }
+    kn_onnx_close(&host, &file);
+    test_folder_remove(folder);
+}
+
 /* Weights in a safetensors file are taken by the model that they are from. */
 static void weights_alone(void **state) {
     (void)state;
@@ -368,6 +404,7 @@ int test_onnx_train(void) {
         cmocka_unit_test(one_for_several),
         cmocka_unit_test(no_gradient),
         cmocka_unit_test(saved_again),
+        cmocka_unit_test(shared_statistics),
         cmocka_unit_test(weights_alone),
     };
     return cmocka_run_group_tests_name("training of ONNX files", tests, NULL, NULL);

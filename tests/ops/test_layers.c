@@ -292,6 +292,31 @@ static void batch_norm_by_hand(void **state) {
     kn_graph_destroy(&bound);
 }
 
+/* Statistics that two norms share follow the first, then the second; outside training both read what there is. */
+static void batch_norms_share_statistics(void **state) {
+    (void)state;
+    const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): means 3 and 30 */
+    kn_value *two = kn_input(graph, "two", KN_FLOAT32, "batch,2"), *result;
+    kn_value *first = kn_batch_norm(two, NULL);
+    kn_value *const *shared = first->producer->inputs;
+    kn_value *second = kn_batch_norm_by(kn_scale(two, 2), shared[1], shared[2], shared[3], shared[4], NULL);
+    kn_graph *bound = bind(kn_add(first, second), true, &result);
+    host_input given = {"two", x};
+    host_values values = host_compute(bound, &given, 1);
+    assert_int_equal(count_rows(bound, "assign"), 2);
+    const kn_value *mean = kn_graph_find(bound, "batchnorm1.running_mean"), *next = mean->assign->inputs[1];
+    assert_ptr_equal(next->producer, result->producer->inputs[1]->producer);
+    for (int c = 0; c < 2; c++) {
+        double expected = 0.9 * 0.1 * (c ? 30 : 3) + 0.1 * (c ? 60 : 6);
+        assert_true(fabs(values.numbers[next->id][c] - expected) < 1e-12);
+    }
+    host_release(&values);
+    kn_graph_destroy(&bound);
+    bound = bind(kn_add(first, second), false, &result);
+    assert_int_equal(count_rows(bound, "batch_norm") + count_rows(bound, "assign"), 0);
+    kn_graph_destroy(&bound);
+}
+
 /* ---- other norms ------------------------------------------------------------------------------------------ */
 
 static void group_norms(void **state) {
@@ -577,6 +602,7 @@ int test_layers(void) {
         cmocka_unit_test_setup_teardown(standardized, begin, end),
         cmocka_unit_test_setup_teardown(batch_norm_lives_twice, begin, end),
         cmocka_unit_test_setup_teardown(batch_norm_by_hand, begin, end),
+        cmocka_unit_test_setup_teardown(batch_norms_share_statistics, begin, end),
         cmocka_unit_test_setup_teardown(mistakes, begin, end),
         cmocka_unit_test_setup_teardown(tiles_fit, begin, end),
         cmocka_unit_test_setup_teardown(what_targets_take, begin, end),

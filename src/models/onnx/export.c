@@ -271,8 +271,10 @@ static void mark_needed(const kn_model *model, bool *needed) {
 static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown) {
     kn_export_call call = {.export = export, .node = node, .output = node->outputs[0]->name};
     kn_export_builder build = kn_export_find(node->operator);
-    for (int i = 0; i < node->input_count; i++)
-        call.inputs[i] = node->inputs[i] ? node->inputs[i]->name : NULL;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_value *read = kn_export_read(node->inputs[i]);
+        call.inputs[i] = read ? read->name : NULL;
+    }
     if (build && build(&call)) return true;
     kn_text_format(unknown, "%s%s '%.100s'", kn_text_failed(unknown) || !unknown->length ? "" : ", ",
                    node->operator->name, node->name);

@@ -42,6 +42,8 @@ extern const kn_export_row kn_export_sequences[], kn_export_picks[];
 extern const int kn_export_sequences_count, kn_export_picks_count;
 /* NULL where there is none. */
 kn_export_builder kn_export_find(const kn_operator *row);
+/* The value in the file that stands for one that a node reads: the state, where norms share running statistics. */
+const kn_value *kn_export_read(const kn_value *value);
 /* The values that a node's nodes in the file read, at most KN_MAX_INPUTS, and how many they are. */
 int kn_export_reads(const kn_node *node, const kn_value **reads);
 

@@ -98,6 +98,18 @@ static bool describe(const kn_node *node, recurrence *r) {
     return true;
 }
 
+const kn_value *kn_export_read(const kn_value *value) {
+    /* What a norm makes of statistics for one that shares them stands at the same place of both lists. */
+    while (value && value->producer && !strcmp(value->producer->operator->name, "batch_norm")) {
+        int place = 0;
+        while (value->producer->outputs[place] != value)
+            place++;
+        if (!place) break;
+        value = value->producer->inputs[place];
+    }
+    return value;
+}
+
 int kn_export_reads(const kn_node *node, const kn_value **reads) {
     recurrence r;
     int count = 0;
@@ -111,7 +123,7 @@ int kn_export_reads(const kn_node *node, const kn_value **reads) {
     for (int i = 0; i < node->input_count; i++) {
         bool training = i > 0 && (node->operator->training_only ||
                                   (node->operator->random && i + 1 == node->input_count));
-        if (node->inputs[i] && !training) reads[count++] = node->inputs[i];
+        if (node->inputs[i] && !training) reads[count++] = kn_export_read(node->inputs[i]);
     }
     return count;
 }

@@ -129,6 +129,61 @@ static void batch_norms_gather_them(void **state) {
     run_and_check(*state, "statistics=apart");
 }
 
+/* Two norms of x (2,16,13,11) and of 2 x that share their statistics, in the second run and outside training. */
+static void shared_statistics_follow_both(void **state) {
+    enum { COUNT = IMAGES * 16 * PIXELS };
+    static float x[COUNT], y[COUNT], twice[COUNT];
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *in = kn_input(graph, "x", KN_FLOAT32, "2,16,13,11");
+    kn_batch_norm_params params = {.size = sizeof params, .name = "norm", .momentum = 0.25, .epsilon = 1e-5};
+    kn_value *values[2] = {kn_batch_norm(in, &params)};
+    kn_value *const *shared = values[0]->producer->inputs;
+    values[1] = kn_batch_norm_by(kn_scale(in, 2), shared[1], shared[2], shared[3], shared[4], &params);
+    values[0] = kn_output(values[0], "y");
+    values[1] = kn_output(values[1], "twice");
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session_params session_params;
+    kn_session_params_init(&session_params);
+    session_params.training = true;
+    kn_session *training = kn_session_create(*state, values, 2, &session_params);
+    session_good(training, kn_session_status(training));
+    session_params.training = false;
+    session_params.states = kn_session_states(training);
+    kn_session *judging = kn_session_create(*state, values, 2, &session_params);
+    kn_graph_destroy(&graph);
+    session_good(judging, kn_session_status(judging));
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetches[2] = {{"y", y, sizeof y}, {"twice", twice, sizeof twice}};
+    fill_numbers(x, COUNT, 7);
+    for (int i = 0; i < 2; i++)
+        session_good(training, kn_session_run(training, &feed, 1, fetches, 2));
+    session_good(judging, kn_session_run(judging, &feed, 1, fetches, 2));
+    float means[16], variances[16];
+    kn_states *states = kn_session_states(training);
+    states_good(states, kn_states_get(states, "norm.running_mean", means, sizeof means));
+    states_good(states, kn_states_get(states, "norm.running_var", variances, sizeof variances));
+    for (int c = 0; c < 16; c++) {
+        double sum = 0, squares = 0, count = IMAGES * PIXELS, mean = 0, variance = 1;
+        for (int i = 0; i < IMAGES * PIXELS; i++) {
+            double number = (double)x[(i / PIXELS * 16 + c) * PIXELS + i % PIXELS];
+            sum += number;
+            squares += number * number;
+        }
+        double spread = (squares - sum * sum / count) / (count - 1);
+        for (int use = 0; use < 4; use++) {
+            double factor = use % 2 ? 2 : 1;
+            mean = 0.75 * mean + 0.25 * factor * sum / count;
+            variance = 0.75 * variance + 0.25 * factor * factor * spread;
+        }
+        assert_true(fabs((double)means[c] - mean) <= 1e-6 && fabs((double)variances[c] - variance) <= 1e-5 * variance);
+        double at = (double)x[c * PIXELS], inverse = 1 / sqrt(variance + 1e-5);
+        assert_true(fabs((double)y[c * PIXELS] - (at - mean) * inverse) <= 1e-5);
+        assert_true(fabs((double)twice[c * PIXELS] - (2 * at - mean) * inverse) <= 1e-5);
+    }
+    kn_session_destroy(&judging);
+    kn_session_destroy(&training);
+}
+
 /* The convolutions that gather are those for wide vectors; a simulator, which watches what they touch, is
  * made to run them. */
 static int open_gathering(void **state) {
@@ -148,6 +203,7 @@ int test_statistics(void) {
         cmocka_unit_test(convolutions_by_blocks_of_tiles_gather_them),
         cmocka_unit_test(convolutions_by_phases_gather_them),
         cmocka_unit_test(batch_norms_gather_them),
+        cmocka_unit_test(shared_statistics_follow_both),
     };
     return cmocka_run_group_tests_name("statistics", tests, open_gathering, close_shared);
 }
