@@ -5,18 +5,28 @@
 enum { UPDATES_TOGETHER = 16 };
 
 typedef struct edge {
-    int from, to;
-    bool soft; /* wished for, so that a state can be updated in place; dropped where it makes a circle */
+    int to;
+    bool soft;   /* wished for, so that a state can be updated in place; dropped where it makes a circle */
+    size_t next; /* of the same group, from 1; 0: the last */
 } edge;
+
+/* Groups that may come, the one with the lowest key on top. */
+typedef struct heap {
+    int64_t *items; /* the key, and in the low half the group */
+    size_t count;
+} heap;
 
 typedef struct order_pass {
     kn_making *making;
     kn_consumers consumers;
-    edge *edges;
+    edge *edges; /* from 1 */
     size_t edge_count, edge_capacity;
-    int *waiting;      /* by group: edges not yet satisfied */
-    int *waiting_hard; /* those of them that are not soft */
+    size_t *edges_from; /* by group: the first of its edges */
+    int *waiting;       /* by group: edges not yet satisfied */
+    int *waiting_hard;  /* those of them that are not soft */
     bool *done;
+    heap ready, updates; /* who waits for nothing, by rank; updates, by position */
+    heap freed;           /* who waits for soft edges at most, by rank; among them who is done */
     int current;
     kn_status status;
 } order_pass;
@@ -24,12 +34,14 @@ typedef struct order_pass {
 static void add_edge(order_pass *ordering, int from, int to, bool soft) {
     if (from == to) return;
     if (!kn_reserve(ordering->making->host, (void **)&ordering->edges, &ordering->edge_capacity,
-                    ordering->edge_count + 1, sizeof *ordering->edges)) {
+                    ordering->edge_count + 2, sizeof *ordering->edges)) {
         ordering->status =
             kn_fail_memory(ordering->making->error, ordering->edge_count * sizeof *ordering->edges);
         return;
     }
-    ordering->edges[ordering->edge_count++] = (edge){from, to, soft};
+    ordering->making->work++;
+    ordering->edges[++ordering->edge_count] = (edge){to, soft, ordering->edges_from[from]};
+    ordering->edges_from[from] = ordering->edge_count;
     ordering->waiting[to]++;
     if (!soft) ordering->waiting_hard[to]++;
 }
@@ -79,59 +91,108 @@ static int rank_of(const kn_group *group) {
     return rank;
 }
 
-static void finish_group(order_pass *ordering, int id, kn_group **ordered, int *count) {
+/* ---- who comes next ---------------------------------------------------------------------------------- */
+
+static void put(order_pass *ordering, heap *queue, int key, int id) {
+    int64_t item = (int64_t)key << 32 | id;
+    size_t at = queue->count++;
+    for (; at > 0 && queue->items[(at - 1) / 2] > item; at = (at - 1) / 2) {
+        queue->items[at] = queue->items[(at - 1) / 2];
+        ordering->making->work++;
+    }
+    queue->items[at] = item;
+}
+
+static int top(const heap *queue) {
+    return queue->count ? (int)(queue->items[0] & INT32_MAX) : -1;
+}
+
+static void drop_top(order_pass *ordering, heap *queue) {
+    int64_t item = queue->items[--queue->count];
+    size_t at = 0;
+    for (size_t next = 1; next < queue->count; next = 2 * at + 1) {
+        if (next + 1 < queue->count && queue->items[next + 1] < queue->items[next]) next++;
+        if (queue->items[next] >= item) break;
+        queue->items[at] = queue->items[next];
+        at = next;
+        ordering->making->work++;
+    }
+    queue->items[at] = item;
+}
+
+/* Puts a group where it can be found, as soon as it waits for nothing, or for soft edges alone. */
+static void settle(order_pass *ordering, int id, bool hard) {
+    const kn_group *group = ordering->making->groups[id];
+    if (ordering->done[id]) return;
+    if (hard && !ordering->waiting_hard[id]) put(ordering, &ordering->freed, rank_of(group), id);
+    if (ordering->waiting[id]) return;
+    if (group->updates)
+        put(ordering, &ordering->updates, id, id);
+    else
+        put(ordering, &ordering->ready, rank_of(group), id);
+}
+
+static void finish_group(order_pass *ordering, int id) {
     ordering->done[id] = true;
-    ordered[(*count)++] = ordering->making->groups[id];
-    for (size_t i = 0; i < ordering->edge_count; i++) {
-        if (ordering->edges[i].from != id) continue;
-        ordering->waiting[ordering->edges[i].to]--;
-        if (!ordering->edges[i].soft) ordering->waiting_hard[ordering->edges[i].to]--;
+    for (size_t e = ordering->edges_from[id]; e; e = ordering->edges[e].next) {
+        const edge *here = &ordering->edges[e];
+        ordering->making->work++;
+        ordering->waiting[here->to]--;
+        if (!here->soft) ordering->waiting_hard[here->to]--;
+        settle(ordering, here->to, !here->soft);
     }
 }
 
 /* The next group: a run of ready updates when enough are there or nothing else is, otherwise the first in
- * the order of the graph. When only soft edges hold everything up, they give way. */
-static int next_group(const order_pass *ordering, bool *in_updates) {
-    const kn_making *making = ordering->making;
-    int best = -1, best_rank = 0, update = -1, updates = 0, freed = -1, freed_rank = 0;
-    for (int i = 0; i < making->group_count; i++) {
-        if (ordering->done[i]) continue;
-        int rank = rank_of(making->groups[i]);
-        if (!ordering->waiting_hard[i] && (freed < 0 || rank < freed_rank)) freed = i, freed_rank = rank;
-        if (ordering->waiting[i]) continue;
-        if (making->groups[i]->updates) {
-            if (update < 0) update = i;
-            updates++;
-        } else if (best < 0 || rank < best_rank)
-            best = i, best_rank = rank;
-    }
-    if (updates == 0)
+ * the order of the graph. When only soft edges hold everything up, they give way. -1: none can come. */
+static int next_group(order_pass *ordering, bool *in_updates) {
+    heap *ready = &ordering->ready, *updates = &ordering->updates, *freed = &ordering->freed;
+    if (updates->count == 0)
         *in_updates = false;
-    else if (updates >= UPDATES_TOGETHER || best < 0)
+    else if (updates->count >= UPDATES_TOGETHER || ready->count == 0)
         *in_updates = true;
-    if (*in_updates) return update;
-    return best >= 0 ? best : freed;
+    while (freed->count && ordering->done[top(freed)])
+        drop_top(ordering, freed);
+    heap *from = *in_updates ? updates : ready->count ? ready : freed;
+    int next = top(from);
+    if (next >= 0) drop_top(ordering, from);
+    return next;
+}
+
+static kn_status prepare(order_pass *ordering) {
+    kn_making *making = ordering->making;
+    size_t count = (size_t)making->group_count + 1;
+    heap *const queues[] = {&ordering->ready, &ordering->updates, &ordering->freed};
+    ordering->edges_from = kn_arena_take(making->arena, count, sizeof *ordering->edges_from);
+    ordering->waiting = kn_arena_take(making->arena, count, sizeof(int));
+    ordering->waiting_hard = kn_arena_take(making->arena, count, sizeof(int));
+    ordering->done = kn_arena_take(making->arena, count, sizeof(bool));
+    bool good = ordering->edges_from && ordering->waiting && ordering->waiting_hard && ordering->done;
+    for (size_t i = 0; i < KN_COUNT_OF(queues); i++) {
+        queues[i]->items = kn_arena_take(making->arena, count, sizeof *queues[i]->items);
+        good = good && queues[i]->items;
+    }
+    return good ? KN_OK : kn_fail_memory(making->error, count * 48);
 }
 
 kn_status kn_pass_order(kn_making *making) {
-    size_t count = (size_t)making->group_count;
     order_pass ordering = {.making = making, .status = KN_OK};
-    ordering.waiting = kn_arena_take(making->arena, count + 1, sizeof(int));
-    ordering.waiting_hard = kn_arena_take(making->arena, count + 1, sizeof(int));
-    ordering.done = kn_arena_take(making->arena, count + 1, sizeof(bool));
-    kn_group **ordered = kn_arena_take(making->arena, count + 1, sizeof *ordered);
-    if (!ordering.waiting || !ordering.waiting_hard || !ordering.done || !ordered)
-        return kn_fail_memory(making->error, count * 16);
-    kn_status status = kn_consumers_make(making, &ordering.consumers);
+    kn_group **ordered = kn_arena_take(making->arena, (size_t)making->group_count + 1, sizeof *ordered);
+    if (!ordered) return kn_fail_memory(making->error, (size_t)making->group_count * sizeof *ordered);
+    kn_status status = prepare(&ordering);
+    if (status == KN_OK) status = kn_consumers_make(making, &ordering.consumers);
     if (status == KN_OK) status = collect_edges(&ordering);
-    int done = 0;
+    for (int i = 0; i < making->group_count && status == KN_OK; i++)
+        settle(&ordering, i, true);
     bool in_updates = false;
-    while (status == KN_OK && done < making->group_count) {
+    for (int done = 0; done < making->group_count && status == KN_OK; done++) {
         int next = next_group(&ordering, &in_updates);
-        if (next < 0)
+        if (next < 0) {
             status = kn_fail(making->error, KN_ERROR_INTERNAL, "the order of the steps has a circle");
-        else
-            finish_group(&ordering, next, ordered, &done);
+            break;
+        }
+        ordered[done] = making->groups[next];
+        finish_group(&ordering, next);
     }
     kn_release(making->host, ordering.edges);
     if (status != KN_OK) return status;
