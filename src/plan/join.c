@@ -11,25 +11,16 @@ static bool is_private(const kn_making *making, const kn_group *group, const kn_
            before->anchor->output_count == 1;
 }
 
-typedef struct read_states {
-    const kn_making *making;
-    bool written;
-} read_states;
-
 static void look_for_write(void *user, kn_value *value) {
-    read_states *reading = user;
-    const kn_value *root = kn_value_root(value);
-    for (int i = 0; i < reading->making->group_count && root->kind == KN_VALUE_STATE; i++) {
-        const kn_node *node = reading->making->groups[i]->anchor;
-        if (node && node->operator->class == KN_CLASS_ASSIGN && node->inputs[0] == root) reading->written = true;
-    }
+    bool *written = user;
+    *written = *written || kn_value_root(value)->assign;
 }
 
 /* Whether a group reads states that the run writes: it has to stay where it is. */
 static bool is_bound(const kn_making *making, const kn_group *group) {
-    read_states reading = {.making = making};
-    kn_group_reads(making, group, look_for_write, &reading);
-    return reading.written;
+    bool written = false;
+    kn_group_reads(making, group, look_for_write, &written);
+    return written;
 }
 
 static bool can_join(const kn_making *making, const kn_group *group, const kn_group *before) {

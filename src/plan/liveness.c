@@ -23,16 +23,19 @@ static void note_read(void *user, kn_value *value) {
     if (*last < reading->position) *last = reading->position;
 }
 
-/* The position of the group that makes a value; -1 for others. */
-static int position_of(const kn_making *making, const kn_value *value) {
-    if (!value->producer) return -1;
-    for (int i = 0; i < making->group_count; i++) {
+/* By node id: the position of the group that has the node; -1: none. NULL when out of memory. */
+static int *find_positions(const kn_making *making) {
+    size_t count = making->graph->node_count;
+    int *positions = kn_allocate(making->host, count + 1, sizeof *positions);
+    for (size_t i = 0; positions && i < count; i++)
+        positions[i] = -1;
+    for (int i = 0; positions && i < making->group_count; i++) {
         const kn_group *group = making->groups[i];
-        if (group->anchor == value->producer) return i;
+        if (group->anchor) positions[group->anchor->id] = i;
         for (int m = 0; m < group->member_count; m++)
-            if (group->members[m] == value->producer) return i;
+            positions[group->members[m]->id] = i;
     }
-    return -1;
+    return positions;
 }
 
 static bool reads(const kn_node *node, const kn_value *value) {
@@ -56,12 +59,12 @@ static bool may_write_over(const kn_group *group, const kn_value *state, const k
 
 /* Whether the group that makes `value` may write it straight into the state: nobody reads the old state
  * later, and the group itself reads it, if at all, element by element at the same place. */
-static bool may_update(const kn_making *making, kn_value *state, kn_value *value) {
+static bool may_update(const kn_making *making, const int *positions, kn_value *state, kn_value *value) {
     if (value->kind != KN_VALUE_RESULT || value->producer->operator->class == KN_CLASS_VIEW) return false;
     if (value->layout != KN_LAYOUT_PLAIN || value->shape.dtype != state->shape.dtype ||
         making->shares[value->id])
         return false;
-    int position = position_of(making, value);
+    int position = positions[value->producer->id];
     if (position < 0 || making->last_read[state->id] > position) return false;
     const kn_group *group = making->groups[position];
     if (group->anchor) {
@@ -80,25 +83,21 @@ static bool may_update(const kn_making *making, kn_value *state, kn_value *value
     return true;
 }
 
-kn_status kn_liveness_make(kn_making *making) {
-    size_t count = making->graph->value_count;
-    making->share_count = count;
-    making->shares = kn_arena_take(making->arena, count + 1, sizeof *making->shares);
-    making->last_read = kn_arena_take(making->arena, count + 1, sizeof *making->last_read);
-    if (!making->shares || !making->last_read) return kn_fail_memory(making->error, count * 16);
-    for (size_t i = 0; i < count; i++)
-        making->last_read[i] = -1;
+static void note_reads(kn_making *making) {
     for (int i = 0; i < making->group_count; i++) {
         const kn_group *group = making->groups[i];
         if (group->anchor && group->anchor->operator->class == KN_CLASS_ASSIGN) continue;
         read_note reading = {making, i};
         kn_group_reads(making, group, note_read, &reading);
     }
+}
+
+static void update_in_place(kn_making *making, const int *positions) {
     for (int i = 0; i < making->group_count; i++) {
         const kn_group *group = making->groups[i];
         if (!group->anchor || group->anchor->operator->class != KN_CLASS_ASSIGN) continue;
         kn_value *state = group->anchor->inputs[0], *value = group->anchor->inputs[1];
-        if (may_update(making, state, value)) {
+        if (may_update(making, positions, state, value)) {
             making->shares[value->id] = state;
             if (making->last_read[state->id] < making->last_read[value->id])
                 making->last_read[state->id] = making->last_read[value->id];
@@ -107,6 +106,23 @@ kn_status kn_liveness_make(kn_making *making) {
             note_read(&reading, value);
         }
     }
+}
+
+kn_status kn_liveness_make(kn_making *making) {
+    size_t count = making->graph->value_count;
+    making->share_count = count;
+    making->shares = kn_arena_take(making->arena, count + 1, sizeof *making->shares);
+    making->last_read = kn_arena_take(making->arena, count + 1, sizeof *making->last_read);
+    int *positions = find_positions(making);
+    if (!making->shares || !making->last_read || !positions) {
+        kn_release(making->host, positions);
+        return kn_fail_memory(making->error, count * 16);
+    }
+    for (size_t i = 0; i < count; i++)
+        making->last_read[i] = -1;
+    note_reads(making);
+    update_in_place(making, positions);
+    kn_release(making->host, positions);
     for (size_t i = 0; i < making->wanted_count; i++) {
         read_note reading = {making, making->group_count};
         note_read(&reading, making->wanted[i]);
