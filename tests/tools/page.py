@@ -1,17 +1,21 @@
 """koine train --report: one HTML file that is whole, needs nothing beside it, and says what the training did.
 
-usage: page.py KOINE HOUSE_TESTS
+usage: page.py KOINE HOUSE_TESTS [COUNT_BUFFERS]
 """
 import base64
 import html.parser
 import os
 import re
+import resource
 import shlex
 import struct
+import subprocess
+import sys
 import zlib
 
-from koine import SAMPLES, WIDTH, case, expect, koine, numbers_of, problem, run_cases, write, write_npy
+from koine import SAMPLES, Skipped, WIDTH, bytes_of, case, expect, koine, numbers_of, problem, run_cases, write, write_npy
 
+COUNT_BUFFERS = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else None
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
@@ -156,6 +160,47 @@ def what_the_curves_say(folder):
     page, _ = report(folder, "tiny.koine", "npy:x.npy,y.npy", "--epochs", "4", "--batch", "10", "--validation", "0.3",
                      "--lr", "0.01", "--schedule", "constant")
     expect("Under-fitting: the training loss still fell" in page.text, page.text)
+
+
+def stays(folder, before, found, *words):
+    """What could not be written whole leaves the page as it was, and is told."""
+    found.needs(1, err=("no report in 'r.html'; the model is saved", *words))
+    expect(bytes_of(os.path.join(folder, "r.html")) == before, "the page was touched")
+    expect(not [name for name in os.listdir(folder) if "tmp" in name], f"found {os.listdir(folder)}")
+
+
+@case
+def where_the_disk_is_full(folder):
+    """No file may grow beyond what the model and compiled kernels need, which a picture of its filters does."""
+    write_npy(os.path.join(folder, "x.npy"), "<f4", (4, 3, 32, 32), numbers_of(4 * 3 * 32 * 32))
+    write_npy(os.path.join(folder, "y.npy"), "<i4", (4,), [0, 1, 2, 0])
+    write(folder, "big.koine", "koine 1\ninput x 3x32x32\nconv 64 31\nflatten\nlogits = linear 3\n")
+    words = ["train", "big.koine", "--data", "npy:x.npy,y.npy", "--epochs", "1", "--report", "r.html", "--overwrite"]
+    koine(*words, folder=folder).needs(0)
+    before = bytes_of(os.path.join(folder, "r.html"))
+    expect(len(before) > 5000000, f"the page has {len(before)} bytes")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000000, 4000000))
+    stays(folder, before, koine(*words, folder=folder, preexec_fn=limit, stdout=subprocess.PIPE, stderr=subprocess.PIPE),
+          "'r.html' could not be written: File too large")
+
+
+@case
+def where_memory_runs_out(folder):
+    """The last buffer that the device is asked for is one that the report needs."""
+    if not COUNT_BUFFERS:
+        raise Skipped("buffers are not counted in this build")
+    problem(folder)
+    words = ["train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--epochs", "2", "--overwrite"]
+    counts, count = [], os.path.join(folder, "count")
+    for more in ([], ["--report", "r.html"]):
+        koine(*words, *more, folder=folder, environment={"LD_PRELOAD": COUNT_BUFFERS, "COUNT_BUFFERS": count}).needs(0)
+        counts.append(int(bytes_of(count)))
+    expect(counts[1] > counts[0], f"found {counts} buffers")
+    before = bytes_of(os.path.join(folder, "r.html"))
+    stays(folder, before, koine(*words, "--report", "r.html", folder=folder, environment={
+        "LD_PRELOAD": COUNT_BUFFERS, "FAIL_BUFFERS": str(counts[1])}))
 
 
 @case

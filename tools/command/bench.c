@@ -96,7 +96,7 @@ static int crossover_check(const case_options *more, bool overwrite, const char 
     if (more->plot && !crossover) return command_misuse("--plot is of the case crossover");
     if (!crossover) return EXIT_DONE;
     int status = bench_crossover_check(more->only, more->sizes);
-    if (status == EXIT_DONE && more->plot && !path_writable(more->plot, PATH_STREAM, overwrite)) return EXIT_FAILED;
+    if (status == EXIT_DONE && more->plot && !path_writable(more->plot, PATH_WHOLE, overwrite)) return EXIT_FAILED;
     return status;
 }
 

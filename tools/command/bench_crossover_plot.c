@@ -74,8 +74,9 @@ static void draw_line(FILE *file, const panel *self, int device) {
 
 bool cross_plot(const char *path, const cross_curve *curves, int count, const cross_devices *devices) {
     int legend = LEGEND * devices->count + 30;
-    FILE *file = fopen(path, "w");
-    if (!file) return command_fail("'%s' cannot be opened for writing", path) == EXIT_DONE;
+    whole_file whole;
+    if (!whole_open(&whole, path)) return false;
+    FILE *file = whole.stream;
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
             "font-size=\"12\">\n<title>koine bench crossover</title>\n"
@@ -101,7 +102,5 @@ bool cross_plot(const char *path, const cross_curve *curves, int count, const cr
             draw_line(file, &self, d);
     }
     fputs("</svg>\n", file);
-    bool fine = !ferror(file);
-    fine = fclose(file) == 0 && fine;
-    return fine || command_fail("'%s' could not be written", path) == EXIT_DONE;
+    return whole_close(&whole, true);
 }

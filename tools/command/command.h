@@ -166,6 +166,17 @@ bool folder_writable(const char *path);
 /* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Says why that fails. */
 bool path_numbered(const char *path, unsigned number, char *text, size_t room);
 
+/* A file that takes the place of what is at a path when it is whole. */
+typedef struct whole_file {
+    FILE *stream;
+    const char *path; /* stays the caller's */
+    char *temporary;
+} whole_file;
+/* Begins one beside its place. Says why not and answers false. */
+bool whole_open(whole_file *file, const char *path);
+/* Ends it, and where it is to be kept, puts it in its place; says why that fails. True where it is there. */
+bool whole_close(whole_file *file, bool keep);
+
 /* ---- a process beside this one (process.c, rehearsal.c) ------------------------------------------ */
 
 /* Starts this program once more; `silent`: it reads nothing and nobody hears it. 0, or what errno would be. */

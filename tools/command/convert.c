@@ -11,10 +11,10 @@ static int write_text(const kn_model *model, const char *path) {
         return command_fail("'%s' is from an ONNX file and has no text; its weights alone go to a file "
                             "that ends in .safetensors",
                             kn_model_name(model));
-    FILE *file = fopen(path, "wb");
-    bool good = file && fputs(text, file) >= 0;
-    if (file && fclose(file) != 0) good = false;
-    return good ? EXIT_DONE : command_fail("'%s' could not be written", path);
+    whole_file file;
+    if (!whole_open(&file, path)) return EXIT_FAILED;
+    fputs(text, file.stream);
+    return whole_close(&file, true) ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* What the model's file has, or --weights, on a device: there files with weights are read and written. */

@@ -247,20 +247,10 @@ static void write_rows(FILE *file, meaning *of, output_format format) {
 }
 
 static bool write_file(meaning *of, output_format format, const char *path) {
-    size_t room = strlen(path) + sizeof ".part";
-    char *whole = malloc(room);
-    if (!whole) return command_fail("out of memory") == EXIT_DONE;
-    snprintf(whole, room, "%s.part", path);
-    FILE *file = fopen(whole, "w");
-    bool fine = file != NULL;
-    if (file) {
-        write_rows(file, of, format);
-        fine = ferror(file) == 0;
-        fine = fclose(file) == 0 && fine && rename(whole, path) == 0;
-        if (!fine) remove(whole);
-    }
-    free(whole);
-    return fine || command_fail("'%s' could not be written", path) == EXIT_DONE;
+    whole_file file;
+    if (!whole_open(&file, path)) return false;
+    write_rows(file.stream, of, format);
+    return whole_close(&file, true);
 }
 
 static bool write_array(const infer_results *results, const char *path) {

@@ -1,5 +1,4 @@
 /* koine train --report: what happened in a training, as one HTML file that needs nothing beside it. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +160,10 @@ static const char style[] =
     ".grid{stroke:#333}pre{background:#24272b}.line0{stroke:#4a9be6}.line1{stroke:#f0853e}"
     ".line2{stroke:#4cbd70}.fill0{fill:#4a9be6}.fill1{fill:#f0853e}.fill2{fill:#4cbd70}}";
 
+bool page_fail(void) {
+    return command_fail("a part of the report could not be made: memory is out, or the data cannot be read any more") == EXIT_DONE;
+}
+
 static bool command_line(FILE *file, const train_options *options) {
     char *text = NULL;
     size_t length = 0;
@@ -172,7 +175,7 @@ static bool command_line(FILE *file, const train_options *options) {
     free(text);
     fprintf(file, "</pre>\n<p>koine %s; the same seed (%llu) gives the same bits on the same device.</p>\n",
             kn_version_text(), (unsigned long long)options->seed);
-    return fine;
+    return fine || page_fail();
 }
 
 static void summary(FILE *file, const train_page *page, const training_setup *setup, kn_context *context,
@@ -194,11 +197,12 @@ static void summary(FILE *file, const train_page *page, const training_setup *se
     fputs(".</p>\n", file);
 }
 
-static void curves(FILE *file, train_page *page) {
+static bool curves(FILE *file, train_page *page) {
     char verdict[600];
     svg_point *smooth = malloc(sizeof page->loss);
+    if (!smooth) return page_fail();
     double each = page->steps_an_epoch ? (double)page->steps_an_epoch : 1, mean = 0;
-    for (size_t i = 0; smooth && i < page->step_count; i++) {
+    for (size_t i = 0; i < page->step_count; i++) {
         double keep = i < 20 ? (double)i / (double)(i + 1) : 0.95;
         if (isfinite(page->loss[i].y)) mean = keep * mean + (1 - keep) * page->loss[i].y;
         smooth[i] = (svg_point){page->loss[i].x / each, mean};
@@ -207,7 +211,7 @@ static void curves(FILE *file, train_page *page) {
         page->memory[i].x /= each;
     }
     /* Where a loss falls a long way, its end would lie flat on the axis. */
-    bool far = smooth && page->step_count > 1 && mean > 0 && smooth[0].y > 10 * mean;
+    bool far = page->step_count > 1 && mean > 0 && smooth[0].y > 10 * mean;
     for (size_t i = 0; i < page->step_count; i++)
         far = far && page->loss[i].y > 1e-3 * mean;
     fputs("<h2>Curves</h2>\n<p class=\"verdict\">", file);
@@ -215,7 +219,7 @@ static void curves(FILE *file, train_page *page) {
     fputs("</p>\n", file);
     const svg_line losses[] = {
         {"steps", page->loss, page->step_count, 3},
-        {"smoothed", smooth, smooth ? page->step_count : 0, 0},
+        {"smoothed", smooth, page->step_count, 0},
         {"validation", page->validation_loss, page->judged ? page->epoch_count : 0, 1}};
     svg_chart(file, "Loss", "epochs", losses, 3, far);
     const svg_line quality = {page->regression ? "R2" : "accuracy", page->quality, page->epoch_count, 2};
@@ -228,6 +232,7 @@ static void curves(FILE *file, train_page *page) {
     const svg_line rate = {"rate", page->rate, page->step_count, 0};
     svg_chart(file, "Learning rate", "epochs", &rate, 1, 0);
     free(smooth);
+    return true;
 }
 
 static int longer(const void *left, const void *right) {
@@ -250,7 +255,7 @@ static void operators(FILE *file, train_page *page) {
 }
 
 /* The first layer's, where they are for pictures. */
-static void filters(FILE *file, const training_setup *setup, kn_trainer *trainer) {
+static bool filters(FILE *file, const training_setup *setup, kn_trainer *trainer) {
     const kn_graph *graph = kn_model_graph(setup->model);
     const kn_value *parameter = NULL;
     for (int i = 0; i < kn_graph_parameter_count(graph) && !parameter; i++)
@@ -259,15 +264,17 @@ static void filters(FILE *file, const training_setup *setup, kn_trainer *trainer
     int size[3];
     float *numbers = parameter ? parameter_numbers(kn_trainer_states(trainer), parameter, &count) : NULL;
     uint8_t *picture = numbers ? filters_picture(parameter, numbers, size) : NULL;
+    bool fine = !parameter;
     if (picture) {
         fputs("<h2>The first layer's filters</h2>\n<p>Of ", file);
         html_text(file, kn_value_name(parameter));
         fputs(", grey where a weight is 0.</p>\n<figure><img class=\"filters\" alt=\"filters\" src=\"", file);
-        html_picture(file, size[1], size[0], size[2], picture);
+        fine = html_picture(file, size[1], size[0], size[2], picture);
         fputs("\"></figure>\n", file);
     }
     free(picture);
     free(numbers);
+    return fine || page_fail();
 }
 
 static void memory(FILE *file, const train_page *page, kn_trainer *trainer) {
@@ -284,24 +291,46 @@ static void memory(FILE *file, const train_page *page, kn_trainer *trainer) {
             planned, 1e-6 * (double)info.state_bytes, 1e-6 * (double)info.scratch_bytes);
 }
 
-static void plan(FILE *file, kn_trainer *trainer) {
+static bool plan(FILE *file, kn_trainer *trainer) {
     char *text = kn_trainer_plan_text(trainer);
-    if (!text) return;
+    if (!text) return page_fail();
     fputs("<h2>The plan</h2>\n<details><summary>Each step with its kernel, and the memory</summary>\n<pre>",
           file);
     html_text(file, text);
     fputs("</pre></details>\n", file);
     kn_trainer_free_text(trainer, text);
+    return true;
+}
+
+/* What is seen by judging the data once more. */
+static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer) {
+    const kn_dataset *dataset = setup_judged(setup);
+    uint64_t samples = kn_dataset_count(dataset),
+             batch = page->options->batch < samples ? page->options->batch : samples;
+    int64_t most = judge_batch_most(setup, (int64_t)batch);
+    progress_now("judging for the report");
+    judgement *judged = calloc(1, sizeof *judged);
+    if (!judged) return page_fail();
+    kn_session *session =
+        setup_judge(setup, context, kn_trainer_states(trainer), page->options->common.exact, true);
+    bool fine = session && judge_samples(setup, session, dataset, most, judged);
+    if (fine && !setup->validation)
+        fputs("<p>What follows is of the training data: nothing was set aside.</p>\n", file);
+    fine = fine && page_judged(file, setup, dataset, judged) &&
+           page_inputs(file, setup, page->options->data, dataset, session, (uint64_t)most) &&
+           page_writes(file, setup, dataset, session);
+    judge_finish(judged);
+    free(judged);
+    kn_session_destroy(&session);
+    return fine;
 }
 
 bool page_write(train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 const kn_fit_result *result) {
-    const char *path = page->options->report;
-    const kn_dataset *dataset = setup_judged(setup);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return command_fail("the report '%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
-    const char *name = kn_model_name(setup->model);
+    const char *path = page->options->report, *name = kn_model_name(setup->model);
+    whole_file whole;
+    if (!whole_open(&whole, path)) return false;
+    FILE *file = whole.stream;
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>",
           file);
@@ -310,37 +339,14 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     html_text(file, name);
     fputs("</h1>\n", file);
     summary(file, page, setup, context, result);
-    curves(file, page);
-    progress_now("judging for the report");
-    judgement *judged = calloc(1, sizeof *judged);
-    kn_session *session =
-        setup_judge(setup, context, kn_trainer_states(trainer), page->options->common.exact, true);
-    uint64_t samples = kn_dataset_count(dataset),
-             batch = page->options->batch < samples ? page->options->batch : samples;
-    int64_t most = judge_batch_most(setup, (int64_t)batch);
-    bool fine = judged && session && judge_samples(setup, session, dataset, most, judged);
-    if (fine) {
-        if (!setup->validation)
-            fputs("<p>What follows is of the training data: nothing was set aside.</p>\n", file);
-        page_judged(file, setup, dataset, judged);
-        page_inputs(file, setup, page->options->data, dataset, session, (uint64_t)most);
-        page_writes(file, setup, dataset, session);
-    } else {
-        fputs("<p>The data could not be judged sample by sample.</p>\n", file);
-    }
-    if (judged) judge_finish(judged);
-    free(judged);
-    kn_session_destroy(&session);
-    filters(file, setup, trainer);
+    bool fine = curves(file, page) && judged_parts(file, page, setup, context, trainer) && filters(file, setup, trainer);
     operators(file, page);
     memory(file, page, trainer);
-    plan(file, trainer);
-    command_line(file, page->options);
+    fine = fine && plan(file, trainer) && command_line(file, page->options);
     fputs("</body></html>\n", file);
     progress_clear();
-    bool failed = ferror(file) != 0;
-    if ((fclose(file) != 0) | failed)
-        return command_fail("the report '%s' could not be written", path) == EXIT_DONE;
+    if (!whole_close(&whole, fine))
+        return command_fail("no report in '%s'; the model is saved, and koine eval judges it", path) == EXIT_DONE;
     command_tell("report in %s", path);
     return true;
 }

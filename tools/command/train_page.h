@@ -32,12 +32,15 @@ struct train_page {
 
 /* What the curves say, as a sentence. */
 const char *page_verdict(const train_page *page, char *text, size_t room);
+/* Says that a part could not be made, and answers false. */
+bool page_fail(void);
+/* The parts below are written whole; otherwise it was said why not, and they answer false. */
 /* Of what was judged (train_page_judged.c): confusion, the worst samples, numbers beside the truth. */
-void page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset, const judgement *judged);
+bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset, const judgement *judged);
 /* How much worse the loss gets where one input is shuffled among the samples; nothing for other models. */
-void page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,
+bool page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,
                  kn_session *session, uint64_t batch);
 /* What a model of text writes; nothing for other models. */
-void page_writes(FILE *file, const training_setup *setup, const kn_dataset *dataset, kn_session *session);
+bool page_writes(FILE *file, const training_setup *setup, const kn_dataset *dataset, kn_session *session);
 
 #endif

@@ -45,7 +45,7 @@ static bool picture(FILE *file, const float *x, const int64_t shape[3]) {
     while (shape[1] / skip > PICTURE_SIDE || shape[2] / skip > PICTURE_SIDE)
         skip++;
     int height = (int)(shape[1] / skip), width = (int)(shape[2] / skip);
-    if (height < 1 || width < 1) return false;
+    if (height < 1 || width < 1) return true;
     uint8_t *pixels = malloc((size_t)height * (size_t)width * (size_t)channels);
     if (!pixels) return false;
     for (int64_t i = 0; i < channels * plane; i++)
@@ -67,7 +67,7 @@ static bool picture(FILE *file, const float *x, const int64_t shape[3]) {
     return made;
 }
 
-static void worst(FILE *file, const training_setup *setup, const kn_dataset *dataset,
+static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dataset,
                   const judgement *judged) {
     kn_field field;
     size_t index;
@@ -75,10 +75,11 @@ static void worst(FILE *file, const training_setup *setup, const kn_dataset *dat
     if (!judged->worst_count ||
         !kn_dataset_find_field(dataset, kn_value_name(kn_model_input(setup->model, 0)), &index) ||
         !kn_dataset_field(dataset, index, &field))
-        return;
+        return true;
     bool drawn = field.info.dtype == KN_FLOAT32 && field.info.rank == 3 &&
                  (field.info.shape[0] == 1 || field.info.shape[0] == 3);
     float *x = drawn ? malloc(field.bytes) : NULL;
+    bool fine = x || !drawn;
     fputs("<h2>The worst samples</h2>\n<p>Those that the model is most wrong about, by their loss.</p>\n<div "
           "class=\"samples\">\n",
           file);
@@ -86,7 +87,9 @@ static void worst(FILE *file, const training_setup *setup, const kn_dataset *dat
         const judged_sample *one = &judged->worst[i];
         fputs("<figure class=\"worst\">", file);
         if (x && kn_dataset_read(dataset, &one->index, 1, index, x, field.bytes) == KN_OK)
-            picture(file, x, field.info.shape);
+            fine = picture(file, x, field.info.shape) && fine;
+        else
+            fine = fine && !x;
         fputs("<figcaption>is ", file);
         html_text(file, judge_class(dataset, one->truth, name, sizeof name));
         fputs(", taken for ", file);
@@ -96,27 +99,30 @@ static void worst(FILE *file, const training_setup *setup, const kn_dataset *dat
     }
     fputs("</div>\n", file);
     free(x);
+    return fine || page_fail();
 }
 
-void page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset,
+bool page_judged(FILE *file, const training_setup *setup, const kn_dataset *dataset,
                  const judgement *judged) {
     if (judged->classes && !kn_dataset_vocabulary(dataset)) {
         if (isfinite(judged->top5))
             fprintf(file, "<p>The truth is among the five likeliest classes of %.2f%%.</p>\n",
                     100 * judged->top5);
         matrix(file, dataset, judged);
-        worst(file, setup, dataset, judged);
+        if (!worst(file, setup, dataset, judged)) return false;
     }
-    if (!judged->pair_count) return;
+    if (!judged->pair_count) return true;
     svg_point *points = malloc(judged->pair_count * sizeof *points);
-    for (size_t i = 0; points && i < judged->pair_count; i++)
+    if (!points) return page_fail();
+    for (size_t i = 0; i < judged->pair_count; i++)
         points[i] = (svg_point){judged->pairs[i].truth, judged->pairs[i].said};
     fprintf(
         file,
         "<h2>Predicted against true</h2>\n<p>Off by %.4g in the root mean square, by %.4g on average.</p>\n",
         judged->rmse, judged->mae);
-    if (points) svg_dots(file, "Predicted against true", "true", "predicted", points, judged->pair_count);
+    svg_dots(file, "Predicted against true", "true", "predicted", points, judged->pair_count);
     free(points);
+    return true;
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -141,14 +147,15 @@ static int worse_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* The loss of x (count,width) with y as it is; NaN where it could not be computed. */
-static double loss_of(const training_setup *setup, kn_session *session, const kn_dataset_array arrays[2],
-                      uint64_t count, uint64_t batch) {
-    kn_score score = {.size = sizeof score, .loss = NAN};
+/* The loss of x (count,width) with y as it is. */
+static kn_status loss_of(const training_setup *setup, kn_session *session, const kn_dataset_array arrays[2],
+                         uint64_t count, uint64_t batch, double *loss) {
+    kn_score score = {.size = sizeof score};
     kn_dataset *dataset = kn_dataset_from_arrays(NULL, count, arrays, 2, kn_dataset_classes(setup->all));
-    if (kn_evaluate(session, dataset, batch, setup->loss_name, NULL, &score) != KN_OK) score.loss = NAN;
+    kn_status status = kn_evaluate(session, dataset, batch, setup->loss_name, NULL, &score);
     kn_dataset_destroy(&dataset);
-    return score.loss;
+    *loss = score.loss;
+    return status;
 }
 
 static void shuffle_column(float *x, uint64_t count, int64_t width, int64_t column) {
@@ -162,7 +169,7 @@ static void shuffle_column(float *x, uint64_t count, int64_t width, int64_t colu
     }
 }
 
-void page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,
+bool page_inputs(FILE *file, const training_setup *setup, const char *data, const kn_dataset *dataset,
                  kn_session *session, uint64_t batch) {
     kn_field x, y;
     size_t x_at, y_at;
@@ -171,29 +178,31 @@ void page_inputs(FILE *file, const training_setup *setup, const char *data, cons
         !kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &y_at) ||
         !kn_dataset_field(dataset, y_at, &y) || kn_model_input_count(setup->model) != 1 ||
         x.info.dtype != KN_FLOAT32 || x.info.rank != 1 || x.info.shape[0] < 2 || x.info.shape[0] > 256)
-        return;
+        return true;
     uint64_t count = kn_dataset_count(dataset);
     int64_t width = x.info.shape[0];
     if (count > INPUT_SAMPLES) count = INPUT_SAMPLES;
     float *numbers = malloc(x.bytes * count), *kept = malloc(x.bytes * count);
     void *truth = malloc(y.bytes * count);
     input_rank *ranks = calloc((size_t)width, sizeof *ranks);
-    bool read = numbers && kept && truth && ranks && count > 1 &&
+    bool fine = numbers && kept && truth && ranks &&
                 kn_dataset_read(dataset, NULL, count, x_at, numbers, x.bytes * count) == KN_OK &&
                 kn_dataset_read(dataset, NULL, count, y_at, truth, y.bytes * count) == KN_OK;
     const kn_dataset_array arrays[2] = {
         {.name = x.name, .info = x.info, .data = numbers, .bytes = x.bytes * count, .as = x.info.dtype},
         {.name = y.name, .info = y.info, .data = truth, .bytes = y.bytes * count, .as = y.info.dtype}};
-    double base = read ? loss_of(setup, session, arrays, count, batch) : NAN;
-    for (int64_t i = 0; isfinite(base) && i < width; i++) {
+    double base = NAN, loss = NAN;
+    fine = fine && (count < 2 || loss_of(setup, session, arrays, count, batch, &base) == KN_OK);
+    for (int64_t i = 0; fine && isfinite(base) && i < width; i++) {
         progress_line("shuffling input %lld of %lld", (long long)(i + 1), (long long)width);
         memcpy(kept, numbers, x.bytes * count);
         shuffle_column(numbers, count, width, i);
-        ranks[i].worse = loss_of(setup, session, arrays, count, batch) - base;
+        fine = loss_of(setup, session, arrays, count, batch, &loss) == KN_OK;
+        ranks[i].worse = loss - base;
         memcpy(numbers, kept, x.bytes * count);
         input_name(data, i, ranks[i].name, sizeof ranks[i].name);
     }
-    if (isfinite(base)) {
+    if (fine && isfinite(base)) {
         const char *names[INPUTS_SHOWN];
         double worse[INPUTS_SHOWN];
         int shown = 0;
@@ -213,6 +222,7 @@ void page_inputs(FILE *file, const training_setup *setup, const char *data, cons
     free(kept);
     free(truth);
     free(ranks);
+    return fine || page_fail();
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -249,7 +259,7 @@ static void write_sign(FILE *file, const char *vocabulary, int32_t sign) {
     html_text(file, text);
 }
 
-void page_writes(FILE *file, const training_setup *setup, const kn_dataset *dataset, kn_session *session) {
+bool page_writes(FILE *file, const training_setup *setup, const kn_dataset *dataset, kn_session *session) {
     const char *vocabulary = kn_dataset_vocabulary(dataset);
     kn_value *output = kn_model_output(setup->model, 0);
     kn_field x, y;
@@ -260,16 +270,17 @@ void page_writes(FILE *file, const training_setup *setup, const kn_dataset *data
         !kn_dataset_find_field(dataset, kn_value_name(setup->loss.target), &y_at) ||
         !kn_dataset_field(dataset, y_at, &y) || x.info.dtype != KN_INT32 || x.info.rank != 1 ||
         y.info.rank != 1 || kn_value_rank(output) != 3 || kn_value_dtype(output) != KN_FLOAT32)
-        return;
+        return true;
     int64_t window = x.info.shape[0], classes = kn_value_dimension(output, 2);
-    if (classes < 1 || window < 2 || kn_value_dimension(output, 1) != window) return;
+    if (classes < 1 || window < 2 || kn_value_dimension(output, 1) != window) return true;
     int32_t *signs = malloc(x.bytes), *truth = calloc(1, y.bytes);
     size_t bytes = (size_t)(window * classes) * sizeof(float);
     float *logits = malloc(bytes);
     int64_t used = window / 4 < 16 ? window / 4 + 1 : 16;
     uint64_t state = 1;
     double begin = clock_now();
-    if (signs && truth && logits && kn_dataset_read(dataset, NULL, 1, x_at, signs, x.bytes) == KN_OK) {
+    bool fine = signs && truth && logits && kn_dataset_read(dataset, NULL, 1, x_at, signs, x.bytes) == KN_OK;
+    if (fine) {
         fputs("<h2>What it writes</h2>\n<p>After the first signs, which are the data's.</p>\n<pre "
               "id=\"written\"><b>",
               file);
@@ -281,7 +292,8 @@ void page_writes(FILE *file, const training_setup *setup, const kn_dataset *data
         for (int i = 0; i < SIGNS && clock_now() - begin < 10; i++) {
             kn_status status = kn_session_bind(session, "batch", 1);
             if (status == KN_OK) status = kn_session_run(session, feeds, 2, &fetch, 1);
-            if (status != KN_OK) break;
+            if (status != KN_OK) fine = session_fail(session, status);
+            if (!fine) break;
             int32_t next = draw(logits + (used - 1) * classes, classes, &state);
             write_sign(file, vocabulary, next);
             if (used == window)
@@ -295,4 +307,5 @@ void page_writes(FILE *file, const training_setup *setup, const kn_dataset *data
     free(signs);
     free(truth);
     free(logits);
+    return fine || page_fail();
 }

@@ -1,5 +1,7 @@
-/* Files that commands write: whether they may, and how names are counted where one is taken. */
+/* Files that commands write: whether they may, how names are counted where one is taken, and whole or not at all. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,4 +71,42 @@ bool path_numbered(const char *path, unsigned number, char *text, size_t room) {
                                     : snprintf(text, room, "%.*s-%u%s", (int)before, path, number, path + before);
     return (written >= 0 && (size_t)written < room) ||
            command_fail("'%.60s…' is too long a name for a file", path) == EXIT_DONE;
+}
+
+bool whole_open(whole_file *file, const char *path) {
+    const char *slash = strrchr(path, '/');
+    const int before = slash ? (int)(slash + 1 - path) : 0;
+    const size_t room = (size_t)before + 40;
+    struct stat about;
+    int number = -1;
+    *file = (whole_file){.path = path, .temporary = malloc(room)};
+    if (!file->temporary) return command_fail("out of memory") == EXIT_DONE;
+    /* Called as those of the library, which are swept where one is left. */
+    for (unsigned turn = 0; turn < 100 && number < 0; turn++) {
+        snprintf(file->temporary, room, "%.*s.koine-%08x%08x.tmp", before, path, (unsigned)getpid(), turn);
+        number = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (number < 0 && errno != EEXIST) break;
+    }
+    if (number >= 0 && stat(path, &about) == 0 && fchmod(number, about.st_mode & 0777) != 0) errno = 0;
+    if (number >= 0) file->stream = fdopen(number, "w");
+    if (file->stream) return true;
+    command_fail("'%s' cannot be written: %s", path, strerror(errno));
+    if (number >= 0) {
+        close(number);
+        unlink(file->temporary);
+    }
+    free(file->temporary);
+    return false;
+}
+
+bool whole_close(whole_file *file, bool keep) {
+    errno = 0;
+    bool fine = !ferror(file->stream) && (!keep || (fflush(file->stream) == 0 && fsync(fileno(file->stream)) == 0));
+    fine = fclose(file->stream) == 0 && fine;
+    fine = fine && keep && rename(file->temporary, file->path) == 0;
+    if (!fine) unlink(file->temporary);
+    if (!fine && keep)
+        command_fail("'%s' could not be written%s%s", file->path, errno ? ": " : "", errno ? strerror(errno) : "");
+    free(file->temporary);
+    return fine;
 }
