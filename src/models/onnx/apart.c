@@ -97,10 +97,13 @@ static bool restore(apart *all, const kn_onnx_node *node) {
 
 /* ---- the same without what it says ------------------------------------------------------------------------- */
 
+static bool is_identity(const kn_onnx_node *node) {
+    return !strcmp(node->type, "Identity") && !*node->domain && node->input_count == 1 && node->output_count == 1;
+}
+
 /* A copy of a list of numbers under another name, as the older exporter writes it, becomes an initializer. */
 static bool is_copy(const apart *all, const kn_onnx_node *node, size_t *from) {
-    if (strcmp(node->type, "Identity") || *node->domain || node->input_count != 1 || node->output_count != 1)
-        return false;
+    if (!is_identity(node)) return false;
     for (size_t i = 0; i < all->graph->output_count; i++)
         if (!strcmp(all->graph->outputs[i].name, node->outputs[0])) return false;
     *from = find(all, node->inputs[0]);
@@ -124,15 +127,33 @@ static bool is_statistic(const kn_onnx_node *node, size_t input) {
     return !strcmp(node->type, "BatchNormalization") && !*node->domain && input >= STATISTICS;
 }
 
-/* A running statistic that is something else, too. */
+/* What a name is a copy of; the name itself where it is none. */
+static const char *original(const kn_map *copies, const char *name) {
+    const char *from = kn_map_get_text(copies, name);
+    return from ? from : name;
+}
+
+/* A running statistic that is something else, too. One that norms share may come to the later ones as copies. */
 static bool take_statistics(apart *all) {
-    kn_map others;
+    kn_map others, copies;
     bool fine = true;
     kn_map_init(&others, &all->import->model->host);
-    for (size_t i = 0; fine && i < all->graph->node_count; i++)
-        for (size_t k = 0; fine && k < all->graph->nodes[i].input_count; k++)
-            if (!is_statistic(&all->graph->nodes[i], k) && find(all, all->graph->nodes[i].inputs[k]))
-                fine = kn_map_put_text(&others, all->graph->nodes[i].inputs[k], all) || kn_import_no_memory(all->import);
+    kn_map_init(&copies, &all->import->model->host);
+    for (size_t i = 0; fine && i < all->graph->node_count; i++) {
+        const kn_onnx_node *node = &all->graph->nodes[i];
+        if (is_identity(node)) {
+            const char *from = original(&copies, node->inputs[0]);
+            if (find(all, from)) fine = kn_map_put_text(&copies, node->outputs[0], (void *)(uintptr_t)from);
+        }
+        for (size_t k = 0; fine && !is_identity(node) && k < node->input_count; k++) {
+            const char *from = original(&copies, node->inputs[k]);
+            if (is_statistic(node, k))
+                node->inputs[k] = from;
+            else if (find(all, from))
+                fine = kn_map_put_text(&others, from, all);
+        }
+    }
+    if (!fine) kn_import_no_memory(all->import);
     for (size_t i = 0; fine && i < all->graph->node_count; i++) {
         const kn_onnx_node *node = &all->graph->nodes[i];
         for (size_t k = STATISTICS; fine && is_statistic(node, k) && k < node->input_count; k++) {
@@ -144,6 +165,7 @@ static bool take_statistics(apart *all) {
             if (fine) node->inputs[k] = name;
         }
     }
+    kn_map_finish(&copies);
     kn_map_finish(&others);
     return fine;
 }
