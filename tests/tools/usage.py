@@ -23,7 +23,11 @@ TRAIN_OPTIONS = ("device epochs steps seconds batch validation optimizer lr mome
 def help_of(command, folder):
     found = koine(command, "--help").needs(0, out=(f"usage: koine {command}", "--help", "  koine " + command), err="")
     expect(koine("help", command).out == found.out, "koine help COMMAND says something else")
-    expect(max(map(len, found.out.splitlines())) <= 140, "a line of the help is very long")
+    for columns, most in ((None, 80), ("60", 60), ("40", 60), ("1000", 100), ("no number", 80), ("-1", 80)):
+        lines = koine(command, "--help", environment={"COLUMNS": columns} if columns else None).out.splitlines()
+        long = [line for line in lines if len(line) > most]
+        expect(not long, f"COLUMNS={columns}: longer than {most}: {long}")
+        expect(columns != "1000" or max(map(len, lines)) > 80, "the room of the terminal is not used")
 
 
 for name in COMMANDS:
@@ -41,6 +45,26 @@ def help_of_all(folder):
 @case
 def help_of_train_names_its_options(folder):
     koine("train", "--help").needs(0, out=[f"--{option}" for option in TRAIN_OPTIONS])
+
+
+@case
+def help_has_options_in_groups(folder):
+    groups = dict(re.findall(r"^([a-z ]+):\n((?:  .*\n)+)", koine("train", "--help").out, flags=re.M))
+    for group, options in (("data", "data validation"), ("model", "loss set init"), ("training", "epochs batch check"),
+                           ("optimizer", "optimizer lr clip freeze"), ("learning rate over time", "schedule warmup"),
+                           ("output", "save report overwrite"), ("checkpoints", "checkpoints resume"),
+                           ("device", "memory pin device no-cache"), ("messages", "json quiet help")):
+        for option in options.split():
+            expect(f"  --{option}" in groups.get(group, ""), f"--{option} is not in the group {group}: {groups.keys()}")
+    page = koine("train", "--help=man").out
+    expect(all(f".SS {group}\n" in page for group in groups if group != "options"), "the man page lacks a group")
+    koine("train", "lenet", "--=1", "--data", "digits").needs(2, out="", err="train has no option --")
+
+
+@case
+def long_examples_in_the_help_go_on_as_a_shell_reads_them(folder):
+    found = koine("train", "--help", environment={"COLUMNS": "50"}).out
+    expect("--augment flip,crop=4,cutout=8 \\\n      --report report.html\n" in found, found)
 
 
 @case

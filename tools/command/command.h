@@ -24,6 +24,7 @@ typedef enum option_kind {
     OPTION_COUNT,  /* a whole number from 0 on */
     OPTION_NUMBER, /* any finite number */
     OPTION_BYTES,  /* 512MB, 4GiB, 1000000 */
+    OPTION_HEADING, /* no option: `help` stands above those that follow */
 } option_kind;
 
 typedef struct option {
@@ -33,6 +34,8 @@ typedef struct option {
     const char *help;
     void *target; /* bool, const char *, uint64_t, double, uint64_t */
 } option;
+/* The row of an option table that begins a group. */
+#define HEADING(words) {"", OPTION_HEADING, NULL, words, NULL}
 
 typedef struct command {
     const char *name;
@@ -51,6 +54,12 @@ int option_choice(const char *option, const char *word, const char *const *words
 /* The one of `count` words that `word` was most likely meant to be, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
+/* Text in lines as wide as the stream's terminal, or COLUMNS, says: 80 where neither is known, 100 at most. Lines that begin
+ * with spaces stay lines; one of two parts with spaces between is a row of a table, and deeper lines behind it go on with
+ * it (help.c). */
+void help_text(FILE *stream, const char *text);
+/* What `koine COMMAND --help` says, with the options in groups. */
+void help_print(const command *self, const option *options);
 /* Prints the man page of a command, and that of all: `text` is what stands above their list (man.c). */
 void man_command(const command *self, const option *options);
 void man_all(const char *summary, const char *text, const command *const *commands, int count);
@@ -76,6 +85,7 @@ typedef struct common_options {
         {"kernel-cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)", \
          &(common).cache},                                                                                   \
         {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
+        HEADING("messages"),                                                                                 \
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &(common).json},    \
         {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &(common).quiet}, {             \
         "verbose", OPTION_FLAG, NULL, "say what is done on the way", &(common).verbose                       \

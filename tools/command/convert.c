@@ -52,9 +52,11 @@ static int run(int count, char **arguments) {
     kn_dtype dtype = KN_FLOAT32;
     int word_count, status;
     const option options[] = {
+        HEADING("files"),
         {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
+        HEADING("device"),
         COMMON_OPTIONS(common),
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;

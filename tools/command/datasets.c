@@ -142,12 +142,14 @@ static int run(int count, char **arguments) {
     reading run = {.batch = 64, .augmentation = KN_AUGMENTATION_DEFAULTS};
     const char *augment = NULL, *bad = NULL;
     const option options[] = {
+        HEADING("data"),
         {"augment", OPTION_TEXT, "LIST", "change samples at random, as koine train does it", &augment},
         {"batch", OPTION_COUNT, "N", "samples in a batch (64)", &run.batch},
         {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as there is work for)", &run.workers},
         {"seed", OPTION_COUNT, "N", "of the order and the changes (0)", &run.seed},
         BAD_SAMPLE_OPTION(bad),
         CACHE_OPTION(run.cache),
+        HEADING("messages"),
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &run.common.json},
         {"quiet", OPTION_FLAG, NULL, "only errors and warnings beside the result", &run.common.quiet},
         {.name = NULL}};

@@ -105,6 +105,7 @@ static int run(int count, char **arguments) {
     bool measure = false;
     measured found = {{.size = sizeof found.limits}, {.size = sizeof found.transfers}};
     const option options[] = {
+        HEADING("device"),
         {"measure", OPTION_FLAG, NULL, "what the device taken does at most: arithmetic, memory, transfers, launches",
          &measure},
         COMMON_OPTIONS(common),

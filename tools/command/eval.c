@@ -240,12 +240,15 @@ static int run(int count, char **arguments) {
     eval_run run = {.batch = 256};
     const char *loss = NULL, *bad = NULL;
     const option options[] = {
+        HEADING("data"),
         {"data", OPTION_TEXT, "DATA", "what to judge by; of a source with a test part, that part", &run.data},
         {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
-        {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
-        WEIGHTS_OPTION(run.weights),
         BAD_SAMPLE_OPTION(bad),
         CACHE_OPTION(run.setup.cache),
+        HEADING("model"),
+        {"loss", OPTION_TEXT, "NAME", "another loss than the model's own", &loss},
+        WEIGHTS_OPTION(run.weights),
+        HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
          &run.memory},
         PIN_OPTION(run.common),

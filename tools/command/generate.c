@@ -280,6 +280,7 @@ static void finish(generate_run *run) {
 static int run(int count, char **arguments) {
     generate_run run = {.prompt = "", .length = 300, .seed = 1, .top_k = UINT64_MAX, .temperature = 0.8, .top_p = 1};
     const option options[] = {
+        HEADING("text"),
         {"prompt", OPTION_TEXT, "TEXT", "how the text begins", &run.prompt},
         {"length", OPTION_COUNT, "N", "signs to write (300)", &run.length},
         {"temperature", OPTION_NUMBER, "T",
@@ -288,6 +289,7 @@ static int run(int count, char **arguments) {
         {"top-p", OPTION_NUMBER, "P", "draw from the likeliest signs that have this probability together (1)",
          &run.top_p},
         {"seed", OPTION_COUNT, "N", "of the choices: the same seed writes the same text (1)", &run.seed},
+        HEADING("device"),
         MATH_OPTION(run.common),
         PIN_OPTION(run.common),
         COMMON_OPTIONS(run.common),

@@ -327,24 +327,29 @@ static int run_words(infer_run *run, const char **words, int count, const char *
 static int run(int count, char **arguments) {
     infer_run run = {.batch = 256};
     const char *input = NULL, *output = NULL, *format = NULL, *trace = NULL, *on_bad_sample = NULL;
-    const option options[] = {{"input", OPTION_TEXT, "[NAME=]X",
-                               "the same for an input by its name; several, a sample of each together: A=a.npy,B=b.npy", &input},
-                              {"output", OPTION_TEXT, "[NAME=]Y",
-                               "Y.npy, Y.csv, Y.jsonl, Y.txt, or - for the standard output; of ONNX files several: A=a.npy,B=b.npy",
-                               &output},
-                              {"format", OPTION_TEXT, "FORMAT",
-                               "text, json, csv or npy (else what --output ends with; csv for -; text without it)", &format},
-                              WEIGHTS_OPTION(run.weights),
-                              BAD_SAMPLE_OPTION(on_bad_sample),
-                              {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
-                              {"memory", OPTION_BYTES, "BYTES",
-                               "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
-                              TRACE_OPTION(trace),
-                              OVERWRITE_OPTION(run.common),
-                              PIN_OPTION(run.common),
-                              MATH_OPTION(run.common),
-                              COMMON_OPTIONS(run.common),
-                              {.name = NULL}};
+    const option options[] = {
+        HEADING("data"),
+        {"input", OPTION_TEXT, "[NAME=]X",
+         "the same for an input by its name; several, a sample of each together: A=a.npy,B=b.npy", &input},
+        {"batch", OPTION_COUNT, "N", "samples at a time (256)", &run.batch},
+        BAD_SAMPLE_OPTION(on_bad_sample),
+        HEADING("model"),
+        WEIGHTS_OPTION(run.weights),
+        HEADING("output"),
+        {"output", OPTION_TEXT, "[NAME=]Y",
+         "Y.npy, Y.csv, Y.jsonl, Y.txt, or - for the standard output; of ONNX files several: A=a.npy,B=b.npy",
+         &output},
+        {"format", OPTION_TEXT, "FORMAT",
+         "text, json, csv or npy (else what --output ends with; csv for -; text without it)", &format},
+        TRACE_OPTION(trace),
+        OVERWRITE_OPTION(run.common),
+        HEADING("device"),
+        {"memory", OPTION_BYTES, "BYTES",
+         "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
+        PIN_OPTION(run.common),
+        MATH_OPTION(run.common),
+        COMMON_OPTIONS(run.common),
+        {.name = NULL}};
     int word_count = 0, status = EXIT_FAILED;
     const char **words = malloc(((size_t)count + 1) * sizeof *words);
     if (!words) return command_fail("out of memory");

@@ -25,9 +25,13 @@ static const char about[] =
 
 static void print_help(FILE *stream) {
     fprintf(stream, "koine %s.\n\nusage: koine COMMAND [ARGUMENT …] [--OPTION …]\n\n", summary);
-    for (int i = 0; i < COMMANDS; i++)
-        fprintf(stream, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(stream, "\n%s", about);
+    for (int i = 0; i < COMMANDS; i++) {
+        char row[100];
+        snprintf(row, sizeof row, "  %-9s  %s", commands[i]->name, commands[i]->summary);
+        help_text(stream, row);
+    }
+    fputc('\n', stream);
+    help_text(stream, about);
 }
 
 static const command *find(const char *word) {

@@ -40,6 +40,12 @@ void man_command(const command *self, const option *options) {
     print_roff(self->text);
     fputs("\n.fi\n.SH OPTIONS\n", stdout);
     for (const option *row = options; row->name; row++) {
+        if (row->kind == OPTION_HEADING) {
+            fputs(".SS ", stdout);
+            print_roff(row->help);
+            putchar('\n');
+            continue;
+        }
         fputs(".TP\n.B ", stdout);
         print_roff("--");
         print_roff(row->name);

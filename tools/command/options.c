@@ -1,4 +1,4 @@
-/* Reading the command line by a table, and printing the help from the same table. */
+/* Reading the command line by a table, which is the help as well. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -7,29 +7,7 @@
 
 #include "command.h"
 
-/* ---- help ------------------------------------------------------------------------------------- */
-
-static void print_option(const char *left, const char *help) {
-    enum { COLUMNS = 24 };
-    int columns = 0; /* as UTF-8 */
-    for (const char *at = left; *at; at++)
-        columns += (*at & 0xc0) != 0x80;
-    if (columns > COLUMNS)
-        printf("  %s\n  %*s %s\n", left, COLUMNS, "", help);
-    else
-        printf("  %s%*s %s\n", left, COLUMNS - columns, "", help);
-}
-
-static void print_help(const command *self, const option *options) {
-    printf("usage: koine %s %s\n\n%s\n\noptions:\n", self->name, self->usage, self->text);
-    for (const option *row = options; row->name; row++) {
-        char left[80];
-        snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument ? " " : "",
-                 row->argument ? row->argument : "");
-        print_option(left, row->help);
-    }
-    print_option("--help", "this text");
-}
+/* ---- forms of the help for other programs ------------------------------------------------------- */
 
 /* A text in single quotes of a shell; `left_out` are characters that mean something there. */
 static void print_quoted(const char *text, const char *left_out) {
@@ -46,6 +24,7 @@ static int print_form(const char *form, const command *self, const option *optio
     int chosen = option_choice("help", form, forms, 4);
     if (chosen == 0) man_command(self, options);
     for (const option *row = options; chosen > 0 && row->name; row++) {
+        if (row->kind == OPTION_HEADING) continue;
         if (chosen == 1) {
             printf("--%s ", row->name);
         } else if (chosen == 2) {
@@ -114,7 +93,7 @@ int option_choice(const char *name, const char *word, const char *const *words, 
 
 static const option *find(const option *options, const char *name, size_t length) {
     for (const option *row = options; row->name; row++)
-        if (strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
+        if (row->kind != OPTION_HEADING && strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
     return NULL;
 }
 
@@ -124,7 +103,7 @@ static int unknown(const command *self, const option *options, const char *name,
     int count = 0;
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     for (const option *row = options; row->name && count < 64; row++)
-        names[count++] = row->name;
+        if (row->kind != OPTION_HEADING) names[count++] = row->name;
     const char *near = nearest_word(word, names, count);
     if (near) return command_misuse("%s has no option --%s; did you mean --%s?", self->name, word, near);
     return command_misuse("%s has no option --%s; koine %s --help lists them", self->name, word, self->name);
@@ -155,6 +134,7 @@ static bool take_value(const option *row, const char *text, int *status) {
     const char *expected = "";
     errno = 0;
     switch (row->kind) {
+    case OPTION_HEADING: /* find() answers none */
     case OPTION_FLAG:
         *status = command_misuse("--%s takes no value", row->name);
         return false;
@@ -218,7 +198,7 @@ bool options_read(const command *self, const option *options, int count, char **
     *word_count = 0;
     for (int i = 0; i < count && strcmp(arguments[i], "--"); i++)
         if (!strcmp(arguments[i], "--help") || !strcmp(arguments[i], "-h")) {
-            print_help(self, options);
+            help_print(self, options);
             *status = EXIT_DONE;
             return false;
         } else if (!strncmp(arguments[i], "--help=", 7)) {

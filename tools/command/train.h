@@ -32,7 +32,8 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
 
 /* The rows of an option table for it. */
 #define RULE_OPTIONS(rule)                                                                                   \
-    {"optimizer", OPTION_TEXT, "NAME",                                                                       \
+    HEADING("optimizer"),                                                                                    \
+        {"optimizer", OPTION_TEXT, "NAME",                                                                       \
      "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb or lion (adam)", &(rule).optimizer},                \
         {"lr", OPTION_NUMBER, "RATE", "learning rate (0.001; sgd, rmsprop, adagrad 0.01; adadelta 1; lion 0.0001)",       \
          &(rule).rate},                                                                                      \
@@ -73,6 +74,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
         {"ema", OPTION_NUMBER, "D",                                                                          \
          "judge and save a moving average of the weights, which keeps D of itself, such as 0.999 (0: off)",  \
          &(rule).average},                                                                                   \
+        HEADING("learning rate over time"),                                                                  \
         {"schedule", OPTION_TEXT, "NAME",                                                                    \
          "of the learning rate, see above (cosine, where the end is known, else constant)",                  \
          &(rule).schedule},                                                                                  \

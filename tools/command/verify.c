@@ -55,12 +55,14 @@ static int run(int count, char **arguments) {
     verify_run state = {.common = &common};
     bool smallest = false, one = false, counts = false;
     const option options[] = {
+        HEADING("cases"),
         {"operators", OPTION_TEXT, "A,B", "only these", &params.operators},
         {"variants", OPTION_TEXT, "A,B", "only kernels of these names", &params.variants},
         {"one", OPTION_FLAG, NULL, "one case per operator and kernel", &one},
         {"smallest", OPTION_FLAG, NULL, "only the smallest cases, for slow devices", &smallest},
         {"count", OPTION_FLAG, NULL, "only tell how many cases each operator has", &counts},
         {"seed", OPTION_COUNT, "N", "of the inputs (1)", &params.seed},
+        HEADING("device"),
         KERNEL_OPTIONS(common),
         COMMON_OPTIONS(common),
         {.name = NULL}};
