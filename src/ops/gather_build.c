@@ -78,53 +78,69 @@ kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates,
 
 /* ---- numbers of several axes ----------------------------------------------------------------- */
 
+/* The number that an open size will be: ones counted on the device. */
+static kn_value *size_value(kn_graph *graph, kn_dim size, kn_dtype dtype) {
+    kn_value *count = kn_sum(kn_broadcast_to(kn_whole(graph, 1), 1, &size), "0", false);
+    return dtype == KN_INT32 ? count : kn_cast(count, dtype);
+}
+
 /* Negative numbers become those from the beginning. */
-static kn_value *from_beginning(kn_value *numbers, int64_t size) {
+static kn_value *from_beginning(kn_value *numbers, kn_dim size) {
     if (kn_value_failed(numbers)) return numbers;
     const kn_shape scalar = {.dtype = numbers->shape.dtype};
     const uint64_t nothing = 0;
     kn_value *zero = kn_constant_add(numbers->graph, &scalar, &nothing, kn_dtype_bytes(scalar.dtype));
-    return kn_where(kn_less(numbers, zero), kn_shift(numbers, (double)size), numbers);
+    kn_value *moved = kn_dim_known(size)
+                          ? kn_shift(numbers, (double)size)
+                          : kn_add(numbers, size_value(numbers->graph, size, scalar.dtype));
+    return kn_where(kn_less(numbers, zero), moved, numbers);
+}
+
+/* numbers times a size. */
+static kn_value *times_size(kn_value *numbers, kn_dim size) {
+    if (kn_value_failed(numbers)) return numbers;
+    return kn_dim_known(size) ? kn_scale(numbers, (double)size)
+                              : kn_mul(numbers, size_value(numbers->graph, size, numbers->shape.dtype));
 }
 
 /* numbers is (...,K): each K of them say where in K axes of x from `first` on. Answers (...) numbers along these axes as
  * one, whose length goes to *length, and K to *axes. NULL after telling the graph. */
-static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int first, int64_t *length,
+static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int first, kn_dim *length,
                                 int *axes) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &numbers->shape;
     kn_dim depth = shape->rank ? shape->dims[shape->rank - 1] : -1;
     bool fits = shape->rank > 0 && kn_dim_known(depth) && depth >= 1 && first + depth <= x->shape.rank &&
                 (shape->dtype == KN_INT32 || shape->dtype == KN_INT64);
+    kn_dim strides[KN_MAX_RANK];
     *length = 1;
-    for (int i = 0; fits && i < (int)depth; i++) {
+    for (int i = fits ? (int)depth - 1 : -1; i >= 0; i--) {
         kn_dim size = x->shape.dims[first + i];
-        fits = kn_dim_known(size) && size > 0 && *length <= INT32_MAX / size;
-        if (fits) *length *= size;
+        strides[i] = *length;
+        if (kn_dim_known(size) && kn_dim_known(*length)) fits = fits && size > 0 && *length <= INT32_MAX / size;
+        *length = fits ? kn_dim_multiply(graph, *length, size) : 1;
     }
     if (!fits) {
         kn_graph_fail(
             graph, KN_ERROR_SHAPE,
-            "%s: x is %s and the numbers are %s; expected int32 or int64 (...,K), with K sizes of x that "
-            "are numbers",
+            "%s: x is %s and the numbers are %s; expected int32 or int64 (...,K), with K axes of x that "
+            "have elements, and no more than 32 bits count",
             builder, kn_shape_words(graph, &x->shape), kn_shape_words(graph, shape));
         return NULL;
     }
     *axes = (int)depth;
     kn_value *joined = NULL;
-    int64_t stride = *length;
     for (int i = 0; i < (int)depth; i++) {
-        stride /= x->shape.dims[first + i];
         kn_value *one = kn_slice(numbers, -1, i, i + 1);
         if (!kn_value_failed(one)) one = kn_reshape_to(one, shape->rank - 1, one->shape.dims);
-        one = kn_scale(from_beginning(one, x->shape.dims[first + i]), (double)stride);
+        one = times_size(from_beginning(one, x->shape.dims[first + i]), strides[i]);
         joined = joined ? kn_add(joined, one) : one;
     }
     return joined;
 }
 
 /* x with its first `axes` axes as one of `length`. */
-static kn_value *join_axes(kn_value *x, int axes, int64_t length) {
+static kn_value *join_axes(kn_value *x, int axes, kn_dim length) {
     kn_dim dims[KN_MAX_RANK] = {length};
     for (int i = axes; i < x->shape.rank; i++)
         dims[1 + i - axes] = x->shape.dims[i];
@@ -133,7 +149,7 @@ static kn_value *join_axes(kn_value *x, int axes, int64_t length) {
 
 kn_value *kn_gather_nd(kn_value *x, kn_value *numbers) {
     if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_gather(x, numbers, 0);
-    int64_t length;
+    kn_dim length;
     int axes;
     kn_value *joined = joined_numbers("gather_nd", x, numbers, 0, &length, &axes);
     return joined ? kn_gather(join_axes(x, axes, length), joined, 0) : &x->graph->failed;
@@ -159,7 +175,7 @@ static bool share_batches(const kn_shape *x, const kn_shape *numbers, int batch)
 kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
     if (kn_value_failed(x) || kn_value_failed(numbers) || batch == 0) return kn_gather_nd(x, numbers);
     kn_graph *graph = x->graph;
-    int64_t length;
+    kn_dim length;
     int axes;
     if (!share_batches(&x->shape, &numbers->shape, batch))
         return kn_graph_fail(graph, KN_ERROR_SHAPE,
@@ -184,7 +200,7 @@ kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
 
 kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_scatter_reduction reduction) {
     if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_scatter(x, numbers, updates, 0, reduction);
-    int64_t length;
+    kn_dim length;
     int axes;
     kn_value *joined = joined_numbers("scatter_nd", x, numbers, 0, &length, &axes);
     if (!joined) return &x->graph->failed;

@@ -86,6 +86,46 @@ static void sizes_with_symbols(void **state) {
     kn_model_destroy(&model);
 }
 
+/* Nodes that are told sizes take those of an open batch. */
+static void sizes_of_an_open_batch(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "n,2,6,8");
+    onnx_wholes(&graph, "zero", "0");
+    onnx_wholes(&graph, "image", "2,12,4");
+    onnx_wholes(&graph, "grid", "2,5,7");
+    onnx_wholes(&graph, "four", "4");
+    onnx_wholes(&graph, "threes", "1,3,1");
+    onnx_floats(&graph, "move", "2,3", 0);
+    onnx_node(&graph, "Shape", "x", "shape", NULL);
+    onnx_node(&graph, "Gather", "shape,zero", "n", NULL);
+    onnx_node(&graph, "Concat", "n,image", "larger", "axis=0");
+    onnx_node(&graph, "Resize", "x,,,larger", "resized", "mode='linear'");
+    onnx_node(&graph, "Concat", "n,threes", "times", "axis=0");
+    onnx_node(&graph, "Tile", "x,times", "tiled", NULL);
+    onnx_node(&graph, "MaxPool", "x", "pooled,places", "kernel_shape=2:2 strides=2:2");
+    onnx_node(&graph, "MaxUnpool", "pooled,places", "unpooled", "kernel_shape=2:2 strides=2:2");
+    onnx_wholes(&graph, "plane", "2,3");
+    onnx_node(&graph, "Concat", "n,plane", "moves", "axis=0");
+    onnx_node(&graph, "Expand", "move,moves", "theta", NULL);
+    onnx_node(&graph, "Concat", "n,grid", "size", "axis=0");
+    onnx_node(&graph, "AffineGrid", "theta,size", "places_read", NULL);
+    onnx_node(&graph, "Mul", "n,four", "end", NULL);
+    onnx_wholes(&graph, "three", "3");
+    onnx_node(&graph, "Range", "zero,end,three", "counted", NULL);
+    const char *outputs[] = {"resized", "tiled", "places", "unpooled", "places_read", "counted"};
+    for (size_t i = 0; i < KN_COUNT_OF(outputs); i++)
+        onnx_output(&graph, outputs[i]);
+    kn_model *model = onnx_right(&graph, NULL);
+    has_shape(model, "resized", "batch,2,12,4");
+    has_shape(model, "tiled", "batch*batch,2,18,8");
+    has_shape(model, "places", "batch,2,3,4");
+    has_shape(model, "unpooled", "batch,2,6,8");
+    has_shape(model, "places_read", "batch,5,7,2");
+    has_shape(model, "counted", "batch+(batch+2)/3");
+    kn_model_destroy(&model);
+}
+
 static void given_numbers(void **state) {
     (void)state;
     onnx_graph graph = {.bytes.count = 0};
@@ -498,6 +538,7 @@ int test_onnx(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_and_parameters),
         cmocka_unit_test(sizes_with_symbols),
+        cmocka_unit_test(sizes_of_an_open_batch),
         cmocka_unit_test(given_numbers),
         cmocka_unit_test(branches_and_loops),
         cmocka_unit_test(operators),

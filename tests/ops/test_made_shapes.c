@@ -409,6 +409,7 @@ static void symbols_stay(void **state) {
     shape_is(kn_einsum("bld,bmd->blm", (kn_value *const[]){v, v}, 2), "batch,length,length");
     shape_is(kn_einsum("...d,...d->...", (kn_value *const[]){v, v}, 2), "batch,length");
     shape_is(kn_gather_nd_batches(w, kn_input(graph, "n", KN_INT32, "batch,5,1"), 1), "batch,5,h,w");
+    shape_is(kn_gather_nd(v, kn_input(graph, "m", KN_INT64, "7,2")), "7,6");
     shape_is(kn_top_k(v, 2, -1, true, &places), "batch,length,2");
     shape_is(places, "batch,length,2");
     shape_is(kn_argmax(v, -1, false), "batch,length");

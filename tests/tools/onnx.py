@@ -41,14 +41,16 @@ def value(number, name, sizes=(), metadata=()):
     return field(number, field(1, name) + field(2, field(1, field(1, 1) + field(2, shape))) + pairs)
 
 
-def tensor(name, sizes, numbers):
-    """The field of a graph for an initializer of float32."""
-    return field(5, b"".join(field(1, size) for size in sizes) + field(2, 1) + field(8, name) +
-                 field(9, struct.pack(f"<{len(numbers)}f", *numbers)))
+def tensor(name, sizes, numbers, kind="f"):
+    """The field of a graph for an initializer of float32, or with "q" of int64."""
+    return field(5, b"".join(field(1, size) for size in sizes) + field(2, 1 if kind == "f" else 7) + field(8, name) +
+                 field(9, struct.pack(f"<{len(numbers)}{kind}", *numbers)))
 
 
-def node(kind, inputs, output):
-    return field(1, b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind))
+def node(kind, inputs, output, **attributes):
+    """One with attributes that are whole numbers."""
+    return field(1, b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind) + b"".join(
+        field(5, field(1, key) + field(3, number) + field(20, 2)) for key, number in attributes.items()))
 
 
 def onnx_file(folder, name, *fields):
@@ -77,6 +79,29 @@ def buffers_stay_as_they_are(folder):
         for name, numbers, stays in (("steps", steps, told), ("rope.cos", table, True), ("w", weight, False)):
             found = struct.pack(f"<{len(numbers)}f", *numbers) in saved
             expect(found == stays, f"{name} {'stays' if found else 'moves'} where told is {told}")
+
+
+@case
+def sizes_made_of_an_open_batch(folder):
+    """A row for each sample is put behind its own, and one of these picked by the number of the sample."""
+    token = numbers_of(3, 4)
+    for place in (-1, -2):
+        onnx_file(folder, "net.onnx", value(11, "x", ("s97", 2, 3)), tensor("token", (1, 1, 3), token),
+                  tensor("zero", (1,), [0], "q"), tensor("none", (), [0], "q"), tensor("step", (), [1], "q"),
+                  tensor("one", (2,), [1, 1], "q"), tensor("column", (1,), [1], "q"), tensor("place", (1, 1), [place], "q"),
+                  node("Shape", ("x",), "shape"), node("Gather", ("shape", "zero"), "batch"),
+                  node("Gather", ("shape", "none"), "end"), node("Concat", ("batch", "one"), "times", axis=0),
+                  node("Tile", ("token", "times"), "tokens"), node("Concat", ("x", "tokens"), "rows", axis=1),
+                  node("Range", ("none", "end", "step"), "samples"), node("Unsqueeze", ("samples", "column"), "first"),
+                  node("Concat", ("batch", "column"), "long", axis=0), node("Expand", ("place", "long"), "second"),
+                  node("Concat", ("first", "second"), "pairs", axis=1), node("GatherND", ("rows", "pairs"), "y"),
+                  value(12, "y", ("s97", 3)))
+        x = numbers_of(18)
+        write_npy(os.path.join(folder, "x.npy"), "<f4", (3, 2, 3), x)
+        koine("infer", "net.onnx", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(0)
+        shape, found = read_npy(os.path.join(folder, "y.npy"))
+        wanted = [token[i % 3] if place == -1 else x[i // 3 * 6 + 3 + i % 3] for i in range(9)]
+        expect(shape == (3, 3) and all(abs(a - b) < 1e-6 for a, b in zip(found, wanted)), f"found {found}, not {wanted}")
 
 
 @case

@@ -120,7 +120,7 @@ static const char *last_word(const char *name, size_t *length) {
 static bool says_fixed(const char *name) {
     static const char *const words[] = {"mask", "window", "cos",  "sin",      "freq", "freqs", "fb",  "filterbank",
                                         "pe",   "mean",   "std",  "var",      "grid", "mel",   "dft", "variance",
-                                        "tril", "triu",   "constant", NULL};
+                                        "tril", "triu",   "win", "bank", "constant", NULL};
     size_t length;
     const char *word = last_word(name, &length);
     return is_among(word, length, words);

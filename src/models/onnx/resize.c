@@ -155,7 +155,8 @@ static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_
 
 /* Sizes or scales of the axes, the other ones 0. */
 static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
-    int64_t axes[KN_MAX_RANK], wanted[KN_MAX_RANK];
+    int64_t axes[KN_MAX_RANK];
+    kn_dim wanted[KN_MAX_RANK];
     double factors[KN_MAX_RANK];
     int named = kn_import_ints(call, "axes", axes, KN_MAX_RANK), count = 0, rank = x->shape.rank;
     bool old = call->opset < 11 || !strcmp(call->node->type, "Upsample");
@@ -163,7 +164,7 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
     memset(scales, 0, KN_MAX_RANK * sizeof *scales);
     memset(sizes, 0, KN_MAX_RANK * sizeof *sizes);
     if (by_size) {
-        if (!kn_import_whole(call, 3, wanted, KN_MAX_RANK, &count)) return false;
+        if (!kn_import_dims(call, 3, wanted, KN_MAX_RANK, &count)) return false;
     } else if (old && call->opset < 9) {
         const kn_onnx_attribute *given = kn_import_attribute(call, "scales");
         for (size_t i = 0;
@@ -178,14 +179,12 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
         int axis;
         if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
         kn_dim size = x->shape.dims[axis];
-        if (by_size)
-            sizes[axis] = wanted[i];
-        else
-            scales[axis] = factors[i];
-        if (!by_size && factors[i] == 1) continue;
-        if (!kn_dim_known(size) || size < 1)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the size of axis %d is open; give its number",
-                                  axis);
+        if (!by_size) scales[axis] = factors[i];
+        if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1) continue; /* an open axis stays */
+        if (!kn_dim_known(size) || size < 1 || (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d of size %s becomes %s; expected numbers", axis,
+                                  kn_import_dims_text(call->import, &size, 1),
+                                  by_size ? kn_import_dims_text(call->import, &wanted[i], 1) : "others");
         if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);
     }
     return true;

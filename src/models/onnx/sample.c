@@ -155,13 +155,17 @@ static bool grid_sample(kn_import_call *call) {
 static bool affine_grid(kn_import_call *call) {
     kn_value *theta = kn_import_in(call, 0);
     int64_t size[2 + SAMPLE_AXES], places = 1;
+    kn_dim dims[KN_MAX_RANK];
     int count = 0;
     bool corners = kn_import_int(call, "align_corners", 0) != 0;
-    if (!theta || !kn_import_whole(call, 1, size, 2 + SAMPLE_AXES, &count)) return false;
+    if (!theta || !kn_import_dims(call, 1, dims, 2 + SAMPLE_AXES, &count)) return false;
     int axes = count - 2;
     if (axes < 1 || theta->shape.rank != 3)
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected theta (N,axes,axes+1) and a size (N,C,…)");
     for (int i = 0; i < axes; i++) {
+        if (!kn_dim_constant(call->graph, dims[2 + i], &size[2 + i]))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a grid of an axis of size %s; expected a number",
+                                  kn_import_dims_text(call->import, &dims[2 + i], 1));
         if (size[2 + i] < 1 || size[2 + i] > GRID_NUMBERS / places / (axes + 1))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a grid of so many places");
         places *= size[2 + i];
@@ -182,7 +186,7 @@ static bool affine_grid(kn_import_call *call) {
     kn_value *base =
         kn_constant(call->graph, KN_FLOAT32, shape, numbers, (size_t)(places * (axes + 1)) * sizeof *numbers);
     kn_value *grid = kn_matmul(theta, kn_import_cast(base, theta->shape.dtype), false, false);
-    kn_dim dims[KN_MAX_RANK] = {theta->shape.dims[0]};
+    dims[0] = theta->shape.dims[0];
     for (int i = 0; i < axes; i++)
         dims[1 + i] = size[2 + i];
     dims[1 + axes] = axes;
@@ -194,7 +198,8 @@ static bool affine_grid(kn_import_call *call) {
 /* x put where its numbers say, in zeros. */
 static bool max_unpool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *numbers = x ? kn_import_in(call, 1) : NULL;
-    int64_t size[KN_MAX_RANK], given[3][2 * KN_MAX_RANK] = {{0}};
+    kn_dim size[KN_MAX_RANK], whole[KN_MAX_RANK], all = 1, flat[1] = {1};
+    int64_t given[3][2 * KN_MAX_RANK] = {{0}};
     int count = 0;
     if (!numbers) return false;
     int rank = x->shape.rank, axes = rank - 2;
@@ -204,26 +209,28 @@ static bool max_unpool(kn_import_call *call) {
     for (int i = 0; i < rank; i++) {
         int k = i - 2;
         size[i] = x->shape.dims[i];
-        if (!kn_dim_known(size[i]))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of open size");
         if (k < 0) continue;
+        if (!kn_dim_known(size[i]))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of size %s along axis %d; expected a number",
+                                  kn_import_dims_text(call->import, &size[i], 1), i);
         if (k >= kernels)
             return kn_import_fail(call, KN_ERROR_FORMAT, "kernel_shape has %d numbers", kernels);
         size[i] = (size[i] - 1) * (k < strides ? given[1][k] : 1) + given[0][k];
         if (pads == 2 * axes) size[i] -= given[2][k] + given[2][k + axes];
     }
     /* The numbers count in the image that was pooled; one that is larger has it at its beginning. */
-    int64_t whole[KN_MAX_RANK], amounts[KN_IMPORT_LIST] = {0};
+    int64_t amounts[KN_IMPORT_LIST] = {0};
     memcpy(whole, size, sizeof whole);
-    if (kn_import_has(call, 2) && !kn_import_whole(call, 2, whole, rank, &count)) return false;
+    if (kn_import_has(call, 2) && !kn_import_dims(call, 2, whole, rank, &count)) return false;
     kn_import *import = call->import;
-    kn_dim all = 1, flat[1] = {kn_shape_elements(&x->shape)};
     bool more = false;
     for (int i = 0; i < rank; i++) {
         all = kn_dim_multiply(call->graph, all, size[i]);
+        flat[0] = kn_dim_multiply(call->graph, flat[0], x->shape.dims[i]);
+        if (whole[i] == size[i] && (i < 2 || size[i] >= 0)) continue;
         amounts[rank + i] = whole[i] - size[i];
-        more = more || whole[i] != size[i];
-        if (size[i] < 0 || whole[i] < size[i])
+        more = true;
+        if (!kn_dim_known(size[i]) || !kn_dim_known(whole[i]) || whole[i] < size[i])
             return kn_import_fail(call, KN_ERROR_SHAPE, "output_shape is smaller than what was pooled");
     }
     kn_value *zeros = kn_import_broadcast(import, kn_import_scalar(import, x->shape.dtype, 0), &all, 1);

@@ -220,12 +220,38 @@ static bool slice(kn_import_call *call) {
     return kn_import_put(call, 0, x);
 }
 
+/* x along an axis as often as an open size says: (…,size,…) seen as (…,1,size,…), which broadcasts. */
+static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim times) {
+    kn_dim dims[KN_MAX_RANK + 1];
+    int rank = x->shape.rank;
+    if (x->shape.dims[axis] != 1 && rank == KN_MAX_RANK)
+        return kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED, "%d axes, one of them an open number of times", rank);
+    bool apart = x->shape.dims[axis] != 1;
+    for (int i = 0; i < rank + apart; i++)
+        dims[i] = x->shape.dims[apart && i > axis ? i - 1 : i];
+    dims[axis] = 1;
+    x = kn_import_reshape(call->import, x, dims, rank + apart);
+    dims[axis] = times;
+    x = kn_import_broadcast(call->import, x, dims, rank + apart);
+    if (!apart || kn_value_failed(x)) return x;
+    dims[axis] = kn_dim_multiply(call->graph, times, dims[axis + 1]);
+    memmove(&dims[axis + 1], &dims[axis + 2], (size_t)(rank - axis - 1) * sizeof *dims);
+    return kn_import_reshape(call->import, x, dims, rank);
+}
+
 static bool tile(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
-    int64_t times[KN_MAX_RANK];
+    kn_dim times[KN_MAX_RANK];
     int count = 0;
-    if (!x || !kn_import_whole(call, 1, times, KN_MAX_RANK, &count)) return false;
-    return kn_import_put(call, 0, count ? kn_tile(x, kn_import_list(call->import, times, count)) : x);
+    if (!x || !kn_import_dims(call, 1, times, KN_MAX_RANK, &count)) return false;
+    for (int i = 0; i < count && count == x->shape.rank; i++) {
+        int64_t number;
+        if (kn_dim_constant(call->graph, times[i], &number)) continue;
+        x = tile_open(call, x, i, times[i]);
+        if (kn_value_failed(x)) return false;
+        times[i] = 1;
+    }
+    return kn_import_put(call, 0, count ? kn_tile(x, kn_import_dims_text(call->import, times, count)) : x);
 }
 
 /* amounts has those before each axis of x, then those after it. */
@@ -384,9 +410,11 @@ static bool range(kn_import_call *call) {
         kn_dim begin = call->inputs[0]->sizes[0], end = call->inputs[1]->sizes[0];
         int64_t step;
         if ((!kn_dim_constant(call->graph, begin, &step) || !kn_dim_constant(call->graph, end, &step)) &&
-            kn_dim_constant(call->graph, call->inputs[2]->sizes[0], &step) && step == 1) {
-            kn_value *places =
-                kn_import_cast(kn_import_counted(import, kn_dim_subtract(call->graph, end, begin)), dtype);
+            kn_dim_constant(call->graph, call->inputs[2]->sizes[0], &step) && step > 0) {
+            kn_dim count = kn_dim_add(call->graph, kn_dim_subtract(call->graph, end, begin), step - 1);
+            if (step > 1) count = kn_dim_divide(call->graph, count, step);
+            kn_value *places = kn_import_cast(kn_import_counted(import, count), dtype);
+            if (step > 1) places = kn_scale(places, (double)step);
             return kn_import_put(call, 0, begin == 0 ? places : kn_add(places, kn_import_in(call, 0)));
         }
     }

@@ -132,8 +132,9 @@ kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w,
 /* The number of each element of x (N,C,…), int64. */
 static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns) {
     int rank = x->shape.rank;
-    int64_t elements = kn_shape_elements(&x->shape);
-    kn_dim dims[KN_MAX_RANK];
+    kn_dim dims[KN_MAX_RANK], elements = 1;
+    for (int i = 0; i < rank; i++)
+        elements = kn_dim_multiply(call->graph, elements, x->shape.dims[i]);
     memcpy(dims, x->shape.dims, sizeof dims);
     char order[KN_MAX_RANK][4] = {"0", "1", "2", "3", "4"};
     if (columns && rank >= 4) {
@@ -154,11 +155,11 @@ static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns)
 /* All elements of the window side by side, behind the others: (N,C,…,elements). */
 static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window *w, double value) {
     for (int i = 0; i < w->axes && !kn_value_failed(x); i++) {
-        int64_t places = places_of(w, i, x->shape.dims[2 + i]);
+        int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? places_of(w, i, x->shape.dims[2 + i]) : 0;
         kn_value *parts[KN_MAX_INPUTS], *from = places < 1 ? NULL : padded(call, x, w, i, places, value);
         if (!from || w->size[i] > KN_MAX_INPUTS || x->shape.rank == KN_MAX_RANK) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in a window of %" PRId64 " along an axis",
-                           w->size[i]);
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in a window of %" PRId64 " along an axis of size %s",
+                           w->size[i], kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
             return NULL;
         }
         for (int64_t k = 0; k < w->size[i]; k++)
