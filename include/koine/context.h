@@ -33,7 +33,8 @@ typedef struct kn_context_params {
      * short matrix product, whose result is remembered in the cache folder. */
     const char *device;
     /* Where compiled programs and what was learnt of a device are kept between runs; made
-     * when missing. NULL or "": nothing is kept. kn_default_cache_folder suggests one. */
+     * when missing; where it cannot be made or written, a warning in the log says so, and nothing is kept. NULL or "":
+     * nothing is kept. kn_default_cache_folder suggests one. */
     const char *cache_folder;
     /* A folder with the kernel sources, read instead of those in the library; for kernel authors. */
     const char *kernel_folder;

@@ -243,6 +243,8 @@ kn_status kn_file_remove(const char *path, kn_error *error);
 kn_status kn_file_rename(const char *path, const char *to, kn_error *error);
 /* Makes a folder and those above it (mode 0700 for new ones); fine if it exists. */
 kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error);
+/* Whether this process may make files in a folder. */
+bool kn_folder_takes_files(const char *path);
 /* The names in a folder in the order of their bytes, without those that begin with a dot. In the arena. */
 kn_status kn_folder_list(kn_arena *arena, const char *path, char ***names, size_t *count, kn_error *error);
 /* folder + "/" + name, in the arena. */

@@ -490,6 +490,10 @@ kn_status kn_folder_make(const kn_host *host, const char *path, kn_error *error)
     return status;
 }
 
+bool kn_folder_takes_files(const char *path) {
+    return access(path, W_OK | X_OK) == 0;
+}
+
 char *kn_path_join(kn_arena *arena, const char *folder, const char *name) {
     size_t length = strlen(folder);
     bool joined = length == 0 || folder[length - 1] == '/';

@@ -145,6 +145,22 @@ static kn_context_params known_params(const kn_context_params *params) {
     return known;
 }
 
+/* Makes the cache folder. Without one all works, and what was compiled is compiled again: this is told. */
+static void open_cache(kn_context *context, kn_context_params *known) {
+    kn_error error = {0};
+    if (!context->cache_folder) return;
+    if (kn_folder_make(&context->host, context->cache_folder, &error)) {
+        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not kept between runs: %s", error.text);
+        kn_release(&context->host, context->cache_folder);
+        context->cache_folder = NULL;
+        known->cache_folder = NULL;
+    } else if (!kn_folder_takes_files(context->cache_folder)) {
+        kn_log_write(&context->host, KN_LOG_WARNING,
+                     "compiled kernels are not kept between runs: no file can be made in the folder \"%s\"",
+                     context->cache_folder);
+    }
+}
+
 kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known) {
     *known = known_params(params);
     kn_host host = kn_host_with(&known->allocator);
@@ -155,8 +171,8 @@ kn_context *kn_context_begin(const kn_context_params *params, kn_context_params 
         kn_fail(&context->failure, KN_ERROR_ARGUMENT,
                 "the context's parameters have no size; begin with kn_context_params_init or "
                 "KN_CONTEXT_DEFAULTS");
-    else
-        check_params(known, &context->failure);
+    else if (check_params(known, &context->failure) == KN_OK)
+        open_cache(context, known);
     return context;
 }
 

@@ -195,6 +195,9 @@ static const char *empty_platform_advice(const char *platform) {
         return "; it shows devices once the environment variable RUSTICL_ENABLE names a driver, such as "
                "llvmpipe, "
                "radeonsi or iris";
+    if (strcmp(platform, "Portable Computing Language") == 0)
+        return "; PoCL shows none where it cannot write what it compiles: the environment variable POCL_CACHE_DIR names a "
+               "folder for that";
     return "; nothing to do unless this driver should serve a device here (is the user in the groups video "
            "and "
            "render?)";

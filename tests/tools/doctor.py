@@ -207,6 +207,23 @@ def a_sick_driver(folder):
 
 
 @case
+def a_home_that_cannot_be_written(folder):
+    file = write(folder, "file", "")
+    found = koine("doctor", "--json", environment={"HOME": file, "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": folder})
+    needs(findings_of(found), "hint", "cache", f"{file}/.cache/koine", "--kernel-cache", mend="export XDG_CACHE_HOME=")
+    for environment in ({"HOME": folder}, {"HOME": file, "XDG_CACHE_HOME": folder}):
+        found = findings_of(koine("doctor", "--json", environment={"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": folder, **environment}))
+        needs(found, "ok", "cache", folder)
+    if not any("Portable" in device["platform"] for device in koine("devices", "--json").objects()):
+        raise Skipped("PoCL is not here")
+    for name in ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"):
+        found = findings_of(koine("doctor", "--json", environment={"XDG_CACHE_HOME": "", name: file + "/x"}))
+        needs(found, "problem", "cache", "PoCL", file, "POCL_CACHE_DIR", mend="export POCL_CACHE_DIR=")
+        shown = [one["mend"] for one in found if one["check"] == "platform" and "PoCL shows none" in one["what"]]
+        expect(shown == [None], f"found {found}")
+
+
+@case
 def this_machine(folder):
     found = findings_of(koine("doctor", "--json"))
     needs(found, "ok", "loader", "libOpenCL")

@@ -471,4 +471,15 @@ def an_epoch_of_batches_that_fit(folder):
     expect(steps[-1]["lr"] < 0.001, f"the rate does not know of the number of steps: {steps[-1]}")
 
 
+@case
+def a_cache_that_cannot_be_written(folder):
+    file = write(folder, "file", "")
+    for more, environment, told in ((["--kernel-cache", "file/x"], {}, "file/x"),
+                                    ([], {"XDG_CACHE_HOME": file, "POCL_CACHE_DIR": folder}, f"{file}/koine")):
+        found = koine("train", *problem(folder), "--steps", "1", "--overwrite", *more, folder=folder, environment=environment)
+        found.needs(0, err=f'koine: warning: compiled kernels are not kept between runs: cannot make the folder "{told}"')
+        expect(found.err.count("not kept") == 1, f"found {found}")
+        expect(("--kernel-cache DIR" in found.err) == (not more), f"found {found}")
+
+
 run_cases()

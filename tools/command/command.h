@@ -173,6 +173,8 @@ typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
 bool path_writable(const char *path, path_use use, bool replace);
 /* The same for files in a folder, which will be made, with those that it is in, where it is not there. */
 bool folder_writable(const char *path);
+/* Whether it is there and can be written to, or can be made; why not goes into `reason`. */
+bool folder_makable(const char *path, char *reason, size_t room);
 /* The `number`-th name for a file, from 1: x.y, x-2.y, x-3.y. Says why that fails. */
 bool path_numbered(const char *path, unsigned number, char *text, size_t room);
 

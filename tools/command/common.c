@@ -81,8 +81,12 @@ double clock_now(void) {
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
+/* Each warning once: several contexts may have the same. */
 static void write_log(void *user, kn_log_level level, const char *message) {
+    static char last[1200];
     (void)user;
+    if (level == KN_LOG_WARNING && !strcmp(message, last)) return;
+    if (level == KN_LOG_WARNING) snprintf(last, sizeof last, "%s", message);
     progress_clear();
     fprintf(stderr, "koine: %s%s\n", level == KN_LOG_WARNING ? "warning: " : "", message);
 }
@@ -133,16 +137,22 @@ static void context_params_from(const common_options *common, kn_context_params 
         params->cache_folder = cache;
     if (common->no_cache) params->cache_folder = NULL;
     params->rehearsal = rehearsing();
-    remembering = params->cache_folder != NULL;
     params->compile_progress = (kn_progress){.report = progress_compile};
 }
 
 kn_context *context_open(const common_options *common) {
+    static bool advised;
     kn_context_params params;
     messages_setup(common);
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
-    if (kn_context_status(context) == KN_OK) return context;
+    remembering = params.cache_folder && access(params.cache_folder, W_OK | X_OK) == 0;
+    if (kn_context_status(context) == KN_OK) {
+        if (params.cache_folder && !remembering && !common->cache && !advised)
+            command_tell("koine: --kernel-cache DIR keeps them in another folder");
+        advised = true;
+        return context;
+    }
     /* What the environment asked for is easily forgotten. */
     const char *from = "";
     if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device && *params.device)

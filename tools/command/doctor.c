@@ -74,15 +74,17 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
                      info->name, (unsigned long long)info->local_bytes, ENOUGH_LOCAL_BYTES);
 }
 
+static const char pocl[] = "Portable Computing Language";
+
 /* What OpenCL shows and cannot be used. */
 static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool others) {
     const char *mend = "";
     bool device = info->device_index >= 0, platform = info->platform_index >= 0;
     if (!device && platform && !strcmp(info->platform, "rusticl"))
         mend = getenv("RUSTICL_ENABLE") ? "export RUSTICL_ENABLE=llvmpipe" : "";
-    else if (!device && platform)
+    else if (!device && platform && strcmp(info->platform, pocl) != 0)
         mend = "sudo usermod -aG render,video \"$USER\"";
-    else if (!device && !info->name[0])
+    else if (!device && !platform && !info->name[0])
         mend = "sudo apt-get install pocl-opencl-icd";
     finding_tell(&doctor->found, others || device ? FINDING_HINT : FINDING_PROBLEM,
                  device          ? "device"
@@ -97,6 +99,12 @@ static int check_opencl(doctor_visit *doctor) {
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory");
     int usable = 0;
+    doctor_cache(doctor);
+    for (int i = 0; i < kn_device_list_count(list); i++)
+        if (!strcmp(kn_device_list_entry(list, i)->platform, pocl)) {
+            doctor_cache_pocl(doctor);
+            break;
+        }
     for (int i = 0; i < kn_device_list_count(list); i++)
         usable += kn_device_list_entry(list, i)->usable;
     for (int i = 0; i < kn_device_list_count(list); i++) {

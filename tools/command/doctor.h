@@ -23,6 +23,10 @@ const char *doctor_package(const char *library);
  */
 int doctor_each_library(const doctor_visit *doctor, const char *name,
                         void (*visit)(void *user, const char *path), void *user);
+/* The folder for compiled kernels (doctor_cache.c, which needs the library). */
+void doctor_cache(doctor_visit *doctor);
+/* PoCL's own, where it cannot be written. */
+void doctor_cache_pocl(doctor_visit *doctor);
 /* Nodes that the user may not open, and RUSTICL_ENABLE (doctor_nodes.c). */
 void doctor_nodes(doctor_visit *doctor);
 

@@ -44,14 +44,14 @@ bool path_writable(const char *path, path_use use, bool replace) {
     return folder_taken(path, folder);
 }
 
-bool folder_writable(const char *path) {
+bool folder_makable(const char *path, char *reason, size_t room) {
     char there[4096];
     struct stat about;
-    if (rehearsing()) return true;
-    if (!path[0] || strlen(path) >= sizeof there) return command_fail("'%.60s' is no name for a folder", path) == EXIT_DONE;
+    snprintf(reason, room, "that is no name for a folder");
+    if (!path[0] || strlen(path) >= sizeof there) return false;
     strcpy(there, path);
     /* Up to what there is: the rest will be made. */
-    for (char *slash; stat(there, &about) != 0 && errno == ENOENT && strcmp(there, "/") && strcmp(there, ".");) {
+    for (char *slash; stat(there, &about) != 0 && (errno == ENOENT || errno == ENOTDIR) && strcmp(there, "/") && strcmp(there, ".");) {
         slash = strrchr(there, '/');
         if (slash)
             slash[slash == there] = '\0';
@@ -61,7 +61,14 @@ bool folder_writable(const char *path) {
     const bool known = stat(there, &about) == 0, folder = known && S_ISDIR(about.st_mode);
     if (folder && access(there, W_OK | X_OK) == 0) return true;
     if (known && !folder) errno = ENOTDIR;
-    return command_fail("cannot write to the folder '%s': %s: %s", path, there, strerror(errno)) == EXIT_DONE;
+    snprintf(reason, room, "%s: %s", there, strerror(errno));
+    return false;
+}
+
+bool folder_writable(const char *path) {
+    char reason[4300];
+    return rehearsing() || folder_makable(path, reason, sizeof reason) ||
+           command_fail("cannot write to the folder '%s': %s", path, reason) == EXIT_DONE;
 }
 
 bool path_numbered(const char *path, unsigned number, char *text, size_t room) {
