@@ -132,6 +132,17 @@ def numbers_and_inputs(folder):
 
 
 @case
+def a_constant_rate_is_drawn_at_its_value(folder):
+    problem(folder)
+    for rate in ("0.002", "1e-06"):
+        _, text = report(folder, "tiny.koine", "npy:x.npy,y.npy", "--epochs", "2", "--lr", rate, "--schedule", "constant")
+        chart = re.search(r'aria-label="Learning rate".*?</svg>', text, re.S).group(0)
+        ticks = {float(number): float(y) - 4 for y, number in re.findall(r'y="([\d.]+)" text-anchor="end">([^<]+)<', chart)}
+        drawn = {float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", chart)}
+        expect(len(ticks) > 2 and drawn == {ticks[float(rate)]}, f"drawn at {drawn}, and the axis has {ticks}")
+
+
+@case
 def text_is_written(folder):
     write(folder, "walk.txt", "abc<d>&" * 80)
     write(folder, "walk.koine", "koine 1\nmodel walk\ninput x 8 int32\nembedding 16 8\nlogits = linear 16\n")

@@ -38,9 +38,11 @@ static void stretch(axis *range, double number) {
 
 static void settle(axis *range) {
     if (!(range->low <= range->high)) range->low = 0, range->high = 1;
-    if (range->high - range->low < 1e-12 * fmax(1, fabs(range->high))) {
-        range->low -= 0.5;
-        range->high += 0.5;
+    const double most = fmax(fabs(range->low), fabs(range->high));
+    if (range->high - range->low <= 1e-9 * most) { /* one number, which its own size is a measure for */
+        const double half = range->logarithmic || most == 0 ? 0.5 : 0.5 * most;
+        range->low -= half;
+        range->high += half;
     }
 }
 
