@@ -100,8 +100,11 @@ typedef struct kn_fit_result {
     char message[600];    /* what went wrong, or what find_not_finite found */
     uint64_t taken_back;  /* steps undone at the end, those after the best epoch; with patience */
     double training_seconds; /* of the whole call, validation left out; data_seconds are among them */
+    /* Mean over the samples of the last epoch begun, each before its update, or of the best epoch where it went back to
+     * that; NaN where none of them was trained on in this call, nor is remembered. */
+    double epoch_loss;
 } kn_fit_result;
-#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0, 0}
+#define KN_FIT_RESULT_DEFAULTS {sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0, 0, 0}
 
 /* Trains on `dataset`, whose fields are fed by their names ("x", "y"). Continues where the trainer's steps are: the same order
  * of samples as in one go. A loss that is not finite ends it with KN_ERROR_NOT_FINITE. */

@@ -78,9 +78,15 @@ typedef struct fit_run {
     double recent, recent_samples; /* for the speed of late: decaying sums */
     uint64_t samples;
     kn_fit_memory memory;
+    double best_loss; /* mean of the best epoch; NaN where it was before this call */
     bool recalled;    /* it is that of a training that went before */
     kn_snapshot kept; /* with patience: the states of the best epoch */
 } fit_run;
+
+/* Mean over what the epoch begun has trained on. */
+static double epoch_loss(const fit_run *fitting) {
+    return fitting->memory.samples > 0 ? fitting->memory.loss / fitting->memory.samples : NAN;
+}
 
 static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
     fitting->result->end = KN_FIT_FAILED;
@@ -234,6 +240,7 @@ static kn_status return_to_best(fit_run *fitting) {
     result->step = kn_trainer_steps(fitting->trainer);
     result->taken_back = steps - result->step;
     result->validation = fitting->memory.best;
+    result->epoch_loss = fitting->best_loss;
     return KN_OK;
 }
 
@@ -268,11 +275,12 @@ static bool out_of_patience(const fit_run *fitting) {
 static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     const kn_fit_params *params = fitting->params;
     kn_fit_result *result = fitting->result;
-    const kn_fit_memory *memory = &fitting->memory;
-    kn_fit_epoch report = {.epoch = epoch + 1, .loss = memory->samples > 0 ? memory->loss / memory->samples : NAN};
+    kn_fit_epoch report = {.epoch = epoch + 1, .loss = epoch_loss(fitting)};
+    result->epoch_loss = report.loss;
     kn_status status = judge(fitting);
     if (status == KN_OK) status = judged(fitting, &report.best);
     if (status != KN_OK) return status;
+    if (report.best) fitting->best_loss = report.loss;
     report.validation = result->validation;
     report.seconds = kn_clock() - fitting->start;
     double before = kn_clock();
@@ -323,6 +331,7 @@ static kn_status run(fit_run *fitting) {
         judged = true;
         epoch++;
     }
+    if (!judged) fitting->result->epoch_loss = epoch_loss(fitting);
     /* A training that ends within an epoch is judged where it ends, unless somebody is waiting for it to stop. */
     if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
         fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
@@ -375,8 +384,9 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
                        .result = result,
                        .next = {.size = sizeof(kn_batch)},
                        .start = kn_clock(),
+                       .best_loss = NAN,
                        .kept = {.trainer = trainer}};
-    *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .step = kn_trainer_steps(trainer)};
+    *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .epoch_loss = NAN, .step = kn_trainer_steps(trainer)};
     kn_status status = kn_trainer_status(trainer);
     if (status != KN_OK)
         fail(&fitting, status, kn_trainer_error(trainer));

@@ -155,7 +155,7 @@ def classes_of_folders_are_judged_by_name(folder):
     koine("eval", "small.safetensors", "--data", "images:more", folder=folder).needs(
         1, out="", err=('small.safetensors: data "images:more": the class "middle" is none of the 2', "dark, light", "leave its samples out"))
     # A model of numbers tells classes apart by position where the data has none of them.
-    train = ("train", "small.koine", "--epochs", "60", "--lr", "0.1", "--data", "images:numbers")
+    train = ("train", "small.koine", "--overwrite", "--epochs", "60", "--lr", "0.1", "--data", "images:numbers")
     koine(*train, folder=folder).needs(0)
     for data in ("images:numbers", "images:pets"):
         found = koine("eval", "small.safetensors", "--data", data, "--json", folder=folder).objects()[0]

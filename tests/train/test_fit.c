@@ -17,7 +17,7 @@ typedef struct fitting {
     /* What the callbacks saw. */
     int steps, epochs, stop_at_step, stop_at_epoch;
     uint64_t samples, last_count;
-    double loss_sum, rates[64];
+    double loss_sum, rates[64], losses[16];
     bool best[16];
 } fitting;
 
@@ -37,6 +37,7 @@ static bool on_step(void *user, const kn_fit_step *step) {
 static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     fitting *seen = user;
     if (seen->epochs < 16) seen->best[seen->epochs] = epoch->best;
+    if (seen->epochs < 16) seen->losses[seen->epochs] = epoch->loss;
     seen->epochs++;
     return seen->epochs != seen->stop_at_epoch;
 }
@@ -101,6 +102,7 @@ static void epochs_are_counted(void **state) {
     assert_int_equal(fit.last_count, LAST);
     assert_int_equal(fit.result.validation.samples, SAMPLES);
     assert_true(isfinite(fit.result.loss) && fit.result.samples_per_s > 0);
+    assert_true(fit.result.epoch_loss == fit.losses[2] && fit.losses[2] < fit.losses[0]);
     assert_string_equal(fit.result.message, "");
     /* More of it: the trainer has done them already. */
     run(&fit, KN_OK);
@@ -157,7 +159,7 @@ static void seconds_end_it(void **state) {
     run(&fit, KN_OK);
     assert_int_equal(fit.result.end, KN_FIT_DONE);
     assert_int_equal(fit.steps, 0);
-    assert_true(isnan(fit.result.loss));
+    assert_true(isnan(fit.result.loss) && isnan(fit.result.epoch_loss));
     fit.params.seconds = 0.2;
     run(&fit, KN_OK);
     assert_true(fit.steps > 0);
@@ -171,6 +173,7 @@ static void callbacks_end_it(void **state) {
     run(&fit, KN_OK);
     assert_int_equal(fit.result.end, KN_FIT_STOPPED);
     assert_int_equal(fit.result.step, 2);
+    assert_true(fabs(fit.result.epoch_loss - fit.loss_sum / (double)fit.samples) < 1e-12);
     fit.stop_at_step = 0;
     fit.epochs = 0;
     fit.stop_at_epoch = 2;
@@ -239,6 +242,7 @@ static void patience_keeps_the_best(void **state) {
             kn_score score = KN_SCORE_DEFAULTS;
             assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score), KN_OK);
             assert_true(fabs(score.loss - fit.result.validation.loss) <= 1e-6);
+            assert_true(fit.result.epoch_loss == fit.losses[back ? 0 : epochs - 1]);
             end(&fit);
         }
     }

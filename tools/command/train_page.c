@@ -185,10 +185,10 @@ static void summary(FILE *file, const train_page *page, const training_setup *se
     html_text(file, page->options->data);
     fputs(" on ", file);
     html_text(file, kn_context_device(context)->name);
-    fprintf(file, ": %llu steps in %s, %.0f samples/s, %llu parameters.</p>\n<p>Loss %.4g",
+    fprintf(file, ": %llu steps in %s, %.0f samples/s, %llu parameters.</p>\n<p>Loss %.4g over the %s epoch",
             (unsigned long long)result->step, time_text(page->seconds, time, sizeof time),
             result->samples_per_s, (unsigned long long)kn_model_parameter_elements(setup->model),
-            result->loss);
+            result->epoch_loss, result->taken_back ? "best" : "last");
     if (result->validation.samples) {
         fprintf(file, ", validation loss %.4g", result->validation.loss);
         html_text(file, setup->unit);

@@ -78,7 +78,7 @@ static void times_json(FILE *stream, const training_setup *setup, const kn_fit_r
 void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, const char *path) {
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
-    json_float(stream, result->loss);
+    json_float(stream, result->epoch_loss);
     json_float_member(stream, "validation_loss", judged ? result->validation.loss : NAN);
     json_measure_member(stream, "accuracy", judged ? result->validation.accuracy : NAN);
     if (isfinite(setup->variance)) json_measure_member(stream, "r2", setup_r2(setup, &result->validation));
@@ -98,9 +98,11 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
     if (steps == steps_before)
         printf("nothing to do: %llu steps were done before", (unsigned long long)steps);
     else
-        printf("%s after %llu steps: loss %.4f", ends[result->end], (unsigned long long)steps, result->loss);
+        printf("%s after %llu steps", ends[result->end], (unsigned long long)steps);
     if (result->taken_back)
         printf("\nback to the best epoch, after %llu steps", (unsigned long long)result->step);
+    if (steps != steps_before && isfinite(result->epoch_loss))
+        printf(": loss %.4f over %s epoch", result->epoch_loss, result->taken_back ? "that" : "the last");
     if (result->validation.samples > 0)
         printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
     fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
