@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/gaps.h"
 #include "plan/run_private.h"
 
 enum { WORK_LIMIT = 5 * 1000 * 1000, ROUNDS_MOST = 400 };
@@ -16,9 +17,9 @@ typedef struct fit_work {
     kn_tenant *tenants;
     int count;
     uint64_t alignment, limit;
-    int *order, *kept;
-    int *placed; /* those that have a place, by block and offset */
-    int placed_count;
+    int *order, *kept, *spare;
+    kn_gaps gaps; /* between those that have a place */
+    int *roots;   /* of blocks: their trees */
     uint64_t *ends; /* of blocks */
     int block_count;
     /* The best so far. */
@@ -28,10 +29,6 @@ typedef struct fit_work {
 
 static uint64_t room(const fit_work *fitting, const kn_tenant *tenant) {
     return kn_round_up(tenant->bytes, fitting->alignment);
-}
-
-static bool together(const kn_tenant *left, const kn_tenant *right) {
-    return left->first <= right->last && right->first <= left->last;
 }
 
 typedef struct offer {
@@ -47,56 +44,59 @@ static bool better(const offer *one, const offer *other) {
     return one->waste < other->waste;
 }
 
-/* The best place in one block, whose placed tenants begin at `from`; answers where the next block's begin. */
-static int look_in_block(const fit_work *fitting, const kn_tenant *tenant, int block, int from, offer *best) {
-    uint64_t need = room(fitting, tenant), cursor = 0, end = fitting->ends[block];
-    int i = from;
-    for (; i < fitting->placed_count; i++) {
-        const kn_tenant *other = &fitting->tenants[fitting->placed[i]];
-        if (other->block != block) break;
-        if (!together(tenant, other)) continue;
-        if (other->offset > cursor && other->offset - cursor >= need) {
-            offer here = {block, cursor, other->offset - cursor - need, 0};
-            if (better(&here, best)) *best = here;
-        }
-        uint64_t after = other->offset + room(fitting, other);
-        if (after > cursor) cursor = after;
-    }
-    if (cursor <= fitting->limit && tenant->bytes <= fitting->limit - cursor) {
-        bool grows = cursor + need > end;
-        offer here = {block, cursor, grows ? 0 : end - cursor - need, grows ? cursor + need - end : 0};
-        if (better(&here, best)) *best = here;
-    }
-    return i;
+typedef struct block_search {
+    int block;
+    uint64_t need;
+    offer *best;
+} block_search;
+
+static bool fits_exactly(const offer *best) {
+    return best->block >= 0 && !best->growth && !best->waste;
+}
+
+static bool take_gap(void *user, uint64_t offset, uint64_t bytes) {
+    const block_search *search = user;
+    offer here = {search->block, offset, bytes - search->need, 0};
+    if (better(&here, search->best)) *search->best = here;
+    return !fits_exactly(search->best);
+}
+
+/* The best place in one block, if it is better than the best so far. */
+static void look_in_block(fit_work *fitting, const kn_tenant *tenant, int block, offer *best) {
+    uint64_t need = room(fitting, tenant), end = fitting->ends[block];
+    block_search own = {block, need, best};
+    kn_gap_search search = {
+        .first = tenant->first, .last = tenant->last, .need = need, .found = take_gap, .user = &own};
+    kn_gaps_find(&fitting->gaps, fitting->roots[block], &search);
+    uint64_t cursor = search.cursor;
+    if (search.ended || cursor > fitting->limit || tenant->bytes > fitting->limit - cursor) return;
+    bool grows = cursor + need > end;
+    offer here = {block, cursor, grows ? 0 : end - cursor - need, grows ? cursor + need - end : 0};
+    if (better(&here, best)) *best = here;
 }
 
 static void put(fit_work *fitting, int number) {
     kn_tenant *tenant = &fitting->tenants[number];
     offer best = {.block = -1};
-    int from = 0;
-    for (int block = 0; block < fitting->block_count; block++)
-        from = look_in_block(fitting, tenant, block, from, &best);
+    for (int block = 0; block < fitting->block_count && !fits_exactly(&best); block++)
+        look_in_block(fitting, tenant, block, &best);
     if (best.block < 0) {
         best = (offer){.block = fitting->block_count, .offset = 0};
+        fitting->roots[fitting->block_count] = 0;
         fitting->ends[fitting->block_count++] = 0;
     }
     tenant->block = best.block;
     tenant->offset = best.offset;
     uint64_t end = best.offset + room(fitting, tenant);
     if (end > fitting->ends[best.block]) fitting->ends[best.block] = end;
-    int at = fitting->placed_count++;
-    for (; at > 0; at--) {
-        const kn_tenant *before = &fitting->tenants[fitting->placed[at - 1]];
-        if (before->block < best.block || (before->block == best.block && before->offset <= best.offset))
-            break;
-        fitting->placed[at] = fitting->placed[at - 1];
-    }
-    fitting->placed[at] = number;
+    int *root = &fitting->roots[best.block];
+    *root = kn_gaps_add(&fitting->gaps, *root, number, tenant->first, tenant->last, best.offset,
+                        room(fitting, tenant));
 }
 
 /* Places all in the current order and keeps the result if it is the best; answers its size. */
 static uint64_t try_order(fit_work *fitting) {
-    fitting->placed_count = fitting->block_count = 0;
+    fitting->block_count = 0;
     for (int i = 0; i < fitting->count; i++)
         put(fitting, fitting->order[i]);
     uint64_t total = 0;
@@ -164,7 +164,7 @@ static void search(fit_work *fitting, uint64_t bound) {
     for (size_t k = 0; k < KN_COUNT_OF(orders); k++) {
         for (int i = 0; i < fitting->count; i++)
             fitting->order[i] = i;
-        sort(fitting->tenants, fitting->order, fitting->placed, fitting->count, orders[k]);
+        sort(fitting->tenants, fitting->order, fitting->spare, fitting->count, orders[k]);
         uint64_t reached = try_order(fitting);
         memcpy(fitting->kept, fitting->order, bytes);
         for (int64_t round = 0; round < rounds && fitting->best_total > bound; round++) {
@@ -240,7 +240,7 @@ static kn_status check(const kn_tenant *tenants, int count, uint64_t alignment, 
 }
 
 kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alignment, uint64_t limit,
-                   uint64_t **block_bytes, int *block_count, int *culprit, kn_error *error) {
+                   uint64_t **block_bytes, int *block_count, int *culprit, uint64_t *work, kn_error *error) {
     *block_bytes = NULL;
     *block_count = 0;
     kn_status status = check(tenants, count, alignment, limit, culprit, error);
@@ -250,12 +250,14 @@ kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alig
     fit_work fitting = {.tenants = tenants, .count = count, .alignment = alignment, .limit = limit};
     fitting.order = kn_allocate(host, places, sizeof *fitting.order);
     fitting.kept = kn_allocate(host, places, sizeof *fitting.kept);
-    fitting.placed = kn_allocate(host, places, sizeof *fitting.placed);
+    fitting.spare = kn_allocate(host, places, sizeof *fitting.spare);
+    fitting.roots = kn_allocate(host, places, sizeof *fitting.roots);
+    fitting.gaps = (kn_gaps){kn_allocate(host, places + 1, sizeof *fitting.gaps.branches), work};
     fitting.ends = kn_allocate(host, places, sizeof *fitting.ends);
     fitting.best_blocks = kn_allocate(host, places, sizeof *fitting.best_blocks);
     fitting.best_offsets = kn_allocate(host, places, sizeof *fitting.best_offsets);
     uint64_t *sizes = kn_arena_take(arena, places, sizeof *sizes);
-    if (fitting.order && fitting.kept && fitting.placed && fitting.ends && fitting.best_blocks &&
+    if (fitting.order && fitting.kept && fitting.spare && fitting.roots && fitting.gaps.branches && fitting.ends && fitting.best_blocks &&
         fitting.best_offsets && sizes) {
         search(&fitting, kn_place_bound(host, tenants, count, alignment));
         for (int i = 0; i < count; i++) {
@@ -268,11 +270,13 @@ kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alig
         }
         *block_bytes = sizes;
     } else {
-        status = kn_fail_memory(error, places * 40);
+        status = kn_fail_memory(error, places * (40 + sizeof *fitting.gaps.branches));
     }
     kn_release(host, fitting.order);
     kn_release(host, fitting.kept);
-    kn_release(host, fitting.placed);
+    kn_release(host, fitting.spare);
+    kn_release(host, fitting.roots);
+    kn_release(host, fitting.gaps.branches);
     kn_release(host, fitting.ends);
     kn_release(host, fitting.best_blocks);
     kn_release(host, fitting.best_offsets);

@@ -112,7 +112,7 @@ kn_status kn_pass_place(kn_making *making) {
     for (int i = 0; i < count && making->guard; i++)
         tenants[i] = (kn_tenant){placements[i]->bytes + making->guard, 0, making->emitter.step_count, 0, 0};
     status = kn_place(making->arena, tenants, count, device->alignment_bytes, device->largest_block_bytes,
-                      &making->block_bytes, &making->block_count, &culprit, making->error);
+                      &making->block_bytes, &making->block_count, &culprit, &making->work, making->error);
     if (status != KN_OK && culprit >= 0) {
         const kn_value *value = placements[culprit]->root;
         if (!value)

@@ -60,9 +60,9 @@ typedef struct kn_tenant {
     uint64_t offset;
 } kn_tenant;
 /* Places all in as little memory as can be found, no block above `limit`. block_bytes is in the arena.
- * Fails where a tenant is above the limit; *culprit then is its position. */
+ * Fails where a tenant is above the limit; *culprit then is its position. *work counts elementary steps. */
 kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alignment, uint64_t limit,
-                   uint64_t **block_bytes, int *block_count, int *culprit, kn_error *error);
+                   uint64_t **block_bytes, int *block_count, int *culprit, uint64_t *work, kn_error *error);
 /* The most that is alive at once, each rounded up to the alignment. 0 when out of memory. */
 uint64_t kn_place_bound(const kn_host *host, const kn_tenant *tenants, int count, uint64_t alignment);
 

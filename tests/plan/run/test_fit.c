@@ -10,8 +10,9 @@ static uint64_t place(kn_tenant *tenants, int count, uint64_t alignment, uint64_
     kn_arena_init(&arena, &host);
     uint64_t *sizes = NULL, total = 0;
     int culprit;
+    uint64_t work = 0;
     kn_error error = {0};
-    if (kn_place(&arena, tenants, count, alignment, limit, &sizes, blocks, &culprit, &error))
+    if (kn_place(&arena, tenants, count, alignment, limit, &sizes, blocks, &culprit, &work, &error))
         fail_msg("%s", error.text);
     for (int i = 0; i < *blocks; i++) {
         assert_true(sizes[i] > 0 && sizes[i] <= limit);
@@ -122,17 +123,18 @@ static void what_is_above_the_limit_is_named(void **state) {
     kn_tenant tenants[] = {{10, 0, 1, 0, 0}, {4097, 0, 1, 0, 0}, {10, 0, 1, 0, 0}};
     uint64_t *sizes;
     int blocks, culprit = 7;
+    uint64_t work = 0;
     kn_error error = {0};
-    kn_status status = kn_place(&arena, tenants, 3, 64, 4096, &sizes, &blocks, &culprit, &error);
+    kn_status status = kn_place(&arena, tenants, 3, 64, 4096, &sizes, &blocks, &culprit, &work, &error);
     assert_int_equal(status, KN_ERROR_DEVICE_MEMORY);
     assert_int_equal(culprit, 1);
     tenants[1].bytes = 4096;
-    assert_int_equal(kn_place(&arena, tenants, 3, 64, 4096, &sizes, &blocks, &culprit, &error), KN_OK);
+    assert_int_equal(kn_place(&arena, tenants, 3, 64, 4096, &sizes, &blocks, &culprit, &work, &error), KN_OK);
     assert_int_equal(blocks, 2);
-    assert_int_equal(kn_place(&arena, tenants, 0, 64, 4096, &sizes, &blocks, &culprit, &error), KN_OK);
+    assert_int_equal(kn_place(&arena, tenants, 0, 64, 4096, &sizes, &blocks, &culprit, &work, &error), KN_OK);
     assert_int_equal(blocks, 0);
     tenants[1].bytes = UINT64_MAX - 5;
-    assert_int_not_equal(kn_place(&arena, tenants, 3, 64, UINT64_MAX, &sizes, &blocks, &culprit, &error),
+    assert_int_not_equal(kn_place(&arena, tenants, 3, 64, UINT64_MAX, &sizes, &blocks, &culprit, &work, &error),
                          KN_OK);
     kn_arena_finish(&arena);
 }
