@@ -156,6 +156,33 @@ static void threads_survive_failing_calls(void **state) {
     kn_thread_join(&host, NULL);
 }
 
+static kn_status mark(void *user, size_t index, kn_error *error) {
+    char *marks = user;
+    marks[index]++;
+    return index % 100 == 37 && marks[1000] ? kn_fail(error, KN_ERROR_FORMAT, "piece %zu", index) : KN_OK;
+}
+
+/* Each piece once; the first failure of a loop, whoever met it; and all of it where no thread can be had. */
+static void pieces_are_done_by_many(void **state) {
+    for (int alone = 0; alone < 2; alone++) {
+        kn_host host = kn_host_defaults();
+        kn_error error = {0};
+        char marks[1001] = {0};
+        wrapped_calls = (wrapped){.fail_thread = alone ? EAGAIN : 0};
+        assert_int_equal(kn_in_parallel(&host, 1000, mark, marks, &error), KN_OK);
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(marks[i], 1);
+        marks[1000] = 1;
+        assert_int_equal(kn_in_parallel(&host, 1000, mark, marks, &error), KN_ERROR_FORMAT);
+        assert_string_equal(error.text, "piece 37");
+        for (int i = 0; i <= 37; i++)
+            assert_int_equal(marks[i], 2);
+        assert_int_equal(marks[999], 1);
+        assert_int_equal(kn_in_parallel(&host, 0, mark, marks, NULL), KN_OK);
+        wrapped_calls = (wrapped){0};
+    }
+}
+
 static void the_clock_counts_seconds(void **state) {
     double start = kn_clock(), last = start;
     const struct timespec pause = {.tv_nsec = 30000000};
@@ -180,6 +207,7 @@ int test_threads(void) {
         cmocka_unit_test(conditions_wake_who_waits),
         cmocka_unit_test(threads_leave_signals_to_the_program),
         cmocka_unit_test(threads_survive_failing_calls),
+        cmocka_unit_test(pieces_are_done_by_many),
         cmocka_unit_test(the_clock_counts_seconds),
         cmocka_unit_test(there_is_a_processor),
     };
