@@ -1,15 +1,18 @@
-/* CSV: a line of names, then a line for each row, as RFC 4180 has it; the separator is found from the first line. */
+/* CSV: a line of names, then a line for each row, as RFC 4180 has it; the separator is found from the first line. The rows
+ * are read in pieces by several threads. */
 #include "formats/formats_private.h"
 
 #include <string.h>
 
-enum { COLUMNS_MAX = 1 << 16 };
+enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20 };
 
 typedef struct reader {
     const char *name;
     const uint8_t *bytes;
     uint64_t count, at, line;
     char separator;
+    uint64_t doubled; /* bytes of cells so far in which a quote is written twice */
+    char *room;       /* for their texts; NULL: not wanted */
 } reader;
 
 const kn_csv_cell *kn_csv_at(const kn_csv *table, size_t row, size_t column) {
@@ -59,7 +62,7 @@ static bool next_line(reader *read) {
 }
 
 /* A cell in quotes, which may hold separators, ends of lines, and quotes written twice. */
-static kn_status read_quoted(reader *read, kn_arena *arena, kn_csv_cell *cell, kn_error *error) {
+static kn_status read_quoted(reader *read, kn_csv_cell *cell, kn_error *error) {
     const uint64_t line = read->line, first = ++read->at;
     uint64_t doubled = 0;
     for (;; read->at++) {
@@ -78,38 +81,39 @@ static kn_status read_quoted(reader *read, kn_arena *arena, kn_csv_cell *cell, k
         return kn_fail(error, KN_ERROR_FORMAT,
                        "%s: line %llu: text behind the closing quote of a value; a quote within one is written twice",
                        read->name, (unsigned long long)read->line);
-    if (!doubled || !arena) return KN_OK;
-    char *text = kn_arena_take(arena, cell->length, 1);
-    if (!text) return kn_fail_memory(error, cell->length);
+    if (!doubled) return KN_OK;
+    read->doubled += cell->length;
+    if (!read->room) return KN_OK;
     size_t length = 0;
     for (size_t i = 0; i < cell->length; i++) {
-        text[length++] = cell->text[i];
+        read->room[length++] = cell->text[i];
         if (cell->text[i] == '"') i++;
     }
-    *cell = (kn_csv_cell){text, length};
+    *cell = (kn_csv_cell){read->room, length};
+    read->room += length;
     return KN_OK;
 }
 
 /* Without the blanks around it, which people write behind commas. */
 static void read_bare(reader *read, kn_csv_cell *cell) {
-    uint64_t first = read->at;
-    while (!at_end_of_line(read) && (char)read->bytes[read->at] != read->separator)
-        read->at++;
-    uint64_t end = read->at;
-    while (first < end && read->bytes[first] == ' ')
+    const char *first = (const char *)read->bytes + read->at, *last = (const char *)read->bytes + read->count;
+    const char *end = first, separator = read->separator;
+    while (end < last && *end != separator && *end != '\n' && *end != '\r')
+        end++;
+    read->at += (uint64_t)(end - first);
+    while (first < end && *first == ' ')
         first++;
-    while (end > first && read->bytes[end - 1] == ' ')
+    while (end > first && end[-1] == ' ')
         end--;
-    *cell = (kn_csv_cell){(const char *)read->bytes + first, (size_t)(end - first)};
+    *cell = (kn_csv_cell){first, (size_t)(end - first)};
 }
 
-/* The cells of one line go to cells[0..most); all are counted. With a NULL arena only that. */
-static kn_status read_line(reader *read, kn_arena *arena, kn_csv_cell *cells, size_t most, size_t *count,
-                           kn_error *error) {
+/* The cells of one line go to cells[0..most), unless that is NULL; all are counted. */
+static kn_status read_line(reader *read, kn_csv_cell *cells, size_t most, size_t *count, kn_error *error) {
     for (*count = 0;;) {
         kn_csv_cell cell;
         if (read->at < read->count && read->bytes[read->at] == '"') {
-            kn_status status = read_quoted(read, arena, &cell, error);
+            kn_status status = read_quoted(read, &cell, error);
             if (status != KN_OK) return status;
         } else {
             read_bare(read, &cell);
@@ -123,12 +127,31 @@ static kn_status read_line(reader *read, kn_arena *arena, kn_csv_cell *cells, si
     return KN_OK;
 }
 
-/* How many rows there are; each must have as many cells as the first line has names. */
-static kn_status count_rows(reader read, size_t columns, uint64_t *rows, kn_error *error) {
-    for (*rows = 0; next_line(&read); ++*rows) {
+/* How many of the bytes are UTF-8, from the first on. */
+static uint64_t text_bytes(const uint8_t *bytes, uint64_t count) {
+    uint64_t at = 0, eight;
+    uint32_t code;
+    while (at < count) {
+        for (; count - at >= sizeof eight; at += sizeof eight) {
+            memcpy(&eight, bytes + at, sizeof eight);
+            if (eight & 0x8080808080808080) break;
+        }
+        if (at == count) break;
+        const size_t length = kn_utf8_read(bytes + at, count - at, &code);
+        if (length == 0) break;
+        at += length;
+    }
+    return at;
+}
+
+/* ---- faults: what is wrong first, from the beginning ---------------------------------------------- */
+
+/* Each row must have as many cells as the first line has names. */
+static kn_status check_rows(reader read, size_t columns, kn_error *error) {
+    while (next_line(&read)) {
         uint64_t line = read.line;
         size_t found;
-        kn_status status = read_line(&read, NULL, NULL, 0, &found, error);
+        kn_status status = read_line(&read, NULL, 0, &found, error);
         if (status != KN_OK) return status;
         if (found != columns)
             return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: %zu values, expected %zu as in the first line",
@@ -139,54 +162,174 @@ static kn_status count_rows(reader read, size_t columns, uint64_t *rows, kn_erro
 
 /* What stands in cells becomes names and JSON. */
 static kn_status check_text(const reader *read, kn_error *error) {
-    uint64_t line = 1, at = 0;
-    uint32_t code;
-    while (at < read->count) {
-        const size_t length = kn_utf8_read(read->bytes + at, read->count - at, &code);
-        if (length == 0)
-            return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: bytes that are no UTF-8, which a table is expected in",
-                           read->name, (unsigned long long)line);
-        line += read->bytes[at] == '\n';
-        at += length;
+    const uint64_t fine = text_bytes(read->bytes, read->count);
+    uint64_t line = 1;
+    for (uint64_t i = 0; i < fine; i++)
+        line += read->bytes[i] == '\n';
+    if (fine == read->count) return KN_OK;
+    return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: bytes that are no UTF-8, which a table is expected in", read->name,
+                   (unsigned long long)line);
+}
+
+/* read: at the beginning. Answers KN_OK where nothing is wrong. */
+static kn_status find_fault(reader read, kn_error *error) {
+    size_t columns;
+    kn_status status = check_text(&read, error);
+    if (status != KN_OK) return status;
+    if (!next_line(&read))
+        return kn_fail(error, KN_ERROR_FORMAT, "%s: nothing in it; expected a first line with the names of columns",
+                       read.name);
+    read.separator = find_separator(read.bytes + read.at, read.count - read.at);
+    status = read_line(&read, NULL, 0, &columns, error);
+    if (status != KN_OK) return status;
+    if (columns > COLUMNS_MAX)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns, at most %d are possible", read.name, columns,
+                       COLUMNS_MAX);
+    return check_rows(read, columns, error);
+}
+
+/* ---- pieces ----------------------------------------------------------------------------------------- */
+
+/* The lines that begin in it. Where it begins is taken for the begin of a line, which it is not within quotes: where the
+ * piece before stops tells. */
+typedef struct piece {
+    uint64_t begin, end, stop; /* stop: behind the last line */
+    uint64_t rows, doubled;
+    size_t first_row;
+    char *room;
+    bool fine; /* each row has its cells */
+    bool text; /* all is UTF-8 */
+} piece;
+
+typedef struct pieces {
+    reader read; /* behind the first line */
+    size_t columns, count;
+    piece *list;
+    kn_csv_cell *cells; /* (rows,columns) */
+} pieces;
+
+/* Goes over the lines of a piece; their cells go to `cells` unless that is NULL. */
+static void walk(const pieces *all, piece *own, kn_csv_cell *cells) {
+    reader read = all->read;
+    read.at = own->begin;
+    read.doubled = own->rows = 0;
+    read.room = cells ? own->room : NULL;
+    own->fine = true;
+    while (own->fine && read.at < own->end) {
+        size_t found;
+        if (at_end_of_line(&read)) {
+            skip_end(&read);
+            continue;
+        }
+        own->fine = read_line(&read, cells, all->columns, &found, NULL) == KN_OK && found == all->columns;
+        own->rows++;
+        if (cells) cells += all->columns;
     }
+    own->stop = read.at;
+    own->doubled = read.doubled;
+}
+
+static kn_status count_piece(void *user, size_t index, kn_error *error) {
+    const pieces *all = user;
+    piece *own = &all->list[index];
+    (void)error;
+    own->text = text_bytes(all->read.bytes + own->begin, own->end - own->begin) == own->end - own->begin;
+    walk(all, own, NULL);
     return KN_OK;
 }
 
-kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
-                      kn_error *error) {
+static kn_status fill_piece(void *user, size_t index, kn_error *error) {
+    const pieces *all = user;
+    piece *own = &all->list[index];
+    (void)error;
+    walk(all, own, all->cells + own->first_row * all->columns);
+    return KN_OK;
+}
+
+/* The begin of the first line from `at` on, which is above 0. */
+static uint64_t line_from(const reader *read, uint64_t at) {
+    reader end = *read;
+    end.at = at - 1;
+    while (!at_end_of_line(&end))
+        end.at++;
+    skip_end(&end);
+    return end.at;
+}
+
+/* Finds the pieces and how many rows each has; false where something is wrong with one, or there is no memory. */
+static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
+    const uint64_t begin = all->read.at, end = all->read.count;
+    all->count = (size_t)((end - begin) / bytes_each + 1);
+    all->list = kn_arena_take(arena, all->count, sizeof *all->list);
+    if (!all->list) return false;
+    for (size_t i = 0; i < all->count; i++) {
+        const uint64_t at = begin + i * bytes_each, before = i ? all->list[i - 1].begin : begin;
+        all->list[i].begin = at > before ? line_from(&all->read, at) : before;
+        if (i) all->list[i - 1].end = all->list[i].begin;
+    }
+    all->list[all->count - 1].end = end;
+    kn_in_parallel(arena->host, all->count, count_piece, all, NULL);
+    for (size_t i = 0; i < all->count; i++) {
+        piece *own = &all->list[i];
+        if (i && own->begin != own[-1].stop) {
+            own->begin = own[-1].stop;
+            walk(all, own, NULL);
+        }
+        if (!own->fine || !own->text) return false;
+    }
+    return true;
+}
+
+/* All cells but the names, which stand before. */
+static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv *table, kn_csv_cell **names) {
+    uint64_t rows = 0;
+    if (!count_pieces(arena, all, bytes_each)) return false;
+    for (size_t i = 0; i < all->count; i++) {
+        piece *own = &all->list[i];
+        own->first_row = (size_t)rows;
+        rows += own->rows;
+        if (own->doubled && !(own->room = kn_arena_take(arena, (size_t)own->doubled, 1))) return false;
+    }
+    *names = kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof **names);
+    if (!*names) return false;
+    all->cells = *names + all->columns;
+    kn_in_parallel(arena->host, all->count, fill_piece, all, NULL);
+    table->rows = (size_t)rows;
+    table->names = *names;
+    table->cells = all->cells;
+    return true;
+}
+
+kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, uint64_t bytes_each,
+                             kn_csv *table, kn_error *error) {
     *table = (kn_csv){0};
     if (count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0) { /* a mark that says UTF-8 */
         bytes += 3;
         count -= 3;
     }
-    reader read = {name, bytes, count, 0, 1, ','};
-    kn_status text = check_text(&read, error);
-    if (text != KN_OK) return text;
-    if (!next_line(&read))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: nothing in it; expected a first line with the names of columns",
-                       name);
-    read.separator = find_separator(bytes + read.at, count - read.at);
-    kn_csv made = {.separator = read.separator};
-    reader again = read;
-    kn_status status = read_line(&read, NULL, NULL, 0, &made.columns, error);
-    if (status != KN_OK) return status;
-    if (made.columns > COLUMNS_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns, at most %d are possible", name, made.columns,
-                       COLUMNS_MAX);
-    uint64_t rows;
-    status = count_rows(read, made.columns, &rows, error);
-    if (status != KN_OK) return status;
-    made.rows = (size_t)rows;
-    kn_csv_cell *cells = kn_arena_take(arena, (made.rows + 1) * made.columns, sizeof *cells);
-    if (!cells) return kn_fail_memory(error, (made.rows + 1) * made.columns * sizeof *cells);
-    made.names = cells;
-    made.cells = cells + made.columns;
-    for (size_t row = 0; row <= made.rows; row++) {
-        size_t found;
-        next_line(&again);
-        status = read_line(&again, arena, cells + row * made.columns, made.columns, &found, error);
-        if (status != KN_OK) return status;
+    const reader begin = {.name = name, .bytes = bytes, .count = count, .line = 1, .separator = ','};
+    pieces all = {.read = begin};
+    kn_csv_cell *names = NULL;
+    bool fine = next_line(&all.read);
+    all.read.separator = fine ? find_separator(bytes + all.read.at, count - all.read.at) : ',';
+    kn_csv made = {.separator = all.read.separator};
+    reader first = all.read;
+    fine = fine && read_line(&all.read, NULL, 0, &all.columns, NULL) == KN_OK && all.columns <= COLUMNS_MAX &&
+           text_bytes(bytes, all.read.at) == all.read.at;
+    first.room = fine && all.read.doubled ? kn_arena_take(arena, (size_t)all.read.doubled, 1) : NULL;
+    fine = fine && (first.room || !all.read.doubled) && read_rows(arena, &all, bytes_each, &made, &names);
+    if (!fine) {
+        kn_status status = find_fault(begin, error);
+        return status == KN_OK ? kn_fail_memory(error, (size_t)count) : status;
     }
+    made.columns = all.columns;
+    size_t found;
+    read_line(&first, names, all.columns, &found, NULL);
     *table = made;
     return KN_OK;
+}
+
+kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
+                      kn_error *error) {
+    return kn_csv_read_pieces(arena, name, bytes, count, PIECE, table, error);
 }

@@ -13,6 +13,10 @@ void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
  * NULL, with the error set, when out of memory. Zero bytes give a valid pointer. */
 void *kn_array_own(const kn_host *host, kn_array *array, kn_error *error);
 
+/* kn_csv_read in pieces of so many bytes, of which the pieces' number follows, and nothing else. */
+kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, uint64_t bytes_each,
+                             kn_csv *table, kn_error *error);
+
 /* What stands at `bytes`, at most 16 of them, in quotes and fit to be shown to a
  * person whatever they are; "nothing" if count is 0. */
 enum { KN_QUOTE_BYTES = 72 };

@@ -1,7 +1,10 @@
 /* Tables as text. */
 #include "formats_tests.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "formats/formats_private.h"
 
 /* Reads a text; `arena` is the caller's. */
 static kn_csv read_table(kn_arena *arena, const char *text) {
@@ -65,7 +68,71 @@ static void faults_are_named(void **state) {
     }
 }
 
+/* All that is found, as one text: the error, or the cells with their lengths. */
+static char *all_of(const char *text, size_t count, uint64_t bytes_each) {
+    kn_host host = kn_host_defaults();
+    kn_arena arena;
+    kn_csv table;
+    kn_error error = {0};
+    kn_text found;
+    kn_arena_init(&arena, &host);
+    kn_text_init(&found, &host);
+    if (kn_csv_read_pieces(&arena, "t.csv", (const uint8_t *)text, count, bytes_each, &table, &error) != KN_OK)
+        kn_text_add(&found, error.text);
+    else
+        kn_text_format(&found, "%zu columns, %zu rows, %c:", table.columns, table.rows, table.separator);
+    for (size_t i = 0; i < (table.rows + 1) * table.columns; i++) {
+        kn_text_format(&found, "%zu ", table.names[i].length);
+        kn_text_add_bytes(&found, table.names[i].text, table.names[i].length);
+    }
+    char *all = kn_text_take(&found);
+    assert_non_null(all);
+    kn_arena_finish(&arena);
+    return all;
+}
+
+static void same_in_pieces(const char *text, size_t count, uint64_t largest) {
+    char *whole = all_of(text, count, count + 1);
+    for (uint64_t each = 1; each <= largest; each++) {
+        char *pieces = all_of(text, count, each);
+        if (strcmp(pieces, whole) != 0) fail_msg("%s\nin pieces of %d: %s\nexpected %s", text, (int)each, pieces, whole);
+        kn_release(NULL, pieces);
+    }
+    kn_release(NULL, whole);
+}
+
+/* A border may lie anywhere: within quotes, between \r and \n, in a character, in an empty line. */
+static void pieces_change_nothing(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n\r\n\r\n3,4", "\xef\xbb\xbf""a;b\n1,5;2\n\n\n", "a\r1\r\r2\r", "\n\na,b,c\n,,\n",
+        "\"a, or b\",c\n\"1\n2\",\" 3 \"\n\"\n\n\n\",x\n", "a,b\n\"say \"\"yes\"\"\",\"\"\"\"\n\"\"\"\",\"\"\n", "a,\"\"\"b\"\n",
+        "a\n\"1,2\n3,4\n5,6\n7\"\n8\n", "a,b\n\"1\n2,3\n4,5\",6\n7,8\n\"\n9,10\n\",11\n", "a,b\n\xc3\xa4,\xe2\x82\xac\n\xf0\x9f\x98\x80,1\n",
+        "a,b\n1,2\n1\n3,4\n", "a,b\n1,2\n\"x\ny\",2\n1,2,3\n4,5\n", "a,b\n1,2\n\"1,2\n3,4\n", "a,b\n1,2\n\"1\"2,3\n4,5\n",
+        "a,b\n1,2\n\xff,3\n", "a,b\n1,2\n1\n\xff,3\n", "a,b\n1,2\n\xe2\n\x82,3\n", "a,b\n", "a,b", "", "\n\r\n", "a\n 5\"\n6\n",
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
+        same_in_pieces(texts[i], strlen(texts[i]), strlen(texts[i]) + 2);
+    uint64_t seed = 3;
+    for (int i = 0; i < 3000; i++) {
+        static const char *const parts[] = {"1", "23", ",", ",", ",", "\n", "\n", "\r\n", "\"", "\"\"", "\"4\n5\"", "\"6,7\"", "\"8\"\"9\"", " ", "\xc3\xa4", "\r"};
+        char text[200] = "a,b\n";
+        const bool rows = i % 2; /* mostly right ones */
+        for (int j = 0; j < 12; j++) {
+            for (int cell = 0; cell < (rows ? 3 : 1); cell++) {
+                seed = seed * 6364136223846793005u + 1442695040888963407u;
+                strcat(text, !rows ? parts[(seed >> 40) % KN_COUNT_OF(parts)]
+                             : cell == 1 ? ","
+                                         : ((const char *const[]){"1", "", "\"4\n5\"", "\"6,\n7\"", "\"8\"\"\n9\""})[(seed >> 40) % 5]);
+            }
+            if (rows) strcat(text, j % 3 ? "\n" : "\r\n");
+        }
+        same_in_pieces(text, strlen(text), 20);
+    }
+}
+
 int test_csv(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cells_are_read), cmocka_unit_test(faults_are_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cells_are_read), cmocka_unit_test(faults_are_named),
+                                       cmocka_unit_test(pieces_change_nothing)};
     return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
 }
