@@ -10,6 +10,7 @@
 
 bool kn_cell_missing(const kn_csv_cell *cell) {
     static const char *const words[] = {"", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "?", "-"};
+    if (cell->length > 4 || (cell->length && !strchr("Nn?-", cell->text[0]))) return false; /* as most are */
     for (size_t i = 0; i < KN_COUNT_OF(words); i++)
         if (kn_csv_cell_is(cell, words[i])) return true;
     return false;
@@ -21,6 +22,7 @@ bool kn_cell_number(const kn_csv *table, const kn_csv_cell *cell, double *number
     double value;
     const char *end;
     if (cell->length == 0 || cell->length >= sizeof text) return false;
+    if (kn_parse_short(cell->text, cell->length, comma ? ',' : '.', number)) return true;
     for (size_t i = 0; i < cell->length; i++) {
         text[i] = comma && cell->text[i] == ',' ? '.' : cell->text[i];
         if (!strchr("+-.0123456789eE", text[i]) || !text[i]) return false;
@@ -108,9 +110,11 @@ size_t kn_columns_width(const kn_columns *columns) {
 
 /* The place of a value among those of its column; value_count if it is none of them. */
 static size_t place_of(const kn_column *column, const kn_csv_cell *cell) {
-    for (size_t i = 0; i < column->value_count; i++)
-        if (kn_csv_cell_is(cell, column->values[i])) return i;
-    return column->value_count;
+    size_t i = 0;
+    while (i < column->value_count &&
+           ((cell->length && cell->text[0] != column->values[i][0]) || !kn_csv_cell_is(cell, column->values[i])))
+        i++;
+    return i;
 }
 
 static kn_status fail_cell(const char *name, const kn_column *column, size_t row, const kn_csv_cell *cell,

@@ -16,10 +16,12 @@ typedef struct counted {
     double number;
 } counted;
 
+/* A look at one column. */
 typedef struct survey {
-    kn_arena *arena;
+    kn_arena *arena; /* for this look alone */
     const kn_csv *table;
     const char *name;
+    double *numbers; /* (rows): of a column of numbers or dates what each row has, NaN where it is missing */
     kn_error *error;
 } survey;
 
@@ -27,53 +29,48 @@ static const kn_csv_cell *cell_at(const survey *look, size_t column, size_t row)
     return kn_csv_at(look->table, row, column);
 }
 
-/* A cell as a text with an end, in the arena; NULL when out of memory. */
-static char *copy_cell(const survey *look, const kn_csv_cell *cell) {
-    char *text = kn_arena_take(look->arena, cell->length + 1, 1);
+/* A cell as a text with an end, in an arena; NULL when out of memory. */
+static char *copy_cell(kn_arena *arena, const kn_csv_cell *cell) {
+    char *text = kn_arena_take(arena, cell->length + 1, 1);
     if (text) memcpy(text, cell->text, cell->length);
     return text;
 }
 
-/* What all the cells that are there can be read as. */
+/* What all the cells that are there can be read as: no cell can be both a number and a date. Counts those that are missing. */
 static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) {
     const kn_csv *table = look->table;
     bool numbers = true, dates = true;
-    size_t there = 0;
-    for (size_t row = 0; row < table->rows && (numbers || dates); row++) {
+    for (size_t row = 0; row < table->rows; row++) {
         const kn_csv_cell *cell = cell_at(look, at, row);
-        double value;
         bool time = false;
-        if (kn_cell_missing(cell)) continue;
-        there++;
-        numbers = numbers && kn_cell_number(table, cell, &value);
-        dates = dates && kn_cell_date(cell, &value, &time);
+        if (kn_cell_missing(cell)) {
+            column->absent++;
+            look->numbers[row] = NAN;
+            continue;
+        }
+        numbers = numbers && kn_cell_number(table, cell, &look->numbers[row]);
+        dates = dates && kn_cell_date(cell, &look->numbers[row], &time);
         column->time = column->time || time;
     }
-    if (!there) return KN_COLUMN_LEFT_OUT;
+    if (column->absent == table->rows) return KN_COLUMN_LEFT_OUT;
     return dates ? KN_COLUMN_DATE : numbers ? KN_COLUMN_NUMBER : KN_COLUMN_CATEGORY;
 }
 
-/* A cell of a column of numbers or dates; false where it is missing. */
-static bool value_at(const survey *look, size_t at, size_t row, const kn_column *column, double *value) {
-    const kn_csv_cell *cell = cell_at(look, at, row);
-    bool time;
-    if (kn_cell_missing(cell)) return false;
-    if (column->kind == KN_COLUMN_DATE) return kn_cell_date(cell, value, &time);
-    return kn_cell_number(look->table, cell, value);
-}
-
-static void measure(const survey *look, size_t at, kn_column *column) {
-    double sum = 0, squares = 0, value = 0;
+/* Of look->numbers. */
+static void measure(const survey *look, kn_column *column) {
+    double sum = 0, squares = 0;
     size_t there = 0;
     for (size_t row = 0; row < look->table->rows; row++)
-        if (value_at(look, at, row, column, &value)) {
+        if (!isnan(look->numbers[row])) {
             there++;
-            sum += value;
+            sum += look->numbers[row];
         }
     column->mean = there ? sum / (double)there : 0;
     if (!isfinite(column->mean)) column->mean = 0;
-    for (size_t row = 0; row < look->table->rows; row++)
-        if (value_at(look, at, row, column, &value)) squares += (value - column->mean) * (value - column->mean);
+    for (size_t row = 0; row < look->table->rows; row++) {
+        const double value = look->numbers[row];
+        if (!isnan(value)) squares += (value - column->mean) * (value - column->mean);
+    }
     column->deviation = there ? sqrt(squares / (double)there) : 0;
     if (!(column->deviation > 0) || !isfinite(column->deviation)) column->deviation = 1;
 }
@@ -95,8 +92,8 @@ static int by_count(const void *left, const void *right) {
     return strcmp(a->text, b->text);
 }
 
-/* The different values of a column; *all_numbers tells whether each is a number. */
-static kn_status count_values(const survey *look, size_t at, counted **values, size_t *count, bool *all_numbers) {
+/* The different values of a column, until there are `most`; *all_numbers tells whether each is a number. */
+static kn_status count_values(const survey *look, size_t at, size_t most, counted **values, size_t *count, bool *all_numbers) {
     const kn_csv *table = look->table;
     kn_map places;
     kn_status status = KN_OK;
@@ -105,13 +102,13 @@ static kn_status count_values(const survey *look, size_t at, counted **values, s
     counted *list = kn_arena_take(look->arena, table->rows + 1, sizeof *list);
     if (!list) status = kn_fail_memory(look->error, (table->rows + 1) * sizeof *list);
     *all_numbers = true;
-    for (size_t row = 0; row < table->rows && status == KN_OK; row++) {
+    for (size_t row = 0; row < table->rows && used < most && status == KN_OK; row++) {
         const kn_csv_cell *cell = cell_at(look, at, row);
         if (kn_cell_missing(cell)) continue;
         counted *entry = kn_map_get(&places, cell->text, cell->length);
         if (!entry) {
             entry = &list[used++];
-            const char *text = copy_cell(look, cell);
+            const char *text = copy_cell(look->arena, cell);
             if (!text || !kn_map_put(&places, cell->text, cell->length, entry)) {
                 status = kn_fail_memory(look->error, cell->length);
                 break;
@@ -130,33 +127,23 @@ static kn_status count_values(const survey *look, size_t at, counted **values, s
     return status;
 }
 
-static kn_status keep_values(const survey *look, kn_column *column, const counted *values, size_t count) {
-    column->values = kn_arena_take(look->arena, count + 1, sizeof *column->values);
-    if (!column->values) return kn_fail_memory(look->error, (count + 1) * sizeof *column->values);
-    column->value_count = count;
-    for (size_t i = 0; i < count; i++)
-        column->values[i] = values[i].text;
-    return KN_OK;
-}
-
 /* The values of a category: all, or the most frequent and a place for the others. A column with a text of its own in
  * most rows is a name or a key, and teaches nothing. */
-static kn_status find_category(const survey *look, size_t at, kn_column *column) {
-    counted *values;
-    size_t count;
+static kn_status find_category(const survey *look, size_t at, kn_column *column, counted **values, size_t *count) {
     bool numbers;
-    kn_status status = count_values(look, at, &values, &count, &numbers);
+    kn_status status = count_values(look, at, SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
     size_t there = look->table->rows - column->absent;
-    if ((count > MOST_VALUES && 2 * count > there) || (count == there && count > FEW_ROWS)) {
+    if ((*count > MOST_VALUES && 2 * *count > there) || (*count == there && *count > FEW_ROWS)) {
         column->kind = KN_COLUMN_LEFT_OUT;
+        *count = 0;
         return KN_OK;
     }
-    qsort(values, count, sizeof *values, by_count);
-    column->others = count > MOST_VALUES;
-    if (column->others) count = MOST_VALUES - 1;
-    qsort(values, count, sizeof *values, by_text);
-    return keep_values(look, column, values, count);
+    qsort(*values, *count, sizeof **values, by_count);
+    column->others = *count > MOST_VALUES;
+    if (column->others) *count = MOST_VALUES - 1;
+    qsort(*values, *count, sizeof **values, by_text);
+    return KN_OK;
 }
 
 /* Whole numbers from 0 or 1 on, none left out. `values` in the order of the numbers. */
@@ -167,31 +154,35 @@ static bool are_numbered(const counted *values, size_t count) {
     return true;
 }
 
-static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target) {
-    counted *values;
-    size_t count;
+/* The values are those of classes; *count 0: none. */
+static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target, counted **values,
+                             size_t *count) {
+    kn_column seen = *target;
+    const bool plain = kind_of(look, at, &seen) == KN_COLUMN_NUMBER && !wish->classes;
     bool numbers;
-    kn_status status = count_values(look, at, &values, &count, &numbers);
+    /* More numbers than may be classes need not be counted. */
+    kn_status status = count_values(look, at, plain ? MOST_NUMBERED + 1 : SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
-    if (count == 0)
+    if (*count == 0)
         return kn_fail(look->error, KN_ERROR_SHAPE, "%s: the target \"%s\" has no value in any row", look->name,
                        target->name);
-    qsort(values, count, sizeof *values, numbers ? by_number : by_text);
-    bool classes = !numbers || wish->classes || (!wish->number && are_numbered(values, count));
+    qsort(*values, *count, sizeof **values, numbers ? by_number : by_text);
+    bool classes = !numbers || wish->classes || (!wish->number && are_numbered(*values, *count));
     if (classes && wish->number)
         return kn_fail(look->error, KN_ERROR_FORMAT, "%s: the target \"%s\" has the value \"%.60s\", expected numbers",
-                       look->name, target->name, values[0].text);
+                       look->name, target->name, (*values)[0].text);
     target->kind = classes ? KN_COLUMN_CATEGORY : KN_COLUMN_NUMBER;
     target->missing = false;
     if (!classes) {
-        measure(look, at, target);
+        *count = 0;
+        measure(look, target);
         return KN_OK;
     }
-    if (count > MOST_CLASSES)
+    if (*count > MOST_CLASSES)
         return kn_fail(look->error, KN_ERROR_UNSUPPORTED,
                        "%s: the target \"%s\" has %zu different texts; at most %d classes are possible", look->name,
-                       target->name, count, MOST_CLASSES);
-    return keep_values(look, target, values, count);
+                       target->name, *count, MOST_CLASSES);
+    return KN_OK;
 }
 
 /* Whether a name stands in a list with commas. */
@@ -202,19 +193,76 @@ static bool is_listed(const char *list, const char *name) {
     return false;
 }
 
-static kn_status find_column(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *column) {
-    const kn_csv *table = look->table;
-    for (size_t row = 0; row < table->rows; row++)
-        column->absent += kn_cell_missing(cell_at(look, at, row));
+static kn_status find_input(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *column, counted **values,
+                            size_t *count) {
+    const kn_column_kind kind = kind_of(look, at, column);
     column->missing = column->absent > 0;
-    if (is_listed(wish->without, column->name)) return KN_OK;
-    column->kind = kind_of(look, at, column);
-    if (column->kind == KN_COLUMN_CATEGORY) return find_category(look, at, column);
-    if (column->kind != KN_COLUMN_LEFT_OUT) measure(look, at, column);
+    if (is_listed(wish->without, column->name)) {
+        column->time = false;
+        return KN_OK;
+    }
+    column->kind = kind;
+    if (kind == KN_COLUMN_CATEGORY) return find_category(look, at, column, values, count);
+    if (kind != KN_COLUMN_LEFT_OUT) measure(look, column);
     return KN_OK;
 }
 
-static kn_status fail_target(const survey *look, const kn_columns *columns, const char *wished) {
+/* ---- all columns ------------------------------------------------------------------------------------ */
+
+typedef struct columns_job {
+    kn_arena *arena;
+    kn_mutex *mutex; /* guards the arena */
+    const kn_csv *table;
+    const char *name;
+    const kn_columns_wish *wish;
+    kn_columns *columns;
+    size_t target;
+} columns_job;
+
+/* Into the arena of all. */
+static kn_status keep_values(const columns_job *job, kn_column *column, const counted *values, size_t count,
+                             kn_error *error) {
+    kn_mutex_lock(job->mutex);
+    column->values = kn_arena_take(job->arena, count + 1, sizeof *column->values);
+    bool fine = column->values != NULL;
+    for (size_t i = 0; i < count && fine; i++)
+        fine = (column->values[i] = kn_arena_text(job->arena, values[i].text)) != NULL;
+    kn_mutex_unlock(job->mutex);
+    column->value_count = fine ? count : 0;
+    return fine ? KN_OK : kn_fail_memory(error, (count + 1) * sizeof *column->values);
+}
+
+/* The inputs in their order, and then the target. */
+static kn_status find_one(void *user, size_t index, kn_error *error) {
+    const columns_job *job = user;
+    const bool last = index + 1 == job->columns->count;
+    const size_t at = last ? job->target : index + (index >= job->target);
+    kn_column *column = last ? &job->columns->target : &job->columns->inputs[at];
+    const kn_host *host = job->arena->host;
+    kn_arena arena;
+    kn_arena_init(&arena, host);
+    const survey look = {&arena, job->table, job->name,
+                         kn_resize(host, NULL, job->table->rows + 1, sizeof *look.numbers), error};
+    counted *values = NULL;
+    size_t count = 0;
+    kn_status status = !look.numbers ? kn_fail_memory(error, (job->table->rows + 1) * sizeof *look.numbers)
+                       : last        ? find_target(&look, at, job->wish, column, &values, &count)
+                                     : find_input(&look, at, job->wish, column, &values, &count);
+    if (status == KN_OK && count) status = keep_values(job, column, values, count, error);
+    kn_release(host, look.numbers);
+    kn_arena_finish(&arena);
+    return status;
+}
+
+static kn_status find_all(columns_job *job, kn_error *error) {
+    job->mutex = kn_mutex_create(job->arena->host);
+    if (!job->mutex) return kn_fail_memory(error, sizeof(void *));
+    kn_status status = kn_in_parallel(job->arena->host, job->columns->count, find_one, job, error);
+    kn_mutex_destroy(job->arena->host, &job->mutex);
+    return status;
+}
+
+static kn_status fail_target(const char *table, const kn_columns *columns, const char *wished, kn_error *error) {
     char list[300] = "";
     const char *names[64];
     size_t count = 0;
@@ -228,37 +276,35 @@ static kn_status fail_target(const survey *look, const kn_columns *columns, cons
     }
     const char *near = wished ? kn_nearest_word(wished, names, count) : NULL;
     if (!wished)
-        return kn_fail(look->error, KN_ERROR_ARGUMENT,
-                       "data \"csv:%s\": which column is to be learnt? Write csv:%s?target=COLUMN; there are: %s",
-                       look->name, look->name, list);
-    return kn_fail(look->error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\"; it has %s%s%s%s", look->name, wished, list,
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "data \"csv:%s\": which column is to be learnt? Write csv:%s?target=COLUMN; there are: %s", table,
+                       table, list);
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\"; it has %s%s%s%s", table, wished, list,
                    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
 /* The names of the columns, each another one. */
-static kn_status name_columns(const survey *look, kn_columns *columns) {
-    const kn_csv *table = look->table;
-    columns->inputs = kn_arena_take(look->arena, table->columns, sizeof *columns->inputs);
-    if (!columns->inputs) return kn_fail_memory(look->error, table->columns * sizeof *columns->inputs);
+static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *table, kn_columns *columns, kn_error *error) {
+    columns->inputs = kn_arena_take(arena, table->columns, sizeof *columns->inputs);
+    if (!columns->inputs) return kn_fail_memory(error, table->columns * sizeof *columns->inputs);
     kn_map seen;
     kn_status status = KN_OK;
-    kn_map_init(&seen, look->arena->host);
+    kn_map_init(&seen, arena->host);
     for (size_t i = 0; i < table->columns && status == KN_OK; i++) {
         const kn_csv_cell *cell = &table->names[i];
-        char *name = copy_cell(look, cell);
+        char *name = copy_cell(arena, cell);
         if (!name) {
-            status = kn_fail_memory(look->error, cell->length);
+            status = kn_fail_memory(error, cell->length);
             break;
         }
         columns->inputs[i] = (kn_column){.name = name, .deviation = 1, .cell = i};
         if (!name[0] || !kn_csv_cell_is(cell, name))
-            status = kn_fail(look->error, KN_ERROR_FORMAT,
-                             "%s: column %zu has no name in the first line, which must name all columns", look->name,
-                             i + 1);
+            status = kn_fail(error, KN_ERROR_FORMAT,
+                             "%s: column %zu has no name in the first line, which must name all columns", file, i + 1);
         else if (kn_map_get_text(&seen, name))
-            status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: two columns are called \"%s\"", look->name, name);
+            status = kn_fail(error, KN_ERROR_FORMAT, "%s: two columns are called \"%s\"", file, name);
         else if (!kn_map_put_text(&seen, name, name))
-            status = kn_fail_memory(look->error, cell->length);
+            status = kn_fail_memory(error, cell->length);
     }
     kn_map_finish(&seen);
     columns->count = table->columns;
@@ -267,18 +313,16 @@ static kn_status name_columns(const survey *look, kn_columns *columns) {
 
 kn_status kn_columns_find(kn_arena *arena, const char *name, const kn_csv *table, const kn_columns_wish *wish,
                           kn_columns *columns, kn_error *error) {
-    const survey look = {arena, table, name, error};
     *columns = (kn_columns){0};
-    kn_status status = name_columns(&look, columns);
+    kn_status status = name_columns(arena, name, table, columns, error);
     if (status != KN_OK) return status;
     size_t target = 0;
     while (wish->target && target < columns->count && strcmp(columns->inputs[target].name, wish->target) != 0)
         target++;
-    if (!wish->target || target == columns->count) return fail_target(&look, columns, wish->target);
-    for (size_t i = 0; i < columns->count && status == KN_OK; i++)
-        if (i != target) status = find_column(&look, i, wish, &columns->inputs[i]);
+    if (!wish->target || target == columns->count) return fail_target(name, columns, wish->target, error);
     columns->target = columns->inputs[target];
-    if (status == KN_OK) status = find_target(&look, target, wish, &columns->target);
+    columns_job job = {.arena = arena, .table = table, .name = name, .wish = wish, .columns = columns, .target = target};
+    status = find_all(&job, error);
     /* The target is no input. */
     for (size_t i = target; i + 1 < columns->count; i++)
         columns->inputs[i] = columns->inputs[i + 1];

@@ -11,47 +11,95 @@ typedef struct csv_run {
     kn_columns columns;
 } csv_run;
 
-/* The numbers of all rows that have a target: x (rows,width) and y (rows), of floats or of class numbers. */
-static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
-    const kn_columns *columns = &run->columns;
-    size_t width = kn_columns_width(columns), rows = run->table.rows;
-    bool has_target = columns->target.cell != SIZE_MAX && !run->options->inputs_only, classes = columns->target.kind == KN_COLUMN_CATEGORY;
-    if (rows > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows, at most 4294967295 are possible", run->path, rows);
-    if (rows > run->options->most_samples) rows = (size_t)run->options->most_samples;
-    float *x = store->blocks[0] = kn_allocate(&store->host, rows * width + 1, sizeof *x);
-    void *y = store->blocks[1] = kn_allocate(&store->host, rows + 1, sizeof(float));
-    if (!x || !y) return kn_fail_memory(error, (rows * width + 1) * sizeof *x);
-    for (size_t row = 0; row < rows; row++) {
+/* Rows that one thread fills in at a time. */
+enum { RANGE = 1 << 14 };
+
+/* The numbers of all rows that have a target. */
+typedef struct fill_job {
+    const csv_run *run;
+    bool has_target;
+    size_t rows, width;
+    size_t *first; /* of each range: its rows that have a target, and then the place of the first among all samples */
+    float *x;      /* (samples,width) */
+    void *y;       /* (samples) of floats or of class numbers */
+} fill_job;
+
+static size_t range_end(const fill_job *job, size_t range) {
+    return job->rows - range * RANGE < RANGE ? job->rows : (range + 1) * RANGE;
+}
+
+static kn_status count_range(void *user, size_t range, kn_error *error) {
+    const fill_job *job = user;
+    const kn_csv *table = &job->run->table;
+    (void)error;
+    for (size_t row = range * RANGE; row < range_end(job, range); row++)
+        job->first[range] += !job->has_target || !kn_cell_missing(kn_csv_at(table, row, job->run->columns.target.cell));
+    return KN_OK;
+}
+
+static kn_status fill_range(void *user, size_t range, kn_error *error) {
+    const fill_job *job = user;
+    const csv_run *run = job->run;
+    size_t sample = job->first[range];
+    for (size_t row = range * RANGE; row < range_end(job, range); row++) {
         bool there = true;
         float number = 0;
         int32_t class_number = 0;
-        kn_status status =
-            has_target ? kn_columns_target(run->path, &run->table, columns, row, &number, &class_number, &there, error)
-                       : KN_OK;
+        kn_status status = KN_OK;
+        if (job->has_target)
+            status = kn_columns_target(run->path, &run->table, &run->columns, row, &number, &class_number, &there, error);
         if (status == KN_OK && there)
-            status = kn_columns_row(run->path, &run->table, columns, row, x + store->count * width, error);
+            status = kn_columns_row(run->path, &run->table, &run->columns, row, job->x + sample * job->width, error);
         if (status != KN_OK) return status;
         if (!there) continue;
-        if (classes)
-            ((int32_t *)y)[store->count] = class_number;
+        if (run->columns.target.kind == KN_COLUMN_CATEGORY)
+            ((int32_t *)job->y)[sample++] = class_number;
         else
-            ((float *)y)[store->count] = number;
-        store->count++;
+            ((float *)job->y)[sample++] = number;
     }
+    return KN_OK;
+}
+
+/* x (rows,width) and y (rows) of the store. */
+static kn_status fill_rows(csv_run *run, kn_sample_store *store, fill_job *job, kn_error *error) {
+    const size_t ranges = (job->rows + RANGE - 1) / RANGE;
+    float *x = job->x = store->blocks[0] = kn_allocate(&store->host, job->rows * job->width + 1, sizeof *x);
+    job->y = store->blocks[1] = kn_allocate(&store->host, job->rows + 1, sizeof(float));
+    job->first = kn_arena_take(&run->arena, ranges + 1, sizeof *job->first);
+    if (!x || !job->y || !job->first) return kn_fail_memory(error, (job->rows * job->width + 1) * sizeof *x);
+    kn_status status = kn_in_parallel(&store->host, ranges, count_range, job, error);
+    for (size_t i = 0; i < ranges; i++) {
+        const size_t own = job->first[i];
+        job->first[i] = (size_t)store->count;
+        store->count += own;
+    }
+    return status == KN_OK ? kn_in_parallel(&store->host, ranges, fill_range, job, error) : status;
+}
+
+/* The samples of all rows that have a target. */
+static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
+    const kn_columns *columns = &run->columns;
+    const bool classes = columns->target.kind == KN_COLUMN_CATEGORY;
+    fill_job job = {.run = run, .rows = run->table.rows, .width = kn_columns_width(columns),
+                    .has_target = columns->target.cell != SIZE_MAX && !run->options->inputs_only};
+    if (job.rows > UINT32_MAX)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows, at most 4294967295 are possible", run->path, job.rows);
+    if (job.rows > run->options->most_samples) job.rows = (size_t)run->options->most_samples;
+    kn_status status = fill_rows(run, store, &job, error);
+    if (status != KN_OK) return status;
     if (store->count == 0)
-        return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path, rows ? " that have a target" : "");
-    const kn_tensor_info x_info = {KN_FLOAT32, 1, {(int64_t)width}};
+        return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path, job.rows ? " that have a target" : "");
+    const kn_tensor_info x_info = {KN_FLOAT32, 1, {(int64_t)job.width}};
     const kn_tensor_info y_info = {classes ? KN_INT32 : KN_FLOAT32, classes ? 0 : 1, {1}};
     kn_sample_field *field;
-    kn_status status = kn_sample_store_add(store, "x", &x_info, KN_FLOAT32, 1, &field, error);
-    if (status == KN_OK) field->bytes = (const uint8_t *)x;
+    status = kn_sample_store_add(store, "x", &x_info, KN_FLOAT32, 1, &field, error);
+    if (status == KN_OK) field->bytes = store->blocks[0];
     if (status == KN_OK && classes)
         status = kn_sample_store_name_classes(store, columns->target.values, columns->target.value_count, error);
-    if (status != KN_OK || !has_target) return status;
+    if (status != KN_OK || !job.has_target) return status;
     status = kn_sample_store_add(store, "y", &y_info, y_info.dtype, 1, &field, error);
     if (status != KN_OK) return status;
-    field->bytes = y;
+    field->bytes = job.y;
     field->is_label = classes;
     return KN_OK;
 }
