@@ -125,6 +125,11 @@ KN_API uint64_t kn_model_parameter_elements(const kn_model *model);
  * that are left open count as 1. 0 for a failed model, and where memory is out. */
 KN_API double kn_model_flops(const kn_model *model);
 
+/* Names of sizes, but for the batch, that an ONNX file leaves open and nobody has set, each once, also of a model that
+ * could not be opened. *first, if first is not NULL: whether an input begins with it, so that it counts samples as a rule.
+ * NULL beyond the last of them, 32 at most. */
+KN_API const char *kn_model_open_size(const kn_model *model, int position, bool *first);
+
 /* A weight of the model; texts live as long as it does. */
 typedef struct kn_model_weight {
     size_t size;

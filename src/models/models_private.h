@@ -154,6 +154,11 @@ struct kn_model {
     size_t training_node_count;
     kn_model_weight *listed; /* weights.c */
     size_t listed_count;
+    struct {
+        const char *name;
+        bool first; /* of an input */
+    } open_sizes[32]; /* of an ONNX file, but for the batch */
+    int open_size_count;
     const char **input_names, **output_names; /* in the ONNX file */
     kn_made_nodes *made; /* in the order of the ends of their lines; none for an ONNX file */
     size_t made_count, made_capacity;

@@ -113,6 +113,12 @@ bool kn_model_list_weights(kn_model *model) {
     return fine;
 }
 
+const char *kn_model_open_size(const kn_model *model, int position, bool *first) {
+    if (!model || position < 0 || position >= model->open_size_count) return NULL;
+    if (first) *first = model->open_sizes[position].first;
+    return model->open_sizes[position].name;
+}
+
 int kn_model_weight_count(const kn_model *model) {
     return model && model->status == KN_OK ? (int)model->listed_count : 0;
 }

@@ -157,7 +157,7 @@ def sizes_that_fit_only_once_known(folder):
     write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 4, 4), numbers_of(16))
     koine("infer", "new.onnx", "--input", "x.npy", "--output", "y.npy", "--overwrite", folder=folder).needs(0)
     koine("eval", "new.onnx", "--data", "npy:x.npy,x.npy", "--loss", "mse", folder=folder).needs(0)
-    koine("plan", "new.onnx", folder=folder).needs(1, err=("rows", "cols", "--set NAME=N"))
+    koine("plan", "new.onnx", folder=folder).needs(1, err="--set rows=N,cols=N")
     write_npy(os.path.join(folder, "x.npy"), "<f4", (1, 2, 4), numbers_of(8))
     koine(*train, folder=folder).needs(1, err="does not fit")
 
@@ -176,6 +176,32 @@ def the_batch_of_the_file(folder):
     exported(folder, "four", FOUR)
     found = koine("plan", "four.onnx", "--json", folder=folder).needs(0).objects()[0]
     expect(found["batch"] == 4, f"found {found}")
+
+
+@case
+def a_batch_behind_another_size(folder):
+    """States come first, (2,s97,3), and the batch of the samples is the second size of these."""
+    onnx_file(folder, "net.onnx", value(11, "h", (2, "s97", 3)), value(11, "x", ("s97", 3)),
+              tensor("axis", (1,), [0], "q"), node("ReduceSum", ("h", "axis"), "sum", keepdims=0),
+              node("Add", ("x", "sum"), "y"), value(12, "y", ("s97", 3)))
+    koine("plan", "net.onnx", "--mode", "infer", "--batch", "5", folder=folder).needs(0, out="(5,3)")
+
+
+@case
+def sizes_that_have_to_be_told(folder):
+    """All names at once, with the words that set them; the weights are listed without them."""
+    onnx_file(folder, "net.onnx", value(11, "a", ("n", "left", 3)), value(11, "b", ("m", "right", 3)),
+              tensor("w", (3, 2), numbers_of(6)), node("Add", ("a", "b"), "sum"), node("MatMul", ("sum", "w"), "y"),
+              value(12, "y", ("n", "left", 2)))
+    koine("plan", "net.onnx", "--batch", "3", folder=folder).needs(1, out="", err="--set left=N,right=N")
+    koine("plan", "net.onnx", "--batch", "3", "--set", "left=5,right=5", folder=folder).needs(0, out="(3,5,2)")
+    found = koine("plan", "net.onnx", "--parameters", "--json", folder=folder).needs(0).objects()
+    expect(found == [{"name": "w", "type": "float32", "shape": "3,2", "elements": 6, "trained": True, "why": "",
+                      "rule": "as MatMul reads it"}], f"found {found}")
+    onnx_file(folder, "net.onnx", value(11, "x", ("n", "height", "width", 3)), tensor("w", (3, 2), numbers_of(6)),
+              node("MatMul", ("x", "w"), "y"), value(12, "y", ("n", "height", "width", 2)))
+    koine("plan", "net.onnx", folder=folder).needs(
+        1, out="", err=("leaves 'height' of its input 'x' (batch,height,width,3), 'width' of", "--set height=N,width=N give"))
 
 
 MISTAKES = [

@@ -200,6 +200,7 @@ static bool make_batches(model_bench *bench) {
 static bool open_model(model_bench *bench, const char *name) {
     training_setup *setup = &bench->setup;
     if (!setup_settings(setup, bench->options->set)) return false;
+    setup->batch = bench->options->batch ? (int64_t)bench->options->batch : usual_of(name)->batch;
     return bench->options->training || !path_is_onnx(name) ? setup_model(setup, name, NULL)
                                                            : setup_bare_model(setup, name);
 }

@@ -244,6 +244,8 @@ static int run(int count, char **arguments) {
     status = EXIT_FAILED;
     progress_setup(&run.common);
     bool opened = setup_settings(&run.setup, set);
+    run.setup.batch = run.batch == UINT64_MAX ? 64 : (int64_t)run.batch;
+    run.setup.any_sizes = parameters;
     if ((!run.training || parameters) && path_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
         opened = opened && setup_bare_model(&run.setup, words[0]);
     else

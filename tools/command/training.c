@@ -88,15 +88,64 @@ static kn_status try_open(training_setup *setup, const kn_model_setting *setting
     return kn_model_status(setup->model);
 }
 
+/* What a file left open when it was first tried. */
+typedef struct open_names {
+    char names[32][128];
+    bool first[32]; /* an input begins with it */
+    int count;
+} open_names;
+
+static void list_open(const training_setup *setup, open_names *list) {
+    const char *name;
+    for (list->count = 0; list->count < 32; list->count++) {
+        name = kn_model_open_size(setup->model, list->count, &list->first[list->count]);
+        if (!name) return;
+        snprintf(list->names[list->count], sizeof *list->names, "%s", name);
+    }
+}
+
+/* Opens it once more with a number for all of these sizes, or for those that count samples, and for the batch where that
+ * is of use. */
+static kn_status open_with(training_setup *setup, const kn_model_setting *settings, size_t own, const open_names *open,
+                           int64_t number, bool all) {
+    kn_model_setting more[sizeof setup->settings / sizeof *setup->settings + 33];
+    kn_status status = kn_model_status(setup->model);
+    size_t count = own;
+    memcpy(more, settings, own * sizeof *settings);
+    for (int i = 0; i < open->count; i++)
+        if (all || open->first[i]) more[count++] = (kn_model_setting){open->names[i], number};
+    if (count == own) return status;
+    status = try_open(setup, more, count);
+    if (status != KN_ERROR_SHAPE && status != KN_ERROR_UNSUPPORTED) return status;
+    more[count++] = (kn_model_setting){"batch", number};
+    return try_open(setup, more, count) == KN_OK ? KN_OK : try_open(setup, more, count - 1);
+}
+
+/* The names that are to be set: "height=N,width=N"; "" for none. */
+static const char *open_settings(const training_setup *setup, char *text, size_t room) {
+    const char *name;
+    text[0] = '\0';
+    for (int i = 0; (name = kn_model_open_size(setup->model, i, NULL)); i++)
+        snprintf(text + strlen(text), room - strlen(text), "%s%s=N", i ? "," : "", name);
+    return text;
+}
+
 static bool open_bare(training_setup *setup, const kn_model_setting *settings, size_t count) {
     const bool onnx = path_is_onnx(setup->source);
     kn_status status = try_open(setup, settings, count);
     if ((status == KN_ERROR_SHAPE || status == KN_ERROR_UNSUPPORTED) && onnx && sizes_of_data(setup))
         status = try_open(setup, settings, count);
+    static const int64_t guesses[] = {64, 32, 224, 16, 128, 256, 8, 1};
+    open_names open;
+    list_open(setup, &open);
+    if (setup->batch > 0) status = open_with(setup, settings, count, &open, setup->batch, false);
+    for (size_t i = 0; setup->any_sizes && status != KN_OK && i < sizeof guesses / sizeof *guesses; i++)
+        status = open_with(setup, settings, count, &open, guesses[i], true);
     if (status == KN_OK) return true;
-    return command_fail("%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
-                        status == KN_ERROR_SHAPE && onnx && !setup->given_count
-                            ? "; sizes that the file leaves open take numbers from --set NAME=N" : "") == EXIT_DONE;
+    char line[600] = "";
+    if (status == KN_ERROR_SHAPE || status == KN_ERROR_UNSUPPORTED) open_settings(setup, line, sizeof line);
+    return command_fail("%s%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
+                        line[0] ? "; sizes that the file leaves open take numbers from --set " : "", line) == EXIT_DONE;
 }
 
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
@@ -168,20 +217,27 @@ bool open_size(const kn_value *value, int axis, char *name, size_t room) {
 }
 
 bool setup_sizes_known(const training_setup *setup) {
-    char name[128], shape[256];
+    char name[128], shape[256], list[900] = "", settings[400] = "";
+    const bool onnx = path_is_onnx(setup->source);
+    int count = 0;
     for (int i = 0; i < kn_model_input_count(setup->model); i++) {
         const kn_value *input = kn_model_input(setup->model, i);
         for (int d = 0; d < kn_value_rank(input); d++) {
+            char line[160];
             if (!open_size(input, d, name, sizeof name) || !strcmp(name, "batch")) continue;
+            snprintf(line, sizeof line, onnx ? ",%s=N" : ",`set %s N`", name);
+            if (strstr(settings, line)) continue;
             kn_value_shape_text(input, shape, sizeof shape);
-            bool onnx = path_is_onnx(setup->source);
-            return command_fail("the model '%s' leaves '%s' of its input '%s' (%s) open, which only data would tell: "
-                                "%s%s%s gives it a number",
-                                kn_model_name(setup->model), name, kn_model_input_name(setup->model, i), shape,
-                                onnx ? "--set " : "a line `set ", name, onnx ? "=N" : " N` of its text") == EXIT_DONE;
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s' of its input '%s' (%s)", count ? ", " : "",
+                     name, kn_model_input_name(setup->model, i), shape);
+            snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s", line);
+            count++;
         }
     }
-    return true;
+    if (!count) return true;
+    return command_fail("the model '%s' leaves %s open, which only data would tell: %s%s%s %s a number",
+                        kn_model_name(setup->model), list, onnx ? "--set " : count > 1 ? "lines " : "a line ", settings + 1,
+                        onnx ? "" : " of its text", count > 1 ? "give each" : "gives it") == EXIT_DONE;
 }
 
 /* The bytes of a batch tell one open size. Where there are more, the model is opened with those of the data. */
@@ -208,7 +264,14 @@ static bool fit_sizes(training_setup *setup) {
 
 int64_t setup_fixed_batch(const training_setup *setup) {
     const kn_value *input = kn_model_input(setup->model, 0);
-    return path_is_onnx(setup->source) && kn_value_rank(input) > 0 ? kn_value_dimension(input, 0) : -1;
+    char name[128];
+    if (!path_is_onnx(setup->source) || kn_value_rank(input) < 1) return -1;
+    for (int i = 0; i < kn_model_input_count(setup->model); i++) {
+        const kn_value *other = kn_model_input(setup->model, i);
+        for (int d = 0; d < kn_value_rank(other); d++)
+            if (open_size(other, d, name, sizeof name) && !strcmp(name, "batch")) return -1;
+    }
+    return kn_value_dimension(input, 0);
 }
 
 bool setup_batch_fits(const training_setup *setup, uint64_t batch) {

@@ -21,6 +21,8 @@ typedef struct training_setup {
     kn_model_setting settings[32]; /* of --set; the names are in set_text */
     size_t setting_count;
     char *set_text;
+    int64_t batch;     /* above 0: the first sizes of inputs that an ONNX file leaves open under other names are that */
+    bool any_sizes;    /* sizes that keep a file from being opened may be any that let it */
     const char *data;  /* as it stands on the command line; NULL: none. It tells sizes that an ONNX file leaves open */
     kn_model_given given[SETUP_FIELDS]; /* those, where the file could not be opened without them */
     size_t given_count;

@@ -392,6 +392,16 @@ static bool check_wanted(const kn_import *import) {
     return true;
 }
 
+static void keep_open(kn_model *model, const char *symbol, bool first) {
+    int place = 0;
+    while (place < model->open_size_count && strcmp(model->open_sizes[place].name, symbol))
+        place++;
+    if (!strcmp(symbol, "batch") || place == (int)KN_COUNT_OF(model->open_sizes)) return;
+    if (place == model->open_size_count) model->open_sizes[model->open_size_count++].first = false;
+    model->open_sizes[place].name = symbol;
+    model->open_sizes[place].first = model->open_sizes[place].first || first;
+}
+
 /* "batch,3,28": the sizes of the file, those open in it as the caller sets or gives them. */
 static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
                         kn_text *text) {
@@ -427,6 +437,7 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
             return false;
         }
         if (number < 0) number = told;
+        if (number < 0) keep_open(import->model, symbol, i == 0);
         if (number >= 0)
             kn_text_format(text, "%" PRId64, number);
         else
@@ -435,21 +446,39 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
     return true;
 }
 
+static bool is_open(const kn_onnx_value_info *info, size_t axis) {
+    return info->type.kind == KN_ONNX_TENSOR && info->type.has_shape && axis < info->type.rank &&
+           !info->type.shape[axis].known;
+}
+
+static bool has_size(const kn_onnx_value_info *info, const char *name) {
+    for (size_t i = 0; info->type.kind == KN_ONNX_TENSOR && info->type.has_shape && i < info->type.rank; i++)
+        if (!info->type.shape[i].known && !strcmp(info->type.shape[i].name, name)) return true;
+    return false;
+}
+
 /* The open first dimension of the first input is the batch, whatever it is called, "" too, unless another one has
- * that name. */
+ * that name. Where the first input begins with a number, that of another input is, if the first one has it further
+ * behind or the first output begins with it; otherwise no other is meant. */
 static const char *find_batch(const kn_onnx_graph *graph) {
-    const char *found = NULL;
+    const kn_onnx_value_info *first = NULL;
     for (size_t i = 0; i < graph->input_count; i++) {
-        const kn_onnx_value_type *type = &graph->inputs[i].type;
-        bool whole =
-            type->kind != KN_ONNX_TENSOR || !type->has_shape || is_initializer(graph, graph->inputs[i].name);
-        for (size_t k = 0; !whole && k < type->rank; k++) {
-            if (!type->shape[k].known && !strcmp(type->shape[k].name, "batch")) return NULL;
-            if (!found && k == 0 && !type->shape[k].known) found = type->shape[k].name;
-        }
-        if (!whole && !found) found = "batch"; /* of a fixed size, so that no other is meant */
+        const kn_onnx_value_info *input = &graph->inputs[i];
+        if (is_initializer(graph, input->name)) continue;
+        if (has_size(input, "batch")) return NULL;
+        if (!first && input->type.kind == KN_ONNX_TENSOR && input->type.has_shape) first = input;
     }
-    return found;
+    if (!first) return NULL;
+    if (is_open(first, 0)) return first->type.shape[0].name;
+    for (size_t i = 0; i < graph->input_count; i++) {
+        const kn_onnx_value_info *input = &graph->inputs[i];
+        if (is_initializer(graph, input->name) || !is_open(input, 0) || !*input->type.shape[0].name) continue;
+        const char *name = input->type.shape[0].name;
+        if (has_size(first, name) || (graph->output_count && is_open(&graph->outputs[0], 0) &&
+                                      !strcmp(graph->outputs[0].type.shape[0].name, name)))
+            return name;
+    }
+    return "batch";
 }
 
 static bool add_input(kn_import *import, int position, const kn_onnx_value_info *input) {
@@ -556,7 +585,7 @@ static bool build_graph(kn_import *import) {
     kn_graph_destroy(&model->graph);
     model->graph = import->graph = kn_graph_create(&params);
     if (!import->graph) return kn_import_no_memory(import);
-    model->input_count = model->output_count = 0;
+    model->input_count = model->output_count = model->open_size_count = 0;
     import->state_count = import->training_count = import->nodes = 0;
     import->depth = 0;
     bool fine = true;
