@@ -246,8 +246,9 @@ bool kn_path_is_folder(const char *path);
 /* Writes over bytes that were added before. */
 kn_status kn_file_writer_change(kn_file_writer *writer, uint64_t offset, const void *bytes, size_t count,
                                 kn_error *error);
-/* Removes temporary files that killed programs left in a folder. Nobody else may be writing there. */
-void kn_folder_sweep(const char *path);
+/* Removes temporary files that killed programs left in a folder, those last written so many seconds ago or earlier: 0 where
+ * nobody else is writing there. */
+void kn_folder_sweep(const char *path, uint64_t seconds);
 kn_status kn_file_remove(const char *path, kn_error *error);
 kn_status kn_file_rename(const char *path, const char *to, kn_error *error);
 /* Makes a folder and those above it (mode 0700 for new ones); fine if it exists. */

@@ -450,13 +450,17 @@ kn_status kn_file_rename(const char *path, const char *to, kn_error *error) {
     return rename(path, to) == 0 ? KN_OK : fail_system(error, "rename", path);
 }
 
-void kn_folder_sweep(const char *path) {
+void kn_folder_sweep(const char *path, uint64_t seconds) {
     DIR *folder = opendir(path);
     const struct dirent *entry;
+    const int64_t last = (int64_t)time(NULL) - (int64_t)seconds;
     while (folder && (entry = readdir(folder))) {
-        size_t length = strlen(entry->d_name);
-        if (!strncmp(entry->d_name, TEMPORARY_BEGIN, strlen(TEMPORARY_BEGIN)) &&
-            length > 4 && !strcmp(entry->d_name + length - 4, TEMPORARY_END))
+        const size_t length = strlen(entry->d_name);
+        struct stat about;
+        if (!strncmp(entry->d_name, TEMPORARY_BEGIN, strlen(TEMPORARY_BEGIN)) && length > 4 &&
+            !strcmp(entry->d_name + length - 4, TEMPORARY_END) &&
+            (!seconds || (fstatat(dirfd(folder), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+                          (int64_t)about.st_mtime <= last)))
             unlinkat(dirfd(folder), entry->d_name, 0);
     }
     if (folder) closedir(folder);

@@ -145,19 +145,39 @@ static kn_context_params known_params(const kn_context_params *params) {
     return known;
 }
 
+void kn_context_keeps_nothing(kn_context *context, const char *reason) {
+    if (!context->keeps_nothing)
+        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not kept between runs: %s", reason);
+    context->keeps_nothing = true;
+}
+
+/* What programs that were killed left; files that are being written are younger. */
+static void sweep_cache(const kn_context *context) {
+    static const char *const parts[] = {"programs", "devices"};
+    enum { HOUR = 3600 };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        kn_text path;
+        kn_text_init(&path, &context->host);
+        kn_text_format(&path, "%s/%s", context->cache_folder, parts[i]);
+        if (!kn_text_failed(&path)) kn_folder_sweep(path.data, HOUR);
+        kn_text_finish(&path);
+    }
+}
+
 /* Makes the cache folder. Without one all works, and what was compiled is compiled again: this is told. */
 static void open_cache(kn_context *context, kn_context_params *known) {
     kn_error error = {0};
     if (!context->cache_folder) return;
     if (kn_folder_make(&context->host, context->cache_folder, &error)) {
-        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not kept between runs: %s", error.text);
+        kn_context_keeps_nothing(context, error.text);
         kn_release(&context->host, context->cache_folder);
         context->cache_folder = NULL;
         known->cache_folder = NULL;
     } else if (!kn_folder_takes_files(context->cache_folder)) {
-        kn_log_write(&context->host, KN_LOG_WARNING,
-                     "compiled kernels are not kept between runs: no file can be made in the folder \"%s\"",
-                     context->cache_folder);
+        kn_fail(&error, KN_ERROR_FILE, "no file can be made in the folder \"%s\"", context->cache_folder);
+        kn_context_keeps_nothing(context, error.text);
+    } else {
+        sweep_cache(context);
     }
 }
 

@@ -108,6 +108,7 @@ struct kn_context {
     kn_progress progress;
     bool wide_indices, trust_claims, rehearsal, records, used_products;
     bool short_header;    /* programs begin with common/builtins.cl in place of the compiler's own header */
+    bool keeps_nothing;   /* in the cache, and it was told why */
     bool driver_keeps;    /* compiled programs, and would compile them once more to hand over a binary */
     uint64_t largest_block_bytes;
     int vector_width, kind;
@@ -144,6 +145,8 @@ kn_status kn_context_open(kn_context *context, const kn_found_device *found, cl_
 kn_context *kn_context_begin(const kn_context_params *params, kn_context_params *known);
 /* An empty context with copies of the parameters, not opened yet; NULL when out of memory. */
 kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *params);
+/* Warns, once for a context, that the cache does not take what is compiled. */
+void kn_context_keeps_nothing(kn_context *context, const char *reason);
 
 /* ---- selection (selection.c) --------------------------------------------------------------- */
 

@@ -139,11 +139,12 @@ void kn_program_cache_store(kn_context *context, const kn_source *source, cl_pro
         put_number(file + 32, checksum(key.data, key.length, file + HEADER_BYTES + key.length, bytes), 8);
         char *slash = strrchr(path.data, '/');
         *slash = '\0';
-        kn_status status = kn_folder_make(&context->host, path.data, NULL);
+        kn_error error = {0};
+        kn_status status = kn_folder_make(&context->host, path.data, &error);
         *slash = '/';
         if (!status)
-            status = kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, NULL);
-        if (status) kn_log_write(&context->host, KN_LOG_DEBUG, "%s could not be written", path.data);
+            status = kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, &error);
+        if (status) kn_context_keeps_nothing(context, error.text);
     }
     kn_release(&context->host, file);
     kn_text_finish(&key);

@@ -99,7 +99,7 @@ static kn_status start(kn_checkpoints *checkpoints, const char *folder) {
     if (!checkpoints->folder) return kn_fail_memory(&checkpoints->error, strlen(folder) + 1);
     kn_status status = kn_folder_make(&checkpoints->host, folder, &checkpoints->error);
     if (status == KN_OK) status = try_writing(checkpoints);
-    if (status == KN_OK) kn_folder_sweep(folder);
+    if (status == KN_OK) kn_folder_sweep(folder, 0);
     return status == KN_OK ? list(checkpoints) : status;
 }
 

@@ -2,9 +2,13 @@
 #include "device_tests.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <utime.h>
 
 static kn_host host;
 
@@ -298,6 +302,48 @@ static void a_cache_that_cannot_be_written_is_no_failure(void **state) {
     test_folder_remove(folder);
 }
 
+/* As on a disk that is full: said once, with the reason, and half an entry is not left. */
+static void entries_without_room_are_told(void **state) {
+    char *folder = test_folder_make(), paths[2][512];
+    remembered lines;
+    kn_context *context = cached_context(folder, &lines);
+    kn_program *program = NULL;
+    assert_int_equal(kn_program_get_source(context, "cached.cl", source, &program, NULL), KN_OK);
+    assert_int_equal(kn_program_get_source(context, "cached.cl", other_source, &program, NULL), KN_OK);
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 16, .rlim_max = before.rlim_max};
+    void (*earlier)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    kn_context_destroy(&context);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, earlier);
+    assert_int_equal(lines.loud, 1);
+    assert_non_null(strstr(lines.all, "compiled kernels are not kept between runs: cannot write"));
+    assert_int_equal(entries(folder, paths, 2), 0);
+    test_folder_remove(folder);
+}
+
+/* What killed programs left is removed; what may still be written, and files of others, are not. */
+static void old_temporary_files_are_swept(void **state) {
+    host = kn_host_defaults();
+    static const char *const names[] = {".koine-0123456789abcdef.tmp", ".koine-0123456789abcde0.tmp", "notes.tmp"};
+    const struct utimbuf old = {time(NULL) - 7200, time(NULL) - 7200};
+    for (int part = 0; part < 2; part++) {
+        char *folder = test_folder_make(), place[512], path[3][512];
+        assert_int_equal(kn_folder_make(&host, test_path(place, sizeof place, folder, part ? "devices" : "programs"), NULL), KN_OK);
+        for (int i = 0; i < 3; i++)
+            put(test_path(path[i], sizeof path[i], place, names[i]), "half", 4);
+        assert_int_equal(utime(path[0], &old) | utime(path[2], &old), 0);
+        remembered lines;
+        kn_context *context = cached_context(folder, &lines);
+        kn_context_destroy(&context);
+        assert_false(kn_path_exists(path[0]));
+        assert_true(kn_path_exists(path[1]) && kn_path_exists(path[2]));
+        test_folder_remove(folder);
+    }
+}
+
 int test_cache(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_context_compiles_nothing),
@@ -309,6 +355,8 @@ int test_cache(void) {
         cmocka_unit_test(foreign_entries_are_replaced),
         cmocka_unit_test(stale_entries_are_replaced),
         cmocka_unit_test(a_cache_that_cannot_be_written_is_no_failure),
+        cmocka_unit_test(old_temporary_files_are_swept),
+        cmocka_unit_test(entries_without_room_are_told),
     };
     return cmocka_run_group_tests_name("device: program cache", tests, NULL, NULL);
 }

@@ -10,8 +10,7 @@
 
 #include "command.h"
 
-static bool silent;      /* --quiet */
-static bool remembering; /* there is a cache */
+static bool silent; /* --quiet */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
@@ -146,9 +145,8 @@ kn_context *context_open(const common_options *common) {
     messages_setup(common);
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
-    remembering = params.cache_folder && access(params.cache_folder, W_OK | X_OK) == 0;
     if (kn_context_status(context) == KN_OK) {
-        if (params.cache_folder && !remembering && !common->cache && !advised)
+        if (params.cache_folder && !common->cache && !advised && access(params.cache_folder, W_OK | X_OK) != 0)
             command_tell("koine: --kernel-cache DIR keeps them in another folder");
         advised = true;
         return context;
@@ -192,8 +190,7 @@ void tell_compiling(kn_context *context) {
     kn_context_counts counts = {.size = sizeof counts};
     if (kn_context_get_counts(context, &counts) != KN_OK) return;
     if (counts.compile_seconds - told >= 1)
-        command_tell("compiled kernels for %.1f s%s", counts.compile_seconds - told,
-                     remembering ? "; they are kept for the next time" : "");
+        command_tell("compiled kernels for %.1f s", counts.compile_seconds - told);
     told = counts.compile_seconds;
 }
 
