@@ -44,6 +44,13 @@ const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t
     return text;
 }
 
+/* Says what the library found wrong, by the name that the person knows. Answers false. */
+static bool fail_part(const part *read, const char *message, const char *more) {
+    const char *place = read->path == read->shown ? NULL : strstr(message, read->path);
+    if (!place) return command_fail("%s%s", message, more) == EXIT_DONE;
+    return command_fail("%.*s%s%s%s", (int)(place - message), message, read->shown, place + strlen(read->path), more) == EXIT_DONE;
+}
+
 static bool check_shape(const kn_value *value, const part *read) {
     const kn_tensor_info *info = &read->info;
     char wanted[160], found[160];
@@ -67,7 +74,7 @@ static bool read_dataset(part *read, const kn_dataset_params *params, const char
     kn_dataset *dataset = read->dataset = kn_dataset_open(params, spec);
     free(spec);
     if (kn_dataset_status(dataset) != KN_OK)
-        return command_fail("%s", dataset ? kn_dataset_error(dataset) : "out of memory") == EXIT_DONE;
+        return fail_part(read, dataset ? kn_dataset_error(dataset) : "out of memory", "");
     tell_left_out(dataset, read->shown);
     const uint64_t count = kn_dataset_count(dataset);
     kn_dataset_field(dataset, 0, &field);
@@ -121,13 +128,12 @@ static bool convert(const kn_value *value, part *read, const kn_npy_file *array)
 static bool read_array(const kn_value *value, part *read) {
     kn_npy_file *array = kn_npy_file_open(read->path, NULL);
     bool fine = kn_npy_file_status(array) == KN_OK;
-    if (!fine && array && !ends(read->path, arrays))
-        command_fail(
-            "%s. Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
-            "(.zip, .tar) and folders, and - for the standard input",
-            kn_npy_file_error(array));
-    else if (!fine)
-        command_fail("%s", array ? kn_npy_file_error(array) : "out of memory");
+    if (!fine)
+        fail_part(read, array ? kn_npy_file_error(array) : "out of memory",
+                  array && !ends(read->path, arrays)
+                      ? ". Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
+                        "(.zip, .tar) and folders, and - for the standard input"
+                      : "");
     if (fine) kn_npy_file_info(array, &read->info);
     fine = fine && check_shape(value, read) && convert(value, read, array);
     kn_npy_file_destroy(&array);
