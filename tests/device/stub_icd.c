@@ -25,6 +25,7 @@ struct _cl_device_id {
     cl_device_type type;
     bool away, mute;                                /* not available; without a compiler */
     bool no_kernel;                                 /* its compiler fails, whatever it gets */
+    bool frail;                                     /* does so worse, where the environment says so */
     cl_ulong local_bytes;                           /* 0: 32768 */
     bool wrong_half, wrong_product, no_half_kernel; /* computes or compiles wrongly */
     bool short_loops;                               /* ends them early */
@@ -67,6 +68,7 @@ static struct _cl_platform_id platforms[] = {
 };
 static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[1], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
+    {&dispatch, &platforms[1], "Stub Frail", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true, .frail = true},
     {&dispatch, &platforms[1], "Stub Small", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true, .local_bytes = 1024},
 };
 #else
@@ -103,9 +105,19 @@ static cl_int answer(const void *value, size_t bytes, size_t room, void *target,
 #define ANSWER_TEXT(text) answer(text, strlen(text) + 1, room, target, needed)
 #define ANSWER(type, value) answer(&(type){value}, sizeof(type), room, target, needed)
 
+/* Aborts, ends the program or never answers, where the environment says so of this call. */
+static void suffer(const char *call) {
+    const char *dies = getenv("STUB_ABORT"), *ends = getenv("STUB_EXIT"), *hangs = getenv("STUB_HANG");
+    if (dies && strcmp(dies, call) == 0) abort();
+    if (ends && strcmp(ends, call) == 0) _Exit(3);
+    while (hangs && strcmp(hangs, call) == 0)
+        nanosleep(&(struct timespec){1, 0}, NULL);
+}
+
 /* ---- platforms and devices ---------------------------------------------------------------- */
 
 static cl_int CL_API_CALL get_platforms(cl_uint room, cl_platform_id *found, cl_uint *count) {
+    suffer("platforms");
     if (count) *count = PLATFORMS;
     for (cl_uint i = 0; found && i < room && i < PLATFORMS; i++)
         found[i] = &platforms[i];
@@ -134,6 +146,7 @@ static cl_int CL_API_CALL platform_info(cl_platform_id platform, cl_platform_inf
 static cl_int CL_API_CALL get_devices(cl_platform_id platform, cl_device_type type, cl_uint room,
                                       cl_device_id *found, cl_uint *count) {
     cl_uint number = 0;
+    suffer("devices");
     for (int i = 0; i < DEVICES; i++) {
         if (devices[i].platform != platform || !(devices[i].type & type)) continue;
         if (found && number < room) found[number] = &devices[i];
@@ -145,6 +158,7 @@ static cl_int CL_API_CALL get_devices(cl_platform_id platform, cl_device_type ty
 
 static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, size_t room, void *target,
                                       size_t *needed) {
+    suffer("info");
     switch (what) {
     case CL_DEVICE_NAME:
         return ANSWER_TEXT(device->name);
@@ -285,6 +299,7 @@ static cl_int CL_API_CALL release_program(cl_program program) {
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *list,
                                         const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                         void *user) {
+    if (program->device->frail) suffer("build");
     if (program->device->no_kernel) return CL_BUILD_PROGRAM_FAILURE;
     return program->half && program->device->no_half_kernel ? CL_BUILD_PROGRAM_FAILURE : CL_SUCCESS;
 }

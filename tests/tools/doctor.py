@@ -207,6 +207,38 @@ def a_sick_driver(folder):
 
 
 @case
+def a_driver_that_ends_its_program(folder):
+    path = write(folder, "stub.icd", STUB + "\n")
+    for variable, how in (("STUB_ABORT", "by signal 6 ("), ("STUB_EXIT", "with status 3")):
+        # As soon as it is asked: then OpenCL is of no use at all.
+        for call in ("platforms", "devices"):
+            found = with_vendors(folder, (variable, call), status=1)
+            needs(found, "problem", "icd", path, STUB, f"asked for its devices: it ended the program {how}", mend="sudo mv " + path)
+            needs(found, "hint", "device", "no device is tried")
+            done = subprocess.run([DOCTOR, "--json"], env={**ENVIRONMENT, "OCL_ICD_VENDORS": folder, variable: call},
+                                  capture_output=True, text=True)
+            needs(findings_of(Result([DOCTOR], done.returncode, done.stdout, done.stderr)), "problem", "icd", STUB, how)
+        needs(with_vendors(folder, (variable, "info"), status=1), "problem", "platform", "devices are listed", how)
+        # While it compiles: the devices behind this one are tried.
+        found = with_vendors(folder, (variable, "build"), status=1)
+        needs(found, "problem", "device", "Stub Frail (Stub Sick) fails", how, "--device")
+        needs(found, "hint", "device", "Stub Mute", "no compiler")
+        needs(found, "problem", "compiler", "Stub Small", "unknown type name")
+        tried = [one["what"] for one in found if one["check"] in ("device", "compiler", "platform", "local-memory")]
+        expect(len(set(tried)) == len(tried), f"told twice: {tried}")
+
+
+@case
+def a_driver_that_never_answers(folder):
+    write(folder, "stub.icd", STUB + "\n")
+    environment = {"OCL_ICD_VENDORS": folder, "OPENCL_VENDOR_PATH": folder}
+    for call, kind, check, words in (("build", "problem", "device", "Stub Frail (Stub Sick) fails"),
+                                     ("platforms", "problem", "icd", STUB)):
+        found = koine("doctor", "--json", "--patience", "3", environment={"STUB_HANG": call, **environment})
+        needs(findings_of(found), kind, check, words, "it did not answer within 3 s")
+
+
+@case
 def a_home_that_cannot_be_written(folder):
     file = write(folder, "file", "")
     found = koine("doctor", "--json", environment={"HOME": file, "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": folder})

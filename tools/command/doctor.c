@@ -6,7 +6,7 @@
 #include "doctor.h"
 
 /* OpenCL asks for this much of a device with the full profile. */
-enum { ENOUGH_LOCAL_BYTES = 32768 };
+enum { ENOUGH_LOCAL_BYTES = 32768, MOST_PATIENCE = 1000000 };
 
 /* What the library said on the way. */
 typedef struct remarks {
@@ -51,10 +51,12 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     params.device = place;
     params.log = (kn_logger){.level = KN_LOG_WARNING, .write = remember, .user = &said};
     kn_context *context = kn_context_create(&params);
-    if (kn_context_status(context) != KN_OK) {
+    const bool open = kn_context_status(context) == KN_OK, computes = open && try_kernel(context, reason, sizeof reason);
+    progress_clear();
+    if (!open) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",
                      info->name, info->platform, context ? kn_context_error(context) : "out of memory");
-    } else if (!try_kernel(context, reason, sizeof reason)) {
+    } else if (!computes) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "compiler", "",
                      "%s (%s) does not compile or run a simple kernel; reinstalling its driver may help, and "
                      "koine verify "
@@ -95,26 +97,34 @@ static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool
                  info->platform, info->name[0] || info->platform[0] ? ": " : "", info->problem);
 }
 
-static int check_opencl(doctor_visit *doctor) {
+/* Entries of the list from doctor->device on. */
+static void try_list(doctor_visit *doctor, const char *about) {
+    const int first = doctor->device;
+    doctor->device = -1;
+    (void)about;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
-    if (!list) return command_fail("out of memory");
     int usable = 0;
-    doctor_cache(doctor);
-    for (int i = 0; i < kn_device_list_count(list); i++)
+    if (!list) {
+        finding_tell(&doctor->found, FINDING_PROBLEM, "platform", "", "out of memory");
+        return;
+    }
+    for (int i = 0; first == 0 && i < kn_device_list_count(list); i++)
         if (!strcmp(kn_device_list_entry(list, i)->platform, pocl)) {
             doctor_cache_pocl(doctor);
             break;
         }
     for (int i = 0; i < kn_device_list_count(list); i++)
         usable += kn_device_list_entry(list, i)->usable;
-    for (int i = 0; i < kn_device_list_count(list); i++) {
+    for (int i = first; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
         if (!info->usable) {
             tell_unusable(doctor, info, usable > 0);
             continue;
         }
+        doctor->device = i;
+        snprintf(doctor->name, sizeof doctor->name, "%s (%s)", info->name, info->platform);
+        doctor_step(doctor);
         progress_now("trying %s", info->name);
-        fflush(stdout);
         try_device(doctor, info);
         for (int j = 0; j < i; j++) {
             const kn_device_info *other = kn_device_list_entry(list, j);
@@ -126,17 +136,42 @@ static int check_opencl(doctor_visit *doctor) {
                              info->device_index);
         }
     }
-    progress_clear();
     kn_device_list_destroy(&list);
-    return EXIT_DONE;
+}
+
+/* In another process, and where a device ends that, in one more for those behind it. */
+static void check_opencl(doctor_visit *doctor) {
+    doctor_cache(doctor);
+    if (doctor->deadly) {
+        finding_tell(&doctor->found, FINDING_HINT, "device", "",
+                     "no device is tried as long as the driver that fails is asked as well");
+        return;
+    }
+    for (doctor->device = 0; !doctor_apart(doctor, try_list, ""); doctor->device++) {
+        progress_now("trying");
+        progress_clear();
+        if (doctor->device < 0) {
+            finding_tell(&doctor->found, FINDING_PROBLEM, "platform", "",
+                         "a driver fails when OpenCL's devices are listed: %s. So does every program that asks for them; the "
+                         "environment variable OCL_ICD_VENDORS may name the ICD file of one driver, to find out which it is",
+                         doctor->end);
+            return;
+        }
+        finding_tell(&doctor->found, FINDING_PROBLEM, "device", "",
+                     "%s fails while a simple kernel is compiled and run: %s. A newer driver may help; until then take another "
+                     "device, with --device or KOINE_DEVICE",
+                     doctor->name, doctor->end);
+    }
 }
 
 static int run(int count, char **arguments) {
-    doctor_visit doctor = {.root = ""};
+    const char *root = "";
+    uint64_t patience = 0;
     common_options common = {.device = NULL};
     const option options[] = {
         {"root", OPTION_TEXT, "DIR",
-         "look at the files of a system below this folder, such as an image; tries no device", &doctor.root},
+         "look at the files of a system below this folder, such as an image; tries no device", &root},
+        {"patience", OPTION_COUNT, "SECONDS", "how long a driver may take for each device (120)", &patience},
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &common.json},
         {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &common.quiet},
         {.name = NULL}};
@@ -145,20 +180,27 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_doctor, options, count, arguments, words, &word_count, 0, &status))
         return status;
     progress_setup(&common);
-    doctor.found.json = common.json;
-    doctor_files(&doctor);
-    status = doctor.root[0] ? EXIT_DONE : check_opencl(&doctor);
+    doctor_visit *doctor = doctor_begin();
+    if (!doctor) return command_fail("out of memory");
+    doctor->root = root;
+    doctor->found.json = common.json;
+    if (patience) doctor->patience = patience < MOST_PATIENCE ? (unsigned)patience : MOST_PATIENCE;
+    doctor_files(doctor);
+    if (!root[0]) check_opencl(doctor);
     if (!common.json)
-        printf("%s\n", doctor.found.problems ? "there are problems"
-                       : doctor.found.hints  ? "no problems; hints are above"
-                                             : "all is well");
-    return status == EXIT_DONE && doctor.found.problems ? EXIT_FAILED : status;
+        printf("%s\n", doctor->found.problems ? "there are problems"
+                       : doctor->found.hints  ? "no problems; hints are above"
+                                              : "all is well");
+    status = doctor->found.problems ? EXIT_FAILED : EXIT_DONE;
+    doctor_end(doctor);
+    return status;
 }
 
 const command command_doctor = {
     "doctor", "what is wrong with the OpenCL installation, and what mends it", "[--OPTION …]",
     "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, then\n"
-    "compiles and runs a kernel on each device. Each finding has a word in front (ok, hint or problem) and, where\n"
+    "compiles and runs a kernel on each device. Drivers are asked in another process, so that one that ends its\n"
+    "program or never answers is told of as well. Each finding has a word in front (ok, hint or problem) and, where\n"
     "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL loader is\n"
     "installed koine cannot start, and the program koine-doctor says what can be said then.\n"
     "\n"

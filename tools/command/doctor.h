@@ -10,7 +10,27 @@ typedef struct doctor_visit {
     findings found;
     bool elsewhere; /* the environment says where drivers are named */
     bool rusticl;   /* a driver that shows devices only where the environment names them is installed */
+    bool deadly;    /* a driver ends, or holds up, each program that asks for devices */
+    /* Of what runs in a process of its own (doctor_apart.c): */
+    unsigned patience; /* seconds that a driver has for one step */
+    bool finished;
+    char end[120];     /* how it ended otherwise */
+    bool loaded;       /* the library, */
+    char reason[600];  /* else why not */
+    int device;        /* the entry of the list that is tried; -1 before there is one */
+    char name[600];    /* and what it is called */
 } doctor_visit;
+
+/* Memory that processes which begin from here on share; NULL without memory. */
+doctor_visit *doctor_begin(void);
+void doctor_end(doctor_visit *doctor);
+typedef void doctor_part(doctor_visit *doctor, const char *about);
+/* Does a part of the visit in another process; false where it did not come to its end, and `end` says why. */
+bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about);
+/* Within it: a step begins, for which there is `patience`. */
+void doctor_step(const doctor_visit *doctor);
+/* Loads a driver's library in another process and asks for devices: `loaded`, else `reason`; false as above. */
+bool doctor_library(doctor_visit *doctor, const char *path);
 
 /* The loader, the files that name drivers, the drivers' libraries and the device nodes. */
 void doctor_files(doctor_visit *doctor);

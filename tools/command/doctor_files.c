@@ -78,28 +78,34 @@ static void keep_first(void *user, const char *path) {
     if (!first->path[0]) snprintf(first->path, sizeof first->path, "%s", path);
 }
 
-/* Whether the library can be loaded; why not goes into `reason`. Below another root it only has to be there.
- */
-static bool library_loads(const doctor_visit *doctor, const char *library, char *reason, size_t room) {
+/* As doctor_library does it; below another root the library only has to be there. */
+static bool try_library(doctor_visit *doctor, const char *library) {
     first_path found = {""};
     if (doctor->root[0]) {
         bool there = strchr(library, '/') ? file_there(doctor, library)
                                           : doctor_each_library(doctor, library, keep_first, &found) > 0;
-        snprintf(reason, room, "there is no such file");
-        return there;
+        snprintf(doctor->reason, sizeof doctor->reason, "there is no such file");
+        doctor->loaded = there;
+        return true;
     }
-    /* Drivers are not made to be unloaded and loaded again. */
-    if (dlopen(library, RTLD_LAZY | RTLD_LOCAL)) return true;
-    const char *said = dlerror();
-    snprintf(reason, room, "%s", said ? said : "it cannot be loaded");
-    return false;
+    return doctor_library(doctor, library);
 }
 
 static void check_library(doctor_visit *doctor, const char *path, const char *library) {
-    char reason[600], mend[PATH_ROOM];
+    char mend[PATH_ROOM];
     const char *package = doctor_package(library);
     if (strstr(library, "RusticlOpenCL")) doctor->rusticl = true;
-    if (library_loads(doctor, library, reason, sizeof reason)) {
+    if (!try_library(doctor, library)) {
+        doctor->deadly = true;
+        snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
+        finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
+                     "%s names %s, which fails when it is %s: %s. So does every program that asks for OpenCL's devices, as long "
+                     "as this file names it; a newer driver%s%s may help",
+                     path, library, doctor->loaded ? "asked for its devices" : "loaded", doctor->end,
+                     package[0] ? " from the package " : "", package);
+        return;
+    }
+    if (doctor->loaded) {
         finding_tell(&doctor->found, FINDING_FINE, "icd", "", "%s names %s", path, library);
         return;
     }
@@ -115,10 +121,10 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
             &doctor->found, FINDING_PROBLEM, "icd", mend,
             "%s names %s, which is there and cannot be loaded: %s. A library that it needs is missing, or it "
             "was made for another processor",
-            path, library, reason);
+            path, library, doctor->reason);
     else
         finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
-                     "%s names a library that is missing, %s: %s", path, library, reason);
+                     "%s names a library that is missing, %s: %s", path, library, doctor->reason);
 }
 
 /* An ICD file holds one line with the name of a library. */

@@ -6,12 +6,16 @@
 #include "doctor.h"
 
 int main(int count, char **arguments) {
-    doctor_visit doctor = {.root = ""};
+    doctor_visit *doctor = doctor_begin();
+    if (!doctor) {
+        fputs("koine-doctor: out of memory\n", stderr);
+        return 1;
+    }
     for (int i = 1; i < count; i++) {
         if (!strcmp(arguments[i], "--json")) {
-            doctor.found.json = true;
+            doctor->found.json = true;
         } else if (!strcmp(arguments[i], "--root") && i + 1 < count) {
-            doctor.root = arguments[++i];
+            doctor->root = arguments[++i];
         } else {
             bool asked = !strcmp(arguments[i], "--help");
             fputs("usage: koine-doctor [--root DIR] [--json]\n\n"
@@ -22,6 +26,8 @@ int main(int count, char **arguments) {
             return asked ? 0 : 2;
         }
     }
-    doctor_files(&doctor);
-    return doctor.found.problems ? 1 : 0;
+    doctor_files(doctor);
+    const int status = doctor->found.problems ? 1 : 0;
+    doctor_end(doctor);
+    return status;
 }

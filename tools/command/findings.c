@@ -35,6 +35,7 @@ void finding_tell(findings *found, finding_kind kind, const char *check, const c
         else
             fputs("null", stdout);
         puts("}");
+        fflush(stdout);
         return;
     }
     printf("%-8s %s: ", words[kind], check);
@@ -44,4 +45,5 @@ void finding_tell(findings *found, finding_kind kind, const char *check, const c
     }
     putchar('\n');
     if (mend[0]) printf("           mend it with: %s\n", mend);
+    fflush(stdout); /* what is tried next may end the program */
 }
