@@ -188,6 +188,21 @@ def a_batch_behind_another_size(folder):
 
 
 @case
+def all_outputs_count(folder):
+    """Of inputs that begin with the batch, have it elsewhere or not at all, and of two products, one for each output."""
+    onnx_file(folder, "net.onnx", value(11, "h", (2, "n", 3)), value(11, "x", ("n", 3)), value(11, "fixed", (3, 4)),
+              tensor("axis", (1,), [0], "q"), tensor("v", (4, 7), numbers_of(28)), tensor("w", (4, 50), numbers_of(200)),
+              node("ReduceSum", ("h", "axis"), "sum", keepdims=0), node("Add", ("x", "sum"), "both"),
+              node("MatMul", ("both", "fixed"), "moved"), node("MatMul", ("moved", "v"), "y"),
+              node("MatMul", ("moved", "w"), "z"), value(12, "y", ("n", 7)), value(12, "z", ("n", 50)))
+    koine("plan", "net.onnx", "--mode", "infer", "--batch", "5", folder=folder).needs(0, out=("(5,7)", "(5,50)"))
+    found = koine("bench", "net.onnx", "--mode", "infer", "--batch", "5", "--seconds", "0", "--json", folder=folder).needs(0)
+    row = found.objects()[0]
+    expect(row["gflops"] * row["median_ms"] * 1e6 > 2 * 5 * 4 * 50, f"{found}")
+    koine("bench", "net.onnx", "--batch", "5", "--seconds", "0", folder=folder).needs(0)
+
+
+@case
 def sizes_that_have_to_be_told(folder):
     """All names at once, with the words that set them; the weights are listed without them."""
     onnx_file(folder, "net.onnx", value(11, "a", ("n", "left", 3)), value(11, "b", ("m", "right", 3)),

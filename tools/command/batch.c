@@ -1,6 +1,8 @@
 /* The largest batch that a device has room for, found by planning alone. */
 #include "batch.h"
 
+#include <stdlib.h>
+
 typedef struct fitting {
     const batch_plans *plans;
     uint64_t allowed;
@@ -76,6 +78,15 @@ kn_session *batch_session(kn_context *context, kn_value *const *values, size_t c
     params.fast_math = !exact;
     params.memory_bytes = UINT64_MAX;
     return kn_session_create(context, values, count, &params);
+}
+
+kn_value **batch_outputs(const kn_model *model, size_t *count) {
+    *count = (size_t)kn_model_output_count(model);
+    kn_value **outputs = calloc(*count + 1, sizeof *outputs);
+    for (size_t i = 0; outputs && i < *count; i++)
+        outputs[i] = kn_model_output(model, (int)i);
+    if (!outputs) command_fail("out of memory");
+    return outputs;
 }
 
 kn_status batch_bind(kn_session *session, int64_t batch) {

@@ -22,6 +22,8 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
 /* A session that infers, without a limit of its own, for batch_fit sets the limit. states NULL: some of its own. The
  * session tells whether it works. */
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states, bool exact);
+/* All outputs of a model, *count of them; free() takes the list. NULL: out of memory, which is told. */
+kn_value **batch_outputs(const kn_model *model, size_t *count);
 /* Tells a session how many samples come; models whose sizes are all numbers do not ask. */
 kn_status batch_bind(kn_session *session, int64_t batch);
 /* The bytes of a session with so many samples. `feeds` tell the sizes that the model leaves open (setup_sizes). */

@@ -43,7 +43,9 @@ typedef struct model_bench {
     kn_trainer *trainer; /* one of them */
     kn_session *session;
     int64_t batch;
-    kn_value *output;
+    kn_value *output;    /* the first */
+    kn_fetch *fetches;   /* of one batch, by output; the data of the first is `result` */
+    size_t output_count;
     bench_samples fed[MOST_INPUTS + 1]; /* in training the target is the last */
     int fed_count;
     int64_t turns, turn; /* batches, taken in turn */
@@ -66,7 +68,7 @@ static bool keep_loss(model_bench *bench) {
     return true;
 }
 
-/* A step: a fresh batch goes up, and the loss (or the output) comes down. */
+/* A step: a fresh batch goes up, and the loss (or all outputs) come down. */
 static bool step(void *user) {
     model_bench *bench = user;
     size_t turn = (size_t)(bench->turn++ % bench->turns);
@@ -82,9 +84,9 @@ static bool step(void *user) {
         command_fail("%s", kn_trainer_error(bench->trainer));
         return false;
     }
-    kn_fetch fetch = {kn_value_name(bench->output), bench->result + (dump ? turn * bench->output_bytes : 0),
-                      bench->output_bytes};
-    if (kn_session_run(bench->session, feeds, (size_t)bench->fed_count, &fetch, 1) == KN_OK) return true;
+    bench->fetches[0].data = bench->result + (dump ? turn * bench->output_bytes : 0);
+    if (kn_session_run(bench->session, feeds, (size_t)bench->fed_count, bench->fetches, bench->output_count) == KN_OK)
+        return true;
     command_fail("%s", kn_session_error(bench->session));
     return false;
 }
@@ -111,11 +113,13 @@ static bool profile_steps(model_bench *bench, bench_profile_form form) {
 
 /* ---- samples ------------------------------------------------------------------------------------- */
 
-/* The bytes of one batch of `value` (batch,...); 0: too large, or a size is open. */
+/* The bytes of one batch of `value`, in which the batch may stand anywhere, or nowhere; 0: too large, or a size is open. */
 static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
-    int64_t elements = bench->batch;
-    for (int d = 1; d < kn_value_rank(value); d++) {
+    int64_t elements = 1;
+    char name[128];
+    for (int d = 0; d < kn_value_rank(value); d++) {
         int64_t size = kn_value_dimension(value, d);
+        if (open_size(value, d, name, sizeof name) && !strcmp(name, "batch")) size = bench->batch;
         if (size < 0 || (size && elements > INT64_MAX / 64 / size)) return 0;
         elements *= size;
     }
@@ -235,23 +239,51 @@ static bool prepare_training(model_bench *bench, kn_plan_info *info) {
     return status == KN_OK || command_fail("%s", kn_trainer_error(bench->trainer)) == EXIT_DONE;
 }
 
+static void free_results(model_bench *bench) {
+    for (size_t i = 1; bench->fetches && i < bench->output_count; i++)
+        free(bench->fetches[i].data);
+    free(bench->fetches);
+    free(bench->result);
+    bench->fetches = NULL;
+    bench->result = NULL;
+}
+
+/* Room for what comes down: of the first output for all batches that are kept. */
+static kn_status make_results(model_bench *bench) {
+    const kn_model *model = bench->setup.model;
+    bench->fetches = calloc(bench->output_count + 1, sizeof *bench->fetches);
+    for (size_t i = 0; bench->fetches && i < bench->output_count; i++) {
+        const char *name = kn_value_name(kn_model_output(model, (int)i));
+        kn_tensor_info info;
+        uint64_t bytes = 0;
+        kn_status status = kn_session_info(bench->session, name, &info);
+        if (status != KN_OK) return status;
+        size_t results = bench->options->dump && !i ? (size_t)bench->turns : 1;
+        char *data = kn_tensor_bytes(&info, &bytes) && bytes < SIZE_MAX / results ? malloc((size_t)bytes * results + 1) : NULL;
+        bench->fetches[i] = (kn_fetch){name, data, (size_t)bytes};
+        if (!data) return KN_ERROR_MEMORY;
+        if (i) continue;
+        bench->result = data;
+        bench->result_info = info;
+        bench->output_bytes = (size_t)bytes;
+    }
+    return bench->fetches ? KN_OK : KN_ERROR_MEMORY;
+}
+
 static bool prepare_inference(model_bench *bench, kn_plan_info *info) {
     kn_session_params params;
-    uint64_t bytes = 0;
     kn_session_params_init(&params);
     params.fast_math = !bench->options->common.exact;
-    bench->session = kn_session_create(bench->context, &bench->output, 1, &params);
+    kn_value **outputs = batch_outputs(bench->setup.model, &bench->output_count);
+    if (!outputs) return false;
+    bench->session = kn_session_create(bench->context, outputs, bench->output_count, &params);
+    free(outputs);
     kn_status status = kn_session_status(bench->session);
     if (status == KN_OK && !load_weights(bench, kn_session_states(bench->session))) return false;
     if (status == KN_OK) status = batch_plan_session(bench->session, bench->batch, NULL, 0, info);
-    if (status == KN_OK)
-        status = kn_session_info(bench->session, kn_value_name(bench->output), &bench->result_info);
-    if (status != KN_OK) return command_fail("%s", kn_session_error(bench->session)) == EXIT_DONE;
-    size_t results = bench->options->dump ? (size_t)bench->turns : 1;
-    if (kn_tensor_bytes(&bench->result_info, &bytes) && bytes < SIZE_MAX / results)
-        bench->result = malloc((size_t)bytes * results + 1);
-    bench->output_bytes = (size_t)bytes;
-    return bench->result || command_fail("out of memory") == EXIT_DONE;
+    if (status == KN_OK && (status = make_results(bench)) == KN_ERROR_MEMORY)
+        return command_fail("out of memory") == EXIT_DONE;
+    return status == KN_OK || command_fail("%s", kn_session_error(bench->session)) == EXIT_DONE;
 }
 
 /* ---- results --------------------------------------------------------------------------------------- */
@@ -343,7 +375,7 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
     free_batches(&bench);
-    free(bench.result);
+    free_results(&bench);
     free(bench.losses);
     setup_finish(&bench.setup);
     kn_context_destroy(&bench.context);
@@ -363,8 +395,7 @@ static void finish_trial(void *user) {
     model_bench *bench = user;
     kn_trainer_destroy(&bench->trainer);
     kn_session_destroy(&bench->session);
-    free(bench->result);
-    bench->result = NULL;
+    free_results(bench);
 }
 
 static bool choose_device(const char *name, bench_options *options) {

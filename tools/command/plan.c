@@ -50,9 +50,12 @@ static bool open_planned(plan_run *run) {
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
         status = kn_trainer_status(run->trainer);
     } else {
-        kn_value *output = kn_model_output(run->setup.model, 0);
-        run->session = batch_session(run->context, &output, 1, NULL, run->common.exact);
+        size_t count;
+        kn_value **outputs = batch_outputs(run->setup.model, &count);
+        if (!outputs) return false;
+        run->session = batch_session(run->context, outputs, count, NULL, run->common.exact);
         status = kn_session_status(run->session);
+        free(outputs);
     }
     if (status != KN_OK) command_fail("%s", plan_error(run));
     return status == KN_OK;
