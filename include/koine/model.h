@@ -56,7 +56,8 @@ typedef struct kn_model_params {
 #define KN_MODEL_DEFAULTS {sizeof(kn_model_params), {0, 0}, {0, KN_LOG_ERROR, 0}, 0, 0, 0, 0, 0, false, false}
 KN_API void kn_model_params_init(kn_model_params *params);
 
-/* A model of the zoo (see kn_zoo_count). params NULL means defaults. */
+/* A model of the zoo (see kn_zoo_count), with settings behind its name where it has any: "gpt?layers=2&width=64". Those
+ * of params count where both name one. params NULL means defaults. */
 KN_API kn_model *kn_model_create_named(const char *name, const kn_model_params *params);
 /* Reads a text model. A mistake is told with its line and column: kn_model_error. */
 KN_API kn_model *kn_model_parse(const char *text, const kn_model_params *params);
@@ -109,6 +110,8 @@ KN_API kn_graph *kn_model_step(const kn_model *model, int64_t rows, kn_value **o
 KN_API bool kn_model_steps_on(const kn_model *model);
 /* What a line `set NAME NUMBER` of its text says; false, and nothing is written, when there is none of that name. */
 KN_API bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value);
+/* The names in these lines, in their order; NULL beyond the last. Valid as long as the model. */
+KN_API const char *kn_model_setting_name(const kn_model *model, int position);
 /* Pins layers and blocks whose names fit a pattern (* stands for any characters, ? for one), as `device=` in their lines
  * does; nodes of an ONNX file, by the names of what they make: kn_pin in koine/graph.h says what that means. To be done
  * before a session or trainer is made, and in the order of the patterns: the last that fits decides. NULL pins no

@@ -233,7 +233,8 @@ static bool check_wanted(kn_model *model) {
         if (find_setting(model, wanted)) continue;
         for (int k = 0; k < model->setting_count; k++) {
             names[k] = model->settings[k].name;
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", k ? ", " : "", names[k]);
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s=%lld", k ? ", " : "", names[k],
+                     (long long)model->settings[k].number);
         }
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s", model->source,
                        kn_found(wanted, found), list[0] ? list : "it has none",

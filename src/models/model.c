@@ -67,10 +67,15 @@ kn_model *kn_model_parse(const char *text, const kn_model_params *params) {
     return finish(model);
 }
 
-static void fail_unknown(kn_model *model, const char *name, bool file) {
+static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text list;
-    if (file && strpbrk(name, "./")) { /* which no model's name has */
-        kn_fail(&model->error, KN_ERROR_NOT_FOUND, "there is no file '%s'", name);
+    const char *name = kn_arena_format(&model->arena, "%.*s", (int)strcspn(text, "?"), text);
+    if (file && strpbrk(text, "./")) { /* which no model's name has */
+        kn_fail(&model->error, KN_ERROR_NOT_FOUND, "there is no file '%s'", text);
+        return;
+    }
+    if (!name) {
+        kn_model_no_memory(model);
         return;
     }
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES];
@@ -86,6 +91,29 @@ static void fail_unknown(kn_model *model, const char *name, bool file) {
     kn_text_finish(&list);
 }
 
+/* Behind a name, "?layers=2&width=64" become settings before those of the caller, which count where they differ. */
+static bool read_settings(kn_model *model, const char *text) {
+    size_t count = 1;
+    for (const char *at = text; *at; at++)
+        count += *at == '&';
+    kn_model_setting *settings = kn_arena_take(&model->arena, count + model->wanted_count, sizeof *settings);
+    if (!settings) return kn_model_no_memory(model);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = strcspn(text, "&"), name = strcspn(text, "=&");
+        const char *end = text;
+        settings[i].name = kn_arena_format(&model->arena, "%.*s", (int)name, text);
+        if (!settings[i].name) return kn_model_no_memory(model);
+        if (name == 0 || name == bytes || !kn_parse_int64(text + name + 1, &end, &settings[i].value) || end != text + bytes)
+            return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: found '%.*s', expected NAME=NUMBER, several with & between",
+                           model->source, (int)bytes, text) == KN_OK;
+        text += bytes + 1;
+    }
+    if (model->wanted_count) memcpy(settings + count, model->wanted, model->wanted_count * sizeof *settings);
+    model->wanted = settings;
+    model->wanted_count += count;
+    return true;
+}
+
 kn_model *kn_model_create_named(const char *name, const kn_model_params *params) {
     kn_model *model = model_new(params, name ? name : "zoo");
     if (!model) return NULL;
@@ -93,7 +121,7 @@ kn_model *kn_model_create_named(const char *name, const kn_model_params *params)
     int position = kn_zoo_find(name);
     if (position < 0)
         fail_unknown(model, name, false);
-    else
+    else if (!strchr(name, '?') || read_settings(model, strchr(name, '?') + 1))
         kn_model_read(model, kn_zoo_text(position), kn_zoo_files[position].size);
     return finish(model);
 }
@@ -211,6 +239,10 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
     const kn_variable *setting = kn_variable_find(&settings, name, strlen(name));
     if (setting && value) *value = setting->number;
     return setting != NULL;
+}
+
+const char *kn_model_setting_name(const kn_model *model, int position) {
+    return usable(model) && position >= 0 && position < model->setting_count ? model->settings[position].name : NULL;
 }
 
 int kn_model_pin(kn_model *model, const char *pattern, const char *device) {

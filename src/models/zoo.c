@@ -16,7 +16,8 @@ const char *kn_zoo_text(int position) {
 }
 
 int kn_zoo_find(const char *name) {
+    size_t length = strcspn(name, "?");
     for (int i = 0; i < kn_zoo_count(); i++)
-        if (!strcmp(kn_zoo_files[i].name, name)) return i;
+        if (strlen(kn_zoo_files[i].name) == length && !memcmp(kn_zoo_files[i].name, name, length)) return i;
     return -1;
 }

@@ -203,6 +203,9 @@ static void settings(void **state) {
     assert_true(kn_model_setting_value(model, "depth", &number));
     assert_int_equal(number, 2);
     assert_false(kn_model_setting_value(model, "n2", &number));
+    assert_string_equal(kn_model_setting_name(model, 1), "depth");
+    assert_null(kn_model_setting_name(model, 2));
+    assert_null(kn_model_setting_name(model, -1));
     uint64_t elements = kn_model_parameter_elements(model);
     assert_int_equal(elements, 2 * (6 * 6 + 6) + 6 * 4 + 4);
     kn_model_destroy(&model);
@@ -217,7 +220,7 @@ static void settings(void **state) {
     params.setting_count = 1;
     model = kn_model_parse(text, &params);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(kn_model_error(model), "'deph' is not among its settings: n, depth; did you mean 'depth'?"));
+    assert_non_null(strstr(kn_model_error(model), "'deph' is not among its settings: n=3, depth=2; did you mean 'depth'?"));
     kn_model_destroy(&model);
 }
 

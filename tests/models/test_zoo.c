@@ -183,6 +183,29 @@ static void networks_of_sequences(void **state) {
     kn_model_destroy(&model);
 }
 
+/* Behind the name, before those of the caller, which count. */
+static void sizes(void **state) {
+    (void)state;
+    const kn_model_setting wanted[] = {{"layers", 3}};
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    params.settings = wanted;
+    params.setting_count = 1;
+    kn_model *model = kn_model_open("gpt?layers=2&width=60", &params);
+    assert_string_equal(kn_model_error(model), "");
+    assert_string_equal(kn_model_name(model), "gpt");
+    has_shape(model, "layer3.linear1.weight", "180,60");
+    assert_null(kn_graph_find(kn_model_graph(model), "layer4.linear1.weight"));
+    kn_model_destroy(&model);
+    model = kn_model_create_named("vit-tiny?size=64&classes=3", NULL);
+    has_shape(model, "place", "257,192");
+    has_shape(model, "logits", "batch,3");
+    kn_model_destroy(&model);
+    model = kn_model_create_named("gpt?layers=2&", NULL);
+    assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
+    assert_string_equal(kn_model_error(model), "gpt?layers=2&: found '', expected NAME=NUMBER, several with & between");
+    kn_model_destroy(&model);
+}
+
 static void unknown(void **state) {
     (void)state;
     kn_model *model = kn_model_open("lennet", NULL);
@@ -207,7 +230,7 @@ int test_zoo(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(list),    cmocka_unit_test(folder),         cmocka_unit_test(all),
         cmocka_unit_test(lenet),   cmocka_unit_test(mlp_and_linear), cmocka_unit_test(networks_of_images),
-        cmocka_unit_test(networks_of_sequences), cmocka_unit_test(unknown),
+        cmocka_unit_test(networks_of_sequences), cmocka_unit_test(sizes), cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
 }

@@ -45,16 +45,38 @@ def devices(folder):
 
 @case
 def models(folder):
-    found = koine("models", "--json").needs(0, err="").objects("name", "parameters", "flops", "loss")
+    found = koine("models", "--json").needs(0, err="").objects("name", "about", "parameters", "flops", "loss", "settings")
     known = {model["name"]: model["parameters"] for model in found}
     expect(known["linear"] == 7850 and known["mlp"] == 669706 and known["lenet"] == 1199882, f"found {known}")
     flops = {model["name"]: model["flops"] for model in found}
     expect(flops["linear"] == 2 * 7840 + 10 and all(flops.values()), f"found {flops}")
     text = koine("models").needs(0, err="").out
     expect([line.split()[0] for line in text.splitlines()] == list(known), f"found {text}")
+    expect("lenet         1x28x28     1.20 M parameters  Classes of small grey pictures: " in text, f"found {text}")
+    expect(all(len(model["about"]) in range(20, 85) and model["about"].endswith(".") for model in found), f"found {found}")
     koine("models", "lenet").needs(0, err="", out=("1199882 parameters, ", "MFLOP a sample, trained with cross-entropy",
-                                                   "x float32 (batch,1,28,28)", "logits float32 (batch,10)"))
-    koine("models", "lenet", "--json").needs(0, err="").objects("name", "parameters", "flops", "loss")
+                                                   "x float32 (batch,1,28,28)", "logits float32 (batch,10)",
+                                                   "channels=1, size=28, classes=10"))
+    koine("models", "lenet", "--json").needs(0, err="").objects("name", "about", "parameters", "flops", "loss", "settings")
+
+
+@case
+def sizes_behind_the_name_of_a_model(folder):
+    found = koine("models", "gpt?layers=2&width=64&heads=2", "--json").needs(0, err="").objects()[0]
+    expect(found["name"] == "gpt" and found["parameters"] == 2 * (12 * 64 * 64 + 13 * 64) + (128 + 96 + 96 + 2) * 64
+           and found["settings"] == {"window": 128, "signs": 96, "layers": 2, "width": 64, "heads": 2}, f"found {found}")
+    koine("plan", "lenet?classes=3", "--batch", "2").needs(0, err="", out="3")
+    koine("plan", "lenet?classes=3", "--set", "classes=4", "--batch", "2").needs(0, err="")
+    koine("train", "mlp?width=16&size=12", "--data", "digits:test", "--set", "size=28", "--steps", "1", "--quiet",
+          folder=folder).needs(0, err="")
+    text = koine("models", "mlp.safetensors", "--text", folder=folder).needs(0, err="").out
+    expect("set size 28\nset classes 10\nset width 16\n" in text, text)
+    koine("models", "gpt?layer=2").needs(1, out="", err="gpt?layer=2: 'layer' is not among its settings: window=128, "
+                                         "signs=96, layers=6, width=384, heads=6; did you mean 'layers'?")
+    for name, what in (("gpt?", "''"), ("gpt?layers", "'layers'"), ("gpt?layers=2&=3", "'=3'"),
+                       ("gpt?layers=2x", "'layers=2x'"), ("gpt?layers=99999999999999999999", "'layers=9")):
+        koine("models", name).needs(1, out="", err=(f"{name}: found {what}", "expected NAME=NUMBER, several with & between"))
+    koine("models", "gtp?layers=2").needs(1, out="", err="did you mean 'gpt'?")
 
 
 @case

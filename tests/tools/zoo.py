@@ -5,6 +5,7 @@ usage: zoo.py KOINE HOUSE_TESTS small|large
 import json
 import math
 import os
+import re
 import struct
 import sys
 
@@ -50,7 +51,9 @@ def all_are_here(folder):
 @case
 def data_that_does_not_fit(folder):
     koine("train", "lenet", "--data", "shapes", folder=folder).needs(
-        1, out="", err=("(batch,3,32,32) in the data", "(batch,1,28,28)", "enlarged, never reduced"))
+        1, out="", err=("(batch,3,32,32) in the data", "(batch,1,28,28)", "enlarged, never reduced; --set channels=3,size=32 makes"))
+    koine("train", "lenet?classes=3", "--data", "digits:test", folder=folder).needs(
+        1, out="", err="its last layer should have 10 outputs, as --set classes=10 makes it")
     koine("train", "unet", "--data", "shapes", folder=folder).needs(
         1, out="", err=("the data 'shapes' does not fit the model 'unet'", "`figures`"))
     koine("train", "gpt", "--data", "digits", folder=folder).needs(1, out="", err="text:FILE")
@@ -71,7 +74,7 @@ def write_input(path, text, samples=2):
     lines = [line.split() for line in text.splitlines()]
     settings = {words[1]: int(words[2]) for words in lines if words[:1] == ["set"]}
     words = next(words for words in lines if words[:2] == ["input", "x"])
-    shape = (samples,) + tuple(settings.get(size) or int(size) for size in words[2].split("x"))
+    shape = (samples,) + tuple(settings.get(size) or int(size) for size in re.split("[x,]", words[2]))
     numbers = numbers_of(math.prod(shape))
     if words[-1] == "int32":
         write_npy(path, "<i4", shape, [int(4 * number + 4) for number in numbers])

@@ -25,36 +25,85 @@ static void print_shapes(const char *what, const kn_model *model, int count,
 }
 
 /* 24500000 as "24.5 M" */
-static void print_amount(double amount, const char *unit) {
+static const char *amount_text(double amount, char *text, size_t room) {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
     int prefix = 0;
     while (amount >= 1000 && prefix < 4) {
         amount /= 1000;
         prefix++;
     }
-    printf("%.*f %s%s", amount < 10 && prefix ? 2 : amount < 100 && prefix ? 1 : 0, amount, prefixes[prefix], unit);
+    snprintf(text, room, "%.*f %s", amount < 10 && prefix ? 2 : amount < 100 && prefix ? 1 : 0, amount, prefixes[prefix]);
+    return text;
 }
 
-static int print_model(const char *name, bool text, bool json, bool shapes) {
+/* The first line of its comments: what it is for. */
+static void about_of(const kn_model *model, char *text, size_t room) {
+    const char *line = strstr(kn_model_text(model), "\n# ");
+    text[0] = '\0';
+    if (line) snprintf(text, room, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
+}
+
+/* "1x28x28", without the batch. */
+static void print_input(const kn_model *model) {
+    char shape[200], *at;
+    kn_value_shape_text(kn_model_input(model, 0), shape, sizeof shape);
+    for (at = shape; *at; at++)
+        if (*at == ',') *at = 'x';
+    at = strchr(shape, 'x');
+    printf("%-11s", at ? at + 1 : "");
+}
+
+static void print_settings(const kn_model *model, const char *format, const char *between) {
+    const char *name;
+    int64_t value = 0;
+    for (int i = 0; (name = kn_model_setting_name(model, i)); i++) {
+        kn_model_setting_value(model, name, &value);
+        fputs(i ? between : "", stdout);
+        printf(format, name, (long long)value);
+    }
+}
+
+static void print_json(const kn_model *model, const char *about) {
+    fputs("{\"name\": ", stdout);
+    json_text(stdout, kn_model_name(model));
+    json_text_member(stdout, "about", about);
+    printf(", \"parameters\": %llu, \"flops\": %.0f", (unsigned long long)kn_model_parameter_elements(model),
+           kn_model_flops(model));
+    json_text_member(stdout, "loss", kn_model_loss_name(model));
+    fputs(", \"settings\": {", stdout);
+    print_settings(model, "\"%s\": %lld", ", ");
+    fputs("}}\n", stdout);
+}
+
+/* All that is known of one. */
+static void print_whole(const kn_model *model, const char *about) {
+    char amount[32];
+    printf("%s: %llu parameters, %sFLOP a sample, trained with %s\n", kn_model_name(model),
+           (unsigned long long)kn_model_parameter_elements(model), amount_text(kn_model_flops(model), amount, sizeof amount),
+           kn_model_loss_name(model));
+    if (about[0]) printf("  %s\n", about);
+    print_shapes("input", model, kn_model_input_count(model), kn_model_input);
+    print_shapes("output", model, kn_model_output_count(model), kn_model_output);
+    if (!kn_model_setting_name(model, 0)) return;
+    fputs("  sizes   ", stdout);
+    print_settings(model, "%s=%lld", ", ");
+    putchar('\n');
+}
+
+typedef enum model_form { FORM_LINE, FORM_WHOLE, FORM_TEXT, FORM_JSON } model_form;
+
+static int print_model(const char *name, model_form form) {
+    char about[200], amount[32];
     kn_model *model = model_open(name);
     if (!model) return EXIT_FAILED;
-    unsigned long long elements = kn_model_parameter_elements(model);
-    if (text) {
-        fputs(kn_model_text(model), stdout);
-    } else if (json) {
-        fputs("{\"name\": ", stdout);
-        json_text(stdout, kn_model_name(model));
-        printf(", \"parameters\": %llu, \"flops\": %.0f, \"loss\": ", elements, kn_model_flops(model));
-        json_text(stdout, kn_model_loss_name(model));
-        fputs("}\n", stdout);
-    } else {
-        printf("%-12s %10llu parameters, ", kn_model_name(model), elements);
-        print_amount(kn_model_flops(model), "FLOP");
-        printf(" a sample, trained with %s\n", kn_model_loss_name(model));
-    }
-    if (shapes) {
-        print_shapes("input", model, kn_model_input_count(model), kn_model_input);
-        print_shapes("output", model, kn_model_output_count(model), kn_model_output);
+    about_of(model, about, sizeof about);
+    if (form == FORM_TEXT) fputs(kn_model_text(model), stdout);
+    if (form == FORM_JSON) print_json(model, about);
+    if (form == FORM_WHOLE) print_whole(model, about);
+    if (form == FORM_LINE) {
+        printf("%-13s ", kn_model_name(model));
+        print_input(model);
+        printf(" %6s parameters  %s\n", amount_text((double)kn_model_parameter_elements(model), amount, sizeof amount), about);
     }
     kn_model_destroy(&model);
     return EXIT_DONE;
@@ -73,20 +122,24 @@ static int run(int count, char **arguments) {
         return status;
     if (text && json) return command_misuse("--text and --json are two different answers");
     if (grammar) return print_grammar();
-    if (word_count) return print_model(words[0], text, json, !text && !json);
+    if (word_count) return print_model(words[0], text ? FORM_TEXT : json ? FORM_JSON : FORM_WHOLE);
     if (text) return command_misuse("--text needs a model, such as koine models lenet --text");
     for (int i = 0; i < kn_zoo_count(); i++)
-        if ((status = print_model(kn_zoo_name(i), false, json, false)) != EXIT_DONE) return status;
+        if ((status = print_model(kn_zoo_name(i), json ? FORM_JSON : FORM_LINE)) != EXIT_DONE) return status;
     return EXIT_DONE;
 }
 
 const command command_models = {
     "models", "the models that have a name, and their text", "[MODEL] [--text] [--grammar] [--json]",
-    "Lists the models that can be named, with the operations of their results for one sample (a multiply-add\n"
-    "counts as two). For one of them, a text model or a saved one, tells its inputs and outputs as well, or\n"
-    "prints its text. --grammar explains the language.\n"
+    "Lists the models that can be named: the sizes of a sample, how much is learnt, and what each is for. For one of\n"
+    "them, a text model or a saved one, tells its inputs and outputs, the operations for one sample (a multiply-add\n"
+    "counts as two) and its sizes, or prints its text. --grammar explains the language.\n"
+    "\n"
+    "Every command takes other sizes behind such a name, in quotes, since a shell reads ? and & itself.\n"
     "\n"
     "  koine models lenet\n"
     "  koine models lenet --text > my.koine\n"
+    "  koine models 'gpt?layers=2&width=64'\n"
+    "  koine train 'lenet?classes=26' --data images:letters\n"
     "  koine models --grammar",
     run};

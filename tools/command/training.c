@@ -355,10 +355,17 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
 }
 
 /* Where pictures do not fit what is read; "" if it is something else. */
-static const char *input_hint(const kn_value *value, const kn_field *field) {
+static const char *input_hint(const training_setup *setup, const kn_value *value, const kn_field *field, char *text,
+                              size_t room) {
+    const int64_t *sizes = field->info.shape;
     if (kn_value_dtype(value) == KN_INT32)
         return ". The model reads whole numbers, such as text and text:FILE have";
     if (field->info.rank != 3 || kn_value_rank(value) != 4) return "";
+    if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "channels", NULL) && sizes[1] == sizes[2]) {
+        snprintf(text, room, ". Drawn pictures are enlarged, never reduced; --set channels=%lld,size=%lld makes the model for these",
+                 (long long)sizes[0], (long long)sizes[1]);
+        return text;
+    }
     return ". Drawn pictures are enlarged, never reduced; images:FOLDER is scaled to any size, and the line `input` of "
            "the model's text (koine models NAME --text) may say another";
 }
@@ -379,7 +386,7 @@ static bool field_fits(const kn_field *field, const kn_value *value, char *found
 static bool check_field(const training_setup *setup, const char *data, const kn_value *value) {
     kn_field field;
     size_t index;
-    char wanted[200], found[200];
+    char wanted[200], found[200], hint[200];
     const char *name = kn_value_name(value);
     if (!kn_dataset_find_field(setup->all, name, &index) || !kn_dataset_field(setup->all, index, &field)) {
         command_fail(
@@ -394,7 +401,7 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
                  "expects %s (%s)%s",
                  data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
                  kn_dtype_name(kn_value_dtype(value)), wanted,
-                 value == setup->loss.target ? target_hint(setup, &field) : input_hint(value, &field));
+                 value == setup->loss.target ? target_hint(setup, &field) : input_hint(setup, value, &field, hint, sizeof hint));
     return false;
 }
 
@@ -404,10 +411,13 @@ static bool check_classes(const training_setup *setup, const char *data) {
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
     int classes = kn_dataset_classes(setup->all);
     if (kn_value_dtype(setup->loss.target) != KN_INT32 || answers < 0 || classes <= answers) return true;
+    char hint[60] = "";
+    if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "classes", NULL))
+        snprintf(hint, sizeof hint, ", as --set classes=%d makes it", classes);
     command_fail(
         "the data '%s' has %d classes, and the output '%s' of the model '%s' tells %lld apart: its last "
-        "layer should have %d outputs",
-        data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers, classes);
+        "layer should have %d outputs%s",
+        data, classes, kn_value_name(output), kn_model_name(setup->model), (long long)answers, classes, hint);
     return false;
 }
 
