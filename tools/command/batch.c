@@ -10,9 +10,9 @@ typedef struct fitting {
     kn_status status;
 } fitting;
 
-/* Whether the last plan failed for another reason than device memory, of which a smaller batch needs less. */
+/* Whether the last plan failed for another reason than device memory or indices, of which a smaller batch needs less. */
 static bool broken(const fitting *state) {
-    return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY;
+    return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY && state->status != KN_ERROR_UNSUPPORTED;
 }
 
 static bool fits(fitting *state, int64_t batch) {
@@ -60,7 +60,7 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
     if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
     complaint(&state, device, why, sizeof why);
     if (broken(&state) || *batch == 1 || !fits(&state, 1)) {
-        const char *large = broken(&state) ? "" : "the model is too large for the device, even with a batch of 1: ";
+        const char *large = broken(&state) || state.status == KN_ERROR_UNSUPPORTED ? "" : "the model is too large for the device, even with a batch of 1: ";
         return command_fail("%s%s", large, complaint(&state, device, why, sizeof why)) == EXIT_DONE;
     }
     int64_t largest = search(&state, 1, *batch);
