@@ -150,8 +150,12 @@ def the_log(folder):
 
 @case
 def a_log_without_validation(folder):
-    train(folder, "--steps", "1", "--log", "log")
+    hint = "no data to judge by: --validation 0.1 sets a tenth of the samples aside and tells the accuracy on them"
+    found = train(folder, "--steps", "1", "--log", "log", err=hint)
+    expect(found.err.count(hint) == 1, f"found {found}")
     _, end = log_of(folder)
+    found = train(folder, "--steps", "1", "--save", "other.safetensors", "--validation", "0.5")
+    expect("no data to judge by" not in found.err, f"found {found}")
     expect(end["validation_loss"] is None and end["accuracy"] is None and end["loss"] > 0, f"found {end}")
 
 

@@ -326,6 +326,14 @@ static void tell_columns(const kn_dataset *dataset) {
     if (about[0]) command_tell("%s", about);
 }
 
+/* How to learn what the model is worth, where there is nothing to judge it by. */
+static void tell_judging(const train_run *run) {
+    const train_options *options = run->options;
+    if (run->setup.validation || options->check || options->in_sequence) return;
+    command_tell("no data to judge by: --validation 0.1 sets a tenth of the samples aside and tells the %s on them after each epoch",
+                 run->setup.accuracy ? "accuracy" : "loss");
+}
+
 static int train(train_options *options, const char *model, const train_checkpoints *checkpoints) {
     train_run run = {.options = options, .checkpoints = *checkpoints};
     int status = EXIT_FAILED;
@@ -354,6 +362,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
                  (unsigned long long)run.samples, options->data, kn_context_device(run.context)->name);
     tell_vocabulary(run.setup.all);
     tell_columns(run.setup.all);
+    tell_judging(&run);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
     if (rehearsing()) {
