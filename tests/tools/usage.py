@@ -67,6 +67,19 @@ def long_examples_in_the_help_go_on_as_a_shell_reads_them(folder):
     expect("--augment flip,crop=4,cutout=8 \\\n      --report report.html\n" in found, found)
 
 
+def check_page(folder, page):
+    """A man page in ASCII, with the sections that one has, lines that are filled, and nothing that groff warns of."""
+    sections = re.findall(r"^\.SH (.*)$", page, flags=re.M)
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"):
+        expect(section in sections, f"there is no section {section}: {sections}")
+    expect(page.isascii(), f"not ASCII: {[line for line in page.splitlines() if not line.isascii()]}")
+    expect(".SH DESCRIPTION\n.PP\n" in page, f"the description is not filled: {page}")
+    expect(page.count(".nf\n") == page.count(".fi\n"), "a .nf without .fi")
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", write(folder, "page.1", page)], capture_output=True, text=True)
+        expect(done.returncode == 0 and not done.stderr, f"groff: {done.stderr}")
+
+
 @case
 def completion_and_man_pages(folder):
     options = set(re.findall(r"^  (--[\w-]+)", koine("train", "--help").out, flags=re.M)) - {"--help"}
@@ -84,6 +97,9 @@ def completion_and_man_pages(folder):
         expect(len(told) == len(set(told)), f"{name} tells an option twice: {told}")
         page = koine(name, "--help=man").needs(0, out=(".TH KOINE-" + name.upper(), ".SH OPTIONS"), err="").out
         expect(name != "train" or all(option.replace("-", "\\-") in page for option in options), "options are missing")
+        check_page(folder, page)
+    check_page(folder, koine("--help=man").out)
+    expect(".BR koine\\-models (1)" in koine("train", "--help=man").out.partition(".SH SEE ALSO")[2], "models is not related")
     koine("--help=man").needs(0, out=(".TH KOINE 1", *(f".BR koine\\-{name} (1)" for name in COMMANDS)), err="")
     koine("help", "--shell=cmd").needs(2, out="", err="--shell is 'cmd'; expected bash, zsh or fish")
     koine("train", "--help=html").needs(2, out="", err="--help is 'html'; expected man")

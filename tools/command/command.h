@@ -58,8 +58,13 @@ const char *nearest_word(const char *word, const char *const *words, int count);
  * with spaces stay lines; one of two parts with spaces between is a row of a table, and deeper lines behind it go on with
  * it (help.c). */
 void help_text(FILE *stream, const char *text);
+/* Whether a text begins with a row "  left   right": the bytes up to its right column, and of all of it, with the deeper
+ * lines behind it. */
+bool help_row(const char *text, size_t *left, size_t *bytes);
 /* What `koine COMMAND --help` says, with the options in groups. */
 void help_print(const command *self, const option *options);
+/* The command of a name of `length` bytes, or NULL (main.c). */
+const command *command_find(const char *name, size_t length);
 /* Prints the man page of a command, and that of all: `text` is what stands above their list (man.c). */
 void man_command(const command *self, const option *options);
 void man_all(const char *summary, const char *text, const command *const *commands, int count);

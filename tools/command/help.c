@@ -63,19 +63,26 @@ static void print_line(FILE *stream, const char *text, size_t bytes, int width) 
     fputc('\n', stream);
 }
 
-/* A row "  left   right" with deeper lines behind it, or a line of its own. Answers its bytes. */
-static size_t print_row(FILE *stream, const char *text, int width) {
-    size_t indent = strspn(text, " "), bytes = line_bytes(text);
+bool help_row(const char *text, size_t *left, size_t *bytes) {
+    const size_t indent = strspn(text, " "), line = line_bytes(text);
     const char *gap = strstr(text + indent, "  ");
-    if (!gap || gap >= text + bytes) {
+    if (!indent || !gap || gap >= text + line) return false;
+    *left = (size_t)(gap - text) + strspn(gap, " ");
+    *bytes = line;
+    while (strspn(text + *bytes, " ") > indent)
+        *bytes += line_bytes(text + *bytes);
+    return true;
+}
+
+/* A row, or a line of its own. Answers its bytes. */
+static size_t print_row(FILE *stream, const char *text, int width) {
+    size_t indent = strspn(text, " "), bytes = line_bytes(text), left;
+    if (!help_row(text, &left, &bytes)) {
         print_line(stream, text, strcspn(text, "\n"), width);
         return bytes;
     }
-    size_t left = (size_t)(gap - text) + strspn(gap, " ");
     int hang = columns_of(text, left);
     fwrite(text, 1, left, stream);
-    while (strspn(text + bytes, " ") > indent)
-        bytes += line_bytes(text + bytes);
     print_words(stream, text + left, bytes - left, hang, hang < width - LEAST / 2 ? hang : (int)indent, width);
     fputc('\n', stream);
     return bytes;

@@ -18,8 +18,10 @@ static const char about[] =
     "  koine eval lenet.safetensors --data digits\n"
     "  koine infer lenet.safetensors three.png\n"
     "\n"
-    "Results go to the standard output, everything else to the standard error. Exit status: 0, 1 when\n"
-    "something failed, 2 for a command line that makes no sense.\n"
+    "Results go to the standard output, everything else to the standard error.\n";
+/* Which the man page has in sections of their own. */
+static const char ending[] =
+    "Exit status: 0, 1 when something failed, 2 for a command line that makes no sense.\n"
     "KOINE_DEVICE picks a device as --device does. KOINE_KERNEL_DIR names a folder whose kernels are\n"
     "used instead of the built-in ones.\n";
 
@@ -32,12 +34,17 @@ static void print_help(FILE *stream) {
     }
     fputc('\n', stream);
     help_text(stream, about);
+    help_text(stream, ending);
+}
+
+const command *command_find(const char *name, size_t length) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (strlen(commands[i]->name) == length && !strncmp(commands[i]->name, name, length)) return commands[i];
+    return NULL;
 }
 
 static const command *find(const char *word) {
-    for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(commands[i]->name, word)) return commands[i];
-    return NULL;
+    return command_find(word, strlen(word));
 }
 
 static int unknown(const char *word) {
