@@ -35,8 +35,10 @@ void kn_error_clear(kn_error *error);
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* Puts "where: " in front of the text of an error that already happened. */
 kn_status kn_fail_in(kn_error *error, const char *format, ...) KN_PRINTF(2, 3);
-/* The usual failure of an allocation. */
+/* The usual failure of an allocation. bytes 0: nobody knows how many; above PTRDIFF_MAX: more than there can be. */
 kn_status kn_fail_memory(kn_error *error, size_t bytes);
+/* The same for so many of a size, whose product may be any: what they are is told. */
+kn_status kn_fail_memory_for(kn_error *error, const char *what, uint64_t count, size_t size);
 
 /* ---- the host: allocator and log (host.c) -------------------------------- */
 

@@ -75,5 +75,15 @@ kn_status kn_fail_in(kn_error *error, const char *format, ...) {
 }
 
 kn_status kn_fail_memory(kn_error *error, size_t bytes) {
+    if (bytes == 0) return kn_fail(error, KN_ERROR_MEMORY, "out of host memory");
+    if (bytes > PTRDIFF_MAX)
+        return kn_fail(error, KN_ERROR_MEMORY, "more bytes are needed than a program can have on this machine");
     return kn_fail(error, KN_ERROR_MEMORY, "out of host memory: %zu bytes could not be allocated", bytes);
+}
+
+kn_status kn_fail_memory_for(kn_error *error, const char *what, uint64_t count, size_t size) {
+    const bool fits = size == 0 || count <= PTRDIFF_MAX / size;
+    kn_fail_memory(error, fits ? (size_t)count * size : SIZE_MAX);
+    kn_fail_in(error, "%s (%llu times %zu bytes)", what, (unsigned long long)count, size);
+    return KN_ERROR_MEMORY;
 }

@@ -91,7 +91,7 @@ kn_status kn_image_fit(const kn_host *host, const kn_image *image, int64_t width
         axis_make(host, image->height, down_seen, height, &down))
         scale(image, &across, &down, width, height, rows, out);
     else
-        status = kn_fail_memory(error, (size_t)image->height * (size_t)width);
+        status = kn_fail_memory_for(error, "a resized picture", (uint64_t)image->height, (size_t)width);
     axis_finish(host, &across);
     axis_finish(host, &down);
     kn_release(host, rows);

@@ -45,7 +45,7 @@ kn_sample_store *kn_sample_files_store(const kn_host *host, const kn_sample_file
         store->blocks[0] = kn_allocate(host, (size_t)store->kept + 1, x->stored_bytes);
         if (classes) store->blocks[1] = kn_allocate(host, (size_t)store->count, sizeof(int32_t));
         if (!store->blocks[0] || (classes && !store->blocks[1]))
-            status = kn_fail_memory(error, (size_t)store->kept * x->stored_bytes);
+            status = kn_fail_memory_for(error, "the samples that are kept", store->kept, x->stored_bytes);
         else if (classes)
             status = kn_sample_store_name_classes(store, classes, count, error);
     }

@@ -51,7 +51,7 @@ static kn_sample_store *make_store(const kn_host *host, const kn_made_kind *kind
         store->blocks[1] = kn_allocate(host, (size_t)store->count, y->stored_bytes);
         store->states = kn_allocate(host, (size_t)store->count, sizeof *store->states);
         if (!store->blocks[0] || !store->blocks[1] || !store->states)
-            status = kn_fail_memory(error, (size_t)store->count * x->stored_bytes);
+            status = kn_fail_memory_for(error, "the samples", store->count, x->stored_bytes);
     }
     if (status == KN_OK && fits_larger(&kind->x, options->wanted)) enlarge(kind, options->wanted, x, y);
     if (status != KN_OK) {

@@ -127,7 +127,7 @@ static kn_status encode(const vocabulary *signs, const char *path, const uint8_t
                         tokens *out, kn_error *error) {
     out->wide = signs->count > 256;
     out->numbers = kn_allocate(signs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
-    if (!out->numbers) return kn_fail_memory(error, (size_t)count * (out->wide ? sizeof(int32_t) : 1));
+    if (!out->numbers) return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
     for (uint64_t at = 0; at < count;) {
         uint32_t code = 0;
         size_t length = kn_utf8_read(bytes + at, count - at, &code);
@@ -152,7 +152,7 @@ static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uin
                               kn_error *error) {
     out->wide = pairs->count > 256;
     out->numbers = kn_allocate(pairs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
-    if (!out->numbers) return kn_fail_memory(error, (size_t)count * (out->wide ? sizeof(int32_t) : 1));
+    if (!out->numbers) return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
     for (uint64_t at = 0, used; at < count; at += used) {
         int32_t numbers[KN_PIECE_MOST];
         int signs = kn_pairs_encode(pairs, bytes + at, count - at, numbers, &used);
@@ -199,7 +199,7 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     const kn_tensor_info sample = {all->wide ? KN_INT32 : KN_UINT8, 1, {(int64_t)how->length}};
     kn_sample_field *x = NULL, *y = NULL;
     kn_status status = KN_OK;
-    if (!store->blocks[0] || !store->vocabulary) status = kn_fail_memory(error, (size_t)count * bytes);
+    if (!store->blocks[0] || !store->vocabulary) status = kn_fail_memory_for(error, "the signs of the text", count, bytes);
     if (status == KN_OK) status = kn_sample_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
     if (status == KN_OK) status = kn_sample_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
     if (status != KN_OK) {

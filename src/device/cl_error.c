@@ -9,7 +9,7 @@
     X(-1, "CL_DEVICE_NOT_FOUND", "")                                                                         \
     X(-2, "CL_DEVICE_NOT_AVAILABLE", "; is another program holding the device?")                             \
     X(-3, "CL_COMPILER_NOT_AVAILABLE", "; the driver came without its compiler")                             \
-    X(-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE", "; a smaller batch needs less memory")                         \
+    X(-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE", "")                                                            \
     X(-5, "CL_OUT_OF_RESOURCES", "; the device ran out of memory or registers, or a kernel failed")          \
     X(-6, "CL_OUT_OF_HOST_MEMORY", "")                                                                       \
     X(-7, "CL_PROFILING_INFO_NOT_AVAILABLE", "")                                                             \

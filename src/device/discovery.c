@@ -247,9 +247,10 @@ static bool add_platforms(kn_device_list *list) {
     if (code != CL_SUCCESS || count == 0) {
         kn_found_device *found = kn_device_list_add(list);
         if (!found) return false;
+        const bool none = code == CL_SUCCESS || code == -1001; /* CL_PLATFORM_NOT_FOUND_KHR */
         snprintf(found->info.problem, sizeof found->info.problem,
-                 "no OpenCL platform is installed (%s); the package pocl-opencl-icd brings one for every "
-                 "processor",
+                 none ? "no OpenCL platform is installed (%s); the package pocl-opencl-icd brings one for every processor"
+                      : "the OpenCL platforms could not be listed (%s): a driver or the ICD loader failed",
                  kn_cl_name(code));
         return true;
     }

@@ -108,9 +108,10 @@ kn_status kn_buffer_create(kn_context *context, uint64_t bytes, kn_buffer **buff
         discharge(context, rounded);
         kn_release(&context->host, result);
         if (code == CL_OUT_OF_RESOURCES) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-        return kn_fail_cl(error, code, "%s gave no block of %llu bytes, with %llu of %llu bytes taken",
+        return kn_fail_cl(error, code, "%s gave no block of %llu bytes, with %llu of %llu bytes taken%s",
                           context->found.info.name, (unsigned long long)bytes, (unsigned long long)taken,
-                          (unsigned long long)capabilities->memory_bytes);
+                          (unsigned long long)capabilities->memory_bytes,
+                          code == CL_MEM_OBJECT_ALLOCATION_FAILURE ? "; a smaller batch needs less" : "");
     }
     result->view = result->root;
     result->charged = rounded;

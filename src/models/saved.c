@@ -305,8 +305,10 @@ static kn_status set_weight(loading *l, const kn_value *value, const kn_array *a
     uint64_t bytes;
     if (info.dtype == array->type)
         return set_state(l, kn_value_name(value), &info, array->bytes, array->byte_count);
-    if (!kn_tensor_bytes(&info, &bytes) || bytes > SIZE_MAX)
-        return kn_fail_memory(&l->model->error, SIZE_MAX);
+    if (!kn_tensor_bytes(&info, &bytes) || bytes > SIZE_MAX) {
+        kn_fail_memory(&l->model->error, SIZE_MAX);
+        return kn_fail_in(&l->model->error, "'%s'", kn_value_name(value));
+    }
     void *converted = kn_allocate(&l->model->host, (size_t)(bytes ? bytes : 1), 1);
     if (!converted) return kn_fail_memory(&l->model->error, (size_t)bytes);
     for (uint64_t i = 0; i < array->count; i++)

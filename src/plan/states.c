@@ -317,7 +317,7 @@ static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *
     bool orthogonal = state->initializer.kind == KN_INITIALIZE_ORTHOGONAL;
     uint64_t bytes = kn_state_outside_bytes(state);
     if ((!orthogonal && !is_narrow(state)) || state->kept || !bytes) return KN_OK;
-    if (bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     uint64_t key = kn_random_key(states->seed, state->name);
     void *whole = kn_allocate(&states->host, (size_t)bytes, 1);
     bool drawn = whole != NULL;
@@ -448,7 +448,7 @@ static kn_status set_entry(kn_states *states, kn_state *state, const void *data,
         return kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
                               (kn_event){NULL}, NULL, error);
     uint64_t bytes = kn_state_outside_bytes(state);
-    if (bytes > SIZE_MAX) return kn_fail_memory(error, SIZE_MAX);
+    if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
     if (!state->kept) state->kept = kn_allocate(&states->host, (size_t)bytes, 1);
     if (!state->kept) return kn_fail_memory(error, (size_t)bytes);
     memcpy(state->kept, data, (size_t)bytes);

@@ -53,7 +53,7 @@ static kn_status build(join_trial *trial, const kn_node *node, const kn_node *be
     if (between) trial->result = add_node(trial, node, between);
     if (trial->graph->error.status != KN_OK)
         return kn_fail(trial->error, trial->graph->error.status, "%s", trial->graph->error.text);
-    if (!trial->result) return kn_fail_memory(trial->error, 0);
+    if (!trial->result) return kn_fail_memory(trial->error, sizeof *trial->result);
     kn_output(trial->result, "result");
     return KN_OK;
 }

@@ -31,8 +31,10 @@ static kn_status exchange(kn_trainer *trainer, const char *left, const char *rig
                           const kn_tensor_info *info) {
     kn_states *states = trainer->states;
     uint64_t bytes = 0;
-    if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX / 2)
-        return kn_fail_memory(&trainer->error, SIZE_MAX);
+    if (!kn_tensor_bytes(info, &bytes) || bytes > SIZE_MAX / 2) {
+        kn_fail_memory(&trainer->error, SIZE_MAX);
+        return kn_fail_in(&trainer->error, "'%s'", left);
+    }
     if (!bytes) return KN_OK;
     unsigned char *both = kn_allocate(&trainer->host, 2, (size_t)bytes);
     if (!both) return kn_fail_memory(&trainer->error, 2 * (size_t)bytes);

@@ -42,6 +42,12 @@ static void drivers_that_fail_are_explained(void **state) {
     assert_int_equal(kn_context_status(context), KN_ERROR_NO_DEVICE);
     assert_non_null(strstr(kn_context_error(context), "pocl-opencl-icd"));
     kn_context_destroy(&context);
+    /* Another failure says nothing of what is installed. */
+    wrapped_calls.fail_code = -6;
+    list = kn_device_list_create(NULL, NULL);
+    assert_string_equal(kn_device_list_entry(list, 0)->problem, "the OpenCL platforms could not be listed "
+                                                                "(CL_OUT_OF_HOST_MEMORY): a driver or the ICD loader failed");
+    kn_device_list_destroy(&list);
 
     wrapped_calls.fail_name = "clGetDeviceIDs";
     wrapped_calls.fail_code = -6;
@@ -141,6 +147,7 @@ static void errors_have_names_and_advice(void **state) {
                         "kernel 7: OpenCL answered CL_INVALID_KERNEL_ARGS (-52); not all arguments are set");
     assert_int_equal(kn_fail_cl(&error, -6, "x"), KN_ERROR_MEMORY);
     assert_int_equal(kn_fail_cl(&error, -4, "x"), KN_ERROR_DEVICE_MEMORY);
+    assert_null(strstr(error.text, "batch")); /* of a queue, it would help nothing */
     assert_int_equal(kn_fail_cl(NULL, -4, "x"), KN_ERROR_DEVICE_MEMORY);
 }
 

@@ -86,7 +86,7 @@ static void tell_unusable(doctor_visit *doctor, const kn_device_info *info, bool
         mend = getenv("RUSTICL_ENABLE") ? "export RUSTICL_ENABLE=llvmpipe" : "";
     else if (!device && platform && strcmp(info->platform, pocl) != 0)
         mend = "sudo usermod -aG render,video \"$USER\"";
-    else if (!device && !platform && !info->name[0])
+    else if (!device && !platform && !info->name[0] && strstr(info->problem, "pocl-opencl-icd"))
         mend = "sudo apt-get install pocl-opencl-icd";
     finding_tell(&doctor->found, others || device ? FINDING_HINT : FINDING_PROBLEM,
                  device          ? "device"
