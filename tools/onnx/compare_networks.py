@@ -154,6 +154,81 @@ class Gpt(nn.Module):
     return self.head(self.after(x))
 
 
+class Rotary(nn.Module):
+  """Attention whose places are told by tables of turns, and whose mask is added: buffers all."""
+
+  def __init__(self, places=8, width=16, heads=2):
+    super().__init__()
+    self.heads = heads
+    self.before, self.after = nn.LayerNorm(width), nn.LayerNorm(width)
+    self.qkv, self.mix, self.head = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Linear(width, CLASSES)
+    turns = torch.arange(places)[:, None] * 100.0 ** -torch.linspace(0, 1, width // heads // 2)
+    self.register_buffer("cos", torch.cat([turns, turns], -1).cos())
+    self.register_buffer("sin", torch.cat([turns, turns], -1).sin())
+    self.register_buffer("mask", torch.full((places, places), -1e9).triu(1))
+
+  def turn(self, x):
+    left, right = x.chunk(2, -1)
+    return x * self.cos + torch.cat([-right, left], -1) * self.sin
+
+  def forward(self, x):
+    q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.before(x)).chunk(3, -1))
+    weights = torch.softmax(self.turn(q) @ self.turn(k).transpose(-1, -2) / q.shape[-1] ** 0.5 + self.mask, -1)
+    return self.head(self.after(x + self.mix((weights @ v).transpose(1, 2).flatten(2))))
+
+
+class Sound(nn.Module):
+  """Frames under a window, their spectra by products with buffers, bands of these, and a convolution."""
+
+  def __init__(self, frame=32, bands=10):
+    super().__init__()
+    angles = 2 * torch.pi / frame * torch.arange(frame)[:, None] * torch.arange(frame // 2 + 1)
+    self.register_buffer("window", torch.hann_window(frame))
+    self.register_buffer("real_dft", angles.cos())
+    self.register_buffer("imag_dft", angles.sin())
+    self.register_buffer("fb", torch.rand(frame // 2 + 1, bands))
+    self.conv, self.head = nn.Conv1d(bands, 8, 3, padding=1), nn.Linear(8, CLASSES)
+
+  def forward(self, x):
+    x = x * self.window
+    power = (x @ self.real_dft) ** 2 + (x @ self.imag_dft) ** 2
+    x = torch.log(power @ self.fb + 1e-2).transpose(1, 2)
+    return self.head(torch.relu(self.conv(x)).mean(-1))
+
+
+class Masked(nn.Module):
+  """Buffers that are multiplied, from the left and place by place, a parameter that is one number, and norms that begin
+  alike, so that exporters keep one of their weights for all."""
+
+  def __init__(self, places=8, width=12):
+    super().__init__()
+    self.register_buffer("before", torch.ones(places, places).tril() / places)
+    self.register_buffer("kept", (torch.rand(places, width) > 0.3).float())
+    self.first, self.last = nn.Linear(6, width), nn.Linear(width, CLASSES)
+    self.norm_a, self.norm_b = nn.LayerNorm(width), nn.LayerNorm(width)
+    self.share = nn.Parameter(torch.tensor(0.7))
+
+  def forward(self, x):
+    x = self.norm_a(torch.tanh(self.first(x)))
+    return self.last(self.norm_b(self.before @ x * self.kept * self.share + x))
+
+
+class Spatial(nn.Module):
+  """A picture turned as the network wants it, read between its pixels."""
+
+  def __init__(self):
+    super().__init__()
+    self.where = nn.Linear(144, 6)
+    self.conv, self.head = nn.Conv2d(1, 6, 3), nn.Linear(6, CLASSES)
+    nn.init.normal_(self.where.weight, std=1e-3)
+    self.where.bias.data.copy_(torch.tensor([0.83, 0.11, 0.053, -0.09, 0.91, 0.031]))
+
+  def forward(self, x):
+    grid = nn.functional.affine_grid(self.where(x.flatten(1)).unflatten(1, (2, 3)), x.size(), align_corners=False)
+    x = nn.functional.grid_sample(x, grid, align_corners=False)
+    return self.head(torch.relu(self.conv(x)).mean((2, 3)))
+
+
 @dataclass
 class Network:
   name: str
@@ -181,4 +256,8 @@ NETWORKS = [
   Network("squeeze", Squeeze, PICTURE),
   Network("lstm", Lstm, (7, 6)),
   Network("gpt", Gpt, (12,), (12,), tokens=True),
+  Network("rotary", Rotary, (8, 16), (8,)),
+  Network("sound", Sound, (9, 32)),
+  Network("masked", Masked, (8, 6), (8,)),
+  Network("spatial", Spatial, (1, 12, 12), lr=0.005),
 ]
