@@ -82,6 +82,22 @@ def buffers_stay_as_they_are(folder):
 
 
 @case
+def masks_by_their_numbers(folder):
+    """Zeros and one other number are a mask where they are added or multiplied, and not the weight of a product."""
+    half, one, far = [0.5, 0, 0, 0.5, 0.5, 0, 0.5, 0.5, 0.5], [1, 0, 0, 0, 1, 0, 0, 0, 1], [-1e9] * 3
+    onnx_file(folder, "net.onnx", value(11, "x", ("n", 3, 3)), tensor("lower", (3, 3), half),
+              tensor("left", (3, 3), half), tensor("mix.weight", (3, 3), half), tensor("onnx::MatMul_4", (3, 3), one),
+              tensor("beyond", (3,), far), tensor("bias", (3,), [0, 1, 0]), node("Add", ("x", "lower"), "a"),
+              node("MatMul", ("left", "a"), "b"), node("Mul", ("b", "mix.weight"), "c"),
+              node("MatMul", ("c", "onnx::MatMul_4"), "d"), node("Add", ("d", "beyond"), "e"),
+              node("Add", ("e", "bias"), "y"), value(12, "y", ("n", 3, 3)))
+    rows = koine("plan", "net.onnx", "--parameters", "--json", folder=folder).needs(0).objects()
+    found = {row["name"]: row["trained"] for row in rows}
+    wanted = {"mix.weight": True, "onnx__MatMul_4": True, "bias": True, "lower": False, "left": False, "beyond": False}
+    expect(found == wanted, f"found {rows}")
+
+
+@case
 def sizes_made_of_an_open_batch(folder):
     """A row for each sample is put behind its own, and one of these picked by the number of the sample."""
     token = numbers_of(3, 4)

@@ -150,17 +150,25 @@ static int long_axes(const kn_onnx_tensor *tensor) {
     return count;
 }
 
-/* Zeros and ones, or zeros and what is far below. */
+/* Zeros and one other number, or what is far below alone. */
 static bool is_mask(const kn_onnx_tensor *tensor) {
-    bool zero = false, one = false, far = false;
-    for (uint64_t i = 0; i < tensor->count; i++) {
+    bool zero = false, far = true, two = true;
+    double other = 0;
+    for (uint64_t i = 0; i < tensor->count && (far || two); i++) {
         double number = kn_onnx_tensor_number(tensor, i);
         zero = zero || number == 0;
-        one = one || number == 1;
-        far = far || number <= -1e4;
-        if (number != 0 && number != 1 && number > -1e4) return false;
+        far = far && number <= -1e4;
+        two = two && (number == 0 || other == 0 || number == other);
+        if (number != 0) other = number;
     }
-    return zero && one != far && long_axes(tensor) > 1;
+    return far || (two && zero && other != 0 && long_axes(tensor) > 1);
+}
+
+/* Whether what reads it may be what masks are for, and its name does not say otherwise. */
+static bool may_be_mask(const kn_onnx_tensor *tensor, const char *type) {
+    static const char *const types[] = {"Add", "Sub", "Mul", "Div", "Where", NULL};
+    if (says_learnt(tensor->name)) return false;
+    return !type || is_among(type, strlen(type), types) || (!strcmp(type, "MatMul") && !is_made_up(tensor->name));
 }
 
 /* ---- the nodes that read it ---------------------------------------------------------------------------------- */
@@ -232,8 +240,9 @@ static kn_learnt judge(finder *find, size_t i) {
     if (tensor->rank == 0 && !(find->names && !is_made_up(tensor->name))) return (kn_learnt){false, "is a single number"};
     if (!strcmp(find->import->file->producer, "koine")) return (kn_learnt){true, "Koine wrote it so"};
     if (says_fixed(tensor->name)) return (kn_learnt){false, "its name is that of a table or mask"};
-    if (is_mask(tensor)) return (kn_learnt){false, "its numbers are those of a mask"};
     const uses *of = &find->uses[i];
+    if (may_be_mask(tensor, of->learns) && is_mask(tensor))
+        return (kn_learnt){false, "its numbers are those of a mask"};
     learnt.yes = of->learns || !of->fixed;
     learnt.why = kn_arena_format(find->import->arena, learnt.yes ? "as %.60s reads it" : "%.60s reads it as a constant",
                                  of->learns ? of->learns : of->fixed ? of->fixed : "nothing else");
