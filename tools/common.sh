@@ -4,6 +4,45 @@
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 fail() { say "$*" >&2; exit 1; }
 
+# with_news LOG WHAT COMMAND…   runs COMMAND with its output in LOG, and says once a minute what is going on and the last
+# line of that
+news_seconds=60
+with_news() {
+  local log=$1 what=$2 begin=$SECONDS news status=0
+  shift 2
+  : >"$log"
+  (
+    # read, since a sleep would outlive this process.
+    exec 9<> <(:)
+    while ! read -r -t "$news_seconds" -u 9 && kill -0 $$ 2>/dev/null; do
+      say "$what for $(((SECONDS - begin + 30) / 60)) min: $(tail -n 1 "$log" | tr -cd '[:print:]' | cut -c 1-100)"
+    done
+  ) &
+  news=$!
+  # shellcheck disable=SC2064
+  trap "kill $news 2>/dev/null" EXIT
+  "$@" </dev/null >"$log" 2>&1 || status=$?
+  kill "$news" 2>/dev/null || true
+  wait "$news" 2>/dev/null || true
+  trap - EXIT
+  return "$status"
+}
+
+# link_command FILE   puts a link to it into ~/.local/bin, where nothing else has its name
+link_command() {
+  local folder=$HOME/.local/bin link=$HOME/.local/bin/${1##*/}
+  if { [ -e "$link" ] || [ -L "$link" ]; } && [ "$(readlink "$link")" != "$1" ]; then
+    say "$link is something else and is left as it is: no link was made" >&2
+    return 1
+  fi
+  mkdir -p "$folder" && ln -sf "$1" "$link" || return 1
+  say "$link is a link to $1"
+  case :$PATH: in
+    *:"$folder":*) ;;
+    *) say "$folder is not on the PATH: export PATH=\"$folder:\$PATH\"" ;;
+  esac
+}
+
 # PoCL learns the processors and the memory from sysfs and aborts the program without it, as in a
 # bare chroot. There, say it what it looks for.
 if [ "$(uname)" = Linux ] && [ ! -d /sys/devices/system/cpu ] && [ -z "${HWLOC_SYNTHETIC:-}" ]; then
@@ -41,6 +80,13 @@ missing_packages() {
   done
 }
 
+# DPkg::Lock::Timeout: another apt may be at work, on a fresh machine for instance.
+apt_install() {
+  as_root apt-get -o DPkg::Lock::Timeout=300 update -qq &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+      install -y -qq --no-install-recommends "$@"
+}
+
 # install_packages PACKAGE…   installs what is missing and says so before; does nothing when all is there
 install_packages() {
   local missing log
@@ -56,11 +102,8 @@ install_packages() {
   [ -n "$missing" ] || return 0
   say "installing with apt: $missing"
   log=$(mktemp)
-  # DPkg::Lock::Timeout: another apt may be at work, on a fresh machine for instance.
   # shellcheck disable=SC2086
-  if ! { as_root apt-get -o DPkg::Lock::Timeout=300 update -qq &&
-         as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
-           install -y -qq --no-install-recommends $missing; } </dev/null >"$log" 2>&1; then
+  if ! with_news "$log" installing apt_install $missing; then
     tail -n 15 "$log" >&2
     rm -f "$log"
     fail "apt could not install: $missing"
@@ -98,12 +141,12 @@ build_koine() {
   mkdir -p "$folder"
   if [ ! -f "$folder/build.ninja" ]; then
     say "configuring $folder"
-    meson setup "$folder" "$@" >"$log" 2>&1 || { tail -n 25 "$log" >&2; fail "meson setup failed"; }
+    with_news "$log" configuring meson setup "$folder" "$@" || { tail -n 25 "$log" >&2; fail "meson setup failed"; }
   elif [ $# != 0 ]; then
-    meson configure "$folder" "$@" >"$log" 2>&1 || { tail -n 25 "$log" >&2; fail "meson configure failed"; }
+    with_news "$log" configuring meson configure "$folder" "$@" || { tail -n 25 "$log" >&2; fail "meson configure failed"; }
   fi
   say "building in $folder"
-  ninja -C "$folder" "$target" >"$log" 2>&1 || {
+  with_news "$log" building ninja -C "$folder" "$target" || {
     grep -vE '^\[[0-9]+/[0-9]+\] (Comp|Link|Gen)' "$log" | tail -n 40 >&2
     fail "the build failed; all it said is in $log (if $folder comes from elsewhere, remove it first)"
   }
