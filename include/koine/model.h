@@ -157,8 +157,10 @@ typedef struct kn_model_loss {
     kn_value *value;    /* the scalar to be trained */
     kn_value *accuracy; /* the share of right answers; NULL where there are no classes */
     kn_value *judged;   /* the scalar to judge by: `value`, unless samples to train on are mixed */
+    kn_value *again;    /* a softmax of the model before the logits, or a sigmoid, which the loss applies once more, by
+                         * mistake most likely; NULL: none */
 } kn_model_loss;
-#define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0, 0}
+#define KN_MODEL_LOSS_DEFAULTS {sizeof(kn_model_loss), 0, 0, 0, 0, 0}
 /* Adds a loss on the first output to the graph, with the target as an input "y". name: "cross-entropy",
  * "nll", "mse", "l1", "huber", "smooth-l1", "binary-cross-entropy", "probability-cross-entropy", "kl-divergence" or
  * "hinge"; NULL: the model's own, with the settings that its text has. Where the output is a softmax over its last axis,

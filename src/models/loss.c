@@ -204,6 +204,21 @@ static kn_value *logits_of(kn_value *output) {
     return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
 }
 
+/* What makes probabilities of the logits, with nothing behind it but a new shape; NULL: nothing. */
+static kn_value *applied_again(const kn_loss_row *row, kn_value *logits) {
+    const char *applied = row->build == build_cross_entropy ? "softmax" : row->build == build_binary ? "sigmoid" : NULL;
+    static const char *const shapes[] = {"reshape", "transpose", "cast"};
+    for (kn_value *at = logits; applied && at->producer; at = at->producer->inputs[0]) {
+        const char *name = at->producer->operator->name;
+        size_t i = 0;
+        if (!strcmp(name, applied)) return at;
+        while (i < KN_COUNT_OF(shapes) && strcmp(name, shapes[i]))
+            i++;
+        if (i == KN_COUNT_OF(shapes)) break;
+    }
+    return NULL;
+}
+
 static void name_if_free(kn_model *model, kn_value *value, const char *name) {
     if (!kn_graph_find(model->graph, name)) kn_name(value, name);
 }
@@ -254,6 +269,7 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     if (weights && !(call.weights = add_weights(model, row, weights, count))) return false;
     if (!target_shape(model, classes, shape, sizeof shape)) return false;
     if (row->logits) call.output = logits_of(call.output);
+    loss->again = applied_again(row, call.output);
     if (kn_is_half(kn_value_dtype(call.output))) call.output = kn_cast(call.output, KN_FLOAT32);
     loss->target = call.target = kn_input(model->graph, "y", classes ? KN_INT32 : KN_FLOAT32, shape);
     loss->value = loss->judged = row->build(&call);

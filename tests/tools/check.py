@@ -47,6 +47,19 @@ def rates_that_are_wrong(folder):
 
 
 @case
+def a_softmax_that_is_applied_twice(folder):
+    text = TINY.replace("logits = linear 3", "linear 3\nsure = softmax\nreshape 3")
+    expect("softmax" in text, text)
+    write(folder, "twice.koine", text)
+    lines = check(folder, "--lr", "0.05", model="twice.koine")
+    needs(lines, "hint", "loss", "'sure' makes probabilities", "applies a softmax itself", "Leave the layer out")
+    # A softmax at the very end is left out by the loss.
+    write(folder, "once.koine", text.replace("\nreshape 3", ""))
+    lines = check(folder, "--lr", "0.05", model="once.koine")
+    expect(not any("probabilities" in line["what"] for line in lines), f"found {lines}")
+
+
+@case
 def parameters_without_a_gradient(folder):
     # Behind a relu of what is always below 0.
     x = [-abs(number) - 0.1 for number in numbers_of(SAMPLES * WIDTH)]

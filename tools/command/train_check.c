@@ -86,6 +86,20 @@ static void check_data(check_run *run) {
     check_labels(run);
 }
 
+/* ---- loss ------------------------------------------------------------------------------------------ */
+
+static void check_loss(check_run *run) {
+    const kn_value *again = run->setup->loss.again;
+    const bool classes = kn_value_dtype(run->setup->loss.target) == KN_INT32;
+    if (again)
+        finding_tell(&run->found, FINDING_HINT, "loss", "",
+                     "'%s' makes probabilities, and the loss %s takes what goes into it and applies %s itself, which makes "
+                     "it twice: learning is slow, and no answer becomes sure. Leave the layer out of the model, or compare "
+                     "probabilities: %s",
+                     kn_value_name(again), run->setup->loss_kind, classes ? "a softmax" : "a sigmoid",
+                     classes ? "a layer `log` behind it, and --loss nll" : "--loss probability-cross-entropy");
+}
+
 /* ---- gradients ---------------------------------------------------------------------------------------- */
 
 /* The norm of a state; below 0: there is none of that name. */
@@ -328,6 +342,7 @@ int train_check(const train_options *options, training_setup *setup, kn_context 
     if (!done) command_fail("%s", loader ? kn_loader_error(loader) : "out of memory");
     if (done) {
         check_data(&run);
+        check_loss(&run);
         done = open_looking(&run) && learn(&run);
     }
     kn_trainer_destroy(&run.looking);
