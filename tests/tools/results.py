@@ -496,6 +496,12 @@ def progress_on_a_terminal(folder):
 
 
 @case
+def no_time_left_is_told_before_steps_are_steady(folder):
+    shown, status = on_terminal(100, ["train", "lenet", "--data", "digits:test", "--batch", "300", "--steps", "5"], folder)
+    expect(status == 0 and " left" not in shown, f"status {status}: {shown!r}")
+
+
+@case
 def a_curve_at_the_end(folder):
     arguments = ["train", *problem(folder), "--batch", "10", "--epochs", "3", "--lr", "0.01"]
 

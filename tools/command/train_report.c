@@ -13,12 +13,19 @@ static void log_step(FILE *log, const kn_fit_step *step) {
     fputs("}\n", log);
 }
 
-/* How long it may still take, by steps or by --seconds; below 0: nobody knows. */
-static double seconds_left(const train_report *report, const kn_fit_step *step) {
+/* How long it may still take, by steps or by --seconds; below 0: nobody knows. The first step compiles, and the next few
+ * tell little. */
+static double seconds_left(train_report *report, const kn_fit_step *step) {
+    enum { STEPS = 5, SECONDS = 1 };
     const train_options *options = report->options;
-    double left = -1;
-    if (report->total_steps && step->samples_per_s > 0)
-        left = (double)(report->total_steps - step->step) * (double)step->samples / step->samples_per_s;
+    double left = -1, now = clock_now();
+    if (!report->steady_at) {
+        report->steady = now;
+        report->steady_at = step->step;
+    }
+    const double steps = (double)(step->step - report->steady_at), seconds = now - report->steady;
+    if (report->total_steps && steps >= STEPS && seconds >= SECONDS)
+        left = (double)(report->total_steps - step->step) * seconds / steps;
     if (options->seconds > 0 && (left < 0 || options->seconds - step->seconds < left))
         left = options->seconds - step->seconds;
     return left;
