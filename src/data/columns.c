@@ -130,7 +130,7 @@ static float standardised(const kn_column *column, double value) {
 /* One input's numbers; x is all zero. */
 static kn_status input_numbers(const char *name, const kn_csv *table, const kn_column *column, size_t row, float *x,
                                kn_error *error) {
-    const kn_csv_cell *cell = kn_csv_at(table, row, column->cell);
+    const kn_csv_cell own = kn_csv_at(table, row, column->cell), *cell = &own;
     bool time;
     double value;
     if (kn_cell_missing(cell)) {
@@ -176,7 +176,7 @@ kn_status kn_columns_row(const char *name, const kn_csv *table, const kn_columns
 kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_columns *columns, size_t row, float *number,
                             int32_t *class_number, bool *there, kn_error *error) {
     const kn_column *target = &columns->target;
-    const kn_csv_cell *cell = kn_csv_at(table, row, target->cell);
+    const kn_csv_cell own = kn_csv_at(table, row, target->cell), *cell = &own;
     double value;
     *there = !kn_cell_missing(cell);
     if (!*there) return KN_OK;

@@ -25,10 +25,6 @@ typedef struct survey {
     kn_error *error;
 } survey;
 
-static const kn_csv_cell *cell_at(const survey *look, size_t column, size_t row) {
-    return kn_csv_at(look->table, row, column);
-}
-
 /* A cell as a text with an end, in an arena; NULL when out of memory. */
 static char *copy_cell(kn_arena *arena, const kn_csv_cell *cell) {
     char *text = kn_arena_take(arena, cell->length + 1, 1);
@@ -41,7 +37,7 @@ static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) 
     const kn_csv *table = look->table;
     bool numbers = true, dates = true;
     for (size_t row = 0; row < table->rows; row++) {
-        const kn_csv_cell *cell = cell_at(look, at, row);
+        const kn_csv_cell own = kn_csv_at(table, row, at), *cell = &own;
         bool time = false;
         if (kn_cell_missing(cell)) {
             column->absent++;
@@ -103,7 +99,7 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
     if (!list) status = kn_fail_memory(look->error, (table->rows + 1) * sizeof *list);
     *all_numbers = true;
     for (size_t row = 0; row < table->rows && used < most && status == KN_OK; row++) {
-        const kn_csv_cell *cell = cell_at(look, at, row);
+        const kn_csv_cell own = kn_csv_at(table, row, at), *cell = &own;
         if (kn_cell_missing(cell)) continue;
         counted *entry = kn_map_get(&places, cell->text, cell->length);
         if (!entry) {

@@ -32,8 +32,10 @@ static kn_status count_range(void *user, size_t range, kn_error *error) {
     const fill_job *job = user;
     const kn_csv *table = &job->run->table;
     (void)error;
-    for (size_t row = range * RANGE; row < range_end(job, range); row++)
-        job->first[range] += !job->has_target || !kn_cell_missing(kn_csv_at(table, row, job->run->columns.target.cell));
+    for (size_t row = range * RANGE; row < range_end(job, range); row++) {
+        const kn_csv_cell target = job->has_target ? kn_csv_at(table, row, job->run->columns.target.cell) : table->names[0];
+        job->first[range] += !job->has_target || !kn_cell_missing(&target);
+    }
     return KN_OK;
 }
 

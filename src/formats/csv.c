@@ -4,19 +4,27 @@
 
 #include <string.h>
 
-enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20 };
+/* A place is where a cell begins, among the bytes or behind them among what was unquoted, and its length in so many bits. */
+enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20, LENGTH_BITS = 24, LENGTH_MAX = (1 << LENGTH_BITS) - 1 };
+#define BYTES_MAX ((uint64_t)1 << 39)
 
 typedef struct reader {
     const char *name;
     const uint8_t *bytes;
     uint64_t count, at, line;
     char separator;
-    uint64_t doubled; /* bytes of cells so far in which a quote is written twice */
-    char *room;       /* for their texts; NULL: not wanted */
+    uint64_t doubled; /* bytes of cells so far in which a quote is written twice, and where the text of the next one goes */
+    char *unquoted;   /* texts of such cells; NULL: not wanted */
 } reader;
 
-const kn_csv_cell *kn_csv_at(const kn_csv *table, size_t row, size_t column) {
-    return &table->cells[row * table->columns + column];
+/* What is at a place. */
+static kn_csv_cell cell_at(const uint8_t *bytes, uint64_t count, const char *unquoted, uint64_t place) {
+    const uint64_t at = place >> LENGTH_BITS;
+    return (kn_csv_cell){at < count ? (const char *)bytes + at : unquoted + (at - count), (size_t)(place & LENGTH_MAX)};
+}
+
+kn_csv_cell kn_csv_at(const kn_csv *table, size_t row, size_t column) {
+    return cell_at(table->bytes, table->count, table->unquoted, table->places[row * table->columns + column]);
 }
 
 bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text) {
@@ -62,9 +70,10 @@ static bool next_line(reader *read) {
 }
 
 /* A cell in quotes, which may hold separators, ends of lines, and quotes written twice. */
-static kn_status read_quoted(reader *read, kn_csv_cell *cell, kn_error *error) {
-    const uint64_t line = read->line, first = ++read->at;
+static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_error *error) {
+    const uint64_t line = read->line;
     uint64_t doubled = 0;
+    *at = ++read->at;
     for (;; read->at++) {
         if (read->at == read->count)
             return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: a quote is opened and never closed",
@@ -75,29 +84,26 @@ static kn_status read_quoted(reader *read, kn_csv_cell *cell, kn_error *error) {
         doubled++;
         read->at++;
     }
-    *cell = (kn_csv_cell){(const char *)read->bytes + first, (size_t)(read->at - first)};
+    *length = read->at - *at;
     read->at++;
     if (!at_end_of_line(read) && (char)read->bytes[read->at] != read->separator)
         return kn_fail(error, KN_ERROR_FORMAT,
                        "%s: line %llu: text behind the closing quote of a value; a quote within one is written twice",
                        read->name, (unsigned long long)read->line);
     if (!doubled) return KN_OK;
-    read->doubled += cell->length;
-    if (!read->room) return KN_OK;
-    size_t length = 0;
-    for (size_t i = 0; i < cell->length; i++) {
-        read->room[length++] = cell->text[i];
-        if (cell->text[i] == '"') i++;
-    }
-    *cell = (kn_csv_cell){read->room, length};
-    read->room += length;
+    const uint8_t *text = read->bytes + *at;
+    *at = read->count + read->doubled;
+    for (uint64_t i = 0, to = read->doubled; i < *length && read->unquoted; i += text[i] == '"' ? 2 : 1)
+        read->unquoted[to++] = (char)text[i];
+    *length -= doubled;
+    read->doubled += *length;
     return KN_OK;
 }
 
 /* Without the blanks around it, which people write behind commas. */
-static void read_bare(reader *read, kn_csv_cell *cell) {
-    const char *first = (const char *)read->bytes + read->at, *last = (const char *)read->bytes + read->count;
-    const char *end = first, separator = read->separator;
+static void read_bare(reader *read, uint64_t *at, uint64_t *length) {
+    const uint8_t *first = read->bytes + read->at, *last = read->bytes + read->count, *end = first;
+    const uint8_t separator = (uint8_t)read->separator;
     while (end < last && *end != separator && *end != '\n' && *end != '\r')
         end++;
     read->at += (uint64_t)(end - first);
@@ -105,20 +111,24 @@ static void read_bare(reader *read, kn_csv_cell *cell) {
         first++;
     while (end > first && end[-1] == ' ')
         end--;
-    *cell = (kn_csv_cell){first, (size_t)(end - first)};
+    *at = (uint64_t)(first - read->bytes);
+    *length = (uint64_t)(end - first);
 }
 
-/* The cells of one line go to cells[0..most), unless that is NULL; all are counted. */
-static kn_status read_line(reader *read, kn_csv_cell *cells, size_t most, size_t *count, kn_error *error) {
+/* The cells of one line go to places[0..most), unless that is NULL; all are counted. */
+static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *count, kn_error *error) {
     for (*count = 0;;) {
-        kn_csv_cell cell;
+        uint64_t at = 0, length = 0;
         if (read->at < read->count && read->bytes[read->at] == '"') {
-            kn_status status = read_quoted(read, &cell, error);
+            kn_status status = read_quoted(read, &at, &length, error);
             if (status != KN_OK) return status;
         } else {
-            read_bare(read, &cell);
+            read_bare(read, &at, &length);
         }
-        if (*count < most && cells) cells[*count] = cell;
+        if (length > LENGTH_MAX)
+            return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: line %llu: a value of %llu bytes, at most %d are possible",
+                           read->name, (unsigned long long)read->line, (unsigned long long)length, LENGTH_MAX);
+        if (*count < most && places) places[*count] = at << LENGTH_BITS | length;
         ++*count;
         if (at_end_of_line(read)) break;
         read->at++; /* the separator, behind which one more cell always stands */
@@ -176,6 +186,9 @@ static kn_status find_fault(reader read, kn_error *error) {
     size_t columns;
     kn_status status = check_text(&read, error);
     if (status != KN_OK) return status;
+    if (read.count >= BYTES_MAX)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes, less than %llu are possible", read.name,
+                       (unsigned long long)read.count, (unsigned long long)BYTES_MAX);
     if (!next_line(&read))
         return kn_fail(error, KN_ERROR_FORMAT, "%s: nothing in it; expected a first line with the names of columns",
                        read.name);
@@ -194,9 +207,8 @@ static kn_status find_fault(reader read, kn_error *error) {
  * piece before stops tells. */
 typedef struct piece {
     uint64_t begin, end, stop; /* stop: behind the last line */
-    uint64_t rows, doubled;
-    size_t first_row;
-    char *room;
+    uint64_t rows, doubled; /* doubled: bytes of unquoted texts */
+    uint64_t first_row, first_text;
     bool fine; /* each row has its cells */
     bool text; /* all is UTF-8 */
 } piece;
@@ -205,15 +217,17 @@ typedef struct pieces {
     reader read; /* behind the first line */
     size_t columns, count;
     piece *list;
-    kn_csv_cell *cells; /* (rows,columns) */
+    char *unquoted;
+    uint64_t *places; /* (rows,columns) */
 } pieces;
 
-/* Goes over the lines of a piece; their cells go to `cells` unless that is NULL. */
-static void walk(const pieces *all, piece *own, kn_csv_cell *cells) {
+/* Goes over the lines of a piece; their cells go to `places` unless that is NULL. */
+static void walk(const pieces *all, piece *own, uint64_t *places) {
     reader read = all->read;
     read.at = own->begin;
-    read.doubled = own->rows = 0;
-    read.room = cells ? own->room : NULL;
+    read.doubled = places ? own->first_text : 0;
+    read.unquoted = places ? all->unquoted : NULL;
+    own->rows = 0;
     own->fine = true;
     while (own->fine && read.at < own->end) {
         size_t found;
@@ -221,12 +235,12 @@ static void walk(const pieces *all, piece *own, kn_csv_cell *cells) {
             skip_end(&read);
             continue;
         }
-        own->fine = read_line(&read, cells, all->columns, &found, NULL) == KN_OK && found == all->columns;
+        own->fine = read_line(&read, places, all->columns, &found, NULL) == KN_OK && found == all->columns;
         own->rows++;
-        if (cells) cells += all->columns;
+        if (places) places += all->columns;
     }
     own->stop = read.at;
-    own->doubled = read.doubled;
+    if (!places) own->doubled = read.doubled;
 }
 
 static kn_status count_piece(void *user, size_t index, kn_error *error) {
@@ -242,7 +256,7 @@ static kn_status fill_piece(void *user, size_t index, kn_error *error) {
     const pieces *all = user;
     piece *own = &all->list[index];
     (void)error;
-    walk(all, own, all->cells + own->first_row * all->columns);
+    walk(all, own, all->places + own->first_row * all->columns);
     return KN_OK;
 }
 
@@ -280,23 +294,36 @@ static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     return true;
 }
 
-/* All cells but the names, which stand before. */
-static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv *table, kn_csv_cell **names) {
-    uint64_t rows = 0;
+/* All cells but the names, which were counted before; the texts of those that were unquoted stand first. */
+static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv *table) {
+    uint64_t rows = 0, texts = all->read.doubled;
     if (!count_pieces(arena, all, bytes_each)) return false;
     for (size_t i = 0; i < all->count; i++) {
         piece *own = &all->list[i];
-        own->first_row = (size_t)rows;
+        own->first_row = rows;
+        own->first_text = texts;
         rows += own->rows;
-        if (own->doubled && !(own->room = kn_arena_take(arena, (size_t)own->doubled, 1))) return false;
+        texts += own->doubled;
     }
-    *names = kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof **names);
-    if (!*names) return false;
-    all->cells = *names + all->columns;
-    kn_in_parallel(arena->host, all->count, fill_piece, all, NULL);
     table->rows = (size_t)rows;
-    table->names = *names;
-    table->cells = all->cells;
+    table->unquoted = all->unquoted = kn_arena_take(arena, (size_t)texts, 1);
+    table->places = all->places = kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof *all->places);
+    if (!all->unquoted || !all->places) return false;
+    kn_in_parallel(arena->host, all->count, fill_piece, all, NULL);
+    return true;
+}
+
+/* The names in the first line. Their places go behind those of the rows, where there is room for them. */
+static bool read_names(kn_arena *arena, reader first, const pieces *all, kn_csv *table) {
+    kn_csv_cell *names = kn_arena_take(arena, all->columns, sizeof *names);
+    uint64_t *places = all->places + table->rows * all->columns;
+    size_t found;
+    if (!names) return false;
+    first.unquoted = all->unquoted;
+    read_line(&first, places, all->columns, &found, NULL);
+    for (size_t i = 0; i < all->columns; i++)
+        names[i] = cell_at(first.bytes, first.count, all->unquoted, places[i]);
+    table->names = names;
     return true;
 }
 
@@ -309,22 +336,18 @@ kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *b
     }
     const reader begin = {.name = name, .bytes = bytes, .count = count, .line = 1, .separator = ','};
     pieces all = {.read = begin};
-    kn_csv_cell *names = NULL;
-    bool fine = next_line(&all.read);
-    all.read.separator = fine ? find_separator(bytes + all.read.at, count - all.read.at) : ',';
-    kn_csv made = {.separator = all.read.separator};
-    reader first = all.read;
+    bool fine = count < BYTES_MAX && next_line(&all.read);
+    if (fine) all.read.separator = find_separator(bytes + all.read.at, count - all.read.at);
+    const reader first = all.read;
+    kn_csv made = {.separator = first.separator, .bytes = bytes, .count = count};
     fine = fine && read_line(&all.read, NULL, 0, &all.columns, NULL) == KN_OK && all.columns <= COLUMNS_MAX &&
-           text_bytes(bytes, all.read.at) == all.read.at;
-    first.room = fine && all.read.doubled ? kn_arena_take(arena, (size_t)all.read.doubled, 1) : NULL;
-    fine = fine && (first.room || !all.read.doubled) && read_rows(arena, &all, bytes_each, &made, &names);
+           text_bytes(bytes, all.read.at) == all.read.at && read_rows(arena, &all, bytes_each, &made) &&
+           read_names(arena, first, &all, &made);
     if (!fine) {
         kn_status status = find_fault(begin, error);
         return status == KN_OK ? kn_fail_memory(error, (size_t)count) : status;
     }
     made.columns = all.columns;
-    size_t found;
-    read_line(&first, names, all.columns, &found, NULL);
     *table = made;
     return KN_OK;
 }

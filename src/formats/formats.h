@@ -95,13 +95,17 @@ typedef struct kn_csv_cell {
 typedef struct kn_csv {
     size_t columns, rows;
     char separator;
-    const kn_csv_cell *names, *cells; /* (columns), (rows,columns) */
+    const kn_csv_cell *names; /* (columns) */
+    const uint64_t *places;   /* (rows,columns): where the cells are, for kn_csv_at */
+    const uint8_t *bytes;     /* (count) */
+    uint64_t count;
+    const char *unquoted; /* of cells in which a quote was written twice */
 } kn_csv;
 /* What stands in a row's column; both from 0. */
-const kn_csv_cell *kn_csv_at(const kn_csv *table, size_t row, size_t column);
+kn_csv_cell kn_csv_at(const kn_csv *table, size_t row, size_t column);
 bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text);
 /* Empty lines are passed over; a line with more or fewer values than there are names is an error. Cells point into
- * `bytes`, or into the arena where a quote was written twice. */
+ * `bytes`, or into the arena where a quote was written twice. A cell has less than 16 MiB, the bytes less than half a TiB. */
 kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
                       kn_error *error);
 

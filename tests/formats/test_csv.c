@@ -23,9 +23,9 @@ static void has_cells(const char *text, const char *expected) {
     kn_csv table = read_table(&arena, text);
     for (size_t row = 0; row <= table.rows; row++)
         for (size_t i = 0; i < table.columns; i++) {
-            const kn_csv_cell *cell = row ? &table.cells[(row - 1) * table.columns + i] : &table.names[i];
+            const kn_csv_cell cell = row ? kn_csv_at(&table, row - 1, i) : table.names[i];
             strcat(found, i ? "|" : row ? "/" : "");
-            strncat(found, cell->text, cell->length);
+            strncat(found, cell.text, cell.length);
         }
     assert_string_equal(found, expected);
     kn_arena_finish(&arena);
@@ -63,9 +63,34 @@ static void faults_are_named(void **state) {
         kn_arena_init(&arena, &host);
         assert_refused(kn_csv_read(&arena, "t.csv", (const uint8_t *)cases[i][0], strlen(cases[i][0]), &table, &error),
                        &error, KN_ERROR_FORMAT, cases[i][1]);
-        assert_null(table.cells);
+        assert_null(table.places);
         kn_arena_finish(&arena);
     }
+}
+
+static void long_values_are_refused(void **state) {
+    (void)state;
+    const size_t most = (1 << 24) - 1, count = 4 + most + 4;
+    kn_host host = kn_host_defaults();
+    char *text = kn_allocate(&host, count + 1, 1);
+    assert_non_null(text);
+    memset(text, 'x', count);
+    memcpy(text, "a,b\n", 4);
+    for (int more = 0; more < 2; more++) {
+        kn_arena arena;
+        kn_csv table;
+        kn_error error = {0};
+        memcpy(text + count - 4 + more, ",1\n", 3);
+        kn_arena_init(&arena, &host);
+        kn_status status = kn_csv_read(&arena, "t.csv", (const uint8_t *)text, count - 1 + (size_t)more, &table, &error);
+        if (more)
+            assert_refused(status, &error, KN_ERROR_UNSUPPORTED, "t.csv: line 2: a value of 16777216 bytes, at most 16777215");
+        else
+            assert_int_equal(kn_csv_at(&table, 0, 0).length, most);
+        kn_arena_finish(&arena);
+        memset(text + count - 4, 'x', 4);
+    }
+    kn_release(&host, text);
 }
 
 /* All that is found, as one text: the error, or the cells with their lengths. */
@@ -82,8 +107,9 @@ static char *all_of(const char *text, size_t count, uint64_t bytes_each) {
     else
         kn_text_format(&found, "%zu columns, %zu rows, %c:", table.columns, table.rows, table.separator);
     for (size_t i = 0; i < (table.rows + 1) * table.columns; i++) {
-        kn_text_format(&found, "%zu ", table.names[i].length);
-        kn_text_add_bytes(&found, table.names[i].text, table.names[i].length);
+        const kn_csv_cell cell = i < table.columns ? table.names[i] : kn_csv_at(&table, i / table.columns - 1, i % table.columns);
+        kn_text_format(&found, "%zu ", cell.length);
+        kn_text_add_bytes(&found, cell.text, cell.length);
     }
     char *all = kn_text_take(&found);
     assert_non_null(all);
@@ -133,6 +159,6 @@ static void pieces_change_nothing(void **state) {
 
 int test_csv(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cells_are_read), cmocka_unit_test(faults_are_named),
-                                       cmocka_unit_test(pieces_change_nothing)};
+                                       cmocka_unit_test(long_values_are_refused), cmocka_unit_test(pieces_change_nothing)};
     return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
 }
