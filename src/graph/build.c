@@ -318,6 +318,7 @@ static kn_status infer_shapes(kn_graph *graph, const kn_node_recipe *recipe, kn_
         status = kn_fail(call->error, KN_ERROR_INTERNAL, "operator '%s' has no shape rule", row->name);
     if (status != KN_OK && call->error->status == KN_OK)
         kn_fail(call->error, status, "%s '%s': %s", row->name, call->name, kn_status_message(status));
+    if (status == KN_OK) status = call->error->status; /* what a rule did not look at */
     /* Arithmetic of dimensions reports to the graph. */
     if (status == KN_OK && graph->error.status != KN_OK) {
         *call->error = graph->error;

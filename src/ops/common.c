@@ -7,7 +7,7 @@
 
 /* ---- shape rules ------------------------------------------------------------------------------ */
 
-kn_status kn_shape_fail(kn_shape_call *call, kn_status status, const char *format, ...) {
+kn_status kn_shape_fail(const kn_shape_call *call, kn_status status, const char *format, ...) {
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -20,7 +20,14 @@ const char *kn_shape_words_of(const kn_shape_call *call, int input) {
     return kn_shape_words(call->graph, &call->inputs[input]->shape);
 }
 
-/* Rows know their own names; `spare` keeps a slip from reading nowhere. */
+/* "no attribute 'widht'; it has 'width', 'stride'" */
+static const char *unknown_text(const kn_operator *row, const char *name, char *text, size_t room) {
+    int used = snprintf(text, room, "no attribute '%s'; it has %s", name, row->attribute_count ? "" : "none");
+    for (int i = 0; i < row->attribute_count && used >= 0 && (size_t)used < room; i++)
+        used += snprintf(text + used, room - (size_t)used, "%s'%s'", i ? ", " : "", row->attributes[i].name);
+    return text;
+}
+
 static kn_attribute_value *attribute_at(const kn_operator *row, kn_attribute_value *values, const char *name,
                                         kn_attribute_value *spare) {
     for (int i = 0; i < row->attribute_count && i < KN_MAX_ATTRIBUTES; i++)
@@ -29,7 +36,12 @@ static kn_attribute_value *attribute_at(const kn_operator *row, kn_attribute_val
 }
 
 kn_attribute_value *kn_shape_attribute(const kn_shape_call *call, const char *name) {
-    return attribute_at(call->row, call->attributes, name, call->attributes);
+    char text[300];
+    kn_attribute_value *value = attribute_at(call->row, call->attributes, name, NULL);
+    if (value) return value;
+    if (call->error->status == KN_OK) /* the rule goes on with any value, and its node fails */
+        kn_shape_fail(call, KN_ERROR_INTERNAL, "%s", unknown_text(call->row, name, text, sizeof text));
+    return call->attributes;
 }
 
 kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis) {
@@ -136,7 +148,9 @@ void kn_settings_init(kn_settings *settings, kn_graph *graph, const kn_operator 
 }
 
 static kn_attribute_value *setting(kn_settings *settings, const char *name) {
-    return attribute_at(settings->row, settings->values, name, settings->values);
+    kn_attribute_value *value = attribute_at(settings->row, settings->values, name, NULL);
+    if (!value) settings->unknown = name;
+    return value ? value : settings->values;
 }
 
 void kn_settings_int(kn_settings *settings, const char *name, int64_t number) {
@@ -174,6 +188,10 @@ kn_value *kn_build(const kn_operator *row, kn_value *const *inputs, int count, c
         if (!inputs[i])
             return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
                                  "%s: input %d is NULL; expected a value of the graph", row->name, i);
+    char text[300];
+    if (settings && settings->unknown)
+        return kn_graph_fail(graph, KN_ERROR_INTERNAL, "%s: %s", row->name,
+                             unknown_text(settings->row, settings->unknown, text, sizeof text));
     return kn_node_add(graph, row, NULL, inputs, count, settings ? settings->values : NULL);
 }
 

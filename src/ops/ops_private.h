@@ -12,10 +12,11 @@
 /* ---- shape rules (common.c) ------------------------------------------------------------------ */
 
 /* Fails with "OPERATOR 'NAME': " before the text. */
-kn_status kn_shape_fail(kn_shape_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
+kn_status kn_shape_fail(const kn_shape_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* The shape of an input in words, for messages. */
 const char *kn_shape_words_of(const kn_shape_call *call, int input);
-/* The value of a row's attribute, for reading and for completing. */
+/* The value of a row's attribute, for reading and for completing. One that the row has not fails the node, with its name
+ * and those that there are, whatever the rule answers. */
 kn_attribute_value *kn_shape_attribute(const kn_shape_call *call, const char *name);
 /* Reads an axis of a value of rank `rank`; negative ones count from the end. */
 kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis);
@@ -64,6 +65,7 @@ void kn_step_narrow(kn_step *step, const kn_value *input);
 typedef struct kn_settings {
     const kn_operator *row;
     kn_attribute_value values[KN_MAX_ATTRIBUTES];
+    const char *unknown; /* a name that the row has not, which fails what is built with them; NULL: none */
 } kn_settings;
 void kn_settings_init(kn_settings *settings, kn_graph *graph, const kn_operator *row);
 void kn_settings_int(kn_settings *settings, const char *name, int64_t number);

@@ -1,5 +1,6 @@
 /* The public functions: each builds the row that it is named after, passes its parameters on, and carries
  * failures. */
+#include "ops/ops_private.h"
 #include "ops_tests.h"
 
 #include <math.h>
@@ -556,6 +557,28 @@ static void mistakes(void **state) {
     assert_true(kn_value_failed(kn_cross_entropy(NULL, NULL, NULL)));
 }
 
+static kn_status misspelt_rule(kn_shape_call *call) {
+    call->outputs[0] = call->inputs[0]->shape;
+    return kn_shape_attribute(call, "widht")->integer < 0 ? KN_ERROR_SHAPE : KN_OK;
+}
+
+/* A slip in a row or in what builds it is no 0. */
+static void misspelt_attributes(void **state) {
+    (void)state;
+    static const kn_attribute attributes[] = {KN_INT("width", 3, ""), KN_INT("stride", 1, "")};
+    const kn_operator row = {.name = "odd", .min_inputs = 1, .max_inputs = 1, .shape = misspelt_rule, .attributes = attributes, .attribute_count = 2};
+    kn_settings settings;
+    assert_true(kn_value_failed(kn_build1(&row, x)));
+    if (!strstr(kn_graph_error(graph), "no attribute 'widht'; it has 'width', 'stride'")) fail_msg("%s", kn_graph_error(graph));
+    kn_graph *other = kn_graph_create(NULL);
+    kn_value *in = kn_input(other, "x", KN_FLOAT32, "batch,4");
+    kn_settings_init(&settings, other, kn_operator_find("leaky_relu"));
+    kn_settings_float(&settings, "slop", 0.1);
+    assert_true(kn_value_failed(kn_build(kn_operator_find("leaky_relu"), &in, 1, &settings)));
+    if (!strstr(kn_graph_error(other), "leaky_relu: no attribute 'slop'; it has 'slope'")) fail_msg("%s", kn_graph_error(other));
+    kn_graph_destroy(&other);
+}
+
 int test_builders(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_input, begin, end),
@@ -572,6 +595,7 @@ int test_builders(void) {
         cmocka_unit_test_setup_teardown(attention_takes_limits, begin, end),
         cmocka_unit_test(attention_drops),
         cmocka_unit_test(mistakes),
+        cmocka_unit_test_setup_teardown(misspelt_attributes, begin, end),
     };
     return cmocka_run_group_tests_name("builders", tests, NULL, NULL);
 }
