@@ -73,23 +73,24 @@ static kn_status time_variant(measuring *measure, const kn_variant *variant, dou
     return status;
 }
 
-static void name_sizes(const kn_node *node, const kn_variant *variant, char *key, size_t bytes) {
-    int used = snprintf(key, bytes, "faster/%s/%s", node->operator->name, variant->name);
+static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant, char *key, size_t bytes) {
+    size_t used = kn_verdict_name(context, "faster", key, bytes);
+    if (used < bytes)
+        used += (size_t)snprintf(key + used, bytes - used, "/%s/%s", node->operator->name, variant->name);
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         const kn_shape *shape = &node->inputs[i]->shape;
-        for (int d = 0; d < shape->rank && used > 0 && (size_t)used < bytes; d++)
-            used += snprintf(key + used, bytes - (size_t)used, "%c%lld", d ? 'x' : '/',
-                             (long long)class_of(shape->dims[d]));
+        for (int d = 0; d < shape->rank && used < bytes; d++)
+            used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/', (long long)class_of(shape->dims[d]));
     }
-    for (int i = 0; i < node->operator->attribute_count && used> 0 &&(size_t) used < bytes; i++)
-        used += snprintf(key + used, bytes - (size_t)used, "/%lld", (long long)node->attributes[i].integer);
+    for (int i = 0; i < node->operator->attribute_count && used < bytes; i++)
+        used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)node->attributes[i].integer);
 }
 
 bool kn_variant_is_faster(kn_context *context, const kn_node *node, const kn_variant *variant,
                           const kn_variant *other) {
-    char key[256];
+    char key[320];
     double verdict = 0, own = 0, others = 0;
-    name_sizes(node, variant, key, sizeof key);
+    name_sizes(context, node, variant, key, sizeof key);
     if (kn_verdict_expect(context, key, 0, &verdict)) return verdict > 1;
     measuring measure = {.context = context, .node = node};
     kn_error error = {.status = KN_OK};

@@ -21,6 +21,7 @@ int test_once(void);
 int test_rehearsal(void);
 int test_statistics(void);
 int test_joins(void);
+int test_measured(void);
 int test_faults(void);
 int test_devices(void);
 
