@@ -69,7 +69,8 @@ kn_model *kn_model_parse(const char *text, const kn_model_params *params) {
 
 static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text list;
-    const char *name = kn_arena_format(&model->arena, "%.*s", (int)strcspn(text, "?"), text);
+    char *name = kn_arena_text(&model->arena, text);
+    if (name) name[strcspn(name, "?")] = '\0';
     if (file && strpbrk(text, "./")) { /* which no model's name has */
         kn_fail(&model->error, KN_ERROR_NOT_FOUND, "there is no file '%s'", text);
         return;
