@@ -174,7 +174,7 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
                                  kn_attribute_value *attributes) {
     /* As given: what the shape rule worked out, it works out again. */
     const kn_attribute_value *given = node->given ? node->given : node->attributes;
-    memcpy(attributes, given, sizeof node->attributes);
+    memcpy(attributes, given, (size_t)node->operator->attribute_count * sizeof *attributes);
     for (int i = 0; i < node->operator->attribute_count; i++) {
         if (node->operator->attributes[i].kind != KN_ATTRIBUTE_DIMS) continue;
         for (int j = 0; j < attributes[i].count; j++) {

@@ -382,6 +382,15 @@ static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn
     return !pin || node->pin;
 }
 
+static bool copy_attributes(kn_graph *graph, kn_node *node, const kn_attribute_value *attributes,
+                            const kn_attribute_value *given) {
+    size_t count = (size_t)node->operator->attribute_count;
+    node->attributes = kn_arena_copy(&graph->arena, attributes, count, sizeof *attributes);
+    bool completed = count && memcmp(given, attributes, count * sizeof *given) != 0;
+    if (completed) node->given = kn_arena_copy(&graph->arena, given, count, sizeof *given);
+    return node->attributes && (!completed || node->given);
+}
+
 static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const kn_shape_call *call,
                             const kn_attribute_value *given) {
     kn_node *node = kn_arena_take(&graph->arena, 1, sizeof *node);
@@ -412,13 +421,9 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
         fail_memory(graph);
         return NULL;
     }
-    memcpy(node->attributes, call->attributes, sizeof node->attributes);
-    if (memcmp(given, call->attributes, sizeof node->attributes) != 0) {
-        node->given = kn_arena_copy(&graph->arena, given, KN_MAX_ATTRIBUTES, sizeof *given);
-        if (!node->given) {
-            fail_memory(graph);
-            return NULL;
-        }
+    if (!copy_attributes(graph, node, call->attributes, given)) {
+        fail_memory(graph);
+        return NULL;
     }
     if (!make_outputs(graph, recipe, node, call->outputs)) return NULL;
     choose_types(node);
@@ -443,7 +448,7 @@ kn_node *kn_node_make(kn_graph *graph, const kn_node_recipe *recipe) {
     else
         kn_attributes_defaults(graph, row, attributes);
     if (graph->error.status != KN_OK) return NULL;
-    memcpy(given, attributes, sizeof given);
+    memcpy(given, attributes, (size_t)row->attribute_count * sizeof *given);
     kn_shape_call call = {.graph = graph,
                           .row = row,
                           .name = name,

@@ -169,7 +169,7 @@ struct kn_node {
     kn_value **inputs; /* NULL for an absent optional one */
     int output_count;  /* visible and hidden */
     kn_value **outputs;
-    kn_attribute_value attributes[KN_MAX_ATTRIBUTES]; /* in the row's order */
+    const kn_attribute_value *attributes; /* in the row's order, as many as it has */
     const kn_attribute_value *given; /* attributes before the shape rule completed them; NULL: the same */
     uint64_t random_key; /* of the stream that this node draws from: seed and name */
     const char *pin; /* the device that it is pinned to; NULL: none. Gradients have the pin of their origin */
