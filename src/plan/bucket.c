@@ -95,6 +95,7 @@ kn_status kn_pass_bucket(kn_making *making) {
     int count = making->emitter.step_count, kept = 0;
     for (int i = 0; i < count;) {
         int together = 1;
+        making->work++;
         if (can_stand_in_bucket(steps[i]))
             while (i + together < count && fits(making, steps + i, together, steps[i + together]))
                 together++;

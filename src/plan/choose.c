@@ -99,6 +99,7 @@ kn_status kn_pass_choose(kn_making *making) {
     if (!making->chosen) return kn_fail_memory(making->error, graph->node_count * sizeof *making->chosen);
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
+        making->work++;
         /* One precision exists so far: what is stored is what is computed with. */
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         node->accumulate = node->compute;

@@ -184,6 +184,7 @@ static bool joins_epilogue(fuse_pass *fusing, kn_group *group, kn_node *node, kn
 static kn_status place_node(fuse_pass *fusing, kn_node *node) {
     kn_making *making = fusing->making;
     kn_group *group = NULL;
+    making->work++;
     if (node->operator->class == KN_CLASS_VIEW) return KN_OK;
     if (node->operator->class == KN_CLASS_POINTWISE) {
         for (int i = 0; i < node->input_count && !group; i++) {

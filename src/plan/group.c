@@ -118,6 +118,7 @@ kn_status kn_consumers_make(kn_making *making, kn_consumers *consumers) {
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < graph->node_count; i++) {
             kn_node *node = graph->nodes[i];
+            making->work += 1 + (uint64_t)node->input_count;
             for (int j = 0; j < node->input_count; j++) {
                 kn_value *value = node->inputs[j];
                 if (!value) continue;

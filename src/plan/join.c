@@ -34,6 +34,7 @@ static bool can_join(const kn_making *making, const kn_group *group, const kn_gr
 static void move_before(kn_making *making, kn_group *group, const kn_group *later) {
     int at = group->id;
     for (; at + 1 < later->id; at++) {
+        making->work++;
         making->groups[at] = making->groups[at + 1];
         making->groups[at]->id = at;
     }

@@ -32,6 +32,7 @@ static kn_status push(layout_pass *layouting, kn_group *group) {
                     (size_t)layouting->count + 1, sizeof *layouting->ordered))
         return kn_fail_memory(layouting->making->error, capacity * sizeof *layouting->ordered);
     layouting->capacity = (int)capacity;
+    layouting->making->work++;
     layouting->ordered[layouting->count++] = group;
     return KN_OK;
 }

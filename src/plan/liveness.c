@@ -19,18 +19,20 @@ typedef struct read_note {
 static void note_read(void *user, kn_value *value) {
     read_note *reading = user;
     kn_value *root = kn_memory_root(reading->making, value);
+    reading->making->work++;
     int *last = &reading->making->last_read[root->id];
     if (*last < reading->position) *last = reading->position;
 }
 
 /* By node id: the position of the group that has the node; -1: none. NULL when out of memory. */
-static int *find_positions(const kn_making *making) {
+static int *find_positions(kn_making *making) {
     size_t count = making->graph->node_count;
     int *positions = kn_allocate(making->host, count + 1, sizeof *positions);
     for (size_t i = 0; positions && i < count; i++)
         positions[i] = -1;
     for (int i = 0; positions && i < making->group_count; i++) {
         const kn_group *group = making->groups[i];
+        making->work += 1 + (uint64_t)group->member_count;
         if (group->anchor) positions[group->anchor->id] = i;
         for (int m = 0; m < group->member_count; m++)
             positions[group->members[m]->id] = i;

@@ -41,6 +41,7 @@ kn_status kn_pass_lower(kn_making *making) {
     if (status == KN_OK) status = kn_liveness_make(making);
     for (int i = 0; i < making->group_count && status == KN_OK; i++) {
         kn_group *group = making->groups[i];
+        making->work++;
         if (group->joined) continue;
         status = group->anchor ? lower_anchor(making, group) : kn_lower_pointwise(making, group);
         if (status != KN_OK) break;

@@ -102,10 +102,11 @@ static void begin(const once_pass *pass) {
 
 /* A step that touches what is not steady runs each time, and what it writes is not steady. */
 static bool spread(const once_pass *pass) {
-    const kn_making *making = pass->making;
+    kn_making *making = pass->making;
     bool changed = false;
     for (int s = 0; s < making->emitter.step_count; s++) {
         const kn_step *step = making->emitter.steps[s];
+        making->work++;
         for (int a = 0; a < step->argument_count && making->once[s]; a++) {
             const bool *steady = steady_of(pass, &step->arguments[a]);
             if (steady && !*steady) making->once[s] = false;

@@ -122,6 +122,7 @@ kn_status kn_pass_simplify(kn_making *making) {
     kn_status status = KN_OK;
     for (size_t i = 0; i < graph->node_count && status == KN_OK; i++) {
         kn_node *node = graph->nodes[i];
+        making->work += 1 + (uint64_t)node->input_count;
         for (int j = 0; j < node->input_count; j++) {
             node->inputs[j] = now(&simplifying, node->inputs[j]);
             /* A view of a view is a view of what is under both. */

@@ -1,0 +1,125 @@
+/* How the work of planning grows with the network, counted in elementary steps: nearly as the network does. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <koine/operators.h>
+
+#include "passes.h"
+#include "plan/run_private.h"
+#include "train/train.h"
+
+enum { SMALL = 400, LARGE = 2 * SMALL, PASSES = 6 };
+static const double growth_most = 2.3; /* per doubling */
+
+static const struct {
+    const char *name;
+    kn_status (*run)(kn_making *making);
+} passes_after_simplify[PASSES] = {{"choose", kn_pass_choose}, {"fuse", kn_pass_fuse},   {"order", kn_pass_order},
+                                   {"layout", kn_pass_layout}, {"lower", kn_pass_lower}, {"bucket", kn_pass_bucket}};
+
+typedef struct training {
+    kn_trainer_params params;
+    kn_update_setting settings[4 * LARGE]; /* of each parameter */
+} training;
+
+static kn_status train(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error) {
+    (void)count;
+    training *with = user;
+    return kn_optimizer_extend(&with->params, with->settings, bound, values[0], error);
+}
+
+/* Notes in work[] what each pass counts when the training of a network is planned. */
+static void count_work(kn_graph *graph, kn_value *loss, uint64_t work[PASSES]) {
+    static training with;
+    if (kn_graph_status(graph) != KN_OK) fail_msg("%s", kn_graph_error(graph));
+    kn_trainer_params_init(&with.params);
+    kn_trainer_params_choose(&with.params, KN_ADAM);
+    with.params.clip_norm = 1; /* reads all gradients at once */
+    for (int i = 0; i < 4 * LARGE; i++)
+        with.settings[i] = (kn_update_setting){1, 0, 0};
+    pass_run passes;
+    passes_begin(&passes, &loss, 1, true, train, &with);
+    passes_run(&passes, SIMPLIFY, 0);
+    for (int i = 0; i < PASSES; i++) {
+        uint64_t before = passes.making.work;
+        if (passes_after_simplify[i].run(&passes.making) != KN_OK) fail_msg("%s", passes.error.text);
+        work[i] = passes.making.work - before;
+    }
+    passes_end(&passes);
+    kn_graph_destroy(&graph);
+}
+
+static void check_growth(const char *what, uint64_t small, uint64_t large) {
+    if (!small || (double)large > growth_most * (double)small)
+        fail_msg("%s: %llu steps of work became %llu when the network was doubled; expected at most %g times as many",
+                 what, (unsigned long long)small, (unsigned long long)large, growth_most);
+}
+
+/* Each layer reads the one before, and with `shortcuts` the one before that as well: x is (batch,8). */
+static void plan_layers(int layers, bool shortcuts, uint64_t work[PASSES]) {
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,8"), *target = kn_input(graph, "target", KN_INT32, "batch");
+    for (int i = 0; i < layers; i++) {
+        kn_value *y = kn_relu(kn_linear(x, 8, NULL));
+        x = shortcuts ? kn_layer_norm(kn_add(y, x), NULL) : y;
+    }
+    count_work(graph, kn_cross_entropy(x, target, NULL), work);
+}
+
+static void check_layers(bool shortcuts) {
+    uint64_t small[PASSES], large[PASSES];
+    plan_layers(SMALL, shortcuts, small);
+    plan_layers(LARGE, shortcuts, large);
+    for (int i = 0; i < PASSES; i++)
+        check_growth(passes_after_simplify[i].name, small[i], large[i]);
+}
+
+static void planning_a_chain_grows_with_its_length(void **state) {
+    (void)state;
+    check_layers(false);
+}
+
+static void planning_shortcuts_grows_with_their_number(void **state) {
+    (void)state;
+    check_layers(true);
+}
+
+/* As in training: what each layer leaves lives until its gradient is taken, and each gradient is short. */
+static uint64_t place_layers(int layers) {
+    int count = 3 * layers, blocks, culprit;
+    uint64_t *sizes, work = 0;
+    kn_tenant *tenants = calloc((size_t)count, sizeof *tenants);
+    kn_host host = kn_host_defaults();
+    kn_arena arena;
+    kn_error error = {0};
+    kn_arena_init(&arena, &host);
+    assert_non_null(tenants);
+    for (int i = 0; i < layers; i++) {
+        int back = 2 * layers - i;
+        tenants[i] = (kn_tenant){4096, i, back, 0, 0};
+        tenants[layers + i] = (kn_tenant){4096, back, back + 2, 0, 0};
+        tenants[2 * layers + i] = (kn_tenant){256, back, back + 20, 0, 0};
+    }
+    kn_status status = kn_place(&arena, tenants, count, 64, UINT64_MAX / 8, &sizes, &blocks, &culprit, &work, &error);
+    assert_int_equal(status, KN_OK);
+    kn_arena_finish(&arena);
+    free(tenants);
+    return work;
+}
+
+static void placing_grows_with_the_values(void **state) {
+    (void)state;
+    /* So many that no order is tried twice, which is done as often as a fixed amount of work allows. */
+    check_growth("place", place_layers(4 * SMALL), place_layers(4 * LARGE));
+}
+
+int main(void) {
+    const struct CMUnitTest cases[] = {
+        cmocka_unit_test(planning_a_chain_grows_with_its_length),
+        cmocka_unit_test(planning_shortcuts_grows_with_their_number),
+        cmocka_unit_test(placing_grows_with_the_values),
+    };
+    return cmocka_run_group_tests_name("growth", cases, NULL, NULL) != 0;
+}
