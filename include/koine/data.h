@@ -39,11 +39,12 @@ typedef struct kn_image {
     int64_t width, height;
     int channels;    /* 1: grey, 3: red, green and blue */
     uint8_t *pixels; /* (height,width,channels) */
+    int stored;      /* channels of the file, 1 or 3, as far as the reader says; 0: not known */
 } kn_image;
 
 /* How files with pictures are read: libkoine-images has one for JPEG and PNG (koine/images.h), a program may bring its
- * own. Called by several threads at a time. `image` comes with the channels that are wanted; `read` sets its width, height
- * and pixels, which it takes from `allocator` by resizing NULL, or writes into `message` what is wrong with the file
+ * own. Called by several threads at a time. `image` comes with the channels that are wanted; `read` sets its width, height,
+ * where it knows them the channels of the file, and pixels, which it takes from `allocator` by resizing NULL, or writes into `message` what is wrong with the file
  * and takes nothing. It refuses files of more than `most_pixels` before it takes memory for them. */
 typedef struct kn_image_reader {
     void *user;
@@ -177,7 +178,8 @@ KN_API uint64_t kn_dataset_rate(const kn_dataset *dataset);
 /* Of a table: what its columns hold and how they become numbers, as JSON, for `columns` of the parameters that other
  * tables are opened with; NULL for other data. Valid as long as the dataset. */
 KN_API const char *kn_dataset_columns(const kn_dataset *dataset);
-/* A line for each column of a table, for people; "" for other data. Valid as long as the dataset. */
+/* A line for each column of a table, for people; of pictures, how many have become other than they are in their files
+ * without being asked to; "" where nothing is to be said. Valid as long as the dataset. */
 KN_API const char *kn_dataset_about(const kn_dataset *dataset);
 
 /* How many samples could not be read and were left out (skip_bad), and a line for each that says why, for people; 0 and

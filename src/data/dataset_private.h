@@ -39,7 +39,7 @@ struct kn_sample_store {
     double explainable; /* share of the variance of "y" that can be explained; 0: not known */
     char *vocabulary;   /* of text: the signs by number, in UTF-8, "" for bytes; NULL: no text */
     char *columns;      /* of a table: what its columns hold, as JSON; NULL: no table */
-    char *about, *target; /* of a table: for people; the name of what is to be learnt */
+    char *about, *target; /* for people, of tables and pictures; of a table, the name of what is to be learnt */
     double unit_mean, unit_deviation; /* of a target that was standardised; deviation 0: it was not */
     uint64_t rate;        /* of sounds: samples a second; 0: not known, or no sounds */
     uint64_t left_out;    /* samples that could not be read */

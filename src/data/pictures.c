@@ -68,6 +68,13 @@ static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sampl
     return kn_pictures_check_shape(&job->sample, &image, error);
 }
 
+static void note(kn_picture_changes *changes, const kn_image *image, const int64_t *shape) {
+    atomic_fetch_add(&changes->read, 1);
+    if (image->stored == 3 && image->channels == 1) atomic_fetch_add(&changes->greyed, 1);
+    if (image->stored == 1 && image->channels == 3) atomic_fetch_add(&changes->coloured, 1);
+    if (image->height != shape[1] || image->width != shape[2]) atomic_fetch_add(&changes->resized, 1);
+}
+
 /* out is (channels,height,width) */
 static kn_status read(const kn_host *host, const kn_sample_job *job, const kn_sample_file *file, void *out,
                       kn_error *error) {
@@ -75,6 +82,7 @@ static kn_status read(const kn_host *host, const kn_sample_job *job, const kn_sa
     kn_image image;
     kn_status status = kn_picture_read(host, job->options, file, (int)shape[0], &image, error);
     if (status != KN_OK) return status;
+    note(job->own, &image, shape);
     status = kn_image_fit(host, &image, shape[2], shape[1], out, error);
     kn_release(host, image.pixels);
     return status;

@@ -2,6 +2,8 @@
 #ifndef KN_PICTURES_PRIVATE_H
 #define KN_PICTURES_PRIVATE_H
 
+#include <stdatomic.h>
+
 #include "data/sample_files.h"
 
 typedef struct kn_image_options {
@@ -9,6 +11,12 @@ typedef struct kn_image_options {
     bool grey, colour;
 } kn_image_options;
 
+/* The pictures that were read, and those of them that have other channels or sizes in their files. */
+typedef struct kn_picture_changes {
+    atomic_ullong read, greyed, coloured, resized;
+} kn_picture_changes;
+
+/* The job's `own` are kn_picture_changes. */
 extern const kn_sample_kind kn_sample_pictures;
 
 /* By the end of the name. */

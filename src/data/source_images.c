@@ -1,7 +1,33 @@
 /* Pictures in folders and archives: what stands behind the word. */
 #include "data/pictures_private.h"
 
+#include <stdio.h>
+
 enum { MOST_SIDE = 16384 };
+
+static void add_change(kn_text *text, bool asked, uint64_t count, uint64_t all, const char *what) {
+    if (!asked && count)
+        kn_text_format(text, "%s%llu of %llu %s", text->length ? ", " : "pictures: ", (unsigned long long)count,
+                       (unsigned long long)all, what);
+}
+
+/* What became of pictures without being asked for. */
+static kn_status tell_changes(kn_sample_store *store, const kn_image_options *asked, const kn_sample_job *job,
+                              const kn_picture_changes *changes, kn_error *error) {
+    const uint64_t all = changes->read;
+    char sizes[80];
+    kn_text text;
+    kn_text_init(&text, &store->host);
+    snprintf(sizes, sizeof sizes, "scaled to %lldx%lld pixels", (long long)job->sample.shape[2],
+             (long long)job->sample.shape[1]);
+    add_change(&text, asked->grey, changes->greyed, all, "turned from colour to grey");
+    add_change(&text, asked->colour, changes->coloured, all, "turned from grey to colour");
+    add_change(&text, asked->size[0] != 0, changes->resized, all, sizes);
+    const bool changed = text.length > 0, failed = kn_text_failed(&text);
+    if (changed && !failed) store->about = kn_text_take(&text);
+    kn_text_finish(&text);
+    return failed ? kn_fail_memory(error, sizeof sizes) : KN_OK;
+}
 
 kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_source_options *options) {
     kn_image_options asked = {{0, 0}, false, false};
@@ -25,13 +51,15 @@ kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_sourc
                 "kn_images_reader() of libkoine-images for example",
                 rest);
     if (error->status == KN_OK) {
-        kn_sample_job job = {.kind = &kn_sample_pictures, .options = options};
+        kn_picture_changes changes = {0};
+        kn_sample_job job = {.kind = &kn_sample_pictures, .options = options, .own = &changes, .own_bytes = sizeof changes};
         job.known = kn_pictures_shape(&asked, options, &job.sample);
         if (!job.known || kn_pictures_check_shape(&job.sample, NULL, error) == KN_OK) {
             if (kn_path_is_folder(path) || kn_picture_is(path))
                 kn_sample_files_open(dataset, path, &job);
             else
                 kn_sample_archive_open(dataset, path, &job);
+            if (error->status == KN_OK && dataset->store) tell_changes(dataset->store, &asked, &job, &changes, error);
         }
     }
     kn_release(&dataset->host, path);

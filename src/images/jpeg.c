@@ -56,6 +56,7 @@ static kn_status decode(work *own, const kn_allocator *allocator, const void *by
     decoder->progress = &own->progress;
     jpeg_mem_src(decoder, bytes, (unsigned long)count);
     jpeg_read_header(decoder, TRUE);
+    kn_image_stored(image, decoder->num_components == 1 ? 1 : 3);
     decoder->out_color_space = image->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     kn_status status = kn_image_take(allocator, decoder->image_width, decoder->image_height, most_pixels,
                                      image, message, message_bytes);

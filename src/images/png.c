@@ -23,6 +23,7 @@ kn_status kn_read_png(const kn_allocator *allocator, const void *bytes, size_t c
     const int channels = image->channels;
     kn_status status = KN_ERROR_FORMAT;
     if (png_image_begin_read_from_memory(&file, bytes, count)) {
+        kn_image_stored(image, file.format & PNG_FORMAT_FLAG_COLOR ? 3 : 1);
         file.format = PNG_FORMAT_RGB;
         image->channels = 3;
         status =

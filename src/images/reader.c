@@ -1,8 +1,13 @@
 /* Which format a file has, and what reads it. */
 #include "images/images.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+void kn_image_stored(kn_image *image, int channels) {
+    if (image->size >= offsetof(kn_image, stored) + sizeof image->stored) image->stored = channels;
+}
 
 kn_status kn_image_take(const kn_allocator *allocator, uint64_t width, uint64_t height, uint64_t most_pixels,
                         kn_image *image, char *message, size_t message_bytes) {

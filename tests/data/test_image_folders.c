@@ -258,7 +258,7 @@ static void pictures_are_scaled(void **state) {
     kn_error error = {0};
     for (int i = 0; i < 32; i++)
         wide[i] = (uint8_t)(i % 8 < 2 || i % 8 >= 6 ? 255 : i % 8 < 4 ? 100 : 200);
-    kn_image image = {sizeof image, 8, 4, 1, wide};
+    kn_image image = {sizeof image, 8, 4, 1, wide, 0};
     assert_int_equal(kn_image_fit(NULL, &image, 4, 4, out, &error), KN_OK);
     for (int i = 0; i < 16; i++)
         assert_int_equal(out[i], i % 4 < 2 ? 100 : 200);
@@ -266,12 +266,12 @@ static void pictures_are_scaled(void **state) {
     for (int i = 0; i < 64; i++)
         for (int c = 0; c < 3; c++)
             checks[3 * i + c] = (uint8_t)((i + i / 8) % 2 * 100 + 50 * c);
-    kn_image colours = {sizeof colours, 8, 8, 3, checks};
+    kn_image colours = {sizeof colours, 8, 8, 3, checks, 0};
     assert_int_equal(kn_image_fit(NULL, &colours, 2, 2, out, &error), KN_OK);
     for (int i = 0; i < 12; i++)
         assert_in_range(out[i], 50 + i / 4 * 50 - 4, 50 + i / 4 * 50 + 4);
     uint8_t two[2] = {0, 200};
-    kn_image small = {sizeof small, 2, 1, 1, two};
+    kn_image small = {sizeof small, 2, 1, 1, two, 0};
     assert_int_equal(kn_image_fit(NULL, &small, 8, 4, out, &error), KN_OK);
     for (int x = 1; x < 8; x++)
         assert_true(out[x] >= out[x - 1]);

@@ -5,9 +5,11 @@ usage: data.py KOINE HOUSE_TESTS
 import math
 import os
 import re
+import struct
 import zipfile
+import zlib
 
-from koine import (case, expect, koine, needs_headers, png, read_safetensors, run_cases, wave_of, write, write_bytes,
+from koine import (case, expect, koine, needs_headers, png, png_chunk, read_safetensors, run_cases, wave_of, write, write_bytes,
                    write_npy)
 
 WALK = "koine 1\nmodel walk\ninput x 6 int32\nembedding 8 8\nlstm 12\nlogits = linear 8\n"
@@ -104,6 +106,30 @@ def arrays_of_one_file_are_learnt(folder):
 def grey(value):
     """4 by 4 pixels."""
     return png([bytes([value] * 4)] * 4)
+
+
+@case
+def pictures_that_become_others_are_told_once(folder):
+    """Two in colour, and one of another size; what was asked for is not told."""
+    write(folder, "small.koine", "koine 1\ninput x 1x4x4\nflatten\nlogits = linear 2\n")
+    write(folder, "colour.koine", "koine 1\ninput x 3x4x4\nflatten\nlogits = linear 2\n")
+    colours = (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 2, 0, 0, 0)) +
+               png_chunk(b"IDAT", zlib.compress((b"\0" + bytes(range(12))) * 4)) + png_chunk(b"IEND", b""))
+    for name, data in (("a/1.png", colours), ("a/2.png", colours), ("b/1.png", grey(9)), ("b/2.png", png([b"123456"] * 6, 6))):
+        write_bytes(folder, "pets/" + name, data)
+
+    def told(model, data):
+        found = needs_headers(koine("train", model, "--data", data, "--steps", "1", "--save", "m.safetensors", "--overwrite",
+                                    folder=folder)).needs(0)
+        lines = [line for line in found.err.splitlines() if line.startswith("pictures: ")]
+        expect(len(lines) < 2, f"told twice: {found}")
+        return lines[0] if lines else ""
+    for model, data, wanted in (
+            ("small.koine", "images:pets", "pictures: 2 of 4 turned from colour to grey, 1 of 4 scaled to 4x4 pixels"),
+            ("colour.koine", "images:pets", "pictures: 2 of 4 turned from grey to colour, 1 of 4 scaled to 4x4 pixels"),
+            ("small.koine", "images:pets?grey", "pictures: 1 of 4 scaled to 4x4 pixels"),
+            ("small.koine", "images:pets?grey&size=4", "")):
+        expect(told(model, data) == wanted, f"{model}, {data}: expected {wanted!r}: {told(model, data)!r}")
 
 
 @case

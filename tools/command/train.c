@@ -320,8 +320,8 @@ static void tell_vocabulary(const kn_dataset *dataset) {
     command_tell("%d signs: %s%s", kn_dataset_classes(dataset), shown, *signs ? "…" : "");
 }
 
-/* What was found in a table, before it is trained on. */
-static void tell_columns(const kn_dataset *dataset) {
+/* What was found in a table, or became of pictures, before they are trained on. */
+static void tell_about(const kn_dataset *dataset) {
     const char *about = kn_dataset_about(dataset);
     if (about[0]) command_tell("%s", about);
 }
@@ -361,7 +361,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
                  (unsigned long long)run.samples, options->data, kn_context_device(run.context)->name);
     tell_vocabulary(run.setup.all);
-    tell_columns(run.setup.all);
+    tell_about(run.setup.all);
     tell_judging(&run);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
