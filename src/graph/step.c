@@ -188,6 +188,7 @@ static void add_argument(kn_step *step, kn_argument argument) {
         step->arguments = arguments;
         step->argument_capacity = capacity;
     }
+    argument.generated = step->generating;
     step->arguments[step->argument_count++] = argument;
 }
 
@@ -240,6 +241,10 @@ void kn_step_local(kn_step *step, size_t bytes) {
     add_argument(step, (kn_argument){.kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
 }
 
+void kn_step_generate(kn_step *step, bool generating) {
+    if (step) step->generating = generating;
+}
+
 void kn_step_cost(kn_step *step, double flops, double bytes) {
     if (step) step->cost = (kn_cost){.flops = flops, .bytes = bytes};
 }
@@ -251,11 +256,13 @@ void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering) {
 static void add_epilogue(kn_step *step, const kn_epilogue *epilogue) {
     if (!step || !epilogue) return;
     add_define(step, step->arena, epilogue->prelude ? epilogue->prelude : "");
+    kn_step_generate(step, true);
     for (int i = 0; i < epilogue->operand_count; i++) {
         kn_step_read(step, epilogue->operands[i].value);
         for (int j = 0; j < 3; j++)
             kn_step_index(step, epilogue->operands[i].strides[j]);
     }
+    kn_step_generate(step, false);
 }
 
 void kn_step_epilogue(kn_step *step, const kn_lowering *lowering) {
@@ -382,6 +389,7 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
     if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);
     kn_status status = check_values(step, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, emitter->target, error);
+    if (status == KN_OK && step->kind == KN_STEP_KERNEL && !step->source) status = kn_step_check_arguments(step, error);
     if (status != KN_OK || launches_nothing(step)) return status;
     void *steps = emitter->steps;
     if (!join_prelude(step) ||

@@ -32,8 +32,10 @@ typedef enum kn_argument_kind {
 
 typedef struct kn_argument {
     kn_argument_kind kind;
+    const char *name; /* of the kernel's parameter */
     kn_value *value; /* NULL with KN_ARGUMENT_VALUE: a null pointer */
     bool reads, writes;
+    bool generated; /* its parameter is in a macro of the prelude */
     int64_t integer;
     double number;
 } kn_argument;
@@ -58,6 +60,7 @@ typedef struct kn_step {
     struct kn_step_define *defines, *last_define; /* while being written */
     kn_arena *arena;
     bool wide_indices;
+    bool generating; /* arguments are those of a macro that the prelude defines */
 } kn_step;
 
 /* Collects steps. Made by the plan; memory comes from its arena. */
@@ -102,6 +105,8 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 /* What the step has to do, where a node has several; without it the node's first step has the node's cost.
  * kn_step_cost_of_node: this is the step that does the work. */
 void kn_step_cost(kn_step *step, double flops, double bytes);
+/* From here on, or no more, the arguments are those of a macro among the parameters that the prelude defines. */
+void kn_step_generate(kn_step *step, bool generating);
 void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
 /* Memory for the steps of this node, and of those that it hands the number to; answers the number. */

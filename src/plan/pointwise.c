@@ -411,6 +411,7 @@ static kn_status emit(kernel_text *writing) {
     }
     int64_t count = kn_shape_elements(&group->space);
     kn_step_index(step, count);
+    kn_step_generate(step, true);
     for (int a = 1; a < writing->axes; a++)
         kn_step_index(step, writing->sizes[a]);
     if (writing->random) pass_strides(step, writing, writing->random_strides);
