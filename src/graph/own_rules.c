@@ -171,17 +171,17 @@ kn_status kn_own_lower(kn_lowering *lowering) {
         if (i == 0) kn_step_define_type(step, "KN_T", value->shape.dtype);
         kn_step_define_type(step, name, value->shape.dtype);
         if (input)
-            kn_step_read(step, value);
+            kn_step_read(step, NULL, value);
         else
-            kn_step_write(step, value);
+            kn_step_write(step, NULL, value);
     }
     for (int i = 0; i < own->word_count; i++)
-        kn_step_index(step, sizes.sizes[i]);
+        kn_step_index(step, NULL, sizes.sizes[i]);
     for (int i = 0; i < own->row.attribute_count; i++)
         if (own->attributes[i].kind == KN_ATTRIBUTE_INT)
-            kn_step_int(step, node->attributes[i].integer);
+            kn_step_int(step, NULL, node->attributes[i].integer);
         else
-            kn_step_float(step, node->attributes[i].number);
+            kn_step_float(step, NULL, node->attributes[i].number);
     for (int i = 0; i < own->launch_count; i++) {
         kn_dim items = kn_own_size(own, graph, &sizes, node->attributes, own->launch[i]);
         if (!kn_dim_known(items) || graph->error.status != KN_OK)

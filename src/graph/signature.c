@@ -44,18 +44,28 @@ static char kind_of(const kn_argument *argument) {
     return kinds[argument->kind];
 }
 
-/* `name` with any digits for a # in the parameter's. */
+/* Past one # or some digits. */
+static const char *skip_number(const char *at, const char *end) {
+    if (at < end && *at == '#') return at + 1;
+    while (at < end && isdigit((unsigned char)*at))
+        at++;
+    return at;
+}
+
+/* A # on either side stands for any number on the other. */
 static bool same_name(const char *parameter, size_t length, const char *name) {
-    for (; length; parameter++, length--) {
-        if (*parameter != '#') {
-            if (*parameter != *name++) return false;
+    const char *end = parameter + length, *name_end = name + strlen(name);
+    while (parameter < end && name < name_end) {
+        if (*parameter != '#' && *name != '#') {
+            if (*parameter++ != *name++) return false;
             continue;
         }
-        if (!isdigit((unsigned char)*name)) return false;
-        while (isdigit((unsigned char)*name))
-            name++;
+        const char *after = skip_number(parameter, end), *name_after = skip_number(name, name_end);
+        if (after == parameter || name_after == name) return false;
+        parameter = after;
+        name = name_after;
     }
-    return *name == '\0';
+    return parameter == end && name == name_end;
 }
 
 static bool takes(const char *word, size_t length, const kn_argument *argument) {

@@ -192,53 +192,53 @@ static void add_argument(kn_step *step, kn_argument argument) {
     step->arguments[step->argument_count++] = argument;
 }
 
-void kn_step_read(kn_step *step, kn_value *value) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_VALUE, .value = value, .reads = true});
+void kn_step_read(kn_step *step, const char *name, kn_value *value) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = true});
 }
 
-void kn_step_write(kn_step *step, kn_value *value) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_VALUE, .value = value, .writes = true});
+void kn_step_write(kn_step *step, const char *name, kn_value *value) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .writes = true});
 }
 
-void kn_step_update(kn_step *step, kn_value *value) {
+void kn_step_update(kn_step *step, const char *name, kn_value *value) {
     add_argument(step,
-                 (kn_argument){.kind = KN_ARGUMENT_VALUE, .value = value, .reads = true, .writes = true});
+                 (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = true, .writes = true});
 }
 
-void kn_step_scratch(kn_step *step, int scratch) {
+void kn_step_scratch(kn_step *step, const char *name, int scratch) {
     add_argument(
-        step, (kn_argument){.kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true, .writes = true});
+        step, (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true, .writes = true});
     if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
 }
 
-void kn_step_read_scratch(kn_step *step, int scratch) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
+void kn_step_read_scratch(kn_step *step, const char *name, int scratch) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
     if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
 }
 
-void kn_step_int(kn_step *step, int64_t number) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_INT, .integer = number});
+void kn_step_int(kn_step *step, const char *name, int64_t number) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INT, .integer = number});
     if (step && (number > INT32_MAX || number < INT32_MIN))
         fail(step, KN_ERROR_UNSUPPORTED, "a number given to its kernel does not fit 32 bits");
 }
 
-void kn_step_index(kn_step *step, int64_t number) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_INDEX, .integer = number});
+void kn_step_index(kn_step *step, const char *name, int64_t number) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_INDEX, .integer = number});
     if (step && !step->wide_indices && (number > INT32_MAX || number < INT32_MIN))
         fail(step, KN_ERROR_UNSUPPORTED,
              "a size or a stride does not fit 32 bits; 64-bit indices are needed");
 }
 
-void kn_step_float(kn_step *step, double number) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_FLOAT, .number = number});
+void kn_step_float(kn_step *step, const char *name, double number) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_FLOAT, .number = number});
 }
 
-void kn_step_uint(kn_step *step, uint32_t number) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_UINT, .integer = number});
+void kn_step_uint(kn_step *step, const char *name, uint32_t number) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_UINT, .integer = number});
 }
 
-void kn_step_local(kn_step *step, size_t bytes) {
-    add_argument(step, (kn_argument){.kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
+void kn_step_local(kn_step *step, const char *name, size_t bytes) {
+    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_LOCAL, .integer = (int64_t)bytes});
 }
 
 void kn_step_generate(kn_step *step, bool generating) {
@@ -258,9 +258,9 @@ static void add_epilogue(kn_step *step, const kn_epilogue *epilogue) {
     add_define(step, step->arena, epilogue->prelude ? epilogue->prelude : "");
     kn_step_generate(step, true);
     for (int i = 0; i < epilogue->operand_count; i++) {
-        kn_step_read(step, epilogue->operands[i].value);
+        kn_step_read(step, NULL, epilogue->operands[i].value);
         for (int j = 0; j < 3; j++)
-            kn_step_index(step, epilogue->operands[i].strides[j]);
+            kn_step_index(step, NULL, epilogue->operands[i].strides[j]);
     }
     kn_step_generate(step, false);
 }
@@ -405,8 +405,8 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
 kn_status kn_emit_copy(kn_lowering *lowering, kn_value *from, kn_value *to) {
     if (kn_shape_elements(&from->shape) == 0) return KN_OK;
     kn_step *step = begin(lowering, KN_STEP_COPY);
-    kn_step_read(step, from);
-    kn_step_write(step, to);
+    kn_step_read(step, NULL, from);
+    kn_step_write(step, NULL, to);
     return kn_step_end(step, lowering);
 }
 
@@ -418,28 +418,28 @@ kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *produ
         return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED, "the library for matrix products does not take this one");
     kn_step *step = begin(lowering, KN_STEP_PRODUCT);
     if (step) step->product = *product;
-    kn_step_read(step, a);
-    kn_step_read(step, b);
-    kn_step_write(step, result);
-    if (bytes) kn_step_scratch(step, kn_emit_scratch(lowering, bytes));
+    kn_step_read(step, NULL, a);
+    kn_step_read(step, NULL, b);
+    kn_step_write(step, NULL, result);
+    if (bytes) kn_step_scratch(step, NULL, kn_emit_scratch(lowering, bytes));
     return kn_step_end(step, lowering);
 }
 
 kn_status kn_emit_fill_zero(kn_lowering *lowering, kn_value *value) {
     if (kn_shape_elements(&value->shape) == 0) return KN_OK;
     kn_step *step = begin(lowering, KN_STEP_FILL);
-    kn_step_write(step, value);
+    kn_step_write(step, NULL, value);
     return kn_step_end(step, lowering);
 }
 
 kn_status kn_emit_send(kn_lowering *lowering, kn_value *value) {
     kn_step *step = begin(lowering, KN_STEP_SEND);
-    kn_step_read(step, value);
+    kn_step_read(step, NULL, value);
     return kn_step_end(step, lowering);
 }
 
 kn_status kn_emit_receive(kn_lowering *lowering, kn_value *value) {
     kn_step *step = begin(lowering, KN_STEP_RECEIVE);
-    kn_step_write(step, value);
+    kn_step_write(step, NULL, value);
     return kn_step_end(step, lowering);
 }

@@ -32,7 +32,7 @@ typedef enum kn_argument_kind {
 
 typedef struct kn_argument {
     kn_argument_kind kind;
-    const char *name; /* of the kernel's parameter */
+    const char *name; /* of the kernel's parameter; NULL: any */
     kn_value *value; /* NULL with KN_ARGUMENT_VALUE: a null pointer */
     bool reads, writes;
     bool generated; /* its parameter is in a macro of the prelude */
@@ -77,9 +77,10 @@ struct kn_emitter {
 void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, const kn_target *target, kn_error *error);
 void kn_emitter_finish(kn_emitter *emitter); /* the arrays; steps stay in the arena */
 
-/* A step is written from begin to end; arguments in the kernel's order. A failure (memory, a value too
- * large for 32-bit indices) is carried to kn_step_end; NULL is a step that found no memory. Every prelude
- * starts with KN_INDEX. A step whose global size has a 0 launches nothing and is dropped at its end. */
+/* A step is written from begin to end; arguments in the kernel's order, each with the name of its parameter (a static
+ * text, with # for any number; NULL where the prelude generates them). A failure (memory, a value too large for 32-bit
+ * indices) is carried to kn_step_end, which compares kinds and names with the kernel's; NULL is a step that found no
+ * memory. Every prelude starts with KN_INDEX. A step whose global size has a 0 launches nothing and is dropped at its end. */
 kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel);
 /* The kernel is written in this language, "CL3.0": only where the device is known to speak it. */
 void kn_step_language(kn_step *step, const char *language);
@@ -88,16 +89,16 @@ void kn_step_define(kn_step *step, const char *name, const char *format, ...) KN
 void kn_step_define_number(kn_step *step, const char *name, double number);
 /* KN_T and so on: the OpenCL name of a type ("float", "int", "uchar" for bool). */
 void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
-void kn_step_read(kn_step *step, kn_value *value);
-void kn_step_write(kn_step *step, kn_value *value);
-void kn_step_update(kn_step *step, kn_value *value); /* reads and writes */
-void kn_step_scratch(kn_step *step, int scratch); /* reads and writes */
-void kn_step_read_scratch(kn_step *step, int scratch);
-void kn_step_int(kn_step *step, int64_t number);
-void kn_step_index(kn_step *step, int64_t number);
-void kn_step_float(kn_step *step, double number);
-void kn_step_uint(kn_step *step, uint32_t number);
-void kn_step_local(kn_step *step, size_t bytes);
+void kn_step_read(kn_step *step, const char *name, kn_value *value);
+void kn_step_write(kn_step *step, const char *name, kn_value *value);
+void kn_step_update(kn_step *step, const char *name, kn_value *value); /* reads and writes */
+void kn_step_scratch(kn_step *step, const char *name, int scratch); /* reads and writes */
+void kn_step_read_scratch(kn_step *step, const char *name, int scratch);
+void kn_step_int(kn_step *step, const char *name, int64_t number);
+void kn_step_index(kn_step *step, const char *name, int64_t number);
+void kn_step_float(kn_step *step, const char *name, double number);
+void kn_step_uint(kn_step *step, const char *name, uint32_t number);
+void kn_step_local(kn_step *step, const char *name, size_t bytes);
 /* Global sizes are rounded up to multiples of the local ones; a local size of 0 leaves it to the driver. */
 void kn_step_size1(kn_step *step, size_t global, size_t local);
 void kn_step_size2(kn_step *step, size_t global0, size_t global1, size_t local0, size_t local1);

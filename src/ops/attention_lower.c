@@ -8,34 +8,36 @@ static kn_value *part_of(kn_value *const *values, const kn_attention_form *form,
 }
 
 static void add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form) {
-    kn_step_int(step, form->queries);
-    kn_step_int(step, form->keys);
-    kn_step_index(step, form->q_first);
-    kn_step_index(step, form->k_first);
-    kn_step_index(step, form->v_first);
-    kn_step_index(step, form->q_row);
-    kn_step_index(step, form->k_row);
-    kn_step_index(step, form->y_row);
-    kn_step_int(step, form->causal);
-    kn_step_int(step, form->last);
-    kn_step_int(step, form->group);
-    kn_step_float(step, form->scale);
+    kn_step_int(step, "queries", form->queries);
+    kn_step_int(step, "keys", form->keys);
+    kn_step_index(step, "q_first", form->q_first);
+    kn_step_index(step, "k_first", form->k_first);
+    kn_step_index(step, "v_first", form->v_first);
+    kn_step_index(step, "q_row", form->q_row);
+    kn_step_index(step, "k_row", form->k_row);
+    kn_step_index(step, "y_row", form->y_row);
+    kn_step_int(step, "causal", form->causal);
+    kn_step_int(step, "last", form->last);
+    kn_step_int(step, "group", form->group);
+    kn_step_float(step, "scale", form->scale);
     if (form->lengths_at >= 0) {
-        kn_step_read(step, node->inputs[form->lengths_at]);
-        kn_step_int(step, form->lengths_row);
+        kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
+        kn_step_int(step, "lengths_row", form->lengths_row);
     }
     if (form->mask_at >= 0) {
-        kn_step_read(step, node->inputs[form->mask_at]);
-        kn_step_index(step, form->mask_batch);
-        kn_step_index(step, form->mask_head);
+        kn_step_read(step, "mask", node->inputs[form->mask_at]);
+        kn_step_index(step, "mask_batch", form->mask_batch);
+        kn_step_index(step, "mask_head", form->mask_head);
     }
     if (form->step_at >= 0) {
-        kn_step_read(step, node->inputs[form->step_at]);
-        kn_step_uint(step, (uint32_t)node->random_key);
-        kn_step_uint(step, (uint32_t)(node->random_key >> 32));
-        kn_step_float(step, form->rate);
+        kn_step_read(step, "step", node->inputs[form->step_at]);
+        kn_step_uint(step, "key_low", (uint32_t)node->random_key);
+        kn_step_uint(step, "key_high", (uint32_t)(node->random_key >> 32));
+        kn_step_float(step, "rate", form->rate);
     }
 }
+
+static const char *const gradient_names[] = {"dq", "dk", "dv"};
 
 /* Parameters and work that attention without limits does not have. */
 static void define_limits(kn_step *step, const kn_attention_form *form) {
@@ -45,8 +47,9 @@ static void define_limits(kn_step *step, const kn_attention_form *form) {
 }
 
 static void read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {
+    static const char *const names[] = {"q", "k", "v"};
     for (int part = 0; part < 3; part++)
-        kn_step_read(step, part_of(node->inputs + first, form, part));
+        kn_step_read(step, names[part], part_of(node->inputs + first, form, part));
 }
 
 /* Without queries or keys there is nothing to add up: zeros, which kernels would divide by. */
@@ -124,19 +127,21 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_BLOCK", "%d", (int)wide.block);
     define_limits(step, &form);
     size_t heads = (size_t)form.heads, batches = (size_t)form.batches;
-    if (backward)
-        for (int i = 0; i < first; i++)
-            kn_step_read(step, node->inputs[i]);
+    if (backward) {
+        kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
+        kn_step_read(step, "y", node->inputs[KN_ATTENTION_Y]);
+        kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
+    }
     read_parts(step, node, &form, first);
     if (backward) {
         /* Gradients of queries add up in place, block of keys by block of keys. */
         for (int part = 0; part < 3; part++)
-            kn_step_update(step, part_of(node->outputs, &form, part));
+            kn_step_update(step, gradient_names[part], part_of(node->outputs, &form, part));
         add_numbers(step, node, &form);
         kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
     } else {
-        kn_step_write(step, lowering->result);
-        kn_step_write(step, node->outputs[1]);
+        kn_step_write(step, "y", lowering->result);
+        kn_step_write(step, "log_sum", node->outputs[1]);
         add_numbers(step, node, &form);
         size_t blocks = (size_t)kn_divide_up(form.queries, wide.block);
         kn_step_size3(step, (size_t[3]){blocks, heads, batches}, (size_t[3]){1, 1, 1});
@@ -189,11 +194,11 @@ static kn_status end_tiled(kn_step *step, kn_lowering *lowering, const kn_attent
 
 static kn_status lower_delta(kn_lowering *lowering, const kn_attention_form *form, int64_t rows, int delta) {
     kn_step *step = begin_tiled(lowering, form, rows, "kn_attention_delta");
-    kn_step_read(step, lowering->node->inputs[KN_ATTENTION_DY]);
-    kn_step_read(step, lowering->node->inputs[KN_ATTENTION_Y]);
-    kn_step_scratch(step, delta);
-    kn_step_int(step, form->queries);
-    kn_step_index(step, form->y_row);
+    kn_step_read(step, "dy", lowering->node->inputs[KN_ATTENTION_DY]);
+    kn_step_read(step, "y", lowering->node->inputs[KN_ATTENTION_Y]);
+    kn_step_scratch(step, "delta", delta);
+    kn_step_int(step, "queries", form->queries);
+    kn_step_index(step, "y_row", form->y_row);
     size_t items = (size_t)(4 * rows);
     kn_step_size3(step, (size_t[3]){(size_t)form->queries, (size_t)form->heads, (size_t)form->batches},
                   (size_t[3]){items, 1, 1});
@@ -211,12 +216,12 @@ static kn_status lower_tiled_gradient(kn_lowering *lowering, const kn_attention_
     for (int by_keys = 0; by_keys < 2 && status == KN_OK; by_keys++) {
         kn_step *step =
             begin_tiled(lowering, form, rows, by_keys ? "kn_attention_keys" : "kn_attention_queries");
-        kn_step_read(step, node->inputs[KN_ATTENTION_DY]);
-        kn_step_read(step, node->inputs[KN_ATTENTION_LOG_SUM]);
-        kn_step_scratch(step, delta);
+        kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
+        kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
+        kn_step_scratch(step, "delta", delta);
         read_parts(step, node, form, KN_ATTENTION_Q);
         for (int part = by_keys; part <= 2 * by_keys; part++)
-            kn_step_write(step, part_of(node->outputs, form, part));
+            kn_step_write(step, gradient_names[part], part_of(node->outputs, form, part));
         /* Of the five products two belong to the queries. */
         kn_step_cost(step, cost.flops * (by_keys ? 0.6 : 0.4), cost.bytes / 2);
         status = by_keys ? end_tiled(step, lowering, form, rows, form->keys, form->key_heads)
@@ -234,7 +239,7 @@ kn_status kn_attention_tiled_lower(kn_lowering *lowering) {
     if (node->operator->backward) return lower_tiled_gradient(lowering, &form, rows);
     kn_step *step = begin_tiled(lowering, &form, rows, "kn_attention");
     read_parts(step, node, &form, 0);
-    kn_step_write(step, lowering->result);
-    kn_step_write(step, node->outputs[1]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_write(step, "log_sum", node->outputs[1]);
     return end_tiled(step, lowering, &form, rows, form.queries, form.heads);
 }

@@ -182,10 +182,10 @@ static void add_cost(kn_step *step, const kn_lowering *lowering, double images, 
 }
 
 static void size_by_part(kn_step *step, const dealing *deal) {
-    kn_step_int(step, deal->blocks);
-    kn_step_int(step, deal->form.inner);
-    kn_step_int(step, deal->form.total);
-    kn_step_int(step, deal->part);
+    kn_step_int(step, "blocks", deal->blocks);
+    kn_step_int(step, "inner", deal->form.inner);
+    kn_step_int(step, "total", deal->form.total);
+    kn_step_int(step, "part", deal->part);
     kn_step_size2(step, (size_t)deal->parts * deal->items, (size_t)deal->blocks, deal->items, 1);
 }
 
@@ -195,12 +195,12 @@ static void size_by_element(kn_step *step, const kn_lowering *lowering, const de
 
 static void size_by_block(kn_step *step, const kn_lowering *lowering, const dealing *deal,
                           const kn_statistics *given) {
-    kn_step_int(step, deal->blocks);
-    kn_step_int(step, deal->form.inner);
-    kn_step_int(step, deal->form.total);
-    if (!given) kn_step_int(step, deal->part);
-    kn_step_int(step, given ? given->parts : deal->parts);
-    kn_step_int(step, kn_is_streamed(lowering->result));
+    kn_step_int(step, "blocks", deal->blocks);
+    kn_step_int(step, "inner", deal->form.inner);
+    kn_step_int(step, "total", deal->form.total);
+    if (!given) kn_step_int(step, "part", deal->part);
+    kn_step_int(step, "parts", given ? given->parts : deal->parts);
+    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
     kn_step_size1(step, (size_t)deal->blocks, 1);
 }
 
@@ -213,16 +213,21 @@ static kn_status lower_whole_norm(kn_lowering *lowering, const dealing *deal) {
     const kn_node *node = lowering->node;
     const kn_statistics *given = gathered(lowering);
     kn_step *step = begin(lowering, deal, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
-    if (given) kn_step_read_scratch(step, given->scratch);
-    for (int i = 0; i < 5; i++)
-        kn_step_read(step, node->inputs[i]);
-    if (!given) kn_step_scratch(step, deal->shares);
-    kn_step_write(step, lowering->result);
-    for (int i = MEAN; i <= NEXT_VARIANCE; i++)
-        kn_step_write(step, node->outputs[i]);
+    if (given) kn_step_read_scratch(step, "shares", given->scratch);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->inputs[2]);
+    kn_step_read(step, "running_mean", node->inputs[3]);
+    kn_step_read(step, "running_variance", node->inputs[4]);
+    if (!given) kn_step_scratch(step, "shares", deal->shares);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_write(step, "mean", node->outputs[MEAN]);
+    kn_step_write(step, "inverse", node->outputs[INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
     size_by_block(step, lowering, deal, given);
-    kn_step_float(step, kn_attribute_of(node, "epsilon")->number);
-    kn_step_float(step, kn_attribute_of(node, "momentum")->number);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
     add_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
     kn_step_epilogue(step, lowering);
     return kn_step_end(step, lowering);
@@ -237,42 +242,42 @@ static kn_status lower_norm(kn_lowering *lowering) {
     if (deal.whole) return lower_whole_norm(lowering, &deal);
     if (deal.form.total > 0 && !given) {
         kn_step *step = begin(lowering, &deal, "kn_batch_norm_statistics");
-        kn_step_read(step, node->inputs[0]);
-        kn_step_scratch(step, deal.shares);
+        kn_step_read(step, "x", node->inputs[0]);
+        kn_step_scratch(step, "shares", deal.shares);
         add_cost(step, lowering, 1, 3);
         size_by_part(step, &deal);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
     kn_step *step = begin(lowering, &deal, "kn_batch_norm_finish");
-    kn_step_read_scratch(step, given ? given->scratch : deal.shares);
-    kn_step_read(step, node->inputs[3]);
-    kn_step_read(step, node->inputs[4]);
-    kn_step_write(step, node->outputs[MEAN]);
-    kn_step_write(step, node->outputs[INVERSE]);
-    kn_step_write(step, node->outputs[NEXT_MEAN]);
-    kn_step_write(step, node->outputs[NEXT_VARIANCE]);
-    kn_step_int(step, deal.blocks);
-    kn_step_int(step, given ? given->parts : deal.parts);
-    kn_step_float(step, kn_attribute_of(node, "epsilon")->number);
-    kn_step_float(step, kn_attribute_of(node, "momentum")->number);
+    kn_step_read_scratch(step, "shares", given ? given->scratch : deal.shares);
+    kn_step_read(step, "running_mean", node->inputs[3]);
+    kn_step_read(step, "running_variance", node->inputs[4]);
+    kn_step_write(step, "mean", node->outputs[MEAN]);
+    kn_step_write(step, "inverse", node->outputs[INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
+    kn_step_int(step, "blocks", deal.blocks);
+    kn_step_int(step, "parts", given ? given->parts : deal.parts);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
     kn_step_size_free(step, deal.blocks, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || deal.count == 0) return status;
     step = begin(lowering, &deal, "kn_batch_norm_apply");
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_read(step, node->inputs[2]);
-    kn_step_read(step, node->outputs[MEAN]);
-    kn_step_read(step, node->outputs[INVERSE]);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, deal.blocks);
-    kn_step_int(step, deal.form.inner);
-    kn_step_index(step, deal.count);
-    kn_step_index(step, deal.share);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->inputs[2]);
+    kn_step_read(step, "mean", node->outputs[MEAN]);
+    kn_step_read(step, "inverse", node->outputs[INVERSE]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "blocks", deal.blocks);
+    kn_step_int(step, "inner", deal.form.inner);
+    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "share", deal.share);
     bool image = x->rank == 4;
-    kn_step_index(step, image ? x->dims[1] : x->dims[x->rank - 2]);
-    kn_step_index(step, image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
+    kn_step_index(step, "middle_size", image ? x->dims[1] : x->dims[x->rank - 2]);
+    kn_step_index(step, "inner_size", image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
     add_cost(step, lowering, 2, 3);
     kn_step_epilogue(step, lowering);
     size_by_element(step, lowering, &deal);
@@ -282,12 +287,15 @@ static kn_status lower_norm(kn_lowering *lowering) {
 static kn_status lower_whole_gradient(kn_lowering *lowering, const dealing *deal) {
     const kn_node *node = lowering->node;
     kn_step *step = begin(lowering, deal, "kn_batch_norm_whole_gradient");
-    for (int i = 0; i < 5; i++)
-        kn_step_read(step, node->inputs[i]);
-    kn_step_scratch(step, deal->shares);
-    kn_step_write(step, lowering->result);
-    kn_step_write(step, node->outputs[WEIGHT]);
-    kn_step_write(step, node->outputs[BIAS]);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "dy", node->inputs[1]);
+    kn_step_read(step, "weight", node->inputs[2]);
+    kn_step_read(step, "mean", node->inputs[3]);
+    kn_step_read(step, "inverse", node->inputs[4]);
+    kn_step_scratch(step, "shares", deal->shares);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[BIAS]);
     size_by_block(step, lowering, deal, NULL);
     add_cost(step, lowering, 5, 9);
     return kn_step_end(step, lowering);
@@ -302,39 +310,39 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     if (deal.whole) return lower_whole_gradient(lowering, &deal);
     if (deal.form.total > 0) {
         kn_step *step = begin(lowering, &deal, "kn_batch_norm_sums");
-        kn_step_read(step, x);
-        kn_step_read(step, dy);
-        kn_step_read(step, mean);
-        kn_step_read(step, inverse);
-        kn_step_scratch(step, deal.shares);
+        kn_step_read(step, "x", x);
+        kn_step_read(step, "dy", dy);
+        kn_step_read(step, "mean", mean);
+        kn_step_read(step, "inverse", inverse);
+        kn_step_scratch(step, "shares", deal.shares);
         add_cost(step, lowering, 2, 4);
         size_by_part(step, &deal);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
     kn_step *step = begin(lowering, &deal, "kn_batch_norm_gather");
-    kn_step_scratch(step, deal.shares);
-    kn_step_write(step, node->outputs[WEIGHT]);
-    kn_step_write(step, node->outputs[BIAS]);
-    kn_step_int(step, deal.form.channels);
-    kn_step_int(step, deal.parts);
+    kn_step_scratch(step, "shares", deal.shares);
+    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[BIAS]);
+    kn_step_int(step, "channels", deal.form.channels);
+    kn_step_int(step, "parts", deal.parts);
     kn_step_size_free(step, deal.form.channels, lowering->target);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || deal.count == 0) return status;
     step = begin(lowering, &deal, "kn_batch_norm_data");
-    kn_step_read(step, x);
-    kn_step_read(step, dy);
-    kn_step_read(step, weight);
-    kn_step_read(step, mean);
-    kn_step_read(step, inverse);
-    kn_step_read(step, node->outputs[WEIGHT]);
-    kn_step_read(step, node->outputs[BIAS]);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, deal.blocks);
-    kn_step_int(step, deal.form.inner);
-    kn_step_index(step, deal.count);
-    kn_step_index(step, deal.share);
-    kn_step_int(step, deal.form.total);
+    kn_step_read(step, "x", x);
+    kn_step_read(step, "dy", dy);
+    kn_step_read(step, "weight", weight);
+    kn_step_read(step, "mean", mean);
+    kn_step_read(step, "inverse", inverse);
+    kn_step_read(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_read(step, "dbias", node->outputs[BIAS]);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_int(step, "blocks", deal.blocks);
+    kn_step_int(step, "inner", deal.form.inner);
+    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "share", deal.share);
+    kn_step_int(step, "total", deal.form.total);
     add_cost(step, lowering, 3, 5);
     size_by_element(step, lowering, &deal);
     return kn_step_end(step, lowering);

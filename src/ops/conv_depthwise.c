@@ -27,12 +27,19 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t items) {
 }
 
 static void add_sizes(kn_step *step, const kn_conv_form *form) {
-    const int64_t numbers[] = {form->channels,   form->height,        form->width,        form->out_height,
-                               form->out_width,  form->filter_height, form->filter_width, form->stride[0],
-                               form->stride[1],  form->padding[0],    form->padding[1],   form->dilation[0],
-                               form->dilation[1]};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
-        kn_step_int(step, numbers[i]);
+    kn_step_int(step, "channels", form->channels);
+    kn_step_int(step, "height", form->height);
+    kn_step_int(step, "width", form->width);
+    kn_step_int(step, "out_height", form->out_height);
+    kn_step_int(step, "out_width", form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_top", form->padding[0]);
+    kn_step_int(step, "pad_left", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
 }
 
 /* y of x and weight, or dx of dy and weight. */
@@ -46,11 +53,11 @@ static kn_status lower_pixels(kn_lowering *lowering) {
     bool forward = node->operator== & kn_row_conv2d;
     if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", 1);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, total);
-    kn_step_index(step, share);
+    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_write(step, forward ? "y" : "dx", lowering->result);
+    kn_step_index(step, "total", total);
+    kn_step_index(step, "share", share);
     add_sizes(step, &form);
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, kn_divide_up(total, share), target);
@@ -73,20 +80,20 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
     int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
     kn_step *step = begin(lowering, "kn_depthwise_weight", items);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_scratch(step, shares);
-    kn_step_int(step, form.images);
-    kn_step_int(step, part);
+    kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_int(step, "images", form.images);
+    kn_step_int(step, "part", part);
     add_sizes(step, &form);
     kn_step_size2(step, (size_t)(taps * parts) * items, (size_t)form.channels, items, 1);
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_sum", items);
-    kn_step_scratch(step, shares);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, elements);
-    kn_step_int(step, parts);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_write(step, "dw", lowering->result);
+    kn_step_int(step, "elements", elements);
+    kn_step_int(step, "parts", parts);
     kn_step_size_free(step, elements, target);
     return kn_step_end(step, lowering);
 }

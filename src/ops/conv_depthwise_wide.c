@@ -25,20 +25,19 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel) {
 
 /* `swapped`: the kernel reads y and makes x. */
 static void add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
-    const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
-    kn_step_int(step, form->images);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, swapped ? y_size[i] : x_size[i]);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, swapped ? x_size[i] : y_size[i]);
-    kn_step_int(step, form->filter_height);
-    kn_step_int(step, form->filter_width);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, form->stride[i]);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, form->padding[i]);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, form->dilation[i]);
+    kn_step_int(step, "images", form->images);
+    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
+    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
+    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
+    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_y", form->padding[0]);
+    kn_step_int(step, "pad_x", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
 }
 
 /* y of x and weight, or dx of dy and weight. */
@@ -60,14 +59,14 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     bool gathers = lowering->gathers && result->dims[3] <= 2 * GATHERED && (!swapped || form.stride[1] == 1);
     if (gathers) rows = kn_round_up(rows, part);
     kn_step *step = begin(lowering, "kn_depthwise");
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "filter", node->inputs[1]);
+    kn_step_write(step, "y", lowering->result);
     add_sizes(step, &form, swapped);
-    kn_step_int(step, swapped);
-    kn_step_int(step, rows);
-    kn_step_int(step, images);
-    kn_step_int(step, kn_is_streamed(lowering->result));
+    kn_step_int(step, "gradient", swapped);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_images", images);
+    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
     if (gathers)
         kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part), part);
     kn_step_epilogue(step, lowering);
@@ -91,19 +90,19 @@ static kn_status lower_filters(kn_lowering *lowering) {
     parts = kn_divide_up(rows, part);
     int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * sizeof(float));
     kn_step *step = begin(lowering, "kn_depthwise_weights");
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_scratch(step, shares);
+    kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_scratch(step, "shares", shares);
     add_sizes(step, &form, false);
-    kn_step_int(step, part);
+    kn_step_int(step, "part_rows", part);
     kn_step_size3(step, (size_t[3]){(size_t)parts, (size_t)blocks, 1}, (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, "kn_depthwise_weights_sum");
-    kn_step_scratch(step, shares);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, form.filter_height * form.filter_width);
-    kn_step_int(step, parts);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_write(step, "dw", lowering->result);
+    kn_step_int(step, "taps", form.filter_height * form.filter_width);
+    kn_step_int(step, "parts", parts);
     kn_step_size1(step, (size_t)blocks, 1);
     return kn_step_end(step, lowering);
 }

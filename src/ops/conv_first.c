@@ -87,20 +87,27 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
     kn_step_define(step, "KN_SIDE", "%d", (int)form->filter_width);
     kn_step_define(step, "KN_STRIDE", "%d", (int)form->stride[1]);
     kn_step_define(step, "KN_PANELS", "%d", (int)made.filter.panels);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read_scratch(step, made.filter.scratch);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read_scratch(step, "filter", made.filter.scratch);
     int scratch = 0;
     if (padded)
-        kn_step_scratch(step, scratch = kn_conv_padded_scratch(lowering, &made.filter, form->images,
+        kn_step_scratch(step, "y", scratch = kn_conv_padded_scratch(lowering, &made.filter, form->images,
                                                                form->outputs, plane));
     else
-        kn_step_write(step, lowering->result);
+        kn_step_write(step, "y", lowering->result);
     const int64_t channels = kn_round_up(form->outputs, made.filter.width);
-    const int64_t numbers[] = {form->channels,   channels,         form->height,        form->width,
-                               height,           form->out_width,  form->filter_height, form->stride[0],
-                               form->padding[0], form->padding[1], made.line,           rows};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
-        kn_step_int(step, numbers[i]);
+    kn_step_int(step, "x_channels", form->channels);
+    kn_step_int(step, "y_channels", channels);
+    kn_step_int(step, "x_height", form->height);
+    kn_step_int(step, "x_width", form->width);
+    kn_step_int(step, "y_height", height);
+    kn_step_int(step, "y_width", form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "pad_y", form->padding[0]);
+    kn_step_int(step, "pad_x", form->padding[1]);
+    kn_step_int(step, "line", made.line);
+    kn_step_int(step, "item_rows", rows);
     if (!padded)
         kn_conv_gather(lowering, step, form->outputs, form->images * kn_divide_up(height, part), part);
     kn_step_cost_of_node(step, lowering);

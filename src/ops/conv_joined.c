@@ -73,17 +73,26 @@ kn_status kn_conv_joined_lower(kn_lowering *lowering) {
     kn_step *step = kn_step_begin(lowering, "conv/single_depthwise.cl", "kn_single_depthwise");
     kn_step_define(step, "KN_WIDTH", "%d", (int)form.filter.width);
     kn_step_define(step, "KN_VECTORS", "%d", (int)form.filter.vectors);
-    kn_step_read(step, before->inputs[0]);
-    kn_step_read_scratch(step, form.filter.scratch);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    const int64_t numbers[] = {form.first.channels,   second->channels,      second->height,     second->width,
-                               second->out_height,    second->out_width,     second->filter_height,
-                               second->filter_width,  second->stride[0],     second->stride[1],  second->padding[0],
-                               second->padding[1],    form.ring_rows,        form.ring_width,    rows};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
-        kn_step_int(step, numbers[i]);
-    kn_step_int(step, kn_is_streamed(lowering->result));
+    kn_step_read(step, "x", before->inputs[0]);
+    kn_step_read_scratch(step, "filter", form.filter.scratch);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "x_channels", form.first.channels);
+    kn_step_int(step, "y_channels", second->channels);
+    kn_step_int(step, "x_height", second->height);
+    kn_step_int(step, "x_width", second->width);
+    kn_step_int(step, "y_height", second->out_height);
+    kn_step_int(step, "y_width", second->out_width);
+    kn_step_int(step, "filter_height", second->filter_height);
+    kn_step_int(step, "filter_width", second->filter_width);
+    kn_step_int(step, "stride_y", second->stride[0]);
+    kn_step_int(step, "stride_x", second->stride[1]);
+    kn_step_int(step, "pad_y", second->padding[0]);
+    kn_step_int(step, "pad_x", second->padding[1]);
+    kn_step_int(step, "ring_rows", form.ring_rows);
+    kn_step_int(step, "ring_width", form.ring_width);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
     add_cost(step, lowering);
     kn_step_before(step, lowering);
     kn_step_epilogue(step, lowering);

@@ -35,17 +35,28 @@ kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
                                   : data  ? "kn_conv_data"
                                           : "kn_conv_weight");
     define(step, lowering, &product);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
+    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
+    kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
+    kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);
     kn_product_shares(step, &product);
-    const int64_t numbers[] = {form.images,       form.channels,     form.height,      form.width,
-                               form.outputs,      form.out_height,   form.out_width,   form.filter_height,
-                               form.filter_width, form.stride[0],    form.stride[1],   form.padding[0],
-                               form.padding[1],   form.dilation[0],  form.dilation[1], form.groups,
-                               product.parts,     product.part_depth};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
-        kn_step_int(step, numbers[i]);
+    kn_step_int(step, "images", form.images);
+    kn_step_int(step, "channels", form.channels);
+    kn_step_int(step, "height", form.height);
+    kn_step_int(step, "width", form.width);
+    kn_step_int(step, "outputs", form.outputs);
+    kn_step_int(step, "out_height", form.out_height);
+    kn_step_int(step, "out_width", form.out_width);
+    kn_step_int(step, "filter_height", form.filter_height);
+    kn_step_int(step, "filter_width", form.filter_width);
+    kn_step_int(step, "stride_y", form.stride[0]);
+    kn_step_int(step, "stride_x", form.stride[1]);
+    kn_step_int(step, "pad_top", form.padding[0]);
+    kn_step_int(step, "pad_left", form.padding[1]);
+    kn_step_int(step, "dilation_y", form.dilation[0]);
+    kn_step_int(step, "dilation_x", form.dilation[1]);
+    kn_step_int(step, "groups", form.groups);
+    kn_step_int(step, "parts", product.parts);
+    kn_step_int(step, "part_depth", product.part_depth);
     kn_step_epilogue(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);

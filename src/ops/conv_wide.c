@@ -133,13 +133,13 @@ static kn_step *begin(kn_lowering *lowering, const kn_packing *pack, const char 
 
 /* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
 static void add_packing(kn_step *step, const kn_packing *pack, bool swapped) {
-    kn_step_int(step, pack->targets);
-    kn_step_int(step, pack->sources);
-    kn_step_int(step, pack->taps);
-    kn_step_index(step, pack->targets * pack->sources * pack->taps);
-    kn_step_index(step, swapped ? pack->taps : pack->sources * pack->taps);
-    kn_step_index(step, swapped ? pack->targets * pack->taps : pack->taps);
-    kn_step_int(step, pack->lanes);
+    kn_step_int(step, "targets", pack->targets);
+    kn_step_int(step, "sources", pack->sources);
+    kn_step_int(step, "taps", pack->taps);
+    kn_step_index(step, "plain_group", pack->targets * pack->sources * pack->taps);
+    kn_step_index(step, "plain_target", swapped ? pack->taps : pack->sources * pack->taps);
+    kn_step_index(step, "plain_source", swapped ? pack->targets * pack->taps : pack->taps);
+    kn_step_int(step, "lanes", pack->lanes);
 }
 
 static void size_packing(kn_step *step, const kn_packing *pack) {
@@ -151,8 +151,8 @@ kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight
     /* A line of zeros stands behind the panels, for pixels outside the image. */
     pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
     kn_step *step = begin(lowering, pack, "layout.cl", "kn_pack_filter");
-    kn_step_read(step, weight);
-    kn_step_scratch(step, pack->scratch);
+    kn_step_read(step, "plain", weight);
+    kn_step_scratch(step, "packed", pack->scratch);
     add_packing(step, pack, swapped);
     size_packing(step, pack);
     return kn_step_end(step, lowering);
@@ -160,38 +160,37 @@ kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight
 
 /* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
 static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *pack, bool swapped) {
-    const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
-    kn_step_int(step, pack->sources);
-    kn_step_int(step, pack->lanes);
-    kn_step_int(step, pack->targets);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, swapped ? y_size[i] : x_size[i]);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, swapped ? x_size[i] : y_size[i]);
-    kn_step_int(step, form->filter_height);
-    kn_step_int(step, form->filter_width);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, form->stride[i]);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, form->padding[i]);
-    for (int i = 0; i < 2; i++)
-        kn_step_int(step, form->dilation[i]);
+    kn_step_int(step, "x_channels", pack->sources);
+    kn_step_int(step, "x_lanes", pack->lanes);
+    kn_step_int(step, "y_channels", pack->targets);
+    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
+    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
+    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
+    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_y", form->padding[0]);
+    kn_step_int(step, "pad_x", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
 }
 
 kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
                                int64_t images, int64_t channels, int64_t pixels, bool blocking) {
     int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
     kn_step *step = begin(lowering, pack, "layout.cl", blocking ? "kn_block" : "kn_unblock");
-    if (blocking) kn_step_read(step, plain);
-    kn_step_scratch(step, scratch);
-    if (!blocking) kn_step_write(step, plain);
-    kn_step_int(step, channels);
-    kn_step_int(step, pixels);
-    if (!blocking) kn_step_index(step, blocks * pack->width * pixels);
-    kn_step_index(step, channels * pixels);
-    kn_step_index(step, pixels);
-    if (blocking) kn_step_index(step, blocks * pack->width * pixels);
-    kn_step_int(step, share);
+    if (blocking) kn_step_read(step, "plain", plain);
+    kn_step_scratch(step, "blocked", scratch);
+    if (!blocking) kn_step_write(step, "plain", plain);
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "pixels", pixels);
+    if (!blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
+    kn_step_index(step, "plain_image", channels * pixels);
+    kn_step_index(step, "plain_channel", pixels);
+    if (blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
+    kn_step_int(step, "item_pixels", share);
     if (!blocking) kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);
@@ -210,8 +209,8 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
         .scratch = kn_emit_scratch(lowering, 3 * (uint64_t)(parts * channels) * sizeof(float)),
     };
     kn_step_define(step, "KN_STATISTICS", "1");
-    kn_step_scratch(step, lowering->gathers->scratch);
-    kn_step_int(step, part);
+    kn_step_scratch(step, "statistics", lowering->gathers->scratch);
+    kn_step_int(step, "part", part);
 }
 
 int64_t kn_conv_tile_rows(const kn_packing *filter) {
@@ -245,18 +244,18 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing
     const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
     int64_t plane = from[0] * from[1], lanes = filter->lanes;
     bool plain = lanes == 1;
-    kn_step_int(step, filter->sources);
-    kn_step_int(step, filter->targets);
-    kn_step_int(step, to[0]);
-    kn_step_int(step, to[1]);
-    kn_step_index(step, form->stride[0] * from[1] * lanes);
-    kn_step_index(step, form->stride[1] * lanes);
-    kn_step_index(step, plain ? 0 : plane * lanes);
-    kn_step_int(step, plain ? filter->sources : lanes);
-    kn_step_index(step, plain ? plane : 1);
-    kn_step_int(step, form->images * to[0] * to[1]);
-    kn_step_int(step, share);
-    kn_step_int(step, panels);
+    kn_step_int(step, "x_channels", filter->sources);
+    kn_step_int(step, "y_channels", filter->targets);
+    kn_step_int(step, "rows", to[0]);
+    kn_step_int(step, "columns", to[1]);
+    kn_step_index(step, "x_row", form->stride[0] * from[1] * lanes);
+    kn_step_index(step, "x_column", form->stride[1] * lanes);
+    kn_step_index(step, "x_pass", plain ? 0 : plane * lanes);
+    kn_step_int(step, "pass_channels", plain ? filter->sources : lanes);
+    kn_step_index(step, "channel_step", plain ? plane : 1);
+    kn_step_int(step, "pixels", form->images * to[0] * to[1]);
+    kn_step_int(step, "item_pixels", share);
+    kn_step_int(step, "item_panels", panels);
 }
 
 /* Of `pixels` those of a work-item, which `items` or fewer have; whole tiles. */
@@ -308,23 +307,23 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
         single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
     kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
                            : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read_scratch(step, filter.scratch);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read_scratch(step, "filter", filter.scratch);
     if (padded)
-        kn_step_scratch(step, scratch);
+        kn_step_scratch(step, "y", scratch);
     else
-        kn_step_write(step, lowering->result);
-    if (!single) kn_step_int(step, form.images);
-    kn_step_index(step, source);
-    kn_step_index(step, result_channels * plane);
+        kn_step_write(step, "y", lowering->result);
+    if (!single) kn_step_int(step, "images", form.images);
+    kn_step_index(step, "x_image", source);
+    kn_step_index(step, "y_image", result_channels * plane);
     if (single) {
         add_single(step, &form, &filter, swapped, share, item_panels);
     } else {
         add_form(step, &form, &filter, swapped);
-        kn_step_int(step, swapped);
-        kn_step_int(step, share);
-        kn_step_int(step, blocks > 1 ? blocks : 1);
-        kn_step_int(step, 0);
+        kn_step_int(step, "gradient", swapped);
+        kn_step_int(step, "item_pixels", share);
+        kn_step_int(step, "pass_blocks", blocks > 1 ? blocks : 1);
+        kn_step_int(step, "accumulate", 0);
     }
     if (gathers) kn_conv_gather(lowering, step, result->dims[1], kn_divide_up(pixels, part), part);
     kn_step_cost_of_node(step, lowering);
@@ -373,20 +372,20 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
     if (kn_conv_is_even(&form)) kn_step_define(step, "KN_SINGLE", "1");
-    kn_step_read(step, node->inputs[1]);
+    kn_step_read(step, "x", node->inputs[1]);
     if (padded)
-        kn_step_scratch(step, dy);
+        kn_step_scratch(step, "dy", dy);
     else
-        kn_step_read(step, node->inputs[0]);
-    kn_step_scratch(step, shares);
-    kn_step_int(step, form.images);
-    kn_step_index(step, form.channels * form.height * form.width);
-    kn_step_index(step, (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
+        kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_scratch(step, "dw", shares);
+    kn_step_int(step, "images", form.images);
+    kn_step_index(step, "x_image", form.channels * form.height * form.width);
+    kn_step_index(step, "y_image", (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
     add_form(step, &form, &filter, false);
-    kn_step_int(step, item_blocks);
-    kn_step_int(step, taps);
-    kn_step_int(step, part);
-    kn_step_index(step, filter.floats);
+    kn_step_int(step, "item_blocks", item_blocks);
+    kn_step_int(step, "item_taps", taps);
+    kn_step_int(step, "part_pixels", part);
+    kn_step_index(step, "dw_part", filter.floats);
     kn_step_cost_of_node(step, lowering);
     kn_step_size3(
         step, (size_t[3]){(size_t)(groups * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
@@ -394,12 +393,12 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
     step = begin(lowering, &filter, "layout.cl", "kn_unpack_filter");
-    kn_step_scratch(step, shares);
-    kn_step_write(step, lowering->result);
+    kn_step_scratch(step, "packed", shares);
+    kn_step_write(step, "plain", lowering->result);
     add_packing(step, &filter, false);
-    kn_step_int(step, parts);
-    kn_step_index(step, filter.floats);
-    kn_step_int(step, 0);
+    kn_step_int(step, "parts", parts);
+    kn_step_index(step, "packed_part", filter.floats);
+    kn_step_int(step, "accumulate", 0);
     size_packing(step, &filter);
     return kn_step_end(step, lowering);
 }

@@ -128,9 +128,17 @@ static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *k
     return step;
 }
 
-static void add_sizes(kn_step *step, const int64_t sizes[2]) {
-    kn_step_int(step, sizes[0]);
-    kn_step_int(step, sizes[1]);
+static void add_x_size(kn_step *step, const winograd *form) {
+    kn_step_int(step, "x_height", form->x_size[0]);
+    kn_step_int(step, "x_width", form->x_size[1]);
+}
+static void add_y_size(kn_step *step, const winograd *form) {
+    kn_step_int(step, "y_height", form->y_size[0]);
+    kn_step_int(step, "y_width", form->y_size[1]);
+}
+static void add_padding(kn_step *step, const winograd *form) {
+    kn_step_int(step, "pad_y", form->pad[0]);
+    kn_step_int(step, "pad_x", form->pad[1]);
 }
 
 static void size(kn_step *step, int64_t first, int64_t second) {
@@ -146,13 +154,13 @@ static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     int64_t plane = form->panels * form->sources * form->columns + form->width;
     form->filter = take_floats(lowering, form->points * plane + form->width);
     kn_step *step = begin(lowering, form, "kn_winograd_filter");
-    kn_step_read(step, lowering->node->inputs[1]);
-    kn_step_scratch(step, form->filter);
-    kn_step_int(step, form->targets);
-    kn_step_int(step, form->sources);
-    kn_step_index(step, form->swapped ? 9 : form->sources * 9);
-    kn_step_index(step, form->swapped ? form->targets * 9 : 9);
-    kn_step_int(step, form->swapped);
+    kn_step_read(step, "plain", lowering->node->inputs[1]);
+    kn_step_scratch(step, "packed", form->filter);
+    kn_step_int(step, "targets", form->targets);
+    kn_step_int(step, "sources", form->sources);
+    kn_step_index(step, "plain_target", form->swapped ? 9 : form->sources * 9);
+    kn_step_index(step, "plain_source", form->swapped ? form->targets * 9 : 9);
+    kn_step_int(step, "turned", form->swapped);
     size(step, form->sources / form->width, form->panels);
     return kn_step_end(step, lowering);
 }
@@ -169,19 +177,19 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
     int64_t channels = form->sources + form->panels * form->columns;
     int scratch = take_floats(lowering, items * form->points * (block * channels + 2 * form->width));
     kn_step *step = begin(lowering, form, "kn_winograd");
-    kn_step_read(step, lowering->node->inputs[0]);
-    kn_step_read_scratch(step, form->filter);
-    kn_step_scratch(step, scratch);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, form->images);
-    kn_step_index(step, form->sources * form->x_size[0] * form->x_size[1]);
-    kn_step_index(step, form->targets * form->y_size[0] * form->y_size[1]);
-    kn_step_int(step, form->sources);
-    kn_step_int(step, form->targets);
-    add_sizes(step, form->x_size);
-    add_sizes(step, form->y_size);
-    add_sizes(step, form->pad);
-    kn_step_int(step, block);
+    kn_step_read(step, "x", lowering->node->inputs[0]);
+    kn_step_read_scratch(step, "filter", form->filter);
+    kn_step_scratch(step, "scratch", scratch);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "images", form->images);
+    kn_step_index(step, "x_image", form->sources * form->x_size[0] * form->x_size[1]);
+    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, "x_channels", form->sources);
+    kn_step_int(step, "y_channels", form->targets);
+    add_x_size(step, form);
+    add_y_size(step, form);
+    add_padding(step, form);
+    kn_step_int(step, "block_tiles", block);
     gather(lowering, form, step);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
@@ -193,7 +201,7 @@ static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_
 static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *zeros) {
     *zeros = take_floats(lowering, form->width);
     kn_step *step = begin_plain(lowering, form, "kn_winograd_zeros");
-    kn_step_scratch(step, *zeros);
+    kn_step_scratch(step, "zeros", *zeros);
     size(step, 1, 1);
     return kn_step_end(step, lowering);
 }
@@ -203,17 +211,17 @@ static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_va
                               int sources, int64_t first, int64_t tiles) {
     int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
     kn_step *step = begin_plain(lowering, form, "kn_winograd_source");
-    kn_step_read(step, x);
-    kn_step_read_scratch(step, zeros);
-    kn_step_scratch(step, sources);
-    kn_step_index(step, form->sources * form->x_size[0] * form->x_size[1]);
-    kn_step_int(step, form->sources);
-    add_sizes(step, form->x_size);
-    add_sizes(step, form->y_size);
-    add_sizes(step, form->pad);
-    kn_step_int(step, first);
-    kn_step_int(step, tiles);
-    kn_step_int(step, share);
+    kn_step_read(step, "x", x);
+    kn_step_read_scratch(step, "zeros", zeros);
+    kn_step_scratch(step, "sources", sources);
+    kn_step_index(step, "x_image", form->sources * form->x_size[0] * form->x_size[1]);
+    kn_step_int(step, "x_channels", form->sources);
+    add_x_size(step, form);
+    add_y_size(step, form);
+    add_padding(step, form);
+    kn_step_int(step, "first_tile", first);
+    kn_step_int(step, "tiles", tiles);
+    kn_step_int(step, "item_tiles", share);
     size(step, kn_divide_up(tiles, share), 1);
     return kn_step_end(step, lowering);
 }
@@ -235,26 +243,26 @@ static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
     if (status != KN_OK) return status;
 
     kn_step *step = begin(lowering, form, "kn_winograd_product");
-    kn_step_read_scratch(step, sources);
-    kn_step_read_scratch(step, form->filter);
-    kn_step_scratch(step, targets);
-    kn_step_int(step, form->tiles);
-    kn_step_int(step, form->sources);
-    kn_step_int(step, form->targets);
-    kn_step_int(step, part);
+    kn_step_read_scratch(step, "sources", sources);
+    kn_step_read_scratch(step, "filter", form->filter);
+    kn_step_scratch(step, "targets", targets);
+    kn_step_int(step, "tiles", form->tiles);
+    kn_step_int(step, "x_channels", form->sources);
+    kn_step_int(step, "y_channels", form->targets);
+    kn_step_int(step, "item_tiles", part);
     kn_step_cost_of_node(step, lowering);
     size(step, products, kn_divide_up(form->tiles, part));
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
 
     step = begin(lowering, form, "kn_winograd_target");
-    kn_step_read_scratch(step, targets);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, form->images);
-    kn_step_index(step, form->targets * form->y_size[0] * form->y_size[1]);
-    kn_step_int(step, form->targets);
-    add_sizes(step, form->y_size);
-    kn_step_int(step, share);
+    kn_step_read_scratch(step, "targets", targets);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "images", form->images);
+    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, "y_channels", form->targets);
+    add_y_size(step, form);
+    kn_step_int(step, "item_tiles", share);
     gather(lowering, form, step);
     kn_step_epilogue(step, lowering);
     size(step, shares, 1);
@@ -300,14 +308,14 @@ static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int
                                 int64_t tiles) {
     int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
     kn_step *step = begin(lowering, form, "kn_winograd_gradient");
-    kn_step_read(step, lowering->node->inputs[0]);
-    kn_step_scratch(step, gradients);
-    kn_step_index(step, form->targets * form->y_size[0] * form->y_size[1]);
-    kn_step_int(step, form->targets);
-    add_sizes(step, form->y_size);
-    kn_step_int(step, first);
-    kn_step_int(step, tiles);
-    kn_step_int(step, share);
+    kn_step_read(step, "dy", lowering->node->inputs[0]);
+    kn_step_scratch(step, "gradients", gradients);
+    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, "y_channels", form->targets);
+    add_y_size(step, form);
+    kn_step_int(step, "first_tile", first);
+    kn_step_int(step, "tiles", tiles);
+    kn_step_int(step, "item_tiles", share);
     size(step, kn_divide_up(tiles, share), 1);
     return kn_step_end(step, lowering);
 }
@@ -329,14 +337,14 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
         if (status == KN_OK) status = lower_gradient(lowering, &form, gradients, first, count);
         if (status != KN_OK) return status;
         kn_step *step = begin(lowering, &form, "kn_winograd_weights");
-        kn_step_read_scratch(step, sources);
-        kn_step_read_scratch(step, gradients);
-        kn_step_scratch(step, sums);
-        kn_step_int(step, count);
-        kn_step_int(step, form.sources);
-        kn_step_int(step, form.targets);
-        kn_step_int(step, form.sources);
-        kn_step_int(step, first > 0);
+        kn_step_read_scratch(step, "all_sources", sources);
+        kn_step_read_scratch(step, "all_gradients", gradients);
+        kn_step_scratch(step, "all_sums", sums);
+        kn_step_int(step, "tiles", count);
+        kn_step_int(step, "x_channels", form.sources);
+        kn_step_int(step, "y_channels", form.targets);
+        kn_step_int(step, "item_channels", form.sources);
+        kn_step_int(step, "accumulate", first > 0);
         kn_cost cost;
         kn_node_cost(lowering->node, &cost);
         double share = (double)count / (double)form.tiles;
@@ -346,11 +354,11 @@ static kn_status lower_weights(kn_lowering *lowering, int tile) {
     }
     if (status != KN_OK) return status;
     kn_step *step = begin(lowering, &form, "kn_winograd_unfilter");
-    kn_step_read_scratch(step, sums);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, form.targets);
-    kn_step_int(step, form.sources);
-    kn_step_index(step, form.sources * 9);
+    kn_step_read_scratch(step, "sums", sums);
+    kn_step_write(step, "plain", lowering->result);
+    kn_step_int(step, "targets", form.targets);
+    kn_step_int(step, "sources", form.sources);
+    kn_step_index(step, "plain_target", form.sources * 9);
     size(step, form.sources / form.width, form.panels);
     return kn_step_end(step, lowering);
 }

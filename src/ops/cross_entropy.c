@@ -193,15 +193,15 @@ static kn_status lower_loss(kn_lowering *lowering, bool wide) {
     if (row_count(logits) > 0) {
         int64_t share;
         kn_step *step = begin(lowering, "kn_cross_entropy", wide, &share);
-        kn_step_read(step, node->inputs[0]);
-        kn_step_read(step, node->inputs[1]);
-        kn_step_write(step, node->outputs[MOST]);
-        kn_step_write(step, node->outputs[LOG_SUM]);
-        kn_step_scratch(step, scratch);
-        kn_step_index(step, row_count(logits));
-        kn_step_index(step, class_count(logits));
-        kn_step_float(step, kn_attribute_of(node, "label_smoothing")->number);
-        kn_step_index(step, share);
+        kn_step_read(step, "x", node->inputs[0]);
+        kn_step_read(step, "target", node->inputs[1]);
+        kn_step_write(step, "most", node->outputs[MOST]);
+        kn_step_write(step, "log_sum", node->outputs[LOG_SUM]);
+        kn_step_scratch(step, "loss", scratch);
+        kn_step_index(step, "rows", row_count(logits));
+        kn_step_index(step, "classes", class_count(logits));
+        kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
+        kn_step_index(step, "share", share);
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }
@@ -214,13 +214,14 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     if (kn_elements_of(node->inputs[0]) == 0) return KN_OK;
     int64_t share;
     kn_step *step = begin(lowering, "kn_cross_entropy_gradient", wide, &share);
+    static const char *const names[] = {"x", "target", "most", "log_sum", "g"};
     for (int i = 0; i < 5; i++)
-        kn_step_read(step, node->inputs[i]);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, row_count(logits));
-    kn_step_index(step, class_count(logits));
-    kn_step_float(step, kn_attribute_of(node, "label_smoothing")->number);
-    kn_step_index(step, share);
+        kn_step_read(step, names[i], node->inputs[i]);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_index(step, "rows", row_count(logits));
+    kn_step_index(step, "classes", class_count(logits));
+    kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
+    kn_step_index(step, "share", share);
     return kn_step_end(step, lowering);
 }
 
@@ -231,12 +232,12 @@ static kn_status lower_accuracy(kn_lowering *lowering, bool wide) {
     if (row_count(logits) > 0) {
         int64_t share;
         kn_step *step = begin(lowering, "kn_hits", wide, &share);
-        kn_step_read(step, node->inputs[0]);
-        kn_step_read(step, node->inputs[1]);
-        kn_step_scratch(step, scratch);
-        kn_step_index(step, row_count(logits));
-        kn_step_index(step, class_count(logits));
-        kn_step_index(step, share);
+        kn_step_read(step, "x", node->inputs[0]);
+        kn_step_read(step, "target", node->inputs[1]);
+        kn_step_scratch(step, "hit", scratch);
+        kn_step_index(step, "rows", row_count(logits));
+        kn_step_index(step, "classes", class_count(logits));
+        kn_step_index(step, "share", share);
         kn_status status = kn_step_end(step, lowering);
         if (status) return status;
     }

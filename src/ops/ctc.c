@@ -175,17 +175,19 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t *items) 
     kn_step *step = kn_step_begin(lowering, "ctc.cl", kernel);
     kn_step_define_type(step, "KN_T", lowering->node->outputs[0]->shape.dtype);
     kn_step_define(step, "KN_ITEMS", "%zu", *items);
-    for (int i = X; i <= LABELS_OF; i++)
-        kn_step_read(step, lowering->node->inputs[i]);
+    kn_step_read(step, "x", lowering->node->inputs[X]);
+    kn_step_read(step, "labels", lowering->node->inputs[LABELS]);
+    kn_step_read(step, "times_of", lowering->node->inputs[TIMES_OF]);
+    kn_step_read(step, "labels_of", lowering->node->inputs[LABELS_OF]);
     return step;
 }
 
 static kn_status finish(kn_step *step, kn_lowering *lowering, size_t items) {
     const kn_shape *x = &lowering->node->inputs[X]->shape;
-    kn_step_int(step, x->dims[1]);
-    kn_step_int(step, x->dims[2]);
-    kn_step_int(step, lowering->node->inputs[LABELS]->shape.dims[1]);
-    kn_step_int(step, kn_attribute_of(lowering->node, "blank")->integer);
+    kn_step_int(step, "times", x->dims[1]);
+    kn_step_int(step, "classes", x->dims[2]);
+    kn_step_int(step, "most", lowering->node->inputs[LABELS]->shape.dims[1]);
+    kn_step_int(step, "blank", kn_attribute_of(lowering->node, "blank")->integer);
     kn_step_size1(step, (size_t)x->dims[0] * items, items);
     return kn_step_end(step, lowering);
 }
@@ -194,8 +196,8 @@ static kn_status lower_ctc(kn_lowering *lowering) {
     size_t items;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     kn_step *step = begin(lowering, "kn_ctc", &items);
-    kn_step_write(step, lowering->result);
-    kn_step_update(step, lowering->node->outputs[1]);
+    kn_step_write(step, "losses", lowering->result);
+    kn_step_update(step, "alphas", lowering->node->outputs[1]);
     return finish(step, lowering, items);
 }
 
@@ -207,11 +209,12 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     int betas = kn_emit_scratch(lowering, 3 * numbers * kn_dtype_bytes(node->outputs[0]->shape.dtype));
     int chains = kn_emit_scratch(lowering, numbers * sizeof(int32_t));
     kn_step *step = begin(lowering, "kn_ctc_gradient", &items);
-    for (int i = ALPHAS; i <= SLOPES; i++)
-        kn_step_read(step, node->inputs[i]);
-    kn_step_write(step, lowering->result);
-    kn_step_scratch(step, betas);
-    kn_step_scratch(step, chains);
+    kn_step_read(step, "alphas", node->inputs[ALPHAS]);
+    kn_step_read(step, "losses", node->inputs[LOSSES]);
+    kn_step_read(step, "dlosses", node->inputs[SLOPES]);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_scratch(step, "betas", betas);
+    kn_step_scratch(step, "chains", chains);
     return finish(step, lowering, items);
 }
 

@@ -54,20 +54,20 @@ static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, in
     if (wide) share = kn_round_up(kn_divide_up(lanes, 4 * (int64_t)lowering->target->compute_units), 16);
     kn_step *step = kn_step_begin(lowering, "cumulative.cl", "kn_cumulative_sum");
     kn_step_define_type(step, "KN_T", x->shape.dtype);
-    kn_step_read(step, x);
+    kn_step_read(step, "all_x", x);
     if (begin)
-        kn_step_update(step, lowering->result);
+        kn_step_update(step, "all_y", lowering->result);
     else
-        kn_step_write(step, lowering->result);
-    kn_step_index(step, lanes);
-    kn_step_index(step, form.inner);
-    kn_step_index(step, form.size);
-    kn_step_index(step, reverse ? form.size - 1 : 0);
-    kn_step_index(step, reverse ? -1 : 1);
-    kn_step_int(step, kn_attribute_of(node, "exclusive")->integer);
-    kn_step_index(step, share);
-    kn_step_index(step, begin);
-    kn_step_index(step, stop);
+        kn_step_write(step, "all_y", lowering->result);
+    kn_step_index(step, "lanes", lanes);
+    kn_step_index(step, "inner", form.inner);
+    kn_step_index(step, "size", form.size);
+    kn_step_index(step, "first", reverse ? form.size - 1 : 0);
+    kn_step_index(step, "step", reverse ? -1 : 1);
+    kn_step_int(step, "exclusive", kn_attribute_of(node, "exclusive")->integer);
+    kn_step_index(step, "share", share);
+    kn_step_index(step, "begin", begin);
+    kn_step_index(step, "stop", stop);
     kn_step_size1(step, (size_t)kn_divide_up(lanes, share), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }

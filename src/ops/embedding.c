@@ -126,13 +126,13 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
             kn_step_size1(step, (size_t)(count * columns), items);
         }
     }
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, count);
-    kn_step_index(step, rows);
-    kn_step_index(step, columns);
-    kn_step_index(step, share);
+    kn_step_read(step, backward ? "dy" : "table", node->inputs[0]);
+    kn_step_read(step, "numbers", node->inputs[1]);
+    kn_step_write(step, backward ? "dtable" : "y", lowering->result);
+    kn_step_index(step, "count", count);
+    kn_step_index(step, "rows", rows);
+    kn_step_index(step, "columns", columns);
+    kn_step_index(step, "share", share);
     return kn_step_end(step, lowering);
 }
 

@@ -216,14 +216,14 @@ static uint32_t missing_bits(kn_dtype dtype) {
     }
 }
 
-static void write_picking(kn_step *step, const picking *pick, int64_t all) {
-    kn_step_index(step, pick->number_outer);
-    kn_step_index(step, pick->number_each);
-    kn_step_index(step, pick->number_inner);
-    kn_step_index(step, all);
-    kn_step_index(step, pick->inner);
-    kn_step_index(step, pick->count);
-    kn_step_index(step, pick->size);
+static void write_picking(kn_step *step, const picking *pick, const char *count_name, int64_t all) {
+    kn_step_index(step, "number_outer", pick->number_outer);
+    kn_step_index(step, "number_each", pick->number_each);
+    kn_step_index(step, "number_inner", pick->number_inner);
+    kn_step_index(step, count_name, all);
+    kn_step_index(step, "inner", pick->inner);
+    kn_step_index(step, "count", pick->count);
+    kn_step_index(step, "size", pick->size);
 }
 
 static kn_status lower_gather(kn_lowering *lowering, bool wide) {
@@ -235,12 +235,12 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     kn_step *step = kn_step_begin(lowering, "gather.cl", "kn_gather");
     kn_step_define(step, "KN_T", "%s", bits_of(dtype));
     kn_step_define_type(step, "KN_I", node->inputs[1]->shape.dtype);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    kn_step_uint(step, kn_attribute_of(node, "outside")->integer ? 0 : missing_bits(dtype));
-    write_picking(step, &pick, all);
-    kn_step_index(step, share);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "numbers", node->inputs[1]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_uint(step, "missing", kn_attribute_of(node, "outside")->integer ? 0 : missing_bits(dtype));
+    write_picking(step, &pick, "all", all);
+    kn_step_index(step, "share", share);
     kn_step_size1(step, (size_t)kn_divide_up(all, share), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }
@@ -265,19 +265,19 @@ static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, i
     kn_step_define(step, "KN_SCATTER", "1");
     kn_step_define_type(step, "KN_T", y->shape.dtype);
     kn_step_define_type(step, "KN_I", node->inputs[1]->shape.dtype);
-    kn_step_read(step, backward ? NULL : node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_read(step, node->inputs[backward ? 0 : 2]);
+    kn_step_read(step, "x", backward ? NULL : node->inputs[0]);
+    kn_step_read(step, "numbers", node->inputs[1]);
+    kn_step_read(step, "updates", node->inputs[backward ? 0 : 2]);
     if (begin)
-        kn_step_update(step, lowering->result);
+        kn_step_update(step, "y", lowering->result);
     else
-        kn_step_write(step, lowering->result);
-    kn_step_int(step, mode_of(node));
-    write_picking(step, &pick, lanes);
-    kn_step_index(step, share);
-    kn_step_index(step, rows);
-    kn_step_index(step, begin);
-    kn_step_index(step, stop);
+        kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "mode", mode_of(node));
+    write_picking(step, &pick, "lanes", lanes);
+    kn_step_index(step, "share", share);
+    kn_step_index(step, "rows", rows);
+    kn_step_index(step, "begin", begin);
+    kn_step_index(step, "stop", stop);
     kn_step_size2(step, (size_t)kn_divide_up(lanes, share), (size_t)kn_divide_up(pick.size, rows),
                   wide ? 1 : 0, wide ? 1 : 0);
     return kn_step_end(step, lowering);

@@ -174,16 +174,16 @@ static kn_status lower_norm(kn_lowering *lowering, bool wide) {
     if (deal.rows == 0 || deal.count == 0) return KN_OK;
     int64_t share = WORK / deal.count + 1;
     kn_step *step = begin(lowering, &deal, "kn_layer_norm");
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_read(step, node->input_count > 2 ? node->inputs[2] : NULL);
-    kn_step_write(step, lowering->result);
-    kn_step_write(step, is_centered(node) ? node->outputs[FIRST_HIDDEN] : NULL);
-    kn_step_write(step, node->outputs[node->output_count - 1]);
-    kn_step_index(step, deal.rows);
-    kn_step_index(step, deal.count);
-    kn_step_float(step, kn_attribute_of(node, "epsilon")->number);
-    kn_step_index(step, share);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->input_count > 2 ? node->inputs[2] : NULL);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_write(step, "mean", is_centered(node) ? node->outputs[FIRST_HIDDEN] : NULL);
+    kn_step_write(step, "inverse", node->outputs[node->output_count - 1]);
+    kn_step_index(step, "rows", deal.rows);
+    kn_step_index(step, "count", deal.count);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_index(step, "share", share);
     if (wide)
         kn_step_size1(step, (size_t)kn_divide_up(deal.rows, share), 1);
     else
@@ -193,21 +193,21 @@ static kn_status lower_norm(kn_lowering *lowering, bool wide) {
 
 /* x, dy, then the row's mean and inverse; the weight, where the kernel has one. */
 static void read_inputs(kn_step *step, const kn_node *node, bool weight) {
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    if (weight) kn_step_read(step, node->inputs[2]);
-    kn_step_read(step, is_centered(node) ? node->inputs[3] : NULL);
-    kn_step_read(step, node->inputs[node->input_count - 1]);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "dy", node->inputs[1]);
+    if (weight) kn_step_read(step, "weight", node->inputs[2]);
+    kn_step_read(step, "mean", is_centered(node) ? node->inputs[3] : NULL);
+    kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
 }
 
 static kn_status lower_data(kn_lowering *lowering, const dealing *deal, int shares) {
     kn_step *step = begin(lowering, deal, "kn_layer_norm_gradient");
     read_inputs(step, lowering->node, true);
-    kn_step_write(step, lowering->result);
-    kn_step_scratch(step, shares);
-    kn_step_index(step, deal->rows);
-    kn_step_index(step, deal->count);
-    kn_step_index(step, deal->part);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_index(step, "rows", deal->rows);
+    kn_step_index(step, "count", deal->count);
+    kn_step_index(step, "share", deal->part);
     if (deal->wide)
         kn_step_size1(step, (size_t)deal->parts, 1);
     else
@@ -218,10 +218,10 @@ static kn_status lower_data(kn_lowering *lowering, const dealing *deal, int shar
 static kn_status lower_parts(kn_lowering *lowering, const dealing *deal, int shares) {
     kn_step *step = begin(lowering, deal, "kn_layer_norm_parts");
     read_inputs(step, lowering->node, false);
-    kn_step_scratch(step, shares);
-    kn_step_index(step, deal->rows);
-    kn_step_index(step, deal->count);
-    kn_step_index(step, deal->part);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_index(step, "rows", deal->rows);
+    kn_step_index(step, "count", deal->count);
+    kn_step_index(step, "part", deal->part);
     size_by_column(step, deal, deal->parts);
     return kn_step_end(step, lowering);
 }
@@ -239,12 +239,12 @@ static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     if (status != KN_OK) return status;
     int64_t share = 64;
     kn_step *step = begin(lowering, &deal, "kn_layer_norm_join");
-    kn_step_scratch(step, shares);
-    kn_step_write(step, node->outputs[WEIGHT]);
-    kn_step_write(step, is_centered(node) ? node->outputs[BIAS] : NULL);
-    kn_step_index(step, deal.parts);
-    kn_step_index(step, deal.count);
-    kn_step_index(step, share);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_write(step, "dbias", is_centered(node) ? node->outputs[BIAS] : NULL);
+    kn_step_index(step, "parts", deal.parts);
+    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "share", share);
     if (wide)
         kn_step_size1(step, (size_t)kn_divide_up(deal.count, share), 1);
     else

@@ -42,28 +42,29 @@ static int emit_line_sums(kn_lowering *lowering, const kn_matmul_form *form, boo
     int64_t lines = of_b ? form->n : form->m;
     int sums = kn_emit_scratch(lowering, (uint64_t)(form->batches * lines) * sizeof(int32_t));
     kn_step *step = kn_step_begin(lowering, "matmul/integer.cl", "kn_line_sums");
-    kn_step_read(step, node->inputs[of_b]);
-    kn_step_scratch(step, sums);
-    kn_step_int(step, form->batches);
-    kn_step_int(step, lines);
-    kn_step_int(step, form->k);
-    kn_step_index(step, of_b ? 1 : form->k);
-    kn_step_index(step, of_b ? form->n : 1);
-    kn_step_int(step, form->sizes[1]);
-    kn_step_int(step, form->sizes[0]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--)
-        kn_step_index(step, strides[level]);
-    kn_step_int(step, is_signed(node, of_b));
+    kn_step_read(step, "source", node->inputs[of_b]);
+    kn_step_scratch(step, "sums", sums);
+    kn_step_int(step, "batches", form->batches);
+    kn_step_int(step, "lines", lines);
+    kn_step_int(step, "length", form->k);
+    kn_step_index(step, "line", of_b ? 1 : form->k);
+    kn_step_index(step, "step", of_b ? form->n : 1);
+    kn_step_int(step, "middle", form->sizes[1]);
+    kn_step_int(step, "inner", form->sizes[0]);
+    kn_step_index(step, "outer_stride", strides[2]);
+    kn_step_index(step, "middle_stride", strides[1]);
+    kn_step_index(step, "inner_stride", strides[0]);
+    kn_step_int(step, "is_signed", is_signed(node, of_b));
     kn_step_size_free(step, form->batches * lines, lowering->target);
     *status = kn_step_end(step, lowering);
     return sums;
 }
 
-static void read_sums(kn_step *step, bool there, int sums) {
+static void read_sums(kn_step *step, const char *name, bool there, int sums) {
     if (there)
-        kn_step_read_scratch(step, sums);
+        kn_step_read_scratch(step, name, sums);
     else
-        kn_step_read(step, NULL);
+        kn_step_read(step, name, NULL);
 }
 
 kn_status kn_integer_tiled_lower(kn_lowering *lowering) {
@@ -82,27 +83,29 @@ kn_status kn_integer_tiled_lower(kn_lowering *lowering) {
     if (status != KN_OK) return status;
     kn_step *step = kn_step_begin(lowering, "matmul/integer.cl", "kn_matmul_integer");
     define_tiled(step, lowering, &product);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
+    kn_step_read(step, "a", node->inputs[0]);
+    kn_step_read(step, "b", node->inputs[1]);
+    kn_step_write(step, "c", lowering->result);
     kn_product_shares(step, &product);
-    read_sums(step, form.b_zero != NULL, row_sums);
-    read_sums(step, form.a_zero != NULL, column_sums);
-    kn_step_read(step, form.a_zero);
-    kn_step_read(step, form.b_zero);
-    kn_step_int(step, of->m);
-    kn_step_int(step, of->n);
-    kn_step_int(step, of->k);
-    kn_step_int(step, product.parts);
-    kn_step_int(step, product.part_depth);
-    kn_step_int(step, of->sizes[1]);
-    kn_step_int(step, of->sizes[0]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--)
-        kn_step_index(step, of->a_strides[level]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--)
-        kn_step_index(step, of->b_strides[level]);
-    kn_step_index(step, form.a_zero_row);
-    kn_step_index(step, form.b_zero_column);
+    read_sums(step, "row_sums", form.b_zero != NULL, row_sums);
+    read_sums(step, "column_sums", form.a_zero != NULL, column_sums);
+    kn_step_read(step, "a_zero", form.a_zero);
+    kn_step_read(step, "b_zero", form.b_zero);
+    kn_step_int(step, "m", of->m);
+    kn_step_int(step, "n", of->n);
+    kn_step_int(step, "k", of->k);
+    kn_step_int(step, "parts", product.parts);
+    kn_step_int(step, "part_depth", product.part_depth);
+    kn_step_int(step, "middle", of->sizes[1]);
+    kn_step_int(step, "inner", of->sizes[0]);
+    kn_step_index(step, "a_outer", of->a_strides[2]);
+    kn_step_index(step, "a_middle", of->a_strides[1]);
+    kn_step_index(step, "a_inner", of->a_strides[0]);
+    kn_step_index(step, "b_outer", of->b_strides[2]);
+    kn_step_index(step, "b_middle", of->b_strides[1]);
+    kn_step_index(step, "b_inner", of->b_strides[0]);
+    kn_step_index(step, "a_zero_row", form.a_zero_row);
+    kn_step_index(step, "b_zero_column", form.b_zero_column);
     kn_step_cost_of_node(step, lowering);
     kn_product_size(step, &product);
     status = kn_step_end(step, lowering);
@@ -172,24 +175,24 @@ kn_status kn_integer_wide_lower(kn_lowering *lowering) {
     kn_step_define(step, "KN_DEPTH", "%d", (int)sizes.depth);
     kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)sizes.left_rows);
     kn_step_define(step, "KN_PANELS", "%d", (int)sizes.item_panels);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    kn_step_read(step, form.a_zero);
-    kn_step_read(step, form.b_zero);
-    kn_step_int(step, of->m);
-    kn_step_int(step, of->n);
-    kn_step_int(step, of->k);
-    kn_step_index(step, form.a_zero_row);
-    kn_step_index(step, form.b_zero_column);
-    kn_step_int(step, of->sizes[0]);
-    kn_step_index(step, of->a_strides[1]);
-    kn_step_index(step, of->a_strides[0]);
-    kn_step_index(step, of->b_strides[1]);
-    kn_step_index(step, of->b_strides[0]);
-    kn_step_int(step, sizes.rows);
-    kn_step_int(step, sizes.item_panels);
-    kn_step_int(step, sizes.chunk_depth);
+    kn_step_read(step, "a", node->inputs[0]);
+    kn_step_read(step, "b", node->inputs[1]);
+    kn_step_write(step, "c", lowering->result);
+    kn_step_read(step, "a_zero", form.a_zero);
+    kn_step_read(step, "b_zero", form.b_zero);
+    kn_step_int(step, "m", of->m);
+    kn_step_int(step, "n", of->n);
+    kn_step_int(step, "k", of->k);
+    kn_step_index(step, "a_zero_row", form.a_zero_row);
+    kn_step_index(step, "b_zero_column", form.b_zero_column);
+    kn_step_int(step, "batch_inner", of->sizes[0]);
+    kn_step_index(step, "a_outer", of->a_strides[1]);
+    kn_step_index(step, "a_inner", of->a_strides[0]);
+    kn_step_index(step, "b_outer", of->b_strides[1]);
+    kn_step_index(step, "b_inner", of->b_strides[0]);
+    kn_step_int(step, "item_rows", sizes.rows);
+    kn_step_int(step, "item_panels", sizes.item_panels);
+    kn_step_int(step, "chunk_depth", sizes.chunk_depth);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(of->m, sizes.rows),
                               (size_t)kn_divide_up(sizes.panels, sizes.item_panels), (size_t)of->batches},

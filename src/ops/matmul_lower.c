@@ -33,21 +33,23 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     kn_product_plan(lowering, &product, elements);
     kn_step *step = kn_step_begin(lowering, "matmul/tiled.cl", "kn_matmul");
     define(step, lowering, &product);
-    kn_step_read(step, node->inputs[0]);
-    kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
+    kn_step_read(step, "a", node->inputs[0]);
+    kn_step_read(step, "b", node->inputs[1]);
+    kn_step_write(step, "c", lowering->result);
     kn_product_shares(step, &product);
-    kn_step_int(step, form.m);
-    kn_step_int(step, form.n);
-    kn_step_int(step, form.k);
-    kn_step_int(step, product.parts);
-    kn_step_int(step, product.part_depth);
-    kn_step_int(step, form.sizes[1]);
-    kn_step_int(step, form.sizes[0]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--)
-        kn_step_index(step, form.a_strides[level]);
-    for (int level = TILED_LEVELS - 1; level >= 0; level--)
-        kn_step_index(step, form.b_strides[level]);
+    kn_step_int(step, "m", form.m);
+    kn_step_int(step, "n", form.n);
+    kn_step_int(step, "k", form.k);
+    kn_step_int(step, "parts", product.parts);
+    kn_step_int(step, "part_depth", product.part_depth);
+    kn_step_int(step, "middle", form.sizes[1]);
+    kn_step_int(step, "inner", form.sizes[0]);
+    kn_step_index(step, "a_outer", form.a_strides[2]);
+    kn_step_index(step, "a_middle", form.a_strides[1]);
+    kn_step_index(step, "a_inner", form.a_strides[0]);
+    kn_step_index(step, "b_outer", form.b_strides[2]);
+    kn_step_index(step, "b_middle", form.b_strides[1]);
+    kn_step_index(step, "b_inner", form.b_strides[0]);
     kn_step_epilogue(step, lowering);
     kn_product_size(step, &product);
     kn_status status = kn_step_end(step, lowering);

@@ -101,34 +101,34 @@ static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *
 }
 
 void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner) {
-    kn_step_int(step, form->sizes[0]);
-    kn_step_index(step, form->a_strides[1]);
-    kn_step_index(step, form->a_strides[0]);
-    kn_step_index(step, b_outer);
-    kn_step_index(step, b_inner);
-    kn_step_index(step, form->sizes[0] * form->m * form->n);
-    kn_step_index(step, form->m * form->n);
+    kn_step_int(step, "batch_inner", form->sizes[0]);
+    kn_step_index(step, "a_outer", form->a_strides[1]);
+    kn_step_index(step, "a_inner", form->a_strides[0]);
+    kn_step_index(step, "b_outer", b_outer);
+    kn_step_index(step, "b_inner", b_inner);
+    kn_step_index(step, "c_outer", form->sizes[0] * form->m * form->n);
+    kn_step_index(step, "c_inner", form->m * form->n);
 }
 
 static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
     const kn_matmul_form *form = &wide->form;
     int64_t rows = kn_divide_up(form->m, 4 * wide->units);
     kn_step *step = begin(lowering, wide, "kn_matmul_sum");
-    kn_step_scratch(step, wide->shares);
-    kn_step_write(step, lowering->result);
-    kn_step_int(step, form->m);
-    kn_step_int(step, form->n);
-    kn_step_int(step, wide->parts);
-    kn_step_index(step, form->n);
-    kn_step_index(step, form->batches * form->m * form->n);
-    kn_step_index(step, form->m * form->n);
-    kn_step_index(step, form->n);
-    kn_step_int(step, form->sizes[0]);
-    kn_step_index(step, form->sizes[0] * form->m * form->n);
-    kn_step_index(step, form->m * form->n);
-    kn_step_int(step, rows);
-    kn_step_int(step, kn_round_up(form->n, wide->width));
-    kn_step_int(step, 0);
+    kn_step_scratch(step, "source", wide->shares);
+    kn_step_write(step, "c", lowering->result);
+    kn_step_int(step, "m", form->m);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "parts", wide->parts);
+    kn_step_index(step, "source_row", form->n);
+    kn_step_index(step, "source_part", form->batches * form->m * form->n);
+    kn_step_index(step, "source_batch", form->m * form->n);
+    kn_step_index(step, "c_row", form->n);
+    kn_step_int(step, "batch_inner", form->sizes[0]);
+    kn_step_index(step, "c_outer", form->sizes[0] * form->m * form->n);
+    kn_step_index(step, "c_inner", form->m * form->n);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_columns", kn_round_up(form->n, wide->width));
+    kn_step_int(step, "accumulate", 0);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), 1, (size_t)form->batches},
                   (size_t[3]){1, 1, 1});
@@ -146,17 +146,17 @@ static kn_status lower_pack(kn_lowering *lowering, wide_form *wide) {
     }
     wide->weights = kn_emit_scratch(lowering, (uint64_t)(floats * batches) * sizeof(float));
     kn_step *step = begin(lowering, wide, "kn_matmul_pack");
-    kn_step_read(step, lowering->node->inputs[1]);
-    kn_step_scratch(step, wide->weights);
-    kn_step_int(step, form->n);
-    kn_step_int(step, form->k);
-    kn_step_index(step, form->transpose_b ? 1 : form->n);
-    kn_step_index(step, form->transpose_b ? form->k : 1);
-    kn_step_int(step, form->sizes[0]);
-    kn_step_index(step, form->b_strides[1]);
-    kn_step_index(step, form->b_strides[0]);
-    kn_step_index(step, wide->packed_batch);
-    kn_step_int(step, panels);
+    kn_step_read(step, "b", lowering->node->inputs[1]);
+    kn_step_scratch(step, "panels", wide->weights);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "k", form->k);
+    kn_step_index(step, "b_row", form->transpose_b ? 1 : form->n);
+    kn_step_index(step, "b_column", form->transpose_b ? form->k : 1);
+    kn_step_int(step, "batch_inner", form->sizes[0]);
+    kn_step_index(step, "b_outer", form->b_strides[1]);
+    kn_step_index(step, "b_inner", form->b_strides[0]);
+    kn_step_index(step, "panels_batch", wide->packed_batch);
+    kn_step_int(step, "item_panels", panels);
     kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(wide->panels, panels), 1, (size_t)batches},
                   (size_t[3]){1, 1, 1});
     return kn_step_end(step, lowering);
@@ -180,33 +180,33 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
         if (rows < least) rows = least;
     }
     kn_step *step = begin(lowering, wide, "kn_matmul");
-    kn_step_read(step, lowering->node->inputs[0]);
+    kn_step_read(step, "a", lowering->node->inputs[0]);
     if (wide->packed)
-        kn_step_read_scratch(step, wide->weights);
+        kn_step_read_scratch(step, "b", wide->weights);
     else
-        kn_step_read(step, lowering->node->inputs[1]);
+        kn_step_read(step, "b", lowering->node->inputs[1]);
     if (wide->parts > 1)
-        kn_step_scratch(step, wide->shares);
+        kn_step_scratch(step, "c", wide->shares);
     else
-        kn_step_write(step, lowering->result);
-    kn_step_int(step, form->m);
-    kn_step_int(step, form->n);
-    kn_step_int(step, form->k);
-    kn_step_index(step, form->transpose_a ? 1 : form->k);
-    kn_step_index(step, form->transpose_a ? form->m : 1);
-    kn_step_index(step, form->transpose_b ? 1 : form->n);
-    kn_step_index(step, form->transpose_b ? form->k : 1);
-    kn_step_index(step, form->n);
-    kn_step_index(step, elements);
+        kn_step_write(step, "c", lowering->result);
+    kn_step_int(step, "m", form->m);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "k", form->k);
+    kn_step_index(step, "a_row", form->transpose_a ? 1 : form->k);
+    kn_step_index(step, "a_column", form->transpose_a ? form->m : 1);
+    kn_step_index(step, "b_row", form->transpose_b ? 1 : form->n);
+    kn_step_index(step, "b_column", form->transpose_b ? form->k : 1);
+    kn_step_index(step, "c_row", form->n);
+    kn_step_index(step, "c_part", elements);
     if (wide->packed)
         kn_matmul_add_batches(step, form, form->sizes[0] * wide->packed_batch, wide->packed_batch);
     else
         kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
-    kn_step_int(step, rows);
-    kn_step_int(step, item_panels);
-    kn_step_int(step, wide->part_depth);
-    kn_step_int(step, wide->chunk_depth);
-    kn_step_int(step, 0);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_panels", item_panels);
+    kn_step_int(step, "part_depth", wide->part_depth);
+    kn_step_int(step, "chunk_depth", wide->chunk_depth);
+    kn_step_int(step, "accumulate", 0);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,

@@ -255,20 +255,27 @@ static kn_status lower(kn_lowering *lowering) {
         kn_step_define(step, "KN_LINE", "%d", LINE);
         if (form.stride[1] <= 2) kn_step_define(step, "KN_STRIDE_X", "%d", (int)form.stride[1]);
     }
-    kn_step_read(step, node->inputs[0]);
-    if (form.maximum && form.data) kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
+    kn_step_read(step, form.data ? "dy" : "x", node->inputs[0]);
+    if (form.maximum && form.data) kn_step_read(step, "places", node->inputs[1]);
+    kn_step_write(step, form.data ? "dx" : "y", lowering->result);
     if (form.maximum && !form.data)
-        kn_step_write(step, kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
-    if (!form.maximum) kn_step_int(step, form.skip_padding);
-    kn_step_index(step, total);
-    kn_step_index(step, share);
-    const int64_t numbers[] = {form.channels / lanes, form.height,     form.width,     form.out_height,
-                               form.out_width,        form.window[0],  form.window[1], form.stride[0],
-                               form.stride[1],        form.padding[0], form.padding[1], form.end[0],
-                               form.end[1]};
-    for (size_t i = 0; i < KN_COUNT_OF(numbers); i++)
-        kn_step_int(step, numbers[i]);
+        kn_step_write(step, "places", kn_is_read(node->outputs[1]) ? node->outputs[1] : NULL);
+    if (!form.maximum) kn_step_int(step, "skip_padding", form.skip_padding);
+    kn_step_index(step, "total", total);
+    kn_step_index(step, "share", share);
+    kn_step_int(step, "blocks", form.channels / lanes);
+    kn_step_int(step, "height", form.height);
+    kn_step_int(step, "width", form.width);
+    kn_step_int(step, "out_height", form.out_height);
+    kn_step_int(step, "out_width", form.out_width);
+    kn_step_int(step, "window_y", form.window[0]);
+    kn_step_int(step, "window_x", form.window[1]);
+    kn_step_int(step, "stride_y", form.stride[0]);
+    kn_step_int(step, "stride_x", form.stride[1]);
+    kn_step_int(step, "pad_top", form.padding[0]);
+    kn_step_int(step, "pad_left", form.padding[1]);
+    kn_step_int(step, "bottom", form.end[0]);
+    kn_step_int(step, "right", form.end[1]);
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, kn_divide_up(total, share), target);
     return kn_step_end(step, lowering);

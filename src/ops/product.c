@@ -61,9 +61,9 @@ void kn_product_define(kn_step *step, const kn_product *product) {
 
 void kn_product_shares(kn_step *step, const kn_product *product) {
     if (product->parts > 1)
-        kn_step_scratch(step, product->shares);
+        kn_step_scratch(step, "shares", product->shares);
     else
-        kn_step_write(step, NULL);
+        kn_step_write(step, "shares", NULL);
 }
 
 void kn_product_size(kn_step *step, const kn_product *product) {
@@ -84,12 +84,12 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, co
     if (product->parts <= 1) return KN_OK;
     kn_step *step = kn_step_begin(lowering, file, "kn_sum_parts");
     define(step, lowering, product);
-    kn_step_scratch(step, product->shares);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, elements);
-    kn_step_int(step, product->parts);
-    kn_step_index(step, middle);
-    kn_step_index(step, inner);
+    kn_step_scratch(step, "shares", product->shares);
+    kn_step_write(step, "result", lowering->result);
+    kn_step_index(step, "elements", elements);
+    kn_step_int(step, "parts", product->parts);
+    kn_step_index(step, "middle_size", middle);
+    kn_step_index(step, "inner_size", inner);
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, elements, lowering->target);
     return kn_step_end(step, lowering);

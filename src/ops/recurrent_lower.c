@@ -73,34 +73,34 @@ static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool
     return step;
 }
 
-static void read_place(kn_step *step, const place *from) {
+static void read_place(kn_step *step, const char *name, const place *from) {
     if (from->is_scratch)
-        kn_step_read_scratch(step, from->scratch);
+        kn_step_read_scratch(step, name, from->scratch);
     else
-        kn_step_read(step, from->value);
+        kn_step_read(step, name, from->value);
 }
-static void write_place(kn_step *step, const place *to) {
+static void write_place(kn_step *step, const char *name, const place *to) {
     if (to->is_scratch)
-        kn_step_scratch(step, to->scratch);
+        kn_step_scratch(step, name, to->scratch);
     else
-        kn_step_update(step, to->value);
+        kn_step_update(step, name, to->value);
 }
-static void add_place(kn_step *step, const place *where) {
-    kn_step_index(step, where->row);
-    kn_step_index(step, where->at);
+static void add_place(kn_step *step, const char *row_name, const char *at_name, const place *where) {
+    kn_step_index(step, row_name, where->row);
+    kn_step_index(step, at_name, where->at);
 }
 
 static void add_sizes(kn_step *step, const kn_recurrent_form *form) {
-    kn_step_int(step, form->batch);
-    kn_step_int(step, form->length);
-    kn_step_int(step, form->units);
+    kn_step_int(step, "batch", form->batch);
+    kn_step_int(step, "length", form->length);
+    kn_step_int(step, "units", form->units);
 }
 
 static void read_weight(kn_step *step, kn_value *weight, bool wide, int panels) {
     if (wide)
-        kn_step_read_scratch(step, panels);
+        kn_step_read_scratch(step, "panels", panels);
     else
-        kn_step_read(step, weight);
+        kn_step_read(step, "weight", weight);
 }
 
 /* Columns and units that a panel has. */
@@ -163,11 +163,11 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
         each = panels;
         rows = band_of(lowering, form, wide);
     }
-    kn_step_int(step, each);
-    kn_step_int(step, rows);
-    kn_step_int(step, on->steps);
-    kn_step_int(step, direction_of(form, backward));
-    kn_step_index(step, on->cells_apart);
+    kn_step_int(step, "item_panels", each);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "steps", on->steps);
+    kn_step_int(step, "direction", direction_of(form, backward));
+    kn_step_index(step, "cells_apart", on->cells_apart);
     kn_step_size2(step, (size_t)kn_divide_up(panels, each), (size_t)kn_divide_up(form->batch, rows), 1, 1);
     return kn_step_end(step, lowering);
 }
@@ -180,9 +180,9 @@ static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_v
     int64_t numbers = count * (backward ? form->cell->gates : 1) * form->units * columns;
     *panels = kn_emit_scratch(lowering, (uint64_t)numbers * sizeof(float));
     kn_step *step = begin(lowering, form, true, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
-    kn_step_read(step, weight);
-    kn_step_scratch(step, *panels);
-    kn_step_int(step, form->units);
+    kn_step_read(step, "weight", weight);
+    kn_step_scratch(step, "panels", *panels);
+    kn_step_int(step, "units", form->units);
     kn_step_size1(step, (size_t)count, 1);
     return kn_step_end(step, lowering);
 }
@@ -244,25 +244,25 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     /* y is written in any case. */
     if (after.value == lowering->result) after = of_value(NULL, 0, 0);
     kn_step *step = begin(lowering, form, on->wide, "kn_recurrent_step");
-    kn_step_read(step, node->inputs[KN_RECURRENT_X]);
+    kn_step_read(step, "x", node->inputs[KN_RECURRENT_X]);
     read_weight(step, node->inputs[KN_RECURRENT_WEIGHT], on->wide, on->panels);
-    kn_step_read(step, input_of(node, on->at.bias));
-    kn_step_read(step, input_of(node, on->at.lengths));
-    read_place(step, &before);
-    write_place(step, &after);
-    read_place(step, &cells_before);
-    write_place(step, &cells);
-    kn_step_update(step, lowering->result);
-    kn_step_update(step, kept && kn_is_read(kept) ? kept : NULL);
-    kn_step_update(step, first ? on->previous : NULL);
-    kn_step_update(step, last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
-    kn_step_update(step, last && final_cells && is_wanted(final_cells) ? final_cells : NULL);
+    kn_step_read(step, "bias", input_of(node, on->at.bias));
+    kn_step_read(step, "lengths", input_of(node, on->at.lengths));
+    read_place(step, "before", &before);
+    write_place(step, "after", &after);
+    read_place(step, "cells_before", &cells_before);
+    write_place(step, "cells", &cells);
+    kn_step_update(step, "y", lowering->result);
+    kn_step_update(step, "kept", kept && kn_is_read(kept) ? kept : NULL);
+    kn_step_update(step, "start", first ? on->previous : NULL);
+    kn_step_update(step, "final", last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
+    kn_step_update(step, "final_cells", last && final_cells && is_wanted(final_cells) ? final_cells : NULL);
     add_sizes(step, form);
-    add_place(step, &before);
-    add_place(step, &after);
-    add_place(step, &cells_before);
-    add_place(step, &cells);
-    kn_step_int(step, kn_recurrent_time(form, done));
+    add_place(step, "before_row", "before_at", &before);
+    add_place(step, "after_row", "after_at", &after);
+    add_place(step, "cells_before_row", "cells_before_at", &cells_before);
+    add_place(step, "cells_row", "cells_at", &cells);
+    kn_step_int(step, "step", kn_recurrent_time(form, done));
     return finish(step, lowering, form, on->wide, &along);
 }
 
@@ -316,26 +316,26 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
         of_value(cells, form->length * units, start ? 0 : kn_recurrent_time(form, done - 1) * units);
     if (done == 0) cells_before = of_value(input_of(node, on->at.start_cells), units, 0);
     kn_step *step = begin(lowering, form, on->wide, "kn_recurrent_back");
-    kn_step_read(step, input_of(node, KN_RECURRENT_BACK_DY));
-    kn_step_read(step, node->inputs[KN_RECURRENT_BACK_KEPT]);
-    kn_step_read(step, cells);
-    read_place(step, &cells_before);
-    kn_step_read(step, input_of(node, on->at.previous));
+    kn_step_read(step, "dy", input_of(node, KN_RECURRENT_BACK_DY));
+    kn_step_read(step, "kept", node->inputs[KN_RECURRENT_BACK_KEPT]);
+    kn_step_read(step, "cells", cells);
+    read_place(step, "cells_before", &cells_before);
+    kn_step_read(step, "previous", input_of(node, on->at.previous));
     read_weight(step, node->inputs[KN_RECURRENT_BACK_WEIGHT], on->wide, on->panels);
-    kn_step_read(step, input_of(node, on->at.lengths));
-    kn_step_read(step, first ? input_of(node, on->at.final) : NULL);
-    kn_step_read(step, first ? input_of(node, on->at.final_cells) : NULL);
-    kn_step_update(step, lowering->result);
-    kn_step_update(step, on->at.hidden >= 0 ? node->outputs[on->at.hidden] : lowering->result);
-    write_place(step, &on->carry);
-    write_place(step, &on->carry_cells);
-    kn_step_update(step, start ? node->outputs[on->at.start] : NULL);
-    kn_step_update(step, done == 0 && start_cells && is_wanted(start_cells) ? start_cells : NULL);
+    kn_step_read(step, "lengths", input_of(node, on->at.lengths));
+    kn_step_read(step, "final", first ? input_of(node, on->at.final) : NULL);
+    kn_step_read(step, "final_cells", first ? input_of(node, on->at.final_cells) : NULL);
+    kn_step_update(step, "slopes", lowering->result);
+    kn_step_update(step, "hidden", on->at.hidden >= 0 ? node->outputs[on->at.hidden] : lowering->result);
+    write_place(step, "carry", &on->carry);
+    write_place(step, "carry_cells", &on->carry_cells);
+    kn_step_update(step, "start", start ? node->outputs[on->at.start] : NULL);
+    kn_step_update(step, "start_cells", done == 0 && start_cells && is_wanted(start_cells) ? start_cells : NULL);
     add_sizes(step, form);
-    add_place(step, &cells_before);
-    kn_step_int(step, start ? 0 : kn_recurrent_time(form, done));
-    kn_step_int(step, first ? 0 : kn_recurrent_time(form, done + 1));
-    kn_step_int(step, first);
+    add_place(step, "cells_before_row", "cells_before_at", &cells_before);
+    kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
+    kn_step_int(step, "from", first ? 0 : kn_recurrent_time(form, done + 1));
+    kn_step_int(step, "first", first);
     return finish(step, lowering, form, on->wide, &along);
 }
 

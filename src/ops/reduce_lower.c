@@ -145,32 +145,32 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
         kn_step_define(step, "KN_ADJACENT", "%d", (int)rows);
     }
     if (reduction->source)
-        kn_step_read(step, reduction->source);
+        kn_step_read(step, "in", reduction->source);
     else
-        kn_step_scratch(step, reduction->scratch);
+        kn_step_scratch(step, "in", reduction->scratch);
     int scratch = 0;
     if (last) {
-        kn_step_write(step, lowering->result);
+        kn_step_write(step, "out", lowering->result);
     } else {
         scratch =
             kn_emit_scratch(lowering, (uint64_t)(deal.parts * shape.outputs) * kn_dtype_bytes(accumulator));
-        kn_step_scratch(step, scratch);
+        kn_step_scratch(step, "out", scratch);
     }
-    kn_step_index(step, shape.outputs);
-    kn_step_index(step, shape.count);
-    kn_step_index(step, deal.part);
-    kn_step_index(step, reduction->divisor);
+    kn_step_index(step, "outputs", shape.outputs);
+    kn_step_index(step, "count", shape.count);
+    kn_step_index(step, "part", deal.part);
+    kn_step_index(step, "divisor", reduction->divisor);
     if (wide) {
-        kn_step_index(step, deal.parts);
-        kn_step_index(step, deal.share);
+        kn_step_index(step, "parts", deal.parts);
+        kn_step_index(step, "share", deal.share);
     }
     for (int i = 0; i < 4; i++) {
-        kn_step_index(step, shape.kept_size[i]);
-        kn_step_index(step, shape.kept_stride[i]);
+        kn_step_index(step, "kept#", shape.kept_size[i]);
+        kn_step_index(step, "kept_stride#", shape.kept_stride[i]);
     }
     for (int i = 0; i < 4; i++) {
-        kn_step_index(step, shape.reduced_size[i]);
-        kn_step_index(step, shape.reduced_stride[i]);
+        kn_step_index(step, "reduced#", shape.reduced_size[i]);
+        kn_step_index(step, "reduced_stride#", shape.reduced_stride[i]);
     }
     if (wide) {
         kn_step_size1(step, (size_t)divide_up(deal.tasks, deal.share), 1);

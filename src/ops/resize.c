@@ -210,20 +210,20 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     kn_step_define_type(step, "KN_T", from->shape.dtype);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, from->shape.dtype));
     kn_step_define(step, "KN_BACKWARD", "%d", backward ? 1 : 0);
-    kn_step_read(step, from);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, lanes.outer);
-    kn_step_index(step, form.source);
-    kn_step_index(step, lanes.size);
-    kn_step_index(step, lanes.inner);
-    kn_step_index(step, outer_share);
-    kn_step_index(step, row_share);
-    kn_step_index(step, inner_share);
-    kn_step_int(step, form.at.taps);
-    kn_step_int(step, form.at.scale);
-    kn_step_int(step, form.at.offset);
-    kn_step_int(step, form.at.divisor);
-    kn_step_float(step, form.at.cubic);
+    kn_step_read(step, backward ? "dy" : "x", from);
+    kn_step_write(step, backward ? "dx" : "y", lowering->result);
+    kn_step_index(step, "outer", lanes.outer);
+    kn_step_index(step, "source", form.source);
+    kn_step_index(step, "size", lanes.size);
+    kn_step_index(step, "inner", lanes.inner);
+    kn_step_index(step, "outer_share", outer_share);
+    kn_step_index(step, "row_share", row_share);
+    kn_step_index(step, "inner_share", inner_share);
+    kn_step_int(step, "taps", form.at.taps);
+    kn_step_int(step, "scale", form.at.scale);
+    kn_step_int(step, "offset", form.at.offset);
+    kn_step_int(step, "divisor", form.at.divisor);
+    kn_step_float(step, "cubic", form.at.cubic);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(lanes.inner, inner_share),
                               (size_t)kn_divide_up(rows, row_share),

@@ -85,18 +85,18 @@ static kn_status rotary_lower(kn_lowering *lowering) {
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
     if (form.starts) kn_step_define(step, "KN_STARTS", "1");
-    kn_step_read(step, node->inputs[0]);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, form.batches * form.length * form.pairs);
-    kn_step_index(step, form.length);
-    kn_step_index(step, form.heads);
-    kn_step_index(step, form.pairs);
-    kn_step_int(step, form.interleaved);
-    kn_step_int(step, form.inverse);
-    kn_step_float(step, form.base);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_index(step, "items", form.batches * form.length * form.pairs);
+    kn_step_index(step, "length", form.length);
+    kn_step_index(step, "heads", form.heads);
+    kn_step_index(step, "pairs", form.pairs);
+    kn_step_int(step, "interleaved", form.interleaved);
+    kn_step_int(step, "inverse", form.inverse);
+    kn_step_float(step, "base", form.base);
     if (form.starts) {
-        kn_step_read(step, node->inputs[1]);
-        kn_step_int(step, form.starts_row);
+        kn_step_read(step, "starts", node->inputs[1]);
+        kn_step_int(step, "starts_row", form.starts_row);
     }
     kn_step_size1(step, (size_t)(form.batches * form.length * form.pairs), 0);
     return kn_step_end(step, lowering);

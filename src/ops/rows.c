@@ -127,18 +127,18 @@ static kn_status rows_lower(kn_lowering *lowering) {
     if (elements == 0) return KN_OK;
     kn_step *step = kn_step_begin(lowering, "rows.cl", form.put ? "kn_put_rows" : "kn_take_rows");
     kn_step_define_type(step, "KN_T", node->outputs[0]->shape.dtype);
-    kn_step_read(step, node->inputs[0]);
-    if (form.put) kn_step_read(step, node->inputs[1]);
-    kn_step_read(step, node->inputs[form.starts_at]);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, elements);
-    kn_step_index(step, form.most);
-    kn_step_index(step, form.count);
-    kn_step_index(step, form.columns);
-    kn_step_int(step, form.starts_row);
+    kn_step_read(step, "x", node->inputs[0]);
+    if (form.put) kn_step_read(step, "rows", node->inputs[1]);
+    kn_step_read(step, "starts", node->inputs[form.starts_at]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_index(step, "elements", elements);
+    kn_step_index(step, "most", form.most);
+    kn_step_index(step, "count", form.count);
+    kn_step_index(step, "columns", form.columns);
+    kn_step_int(step, "starts_row", form.starts_row);
     if (form.put) {
-        kn_step_int(step, form.clear);
-        kn_step_int(step, form.blank);
+        kn_step_int(step, "clear", form.clear);
+        kn_step_int(step, "blank", form.blank);
     }
     kn_step_size1(step, (size_t)elements, 0);
     return kn_step_end(step, lowering);

@@ -47,17 +47,17 @@ static const char *bits_type(kn_dtype dtype) {
 }
 
 /* The first write of a step of several to one value must not say that it writes all of it. */
-static void write_result(kn_step *step, const kn_strided_copy *copy) {
+static void write_result(kn_step *step, const char *name, const kn_strided_copy *copy) {
     if (copy->partial)
-        kn_step_update(step, copy->to);
+        kn_step_update(step, name, copy->to);
     else
-        kn_step_write(step, copy->to);
+        kn_step_write(step, name, copy->to);
 }
 
 static void write_axis(kn_step *step, axis next) {
-    kn_step_index(step, next.size);
-    kn_step_index(step, next.from);
-    kn_step_index(step, next.to);
+    kn_step_index(step, "size#", next.size);
+    kn_step_index(step, "in_stride#", next.from);
+    kn_step_index(step, "out_stride#", next.to);
 }
 
 /* The innermost axis is not contiguous on both sides, but axis `other` is where it is read. */
@@ -74,12 +74,12 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
     kn_step_define(step, "KN_TILE", "%d", (int)tile);
     if (wide && width >= 4 && kn_dtype_bytes(copy->from->shape.dtype) == 4)
         kn_step_define(step, "KN_WIDTH", "%d", width);
-    kn_step_read(step, copy->from);
-    write_result(step, copy);
-    kn_step_index(step, axes[0].size);
-    kn_step_index(step, axes[other].size);
-    kn_step_index(step, axes[0].from);
-    kn_step_index(step, axes[other].to);
+    kn_step_read(step, "in", copy->from);
+    write_result(step, "out", copy);
+    kn_step_index(step, "a", axes[0].size);
+    kn_step_index(step, "b", axes[other].size);
+    kn_step_index(step, "in_stride", axes[0].from);
+    kn_step_index(step, "out_stride", axes[other].to);
     int written = 0;
     for (int i = 1; i < count; i++) {
         if (i == other) continue;
@@ -114,17 +114,17 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
     kn_step *step = kn_step_begin(lowering, "strided.cl", wide ? "kn_strided_rows" : "kn_strided");
     kn_step_define(step, "KN_T", "%s", bits_type(copy->from->shape.dtype));
     kn_step_define(step, "KN_AXES", "%d", count);
-    kn_step_read(step, copy->from);
-    write_result(step, copy);
-    kn_step_index(step, copy->from_offset);
-    kn_step_index(step, copy->to_offset);
+    kn_step_read(step, wide ? "all_in" : "in", copy->from);
+    write_result(step, wide ? "all_out" : "out", copy);
+    kn_step_index(step, "in_offset", copy->from_offset);
+    kn_step_index(step, "out_offset", copy->to_offset);
     if (wide) {
         int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
-        kn_step_index(step, rows);
-        kn_step_index(step, share);
+        kn_step_index(step, "rows", rows);
+        kn_step_index(step, "share", share);
         kn_step_size1(step, (size_t)divide_up(rows, share), 1);
     } else {
-        kn_step_index(step, elements);
+        kn_step_index(step, "count", elements);
         kn_step_size1(step, (size_t)elements, 0);
     }
     for (int i = 0; i < count; i++)
@@ -165,22 +165,22 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     kn_step *step = kn_step_begin(lowering, "pad.cl", wide ? "kn_pad_rows" : "kn_pad");
     kn_step_define_type(step, "KN_T", x->shape.dtype);
     kn_step_define(step, "KN_AXES", "%d", count);
-    kn_step_read(step, x);
-    kn_step_write(step, lowering->result);
-    kn_step_float(step, value);
+    kn_step_read(step, "in", x);
+    kn_step_write(step, "out", lowering->result);
+    kn_step_float(step, "value", value);
     if (wide) {
         int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
-        kn_step_index(step, rows);
-        kn_step_index(step, share);
+        kn_step_index(step, "rows", rows);
+        kn_step_index(step, "share", share);
         kn_step_size1(step, (size_t)divide_up(rows, share), 1);
     } else {
-        kn_step_index(step, elements);
+        kn_step_index(step, "count", elements);
         kn_step_size1(step, (size_t)elements, 0);
     }
     for (int i = 0; i < count; i++) {
-        kn_step_index(step, axes[i].size);
-        kn_step_index(step, axes[i].before);
-        kn_step_index(step, axes[i].source);
+        kn_step_index(step, "size#", axes[i].size);
+        kn_step_index(step, "before#", axes[i].before);
+        kn_step_index(step, "source#", axes[i].source);
     }
     return kn_step_end(step, lowering);
 }
@@ -203,17 +203,17 @@ static kn_status lower_layout(kn_lowering *lowering) {
     int64_t share = divide_up(WIDE_SHARE / width, width) * width;
     kn_step *step = kn_step_begin(lowering, "layout.cl", blocking ? "kn_block" : "kn_unblock");
     kn_step_define(step, "KN_WIDTH", "%d", width);
-    kn_step_read(step, x);
-    kn_step_write(step, y);
-    kn_step_int(step, channels);
-    kn_step_int(step, pixels);
+    kn_step_read(step, blocking ? "plain" : "blocked", x);
+    kn_step_write(step, blocking ? "blocked" : "plain", y);
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "pixels", pixels);
     /* From image to image of the one kind, then of the other, with the plain channel behind the plain image.
      */
-    if (!blocking) kn_step_index(step, channels * pixels);
-    kn_step_index(step, channels * pixels);
-    kn_step_index(step, pixels);
-    if (blocking) kn_step_index(step, channels * pixels);
-    kn_step_int(step, share);
+    if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
+    kn_step_index(step, "plain_image", channels * pixels);
+    kn_step_index(step, "plain_channel", pixels);
+    if (blocking) kn_step_index(step, "blocked_image", channels * pixels);
+    kn_step_int(step, "item_pixels", share);
     kn_step_size3(
         step,
         (size_t[3]){(size_t)divide_up(pixels, share), (size_t)(channels / width), (size_t)shape->dims[0]},

@@ -114,13 +114,13 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
         kn_step_define(step, "KN_ADJACENT", "%d", shape.inner == 1);
         kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);
     }
-    kn_step_read(step, node->inputs[0]);
-    if (backward) kn_step_read(step, node->inputs[1]);
-    kn_step_write(step, lowering->result);
-    kn_step_index(step, rows);
-    kn_step_index(step, shape.count);
-    kn_step_index(step, shape.inner);
-    kn_step_index(step, share);
+    kn_step_read(step, backward ? "y" : "x", node->inputs[0]);
+    if (backward) kn_step_read(step, "g", node->inputs[1]);
+    kn_step_write(step, backward ? "dx" : "y", lowering->result);
+    kn_step_index(step, "rows", rows);
+    kn_step_index(step, "count", shape.count);
+    kn_step_index(step, "inner", shape.inner);
+    kn_step_index(step, "share", share);
     return kn_step_end(step, lowering);
 }
 

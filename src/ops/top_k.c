@@ -113,15 +113,15 @@ static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     kn_step_define_type(step, "KN_T", x->shape.dtype);
     kn_step_define(step, "KN_METHOD", "%d", method);
     kn_step_define(step, "KN_MOST", "%d", MOST_SORTED);
-    kn_step_read(step, x);
-    kn_step_write(step, lowering->result);
-    kn_step_write(step, node->outputs[1]);
-    kn_step_int(step, kn_attribute_of(node, "smallest")->integer);
-    kn_step_index(step, all);
-    kn_step_index(step, lanes.inner);
-    kn_step_index(step, lanes.size);
-    kn_step_index(step, k);
-    kn_step_index(step, share);
+    kn_step_read(step, "x", x);
+    kn_step_write(step, "values", lowering->result);
+    kn_step_write(step, "places", node->outputs[1]);
+    kn_step_int(step, "smallest", kn_attribute_of(node, "smallest")->integer);
+    kn_step_index(step, method == RANKS ? "all" : "lanes", all);
+    kn_step_index(step, "inner", lanes.inner);
+    kn_step_index(step, "size", lanes.size);
+    kn_step_index(step, "k", k);
+    kn_step_index(step, "share", share);
     kn_step_size1(step, (size_t)kn_divide_up(all, share), wide ? 1 : 0);
     return kn_step_end(step, lowering);
 }

@@ -382,8 +382,8 @@ static kn_status write_body(kernel_text *writing, int lanes, kn_text *body) {
 
 static void pass_strides(kn_step *step, const kernel_text *writing, const int64_t *strides) {
     for (int a = 0; a < writing->axes - 1; a++)
-        kn_step_index(step, strides[a]);
-    if (strides[writing->axes - 1] > 1) kn_step_index(step, strides[writing->axes - 1]);
+        kn_step_index(step, NULL, strides[a]);
+    if (strides[writing->axes - 1] > 1) kn_step_index(step, NULL, strides[writing->axes - 1]);
 }
 
 static kn_status emit(kernel_text *writing) {
@@ -410,20 +410,20 @@ static kn_status emit(kernel_text *writing) {
         kn_step_define(step, "KN_VECTOR_BODY", "%s", writing->vector_body.data);
     }
     int64_t count = kn_shape_elements(&group->space);
-    kn_step_index(step, count);
+    kn_step_index(step, "count", count);
     kn_step_generate(step, true);
     for (int a = 1; a < writing->axes; a++)
-        kn_step_index(step, writing->sizes[a]);
+        kn_step_index(step, NULL, writing->sizes[a]);
     if (writing->random) pass_strides(step, writing, writing->random_strides);
     double bytes = 0;
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
         if (!operand->written)
-            kn_step_read(step, operand->value);
+            kn_step_read(step, NULL, operand->value);
         else if (operand->written == operand->value)
-            kn_step_write(step, operand->value);
+            kn_step_write(step, NULL, operand->value);
         else
-            kn_step_update(step, operand->written);
+            kn_step_update(step, NULL, operand->written);
         pass_strides(step, writing, operand->strides);
         double size = (double)kn_shape_elements(&operand->value->shape) *
                       (double)kn_dtype_bytes(operand->value->shape.dtype);

@@ -56,10 +56,11 @@ static kn_status whole_way(kn_allocator allocator) {
             .target = &target, .node = bound->nodes[0], .emitter = &emitter, .error = &error};
         for (int i = 0; status == KN_OK && i < 12; i++) {
             kn_step *made = kn_step_begin(&lowering, "a.cl", "a");
+            if (made) made->source = "";
             kn_step_define_number(made, "KN_A", 0.5);
             for (int j = 0; j < 20; j++)
-                kn_step_int(made, j);
-            kn_step_scratch(made, kn_emit_scratch(&lowering, 10));
+                kn_step_int(made, NULL, j);
+            kn_step_scratch(made, NULL, kn_emit_scratch(&lowering, 10));
             kn_step_size1(made, 64, 16);
             status = kn_step_end(made, &lowering);
         }

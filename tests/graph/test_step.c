@@ -1,4 +1,6 @@
 /* Steps: what is written comes out, and what cannot run is refused. */
+#include <stdio.h>
+
 #include "graph_tests.h"
 
 typedef struct bench {
@@ -29,6 +31,13 @@ static bench *bench_make(const char *shape) {
     return made;
 }
 
+/* A kernel that brings its text along, whose parameters nobody knows. */
+static kn_step *begin_own(bench *b) {
+    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    if (step) step->source = "";
+    return step;
+}
+
 static void bench_release(bench *b) {
     kn_emitter_finish(&b->emitter);
     kn_arena_finish(&b->arena);
@@ -44,24 +53,24 @@ static void test_kernel(void **state) {
     long_text[sizeof long_text - 1] = '\0';
     int scratch = kn_emit_scratch(&b->lowering, 100);
     assert_int_equal(kn_emit_scratch(&b->lowering, 200), scratch + 1);
-    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    kn_step *step = begin_own(b);
     kn_step_define(step, "KN_ROWS", "%d", 4);
     kn_step_define(step, "KN_EMPTY", "%s", "");
     kn_step_define_type(step, "KN_T", KN_BFLOAT16);
     kn_step_define_number(step, "KN_SCALE", -0.5);
     kn_step_define(step, "KN_LONG", "%s", long_text);
-    kn_step_read(step, b->x);
-    kn_step_write(step, b->y);
-    kn_step_update(step, b->y);
-    kn_step_read(step, NULL);
-    kn_step_scratch(step, scratch);
-    kn_step_int(step, -3);
-    kn_step_index(step, 35);
-    kn_step_float(step, 0.25);
-    kn_step_uint(step, 4000000000u);
-    kn_step_local(step, 1024);
+    kn_step_read(step, NULL, b->x);
+    kn_step_write(step, NULL, b->y);
+    kn_step_update(step, NULL, b->y);
+    kn_step_read(step, NULL, NULL);
+    kn_step_scratch(step, NULL, scratch);
+    kn_step_int(step, NULL, -3);
+    kn_step_index(step, NULL, 35);
+    kn_step_float(step, NULL, 0.25);
+    kn_step_uint(step, NULL, 4000000000u);
+    kn_step_local(step, NULL, 1024);
     for (int i = 0; i < 30; i++)
-        kn_step_int(step, i);
+        kn_step_int(step, NULL, i);
     kn_step_size2(step, 5, 64, 4, 8);
     assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
     assert_int_equal(b->emitter.step_count, 1);
@@ -114,7 +123,7 @@ static void test_others(void **state) {
     b = bench_make("0,7");
     assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
     assert_int_equal(kn_emit_fill_zero(&b->lowering, b->y), KN_OK);
-    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+    kn_step *step = begin_own(b);
     kn_step_size3(step, (size_t[]){4, 0, 4}, (size_t[]){4, 1, 1});
     assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
     assert_int_equal(b->emitter.step_count, 0);
@@ -126,8 +135,8 @@ static void test_wide_indices(void **state) {
     bench *b = bench_make("65536,32768");
     for (int wide = 0; wide < 2; wide++) {
         b->target.wide_indices = wide;
-        kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
-        kn_step_read(step, b->x);
+        kn_step *step = begin_own(b);
+        kn_step_read(step, NULL, b->x);
         kn_step_size1(step, 64, 0);
         kn_status status = kn_step_end(step, &b->lowering);
         if (wide) {
@@ -144,8 +153,8 @@ static void test_wide_indices(void **state) {
     assert_int_equal(kn_emit_copy(&b->lowering, b->x, b->y), KN_OK);
     bench_release(b);
     b = bench_make("65536,32767");
-    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
-    kn_step_read(step, b->x);
+    kn_step *step = begin_own(b);
+    kn_step_read(step, NULL, b->x);
     kn_step_size1(step, 64, 0);
     assert_int_equal(kn_step_end(step, &b->lowering), KN_OK);
     bench_release(b);
@@ -153,19 +162,19 @@ static void test_wide_indices(void **state) {
 
 typedef void break_step(kn_step *step);
 static void large_int(kn_step *step) {
-    kn_step_int(step, INT64_C(2147483648));
+    kn_step_int(step, NULL, INT64_C(2147483648));
 }
 static void large_index(kn_step *step) {
-    kn_step_index(step, INT64_C(-2147483649));
+    kn_step_index(step, NULL, INT64_C(-2147483649));
 }
 static void large_group(kn_step *step) {
     kn_step_size2(step, 64, 64, 32, 16);
 }
 static void large_local(kn_step *step) {
-    kn_step_local(step, 32769);
+    kn_step_local(step, NULL, 32769);
 }
 static void no_scratch(kn_step *step) {
-    kn_step_scratch(step, -1);
+    kn_step_scratch(step, NULL, -1);
 }
 static void many_lines(kn_step *step) {
     kn_step_define(step, "KN_A", "%s", "1\n2");
@@ -199,7 +208,7 @@ static void test_mistakes(void **state) {
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         bench *b = bench_make("5");
-        kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
+        kn_step *step = begin_own(b);
         kn_step_size1(step, 64, 16);
         cases[i].make(step);
         assert_int_equal(kn_step_end(step, &b->lowering), cases[i].status);
@@ -218,8 +227,8 @@ static void test_epilogue(void **state) {
     epilogue.operands[0].value = b->x;
     epilogue.operands[0].strides[2] = 7;
     epilogue.operands[1].value = b->y;
-    kn_step *step = kn_step_begin(&b->lowering, "exp.cl", "kn_exp");
-    kn_step_write(step, b->y);
+    kn_step *step = begin_own(b);
+    kn_step_write(step, NULL, b->y);
     kn_step_epilogue(step, &b->lowering); /* there is none */
     assert_int_equal(step->argument_count, 1);
     b->lowering.epilogue = &epilogue;
@@ -235,10 +244,97 @@ static void test_epilogue(void **state) {
     bench_release(b);
 }
 
+/* Arguments as signatures write them: "p:x i:rows g" is memory, an int, and an epilogue's operand. */
+static kn_status give(bench *b, const char *file, const char *kernel, const char *words) {
+    static char names[64][32];
+    kn_step *step = kn_step_begin(&b->lowering, file, kernel);
+    for (int i = 0; *words; i++) {
+        size_t length = strcspn(words, " ");
+        const char *name = length > 2 ? names[i] : NULL;
+        snprintf(names[i], sizeof names[i], "%.*s", (int)length - 2, words + 2);
+        switch (*words) {
+        case 'p':
+            kn_step_read(step, name, b->x);
+            break;
+        case 'i':
+            kn_step_int(step, name, 1);
+            break;
+        case 'x':
+            kn_step_index(step, name, 1);
+            break;
+        case 'u':
+            kn_step_uint(step, name, 1);
+            break;
+        case 'f':
+            kn_step_float(step, name, 1);
+            break;
+        case 'l':
+            kn_step_local(step, name, 4);
+            break;
+        default:
+            kn_step_generate(step, true);
+            kn_step_read(step, NULL, b->x);
+            kn_step_generate(step, false);
+        }
+        words += length + (words[length] == ' ');
+    }
+    kn_step_size1(step, 64, 16);
+    return kn_step_end(step, &b->lowering);
+}
+
+static void test_arguments(void **state) {
+    (void)state;
+    static const char sum[] = "common/sum_parts.cl", rotary[] = "rotary.cl", strided[] = "strided.cl";
+    static const struct {
+        const char *file, *kernel, *words, *problem; /* NULL: there is none */
+    } cases[] = {
+        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size", NULL},
+        {sum, "kn_sum_parts", "p: p: x: i: x: x:", NULL},
+        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size g g", NULL},
+        {sum, "kn_sum_parts", "p:shares p:result x:elements i:part x:middle_size x:inner_size",
+         "argument 4 of the kernel kn_sum_parts of common/sum_parts.cl is int 'part'; expected int 'parts'"},
+        {sum, "kn_sum_parts", "p:shares p:result x:elements x:parts x:middle_size x:inner_size",
+         "argument 4 of the kernel kn_sum_parts of common/sum_parts.cl is KN_INDEX 'parts'; expected int 'parts'"},
+        {sum, "kn_sum_parts", "p:result p:shares x:elements i:parts x:middle_size x:inner_size", "expected memory 'shares'"},
+        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size",
+         "argument 6 of the kernel kn_sum_parts of common/sum_parts.cl is nothing; expected KN_INDEX 'inner_size'"},
+        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size i:more",
+         "is int 'more'; expected no more arguments"},
+        {sum, "kn_sum_parts", "p:shares p:result x:elements i:parts g x:middle_size x:inner_size",
+         "is memory; expected KN_INDEX 'middle_size'"},
+        {"matmul/tiled.cl", "kn_sum_parts", "p:shares p:result x:elements i:parts x:middle_size x:inner_size", NULL},
+        {sum, "kn_sum_part", "p:shares", "there is no kernel kn_sum_part in common/sum_parts.cl"},
+        /* A macro with two definitions, one of which is empty. */
+        {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base", NULL},
+        {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base p:starts i:starts_row",
+         NULL},
+        {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse f:base p:starts",
+         "is nothing; expected int 'starts_row'"},
+        {rotary, "kn_rotary", "p:x p:y x:items x:length x:heads x:pairs i:interleaved i:inverse i:base", "expected float 'base'"},
+        /* A macro that takes a number, once or several times. */
+        {strided, "kn_strided", "p:in p:out x:in_offset x:out_offset x:count x:size# x:in_stride# x:out_stride#", NULL},
+        {strided, "kn_strided",
+         "p:in p:out x:in_offset x:out_offset x:count x:size0 x:in_stride0 x:out_stride0 x:size1 x:in_stride1 x:out_stride1",
+         NULL},
+        {strided, "kn_strided", "p:in p:out x:in_offset x:out_offset x:count x:size# x:out_stride# x:in_stride#",
+         "is KN_INDEX 'out_stride#'; expected KN_INDEX 'in_stride#'"},
+        {"reduce.cl", "kn_reduce", "p:in p:out x:outputs x:count x:part x:divisor x:kept# x:kept_stride# x:kept#",
+         "argument 10 of the kernel kn_reduce of reduce.cl is nothing; expected KN_INDEX 'kept_stride1'"},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        bench *b = bench_make("5");
+        kn_status status = give(b, cases[i].file, cases[i].kernel, cases[i].words);
+        if (status != (cases[i].problem ? KN_ERROR_INTERNAL : KN_OK))
+            fail_msg("%s(%s): %s", cases[i].kernel, cases[i].words, b->error.text);
+        if (cases[i].problem) assert_words(b->error.text, cases[i].problem);
+        bench_release(b);
+    }
+}
+
 int test_step(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernel),   cmocka_unit_test(test_others),   cmocka_unit_test(test_wide_indices),
-        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_epilogue),
+        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_epilogue), cmocka_unit_test(test_arguments),
     };
     return cmocka_run_group_tests_name("graph: steps", tests, NULL, NULL);
 }
