@@ -19,6 +19,9 @@ typedef struct kn_states kn_states;
 /* An empty set on a device; sessions that use it add what they need, initialised from `seed` and
  * the name of each. NULL only when out of memory. Reference counted: sessions keep it alive. */
 KN_API kn_states *kn_states_create(kn_context *context, uint64_t seed);
+/* An empty set in host memory alone, to load files into and save them from without a device; sessions refuse it. NULL
+ * `allocator`: malloc's. NULL only when out of memory. */
+KN_API kn_states *kn_states_create_host(const kn_allocator *allocator);
 KN_API void kn_states_destroy(kn_states **states);
 KN_API int kn_states_count(const kn_states *states);
 /* Name, type and size of the state at `position`, or NULL; the text lives as long as the states. */

@@ -71,14 +71,15 @@ static void fail_none(const kn_device_list *list, const char *wanted, kn_error *
             kn_text_format(&text, "%s%s: %s", separator, shown_name(info), info->problem);
         separator = "; ";
     }
-    const char *others = kn_text_failed(&text) || !text.data[0] ? "nothing" : text.data;
+    const bool none = kn_text_failed(&text) || !text.data[0];
+    const char *others = none ? "nothing" : text.data;
     if (wanted[0])
         kn_fail(error, KN_ERROR_NO_DEVICE,
                 "no OpenCL device is meant by \"%s\"; expected an index, platform:device, a type (cpu, gpu, "
-                "accelerator) or a part of a name; usable here: %s",
-                wanted, others);
+                "accelerator) or a part of a name; usable here: %s%s",
+                wanted, others, none ? " (koine doctor tells what mends it)" : "");
     else
-        kn_fail(error, KN_ERROR_NO_DEVICE, "no usable OpenCL device; found: %s", others);
+        kn_fail(error, KN_ERROR_NO_DEVICE, "no usable OpenCL device (koine doctor tells what mends it); found: %s", others);
     kn_text_finish(&text);
 }
 
@@ -120,7 +121,7 @@ int kn_device_select(const kn_device_list *list, const char *wanted, const kn_co
     if (usable == 1) return only;
     if (usable == 0) {
         if (wanted[0] && unusable >= 0)
-            kn_fail(error, KN_ERROR_NO_DEVICE, "\"%s\" means %s, which cannot be used: %s", wanted,
+            kn_fail(error, KN_ERROR_NO_DEVICE, "\"%s\" means %s, which cannot be used (koine doctor tells what mends it): %s", wanted,
                     shown_name(&list->entries[unusable].info), list->entries[unusable].info.problem);
         else
             fail_none(list, wanted, error);

@@ -97,7 +97,8 @@ static kn_status copy_params(kn_session *session, const kn_session_params *param
         kn_states_guard(session->states, session->guard);
     } else if (kn_states_context(session->params.states) != session->context) {
         return kn_fail(&session->failure, KN_ERROR_ARGUMENT,
-                       "the states belong to another context than the session");
+                       kn_states_context(session->params.states) ? "the states belong to another context than the session"
+                                                                 : "the states are in host memory alone, and the session is on a device");
     } else {
         session->states = kn_states_retain(session->params.states);
     }

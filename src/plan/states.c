@@ -7,7 +7,7 @@ enum { CHUNK_BYTES = 1 << 20 };
 
 struct kn_states {
     kn_host host;
-    kn_context *context;
+    kn_context *context; /* NULL: in host memory alone, where all are kept */
     uint64_t seed;
     int references;
     bool whole;       /* none is stored in a narrower type */
@@ -23,19 +23,28 @@ struct kn_states {
 
 /* ---- life --------------------------------------------------------------------------------------------- */
 
-kn_states *kn_states_create(kn_context *context, uint64_t seed) {
-    if (!context) return NULL;
-    const kn_host *host = kn_context_host(context);
+static kn_states *create(const kn_host *host) {
     kn_states *states = kn_allocate(host, 1, sizeof *states);
     if (!states) return NULL;
     states->host = *host;
-    states->context = context;
-    states->seed = seed;
     states->references = 1;
-    states->failure = *kn_context_failure(context);
-    states->error = states->failure;
     kn_map_init(&states->names, &states->host);
     return states;
+}
+
+kn_states *kn_states_create(kn_context *context, uint64_t seed) {
+    kn_states *states = context ? create(kn_context_host(context)) : NULL;
+    if (!states) return NULL;
+    states->context = context;
+    states->seed = seed;
+    states->failure = *kn_context_failure(context);
+    states->error = states->failure;
+    return states;
+}
+
+kn_states *kn_states_create_host(const kn_allocator *allocator) {
+    const kn_host host = kn_host_with(allocator);
+    return create(&host);
 }
 
 kn_states *kn_states_retain(kn_states *states) {

@@ -206,6 +206,9 @@ static void states(void **state) {
     kn_states_destroy(NULL);
     kn_states_destroy(&states);
     assert_null(kn_states_create(NULL, 1));
+    states = kn_states_create_host(NULL);
+    assert_true(kn_states_get(states, "w", &number, sizeof number) == KN_ERROR_NOT_FOUND);
+    kn_states_destroy(&states);
     assert_int_equal(kn_states_count(NULL), 0);
     assert_null(kn_states_entry(NULL, 0, NULL));
     assert_true(kn_states_get(NULL, "w", &number, sizeof number) != KN_OK);

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, run_cases, train, write
+from koine import CLASSES, SAMPLES, TINY, add, case, expect, koine, numbers_of, problem, read_safetensors, run_cases, train, write
 from koine import write_npy
 
 COMMANDS = ("devices", "doctor", "train", "eval", "infer", "generate", "convert", "plan", "bench", "verify",
@@ -282,7 +282,22 @@ def no_device(folder):
     koine("devices", environment=empty).needs(1, err="pocl-opencl-icd")
     problem(folder)
     koine("train", "tiny.koine", "--data", "npy:x.npy,y.npy", folder=folder, environment=empty).needs(
-        1, out="", err="no usable OpenCL device")
+        1, out="", err=("no usable OpenCL device", "koine doctor"))
+    koine("devices", "--device", "gpu", environment=empty).needs(1, err="koine doctor")
+    koine("plan", "tiny.koine", "--device", "gpu", folder=folder, environment=empty).needs(1, out="", err="koine doctor")
+
+
+@case
+def what_needs_no_device(folder):
+    empty = {"OCL_ICD_VENDORS": os.path.join(folder, "nothing"), "OCL_ICD_FILENAMES": ""}
+    koine("train", *problem(folder), "--steps", "1", "--save", "t.safetensors", folder=folder).needs(0)
+    for line in ("models", "models lenet", "models t.safetensors", "datasets", "datasets digits",
+                 "datasets npy:x.npy,y.npy", "convert t.safetensors t.onnx", "convert t.onnx back.safetensors",
+                 "convert t.safetensors half.safetensors --dtype float16", "convert t.safetensors t.koine", "models t.onnx",
+                 "convert tiny.koine again.onnx --weights back.safetensors", "convert t.onnx same.onnx"):
+        koine(*line.split(), folder=folder, environment=empty).needs(0)
+    weights, back = (read_safetensors(os.path.join(folder, name)) for name in ("t.safetensors", "back.safetensors"))
+    expect(back["logits.weight"] == weights["logits.weight"], "the weights are others")
 
 
 @case

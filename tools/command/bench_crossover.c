@@ -20,7 +20,7 @@ static bool open_devices(const common_options *common, kn_device_list *list, cro
         devices->infos[devices->count++] = info;
     }
     return devices->count > 0 ||
-           command_fail("no OpenCL device can be used here; koine devices tells more") == EXIT_DONE;
+           command_fail("no OpenCL device can be used here; koine doctor tells what mends it") == EXIT_DONE;
 }
 
 /* The fastest of a size; who was it before stays unless another is faster by the margin. -1: none was

@@ -17,31 +17,29 @@ static int write_text(const kn_model *model, const char *path) {
     return whole_close(&file, true) ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* What the model's file has, or --weights, on a device: there files with weights are read and written. */
-static int write_weights(const common_options *common, kn_model *model, const char *weights, const char *path,
+/* What the model's file has, or --weights. */
+static int write_weights(kn_model *model, const char *weights, const char *path,
                          kind to, kn_dtype dtype) {
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     params.weights = dtype;
-    kn_context *context = context_open(common);
-    kn_states *states = context ? kn_states_create(context, 1) : NULL;
+    kn_states *states = kn_states_create_host(NULL);
     kn_status status = KN_ERROR_MEMORY;
     if (states) status = kn_model_load(model, weights, states, NULL, NULL);
     if (states && status == KN_OK)
         status = to == ONNX ? kn_model_save_onnx(model, path, states, &params) : kn_model_save(model, path, states, &params);
-    if (context && status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
+    if (status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
     kn_states_destroy(&states);
-    kn_context_destroy(&context);
     return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int convert(const common_options *common, kn_model *model, const char *weights, const char *path, kind to,
+static int convert(kn_model *model, const char *weights, const char *path, kind to,
                    kn_dtype dtype) {
     if (to == TEXT) return write_text(model, path);
     if (!weights && !kn_model_has_weights(model))
         return command_fail("'%s' has no weights that could go to a file: name some with --weights",
                             kn_model_name(model));
     bool as_it_is = to == ONNX && !weights && !kn_model_text(model)[0];
-    if (!as_it_is) return write_weights(common, model, weights, path, to, dtype);
+    if (!as_it_is) return write_weights(model, weights, path, to, dtype);
     return kn_model_save_onnx(model, path, NULL, NULL) == KN_OK ? EXIT_DONE
                                                                 : command_fail("%s", kn_model_error(model));
 }
@@ -52,12 +50,10 @@ static int run(int count, char **arguments) {
     kn_dtype dtype = KN_FLOAT32;
     int word_count, status;
     const option options[] = {
-        HEADING("files"),
         {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
-        HEADING("device"),
-        COMMON_OPTIONS(common),
+        {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &common.quiet},
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
     if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");
@@ -71,10 +67,9 @@ static int run(int count, char **arguments) {
                  (dtype != KN_FLOAT32 && dtype != KN_FLOAT16 && dtype != KN_BFLOAT16)))
         return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", type);
     if (type && to != SAFETENSORS) return command_misuse("--dtype is for files that end in .safetensors");
-    progress_setup(&common);
     if (!path_writable(words[1], PATH_WHOLE, common.overwrite)) return EXIT_FAILED;
     kn_model *model = model_open(words[0]);
-    status = model ? convert(&common, model, weights, words[1], to, dtype) : EXIT_FAILED;
+    status = model ? convert(model, weights, words[1], to, dtype) : EXIT_FAILED;
     kn_model_destroy(&model);
     return status;
 }

@@ -116,10 +116,10 @@ static int run(int count, char **arguments) {
         return status;
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory");
-    int usable = 0;
+    int usable = 0, platforms = 0;
     const char *wish = getenv("KOINE_DEVICE");
     for (int i = 0; i < kn_device_list_count(list); i++)
-        usable += kn_device_list_entry(list, i)->usable;
+        usable += kn_device_list_entry(list, i)->usable, platforms += kn_device_list_entry(list, i)->platform_index >= 0;
     kn_context *context = usable ? context_open(&common) : NULL;
     if (measure && context) {
         progress_now("measuring");
@@ -133,9 +133,9 @@ static int run(int count, char **arguments) {
         print_text(list, context, (common.device || (wish && *wish)) && !device_is_auto(&common), measure ? &found : NULL);
     status = context ? EXIT_DONE : EXIT_FAILED;
     if (!usable)
-        command_fail(
-            "no OpenCL device can be used here. On a machine without a GPU, PoCL makes one of the processor: "
-            "apt-get install pocl-opencl-icd, or your system's package of that name");
+        command_fail("no OpenCL device can be used here; koine doctor tells what mends it%s",
+                     platforms ? "" : ". On a machine without a GPU, PoCL makes one of the processor: apt-get install "
+                                      "pocl-opencl-icd, or your system's package of that name");
     kn_context_destroy(&context);
     kn_device_list_destroy(&list);
     return status;

@@ -199,6 +199,12 @@ static void a_session_that_cannot_be_says_why(void **state) {
     session_bad(session, KN_ERROR_ARGUMENT, kn_session_status(session), "context", NULL);
     kn_session_destroy(&session);
     kn_states_destroy(&states);
+    states = kn_states_create_host(NULL);
+    params.states = states;
+    session = kn_session_create(context, &other.y, 1, &params);
+    session_bad(session, KN_ERROR_ARGUMENT, kn_session_status(session), "host memory", NULL);
+    kn_session_destroy(&session);
+    kn_states_destroy(&states);
     kn_context_destroy(&second);
     /* A context that failed. */
     kn_context_params context_params = test_params();
