@@ -23,23 +23,6 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel) {
     return step;
 }
 
-/* `swapped`: the kernel reads y and makes x. */
-static void add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
-    kn_step_int(step, "images", form->images);
-    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
-    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
-    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
-    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
-    kn_step_int(step, "filter_height", form->filter_height);
-    kn_step_int(step, "filter_width", form->filter_width);
-    kn_step_int(step, "stride_y", form->stride[0]);
-    kn_step_int(step, "stride_x", form->stride[1]);
-    kn_step_int(step, "pad_y", form->padding[0]);
-    kn_step_int(step, "pad_x", form->padding[1]);
-    kn_step_int(step, "dilation_y", form->dilation[0]);
-    kn_step_int(step, "dilation_x", form->dilation[1]);
-}
-
 /* y of x and weight, or dx of dy and weight. */
 static kn_status lower_sweep(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
@@ -62,7 +45,8 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "filter", node->inputs[1]);
     kn_step_write(step, "y", lowering->result);
-    add_sizes(step, &form, swapped);
+    kn_step_int(step, "images", form.images);
+    kn_conv_add_sizes(step, &form, swapped);
     kn_step_int(step, "gradient", swapped);
     kn_step_int(step, "item_rows", rows);
     kn_step_int(step, "item_images", images);
@@ -93,7 +77,8 @@ static kn_status lower_filters(kn_lowering *lowering) {
     kn_step_read(step, "dy", node->inputs[0]);
     kn_step_read(step, "x", node->inputs[1]);
     kn_step_scratch(step, "shares", shares);
-    add_sizes(step, &form, false);
+    kn_step_int(step, "images", form.images);
+    kn_conv_add_sizes(step, &form, false);
     kn_step_int(step, "part_rows", part);
     kn_step_size3(step, (size_t[3]){(size_t)parts, (size_t)blocks, 1}, (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);

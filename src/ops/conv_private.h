@@ -11,6 +11,8 @@ typedef struct kn_conv_form {
     int64_t stride[2], padding[4], dilation[2], groups;
 } kn_conv_form;
 void kn_conv_describe(const kn_node *node, kn_conv_form *form);
+/* Sizes, stride, padding and dilation, as kernels for wide vectors take them. swapped: they read y and make x. */
+void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped);
 extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight;
 
 /* Windows over images, as convolutions and pooling use them (window.c). Completes the lists of attributes:

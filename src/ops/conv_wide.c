@@ -158,11 +158,7 @@ kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight
     return kn_step_end(step, lowering);
 }
 
-/* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
-static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *pack, bool swapped) {
-    kn_step_int(step, "x_channels", pack->sources);
-    kn_step_int(step, "x_lanes", pack->lanes);
-    kn_step_int(step, "y_channels", pack->targets);
+void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
     kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
     kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
     kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
@@ -175,6 +171,14 @@ static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *
     kn_step_int(step, "pad_x", form->padding[1]);
     kn_step_int(step, "dilation_y", form->dilation[0]);
     kn_step_int(step, "dilation_x", form->dilation[1]);
+}
+
+/* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
+static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *pack, bool swapped) {
+    kn_step_int(step, "x_channels", pack->sources);
+    kn_step_int(step, "x_lanes", pack->lanes);
+    kn_step_int(step, "y_channels", pack->targets);
+    kn_conv_add_sizes(step, form, swapped);
 }
 
 kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
