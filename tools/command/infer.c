@@ -39,10 +39,12 @@ typedef struct infer_run {
     uint64_t batch, memory;
 } infer_run;
 
+/* By the name in the file, or in the model, where an ONNX file's names may be others. */
 static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(const kn_model *, int),
-                            const kn_model *model) {
+                            const char *(*name)(const kn_model *, int), const kn_model *model) {
     for (int i = 0; i < count; i++)
-        if (!file->name[0] || !strcmp(kn_value_name(at(model, i)), file->name)) return at(model, i);
+        if (!file->name[0] || !strcmp(name(model, i), file->name) || !strcmp(kn_value_name(at(model, i)), file->name))
+            return at(model, i);
     return NULL;
 }
 
@@ -55,7 +57,8 @@ static infer_input *begin_input(infer_run *run, kn_value *value) {
 static bool open_input(infer_run *run, const char *word) {
     named_file file;
     named_file_split(word, &file);
-    kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input, run->model);
+    kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input, kn_model_input_name,
+                                 run->model);
     if (!value)
         return command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model), file.name,
                             kn_value_name(kn_model_input(run->model, 0))) == EXIT_DONE;
@@ -94,6 +97,12 @@ static bool open_words(infer_run *run, const char *const *words, int count) {
 
 static bool measure_inputs(infer_run *run) {
     if (run->samples < 1) return command_fail("the input holds no samples") == EXIT_DONE;
+    /* The file may fix how many come at once. */
+    const int64_t fixed = kn_value_dimension(run->inputs[0].value, 0);
+    if (fixed > 0 && run->samples % fixed)
+        return command_fail("the model reads %lld samples at once, and there are %lld", (long long)fixed,
+                            (long long)run->samples) == EXIT_DONE;
+    if (fixed > 0) run->batch = (uint64_t)fixed;
     for (int i = 0; i < run->input_count; i++) {
         uint64_t bytes = 0;
         kn_tensor_bytes(&run->inputs[i].info, &bytes); /* it was read as so many */
@@ -228,7 +237,8 @@ static int infer(infer_run *run, const char *output) {
     kn_tensor_info whole;
     size_t row_bytes = 0;
     named_file_split(output, &file);
-    run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, run->model);
+    run->output = find_value(&file, kn_model_output_count(run->model), kn_model_output, kn_model_output_name,
+                             run->model);
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
                             kn_model_name(run->model), file.name, run->file);
@@ -289,8 +299,7 @@ static void finish(infer_run *run) {
 }
 
 /* What the options and words say together makes sense; sets how results are written. */
-static int check(infer_run *run, int words, bool onnx, const char *input, const char *output, const char *format,
-                 const char *trace, const char *on_bad_sample) {
+static int check(infer_run *run, int words, bool onnx, const char *input, const char *output, const char *format) {
     named_file result = {.path = NULL};
     if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (words == 1 && !input)
@@ -300,13 +309,20 @@ static int check(infer_run *run, int words, bool onnx, const char *input, const 
         return command_misuse("--input is '%s', and files are named behind the model as well; expected either", input);
     if (!run->batch || run->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run->batch, INT32_MAX);
-    if (onnx && (!input || !output || format))
-        return command_misuse("of an ONNX file arrays are computed: infer needs --input X.npy and --output Y.npy, and no "
-                              "--format");
-    if (onnx && (trace || on_bad_sample || run->weights))
-        return command_misuse("--%s is not for ONNX files", trace ? "trace" : on_bad_sample ? "on-bad-sample" : "weights");
+    if (onnx && run->weights) return command_misuse("--weights is not for ONNX files");
     if (output) named_file_split(output, &result);
     return output_choose(format, result.path, run->common.json, &run->format);
+}
+
+/* Whether each of "A=a.npy,B=b.npy" ends so. */
+static bool all_arrays(const char *list) {
+    for (const char *comma; list; list = comma ? comma + 1 : NULL) {
+        comma = strchr(list, ',');
+        size_t length = comma ? (size_t)(comma - list) : strlen(list);
+        if (length < 5 || memcmp(list + length - 4, ".npy", 4)) return false;
+        if (!comma) return true;
+    }
+    return false;
 }
 
 static int run_words(infer_run *run, const char **words, int count, const char *input, const char *output,
@@ -355,14 +371,16 @@ static int run(int count, char **arguments) {
     if (!words) return command_fail("out of memory");
     if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
         const bool onnx = word_count && path_is_onnx(words[0]);
-        status = check(&run, word_count, onnx, input, output, format, trace, on_bad_sample);
+        /* Arrays by their names need no row for each sample. */
+        const bool whole = onnx && !format && !trace && !on_bad_sample && all_arrays(input) && all_arrays(output);
+        status = check(&run, word_count, onnx, input, output, format);
         if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
         if (status == EXIT_DONE) status = math_option_check(&run.common);
         if (status == EXIT_DONE) status = pin_option_check(&run.common);
         if (status == EXIT_DONE) {
             progress_setup(&run.common);
-            status = onnx ? infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory})
-                          : run_words(&run, words, word_count, input, output, trace);
+            status = whole ? infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory})
+                           : run_words(&run, words, word_count, input, output, trace);
         }
     }
     free(words);
@@ -384,7 +402,8 @@ const command command_infer = {
     "--format says. NAME= in front means another input or output than the first. A file that is there already is left\n"
     "as it is unless --overwrite is given.\n"
     "\n"
-    "Of an ONNX file arrays are computed, by name; where inputs or outputs have no row for each sample, at once.\n"
+    "An ONNX file reads all of these too, pictures as numbers from 0 to 1. Arrays with NAME= or --input and --output are\n"
+    "computed at once where its inputs or outputs have no row for each sample.\n"
     "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
     "  koine infer lenet.safetensors three.png four.jpg\n"
@@ -393,6 +412,7 @@ const command command_infer = {
     "  koine infer lenet.safetensors images.npy --output logits.npy\n"
     "  koine infer table.safetensors new.csv --output speeds.csv\n"
     "  sensor | koine infer table.safetensors - --output -\n"
+    "  koine infer net.onnx holiday/ --output scores.csv\n"
     "  koine infer net.onnx --input x=x.npy,mask=m.npy --output y=y.npy\n"
     "  koine infer deploy.prototxt --weights net.caffemodel --input x.npy --output y.npy",
     run};

@@ -55,7 +55,7 @@ static bool check_shape(const kn_value *value, const part *read) {
     const kn_tensor_info *info = &read->info;
     char wanted[160], found[160];
     bool fits = info->rank == kn_value_rank(value) && info->rank > 0;
-    for (int d = 0; fits && d < info->rank; d++)
+    for (int d = 1; fits && d < info->rank; d++)
         fits = kn_value_dimension(value, d) < 0 || kn_value_dimension(value, d) == info->shape[d];
     if (fits) return true;
     kn_value_shape_text(value, wanted, sizeof wanted);
