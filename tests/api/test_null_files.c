@@ -146,6 +146,7 @@ static void models(void **state) {
     assert_null(kn_model_metadata(NULL, "key"));
     assert_false(kn_model_setting_value(NULL, "inputs", NULL));
     assert_null(kn_model_setting_name(NULL, 0));
+    assert_null(kn_model_open_size(NULL, 0, NULL));
     assert_null(kn_zoo_name(-1));
     assert_null(kn_zoo_name(kn_zoo_count()));
     assert_null(kn_zoo_text(-1));
