@@ -19,12 +19,10 @@ with_news() {
     done
   ) &
   news=$!
-  # shellcheck disable=SC2064
-  trap "kill $news 2>/dev/null" EXIT
-  "$@" </dev/null >"$log" 2>&1 || status=$?
+  # In a shell of its own, so that what fails there is still told here.
+  ("$@") </dev/null >"$log" 2>&1 || status=$?
   kill "$news" 2>/dev/null || true
   wait "$news" 2>/dev/null || true
-  trap - EXIT
   return "$status"
 }
 
@@ -154,8 +152,8 @@ build_koine() {
 
 # run_tests FOLDER NAME PATIENCE [MESON TEST ARGUMENT…]   shows a line for each test and once a minute how far the
 # long ones are, then what failed, then the count
-# NAME names the log (meson adds the name of the wrapper). PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a regular expression; a test whose
-# output matches it has failed.
+# NAME names the log (meson adds the name of the wrapper). PATIENCE is a factor on the tests' limits. KOINE_SUSPECT: a
+# regular expression; a test whose output matches it has failed.
 run_tests() {
   local folder=$1 name=$2 patience=$3 log=$1/meson-logs/$2-python3.json progress=
   shift 3

@@ -28,8 +28,19 @@ def what_takes_long_is_told():
         done = script("""news_seconds=0.1
             work() { echo '[1/2] Compiling'; echo '[2/2] Linking'; until grep -q Linking news; do sleep 0.05; done; return 3; }
             with_news log 'building' work >news || echo "status $?"; cat news""", folder)
-        right = re.match(r"status 3\ntest: building for 0 min: \[2/2\] Linking\n", done.stdout) and not done.stderr
+        told = re.search(r"^test: building for 0 min: \[2/2\] Linking$", done.stdout, re.M)
+        right = told and done.stdout.startswith("status 3\n") and not done.stderr
         return [] if right and done.returncode == 0 else [f"found {done}"]
+
+
+def the_end_of_a_script_stays_its_own():
+    """What a script does at its end, and why a command failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = script("""trap 'echo the end' EXIT
+            broken() { fail 'there is no sudo'; }
+            with_news log building broken || echo "status $?"; cat log; exit 4""", folder)
+        right = (done.stdout, done.stderr, done.returncode) == ("status 1\ntest: there is no sudo\nthe end\n", "", 4)
+        return [] if right else [f"found {done}"]
 
 
 def what_is_short_is_not():
@@ -67,5 +78,5 @@ def start_refuses_what_it_does_not_know():
 
 
 run((function.__name__.replace("_", " "), function)
-    for function in (what_takes_long_is_told, what_is_short_is_not, a_link_replaces_nothing_else,
+    for function in (what_takes_long_is_told, the_end_of_a_script_stays_its_own, what_is_short_is_not, a_link_replaces_nothing_else,
                      start_refuses_what_it_does_not_know))

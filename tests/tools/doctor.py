@@ -249,7 +249,8 @@ def a_home_that_cannot_be_written(folder):
     if not any("Portable" in device["platform"] for device in koine("devices", "--json").objects()):
         raise Skipped("PoCL is not here")
     for name in ("HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR"):
-        found = findings_of(koine("doctor", "--json", environment={"XDG_CACHE_HOME": "", name: file + "/x"}))
+        others = {"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": None}
+        found = findings_of(koine("doctor", "--json", environment={**others, name: file + "/x"}))
         needs(found, "problem", "cache", "PoCL", file, "POCL_CACHE_DIR", mend="export POCL_CACHE_DIR=")
         shown = [one["mend"] for one in found if one["check"] == "platform" and "PoCL shows none" in one["what"]]
         expect(shown == [None], f"found {found}")

@@ -87,8 +87,9 @@ class Result:
 
 
 def koine(*arguments, folder=None, environment=None, given=subprocess.DEVNULL, **more):
-    """`given`: an open file, for the standard input. What hangs is ended by tools/watch_test.py with the whole test."""
-    done = subprocess.run([KOINE, *arguments], cwd=folder, env={**ENVIRONMENT, **(environment or {})},
+    """`given`: an open file, for the standard input. None in the environment takes a name out of it. What hangs is ended by tools/watch_test.py with the whole test."""
+    variables = {name: value for name, value in {**ENVIRONMENT, **(environment or {})}.items() if value is not None}
+    done = subprocess.run([KOINE, *arguments], cwd=folder, env=variables,
                           stdin=given, capture_output=not more, text=True, **more)
     # Compiling is told where it took long, which is the machine's business.
     err = re.sub(r"^compiled kernels for .*\n", "", done.stderr or "", flags=re.M)

@@ -42,6 +42,17 @@ def a_trained_model_stays(folder):
 
 
 @case
+def a_link_to_nothing(folder):
+    """It has the name, and what it leads to is not made without being asked for."""
+    problem(folder)
+    for name in ("tiny.safetensors", "log"):
+        os.symlink("elsewhere", os.path.join(folder, name))
+    train(folder, "--steps", "1", out="saved in tiny-2.safetensors\n")
+    train(folder, "--steps", "1", "--log", "log", status=1, out="", err=f"koine: 'log' {TAKEN}")
+    expect(not os.path.exists(os.path.join(folder, "elsewhere")), f"found {os.listdir(folder)}")
+
+
+@case
 def a_name_that_was_given(folder):
     problem(folder)
     os.mkdir(os.path.join(folder, "sub.d"))

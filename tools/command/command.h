@@ -174,6 +174,8 @@ bool interrupted(void);
     }
 /* Put in place when it is whole, or written as it comes, which a pipe and a device may take. */
 typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
+/* Whether anything has that name, a link to nothing too. */
+bool path_there(const char *path);
 /* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is written. */
 bool path_writable(const char *path, path_use use, bool replace);
 /* The same for files in a folder, which will be made, with those that it is in, where it is not there. */

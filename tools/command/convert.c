@@ -53,7 +53,6 @@ static int run(int count, char **arguments) {
         {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
-        {"quiet", OPTION_FLAG, NULL, "no progress, only results and errors", &common.quiet},
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
     if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");

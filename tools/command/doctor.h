@@ -13,6 +13,7 @@ typedef struct doctor_visit {
     bool deadly;    /* a driver ends, or holds up, each program that asks for devices */
     /* Of what runs in a process of its own (doctor_apart.c): */
     unsigned patience; /* seconds that a driver has for one step */
+    bool apart;        /* the part runs in a process of its own */
     bool finished;
     char end[120];     /* how it ended otherwise */
     bool loaded;       /* the library, */

@@ -29,7 +29,7 @@ void doctor_end(doctor_visit *doctor) {
 }
 
 void doctor_step(const doctor_visit *doctor) {
-    alarm(doctor->patience);
+    if (doctor->apart) alarm(doctor->patience);
 }
 
 static void run_apart(doctor_visit *doctor, doctor_part *part, const char *about) {
@@ -45,10 +45,12 @@ static void run_apart(doctor_visit *doctor, doctor_part *part, const char *about
 bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about) {
     int result = 0;
     doctor->finished = false;
+    doctor->apart = true;
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) run_apart(doctor, part, about);
     if (child < 0) {
+        doctor->apart = false;
         part(doctor, about);
         return true;
     }

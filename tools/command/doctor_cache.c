@@ -10,7 +10,7 @@ enum { PATH_ROOM = 4096 };
 
 void doctor_cache(doctor_visit *doctor) {
     char folder[PATH_ROOM], reason[PATH_ROOM + 100];
-    static const char mend[] = "export XDG_CACHE_HOME=\"/var/tmp/cache-$(id -u)\"";
+    static const char mend[] = "export XDG_CACHE_HOME=\"$(mktemp -d /var/tmp/cache-XXXXXX)\"";
     if (!kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), folder, sizeof folder))
         finding_tell(&doctor->found, FINDING_HINT, "cache", mend,
                      "neither XDG_CACHE_HOME nor HOME is set: kernels are compiled again in each run, unless --kernel-cache "
@@ -41,7 +41,7 @@ void doctor_cache_pocl(doctor_visit *doctor) {
     char folder[PATH_ROOM], reason[PATH_ROOM + 100];
     pocl_folder(folder, sizeof folder);
     if (folder_makable(folder, reason, sizeof reason)) return;
-    finding_tell(&doctor->found, FINDING_PROBLEM, "cache", "export POCL_CACHE_DIR=\"/var/tmp/pocl-$(id -u)\"",
+    finding_tell(&doctor->found, FINDING_PROBLEM, "cache", "export POCL_CACHE_DIR=\"$(mktemp -d /var/tmp/pocl-XXXXXX)\"",
                  "PoCL keeps what it compiles in %s, which cannot be written (%s): it shows no device, or compiles nothing. "
                  "The environment variable POCL_CACHE_DIR names another folder",
                  folder, reason);

@@ -201,7 +201,7 @@ static bool is_checkpoint(const char *path) {
 static bool count_up(train_options *options, const char *name, const char *resume) {
     char *path = options->path;
     for (unsigned number = 1; path_numbered(name, number, path, sizeof options->path); number++) {
-        if (access(path, F_OK) != 0) return true;
+        if (!path_there(path)) return true;
         options->replaces = options->common.overwrite || (resume && same_training(path, resume));
         if (options->replaces) return true;
     }
@@ -229,7 +229,7 @@ bool train_save(training_setup *setup, kn_trainer *trainer, train_options *optio
     params.pair_count = train_pairs(setup, options, &settings, pairs);
     kn_states *states = kn_trainer_states(trainer);
     char path[sizeof options->path];
-    /* Somebody else's may have come while it was trained. */
+    /* Another program may have written this file meanwhile. */
     strcpy(path, options->path);
     if (!options->replaces && !count_up(options, path, NULL)) return false;
     strcpy(path, options->path);

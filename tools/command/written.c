@@ -24,13 +24,18 @@ static bool folder_taken(const char *path, const char *folder) {
     return false;
 }
 
+bool path_there(const char *path) {
+    struct stat about;
+    return lstat(path, &about) == 0;
+}
+
 bool path_writable(const char *path, path_use use, bool replace) {
     char folder[4096];
     struct stat about;
     if (rehearsing()) return true;
     if (!path[0] || strlen(path) >= sizeof folder)
         return command_fail("'%.60s' is no name for a file", path) == EXIT_DONE;
-    const bool there = stat(path, &about) == 0, regular = there && S_ISREG(about.st_mode);
+    const bool there = stat(path, &about) == 0, regular = there ? S_ISREG(about.st_mode) : path_there(path);
     if (there && S_ISDIR(about.st_mode))
         return command_fail("'%s' is a folder; expected the name of a file to write", path) == EXIT_DONE;
     if (there && !regular && use == PATH_WHOLE)
