@@ -65,10 +65,13 @@ static kn_status fill_range(void *user, size_t range, kn_error *error) {
 /* x (rows,width) and y (rows) of the store. */
 static kn_status fill_rows(csv_run *run, kn_sample_store *store, fill_job *job, kn_error *error) {
     const size_t ranges = (job->rows + RANGE - 1) / RANGE;
-    float *x = job->x = store->blocks[0] = kn_allocate(&store->host, job->rows * job->width + 1, sizeof *x);
+    const uint64_t numbers = (uint64_t)job->rows * job->width + 1;
+    if (numbers > SIZE_MAX / sizeof(float))
+        return kn_fail_memory_for(error, "the numbers of the table", numbers, sizeof(float));
+    float *x = job->x = store->blocks[0] = kn_allocate(&store->host, (size_t)numbers, sizeof *x);
     job->y = store->blocks[1] = kn_allocate(&store->host, job->rows + 1, sizeof(float));
     job->first = kn_arena_take(&run->arena, ranges + 1, sizeof *job->first);
-    if (!x || !job->y || !job->first) return kn_fail_memory(error, (job->rows * job->width + 1) * sizeof *x);
+    if (!x || !job->y || !job->first) return kn_fail_memory(error, (size_t)numbers * sizeof *x);
     kn_status status = kn_in_parallel(&store->host, ranges, count_range, job, error);
     for (size_t i = 0; i < ranges; i++) {
         const size_t own = job->first[i];

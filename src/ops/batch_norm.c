@@ -443,16 +443,20 @@ static bool check_params(kn_graph *graph, const kn_value *x, const kn_batch_norm
     return graph->error.status == KN_OK;
 }
 
+static bool is_statistic(const kn_value *value) {
+    return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC;
+}
+
 /* The state, or what an earlier norm of this graph makes of it: running statistics follow all norms that share them,
  * one after the other. */
 static kn_value *running(kn_value *state) {
-    kn_value *next = state->assign ? state->assign->inputs[1] : NULL;
+    kn_value *next = is_statistic(state) && state->assign ? state->assign->inputs[1] : NULL;
     return next && next->producer && next->producer->operator== &kn_row_batch_norm ? next : state;
 }
 
 /* A state is written once in a run, by the last norm. `before` is what the norm reads of it. */
 static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_value *next) {
-    if (state->kind != KN_VALUE_STATE || state->role != KN_STATE_STATISTIC) return;
+    if (!is_statistic(state)) return;
     if (before != state)
         kn_assign_instead(graph, state, next);
     else if (!state->assign)

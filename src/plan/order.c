@@ -94,7 +94,7 @@ static int rank_of(const kn_group *group) {
 /* ---- who comes next ---------------------------------------------------------------------------------- */
 
 static void put(order_pass *ordering, heap *queue, int key, int id) {
-    int64_t item = (int64_t)key << 32 | id;
+    int64_t item = (int64_t)key * (INT64_C(1) << 32) + id;
     size_t at = queue->count++;
     for (; at > 0 && queue->items[(at - 1) / 2] > item; at = (at - 1) / 2) {
         queue->items[at] = queue->items[(at - 1) / 2];

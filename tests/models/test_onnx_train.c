@@ -200,6 +200,33 @@ static void one_for_several(void **state) {
     }
 }
 
+/* Names that are made for what is told apart meet others in the file; copies are told apart once. */
+static void names_that_are_taken(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    onnx_floats(&graph, "a.weight", "3", 1);
+    onnx_floats(&graph, "a.bias", "3", 0);
+    onnx_floats(&graph, "n.running_mean", "2", 7);
+    onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature", "p_z: PARAMETER target='z.weight'\n");
+    char copy[16], from[16] = "n", to[16], inputs[40];
+    onnx_node(&graph, "BatchNormalization", "x,a.weight,a.bias,a.bias,a.weight", "n", NULL);
+    for (int i = 0; i < 12; i++) {
+        snprintf(copy, sizeof copy, "c%d.weight", i);
+        snprintf(to, sizeof to, "y%d", i);
+        snprintf(inputs, sizeof inputs, "%s,%s", from, copy);
+        onnx_node(&graph, "Identity", "a.weight", copy, NULL);
+        onnx_node_says(&graph, "Mul", inputs, to, "pkg.torch.onnx.fx_node", "(%x, %p_z)");
+        memcpy(from, to, sizeof from);
+    }
+    onnx_output(&graph, from);
+    kn_model *model = onnx_right(&graph, NULL);
+    is_weight(model, 0, "n.running_mean_2", "3", "follows the batches");
+    is_weight(model, 1, "n.running_var", "3", "follows the batches");
+    assert_non_null(kn_graph_find(kn_model_graph(model), "c11.weight"));
+    kn_model_destroy(&model);
+}
+
 /* Where the file says nothing: names, numbers, and the nodes that read an initializer, by way of others or not. */
 static void what_nodes_make_of_it(void **state) {
     (void)state;
@@ -420,6 +447,7 @@ int test_onnx_train(void) {
         cmocka_unit_test(no_gradient),
         cmocka_unit_test(saved_again),
         cmocka_unit_test(shared_statistics),
+        cmocka_unit_test(names_that_are_taken),
         cmocka_unit_test(weights_alone),
     };
     return cmocka_run_group_tests_name("training of ONNX files", tests, NULL, NULL);

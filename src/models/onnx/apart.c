@@ -9,10 +9,12 @@ typedef struct apart {
     kn_onnx_graph *graph;
     kn_onnx_tensor *list; /* the initializers, with room for more */
     size_t count, capacity;
-    size_t *reads;        /* inputs of nodes, by initializer of the file */
+    size_t *reads;        /* inputs of nodes, by initializer of the file, */
+    size_t read_count;    /* which are the first so many of the list */
     kn_map names;         /* numbers of initializers, plus 1 */
     kn_map split;         /* the names of those that are new */
     kn_map folded;        /* names that initializers were made of */
+    kn_map results;       /* names of the graph's outputs */
     kn_signature signature;
 } apart;
 
@@ -85,7 +87,7 @@ static bool restore(apart *all, const kn_onnx_node *node) {
             }
     for (size_t k = 0; count && k < node->input_count && k < MOST_READ; k++) {
         size_t from = find(all, node->inputs[k]);
-        if (!from || right[k] || all->reads[from - 1] < 2 || !kn_map_get_text(&all->signature.kinds, node->inputs[k])) continue;
+        if (!from || from > all->read_count || right[k] || all->reads[from - 1] < 2 || !kn_map_get_text(&all->signature.kinds, node->inputs[k])) continue;
         int lost = find_lost(all, names, count, node->inputs[k]);
         if (lost < 0) continue;
         if (!add_copy(all, from - 1, names[lost])) return false;
@@ -103,11 +105,10 @@ static bool is_identity(const kn_onnx_node *node) {
 
 /* A copy of a list of numbers under another name, as the older exporter writes it, becomes an initializer. */
 static bool is_copy(const apart *all, const kn_onnx_node *node, size_t *from) {
-    if (!is_identity(node)) return false;
-    for (size_t i = 0; i < all->graph->output_count; i++)
-        if (!strcmp(all->graph->outputs[i].name, node->outputs[0])) return false;
+    const char *name = is_identity(node) ? node->outputs[0] : "";
+    if (!strchr(name, '.') || *name == '/' || find(all, name)) return false;
     *from = find(all, node->inputs[0]);
-    return *from && all->list[*from - 1].rank == 1 && strchr(node->outputs[0], '.') && *node->outputs[0] != '/';
+    return *from && all->list[*from - 1].rank == 1 && !kn_map_has(&all->results, name, strlen(name));
 }
 
 static bool take_copies(apart *all) {
@@ -159,8 +160,10 @@ static bool take_statistics(apart *all) {
         for (size_t k = STATISTICS; fine && is_statistic(node, k) && k < node->input_count; k++) {
             size_t from = find(all, node->inputs[k]);
             if (!from || !kn_map_get_text(&others, node->inputs[k])) continue;
-            const char *name = kn_arena_format(all->import->arena, "%.200s.%s", node->outputs[0],
-                                               k == STATISTICS ? "running_mean" : "running_var");
+            const char *part = k == STATISTICS ? "running_mean" : "running_var";
+            const char *name = kn_arena_format(all->import->arena, "%s.%s", node->outputs[0], part);
+            for (int number = 2; name && find(all, name); number++)
+                name = kn_arena_format(all->import->arena, "%s.%s_%d", node->outputs[0], part, number);
             fine = add_copy(all, from - 1, name);
             if (fine) node->inputs[k] = name;
         }
@@ -176,6 +179,8 @@ static bool read_names(apart *all) {
     bool fine = kn_signature_read(all->import, &all->signature);
     for (size_t i = 0; fine && i < all->count; i++)
         fine = !*all->list[i].name || kn_map_put_text(&all->names, all->list[i].name, (void *)(uintptr_t)(i + 1));
+    for (size_t i = 0; fine && i < all->graph->output_count; i++)
+        fine = !*all->graph->outputs[i].name || kn_map_put_text(&all->results, all->graph->outputs[i].name, all);
     for (size_t i = 0; fine && i < all->graph->value_count; i++) {
         const kn_onnx_value_info *info = &all->graph->values[i];
         const char *list =
@@ -196,10 +201,12 @@ bool kn_import_take_apart(kn_import *import) {
                  .graph = graph,
                  .list = (kn_onnx_tensor *)(uintptr_t)graph->initializers,
                  .count = graph->initializer_count,
+                 .read_count = graph->initializer_count,
                  .capacity = graph->initializer_count};
     kn_map_init(&all.names, host);
     kn_map_init(&all.split, host);
     kn_map_init(&all.folded, host);
+    kn_map_init(&all.results, host);
     all.reads = kn_allocate(host, all.count + 1, sizeof *all.reads);
     bool fine = read_names(&all) && (all.reads || kn_import_no_memory(import));
     for (size_t i = 0; fine && i < graph->node_count; i++)
@@ -216,5 +223,6 @@ bool kn_import_take_apart(kn_import *import) {
     kn_map_finish(&all.names);
     kn_map_finish(&all.split);
     kn_map_finish(&all.folded);
+    kn_map_finish(&all.results);
     return fine;
 }
