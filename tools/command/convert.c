@@ -53,8 +53,10 @@ static int run(int count, char **arguments) {
         {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
         {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
+        {"quiet", OPTION_FLAG, NULL, "only errors", &common.quiet},
         {.name = NULL}};
     if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
+    messages_setup(&common);
     if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");
     kind to = path_is_onnx(words[1])                       ? ONNX
               : path_ends(words[1], ".safetensors", false) ? SAFETENSORS
