@@ -21,7 +21,8 @@ with_news() {
   news=$!
   # In a shell of its own, so that what fails there is still told here.
   ("$@") </dev/null >"$log" 2>&1 || status=$?
-  kill "$news" 2>/dev/null || true
+  # At once: a process that has only begun would still do what this script does at its end.
+  kill -KILL "$news" 2>/dev/null || true
   wait "$news" 2>/dev/null || true
   return "$status"
 }
