@@ -50,7 +50,7 @@ typedef struct kn_context_params {
      * cache has them before the other process comes to them. Drivers that compile one kernel at a time, and keep it, are
      * through in little more than half the time. A plan takes memory while it is made: for the arguments of one step.
      * Nothing doubtful is tried that is not known. Runs are refused with KN_ERROR_CANCELLED. */
-    bool rehearsal;
+    bool precompile;
 } kn_context_params;
 
 /* Sets every field to its default. */

@@ -28,7 +28,7 @@
 #include <koine/npy.h>
 #include <koine/onnx.h>
 #include <koine/operators.h>
-#include <koine/own.h>
+#include <koine/custom.h>
 #include <koine/safetensors.h>
 #include <koine/session.h>
 #include <koine/status.h>

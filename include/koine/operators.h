@@ -389,7 +389,7 @@ KN_API kn_value *kn_tril(kn_value *x, int64_t diagonal);
 KN_API kn_value *kn_triu(kn_value *x, int64_t diagonal);
 /* Padding by elements of x: mirrored at those at the edges, these again, or those from the other end. Amounts as kn_pad. */
 typedef enum kn_pad_mode { KN_PAD_REFLECT = 0, KN_PAD_EDGE = 1, KN_PAD_WRAP = 2 } kn_pad_mode;
-KN_API kn_value *kn_pad_own(kn_value *x, const char *amounts, kn_pad_mode mode);
+KN_API kn_value *kn_pad_with_mode(kn_value *x, const char *amounts, kn_pad_mode mode);
 
 typedef enum kn_resize_mode { KN_RESIZE_NEAREST = 0, KN_RESIZE_LINEAR = 1, KN_RESIZE_CUBIC = 2 } kn_resize_mode;
 /* Which places of the result and of x lie on each other: middles of the edges' pixels or their outer borders. */

@@ -3,7 +3,7 @@
 #define KOINE_VERIFY_H
 
 #include <koine/context.h>
-#include <koine/own.h>
+#include <koine/custom.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,7 +38,7 @@ KN_API int kn_verify_count(void);
 KN_API const char *kn_verify_name(int position);
 KN_API kn_status kn_verify_one(kn_context *context, int position, const kn_verify_params *params);
 
-/* A case of an operator of your own. */
+/* A case of a custom operator. */
 typedef struct kn_verify_case {
     const char *inputs;     /* shapes, separated by ';', a type in front where not float32: "3,7; int32 7" */
     const char *attributes; /* "slope=0.5"; NULL: the defaults */
@@ -48,7 +48,7 @@ typedef struct kn_verify_case {
 /* The same for an operator of your own: results against its expression, or against its `reference`, without which
  * there is nothing to compare with (KN_ERROR_UNSUPPORTED); its gradients by float32 inputs against central differences of that. Of
  * params (NULL allowed) seed and report are read. Answers what the first failure was. */
-KN_API kn_status kn_verify_operator(kn_context *context, const kn_operator *own, const kn_verify_case *cases,
+KN_API kn_status kn_verify_operator(kn_context *context, const kn_operator *custom, const kn_verify_case *cases,
                                     size_t count, const kn_verify_params *params, int *passed, int *failed);
 
 #ifdef __cplusplus

@@ -40,7 +40,7 @@ kn_context *kn_context_prepare(const kn_host *host, const kn_context_params *par
     context->progress = params->compile_progress;
     context->wide_indices = params->wide_indices;
     context->trust_claims = params->trust_claims;
-    context->rehearsal = params->rehearsal;
+    context->precompile = params->precompile;
     context->records = params->timeline;
     context->largest_block_bytes = params->largest_block_bytes;
     context->vector_width = params->vector_width;
@@ -262,8 +262,8 @@ bool kn_context_wide_indices(const kn_context *context) {
     return context->wide_indices;
 }
 
-bool kn_context_rehearses(const kn_context *context) {
-    return context->rehearsal;
+bool kn_context_precompiles(const kn_context *context) {
+    return context->precompile;
 }
 
 const kn_device_info *kn_context_device(const kn_context *context) {
@@ -294,8 +294,8 @@ bool kn_verdict_get(kn_context *context, const char *key, double *value) {
 
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value) {
     if (kn_verdict_get(context, key, value)) return true;
-    if (context->rehearsal) *value = guess;
-    return context->rehearsal;
+    if (context->precompile) *value = guess;
+    return context->precompile;
 }
 
 void kn_verdict_put(kn_context *context, const char *key, double value) {

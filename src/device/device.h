@@ -13,12 +13,12 @@ const kn_host *kn_context_host(const kn_context *context);
 /* The error that a context was made with, for what is made from it. */
 const kn_error *kn_context_failure(const kn_context *context);
 bool kn_context_wide_indices(const kn_context *context);
-bool kn_context_rehearses(const kn_context *context);
+bool kn_context_precompiles(const kn_context *context);
 
 /* What was learnt of this device and driver, kept in the cache folder (in memory without one).
  * Keys are short texts. get returns false when nothing is known. */
 bool kn_verdict_get(kn_context *context, const char *key, double *value);
-/* The same, but of a context that rehearses: `guess` where nothing is known, since the process beside it finds out. */
+/* The same, but of a precompiling context: `guess` where nothing is known, since the process beside it finds out. */
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value);
 void kn_verdict_put(kn_context *context, const char *key, double value);
 /* Counts and logs a kernel variant that computed wrongly on this device: once, however often it is called. */

@@ -106,7 +106,7 @@ struct kn_context {
     /* Copies of the parameters. */
     char *cache_folder, *kernel_folder;
     kn_progress progress;
-    bool wide_indices, trust_claims, rehearsal, records, used_products;
+    bool wide_indices, trust_claims, precompile, records, used_products;
     bool short_header;    /* programs begin with common/builtins.cl in place of the compiler's own header */
     bool keeps_nothing;   /* in the cache, and it was told why */
     bool driver_keeps;    /* compiled programs, and would compile them once more to hand over a binary */

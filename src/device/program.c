@@ -189,7 +189,7 @@ kn_status kn_program_get(kn_context *context, const kn_program_request *request,
         kn_mutex_unlock(context->mutex);
         return KN_ERROR_MEMORY;
     }
-    if (!from.passing && !context->rehearsal) place->kept = true;
+    if (!from.passing && !context->precompile) place->kept = true;
     kn_status status = KN_OK;
     if (place->state == KN_PROGRAM_BUILDING) {
         /* Someone else is at it: their result is ours. */

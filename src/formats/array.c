@@ -102,7 +102,7 @@ void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size) {
     }
 }
 
-void *kn_array_own(const kn_host *host, kn_array *array, kn_error *error) {
+void *kn_array_take_copy(const kn_host *host, kn_array *array, kn_error *error) {
     size_t bytes = array->byte_count > 0 ? (size_t)array->byte_count : 1;
     void *copy = kn_resize(host, NULL, bytes, 1);
     if (!copy) {

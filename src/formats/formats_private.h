@@ -11,7 +11,7 @@ bool kn_little_endian(void);
 void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
 /* A copy of the array's bytes that the array owns, to be changed by the caller;
  * NULL, with the error set, when out of memory. Zero bytes give a valid pointer. */
-void *kn_array_own(const kn_host *host, kn_array *array, kn_error *error);
+void *kn_array_take_copy(const kn_host *host, kn_array *array, kn_error *error);
 
 /* kn_csv_read in pieces of so many bytes, of which the pieces' number follows, and nothing else. */
 kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, uint64_t bytes_each,

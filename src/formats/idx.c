@@ -79,7 +79,7 @@ kn_status kn_idx_read(const kn_host *host, const char *name, const uint8_t *byte
     made.bytes = bytes + header;
     size_t size = kn_array_type_bytes(made.type);
     if (size > 1 && kn_little_endian()) {
-        void *copy = kn_array_own(host, &made, error);
+        void *copy = kn_array_take_copy(host, &made, error);
         if (!copy) return KN_ERROR_MEMORY;
         kn_swap_bytes(copy, copy, made.count, size);
     }

@@ -232,7 +232,7 @@ kn_status kn_npy_read(const kn_host *host, const char *name, const uint8_t *byte
     made.bytes = bytes + data;
     bool turn = in.fortran && !is_vector(&made) && made.count > 0;
     if (turn || in.swap) {
-        uint8_t *copy = kn_array_own(host, &made, error);
+        uint8_t *copy = kn_array_take_copy(host, &made, error);
         if (!copy) return KN_ERROR_MEMORY;
         if (turn) transpose(&made, bytes + data, copy);
         if (in.swap) kn_swap_bytes(copy, copy, made.count, kn_array_type_bytes(made.type));

@@ -185,5 +185,5 @@ const kn_attribute_value *kn_attribute_in(const kn_operator *row, const kn_attri
 }
 
 const kn_attribute_value *kn_attribute_of(const kn_node *node, const char *name) {
-    return kn_attribute_in(node->operator, node->attributes, name);
+    return kn_attribute_in(node->op, node->attributes, name);
 }

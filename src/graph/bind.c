@@ -42,7 +42,7 @@ static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
     memset(made, 0, from->value_count);
     for (size_t i = 0; i < from->node_count; i++) {
         const kn_node *node = from->nodes[i];
-        bool is_assign = node->operator->class == KN_CLASS_ASSIGN, from_needed = copying->needed[i];
+        bool is_assign = node->op->class == KN_CLASS_ASSIGN, from_needed = copying->needed[i];
         for (int j = 0; j < node->input_count; j++) {
             const kn_value *input = node->inputs[j];
             if (!input) continue;
@@ -56,7 +56,7 @@ static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
     }
     /* A state may be read by nodes that stand behind its assign. */
     for (size_t i = 0; i < from->node_count; i++)
-        if (from->nodes[i]->operator->class == KN_CLASS_ASSIGN && !copying->needed[i] &&
+        if (from->nodes[i]->op->class == KN_CLASS_ASSIGN && !copying->needed[i] &&
             !is_left_out(copying, from->nodes[i]) && states[from->nodes[i]->inputs[0]->id])
             copying->needed[i] = changed = true;
     return changed;
@@ -69,7 +69,7 @@ static kn_status find_needed(graph_copying *copying, kn_value *const *outputs, s
     need_inputs(copying);
     bool assigns = copying->training;
     for (size_t i = 0; i < from->node_count && !assigns; i++)
-        assigns = from->nodes[i]->operator->class == KN_CLASS_ASSIGN && !is_left_out(copying, from->nodes[i]);
+        assigns = from->nodes[i]->op->class == KN_CLASS_ASSIGN && !is_left_out(copying, from->nodes[i]);
     if (!assigns) return KN_OK;
     bool *states = kn_allocate(&from->host, from->value_count + 1, sizeof *states);
     bool *made = kn_allocate(&from->host, from->value_count + 1, sizeof *made);
@@ -129,7 +129,7 @@ static kn_status narrow(graph_copying *copying, const kn_value *value, kn_value 
 /* The narrow value that `value` was cast from, or NULL. */
 static kn_value *narrow_of(const kn_value *value) {
     const kn_node *cast = value ? value->producer : NULL;
-    if (!cast || cast->derivative || strcmp(cast->operator->name, "cast")) return NULL;
+    if (!cast || cast->derivative || strcmp(cast->op->name, "cast")) return NULL;
     bool widens = value->shape.dtype == KN_FLOAT32 && kn_is_half(cast->inputs[0]->shape.dtype);
     return widens ? cast->inputs[0] : NULL;
 }
@@ -137,7 +137,7 @@ static kn_value *narrow_of(const kn_value *value) {
 /* Lets the node read narrow values that it would read cast: what widens them itself, and what only moves them. The
  * answer is whether its result is narrow then. */
 static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_value **inputs) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     if (copying->training || !copying->request->narrows || node->derivative) return false;
     for (int i = 0; i < node->input_count; i++)
         if (row->halves >> i & 1 && narrow_of(inputs[i])) inputs[i] = narrow_of(inputs[i]);
@@ -174,15 +174,15 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
                                  kn_attribute_value *attributes) {
     /* As given: what the shape rule worked out, it works out again. */
     const kn_attribute_value *given = node->given ? node->given : node->attributes;
-    memcpy(attributes, given, (size_t)node->operator->attribute_count * sizeof *attributes);
-    for (int i = 0; i < node->operator->attribute_count; i++) {
-        if (node->operator->attributes[i].kind != KN_ATTRIBUTE_DIMS) continue;
+    memcpy(attributes, given, (size_t)node->op->attribute_count * sizeof *attributes);
+    for (int i = 0; i < node->op->attribute_count; i++) {
+        if (node->op->attributes[i].kind != KN_ATTRIBUTE_DIMS) continue;
         for (int j = 0; j < attributes[i].count; j++) {
             if (attributes[i].list[j] == -1) continue; /* a place for the shape rule to fill in */
             kn_status status = copy_dim(copying, given[i].list[j], &attributes[i].list[j]);
             if (status != KN_OK)
-                return kn_fail_in(copying->error, "%s '%s', attribute '%s'", node->operator->name, node->name,
-                                  node->operator->attributes[i].name);
+                return kn_fail_in(copying->error, "%s '%s', attribute '%s'", node->op->name, node->name,
+                                  node->op->attributes[i].name);
         }
     }
     return KN_OK;
@@ -195,10 +195,10 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
     kn_graph *to = copying->to;
     size_t nodes = to->node_count;
-    bool outside = !copying->training && node->operator->without_training;
+    bool outside = !copying->training && node->op->without_training;
     to->origin = node;
-    kn_status status = outside ? node->operator->without_training(to, node, inputs, results)
-                               : node->operator->at_sizes(to, node, inputs, results);
+    kn_status status = outside ? node->op->without_training(to, node, inputs, results)
+                               : node->op->at_sizes(to, node, inputs, results);
     to->origin = NULL;
     *stands = outside || status != KN_OK || results[0];
     for (int i = 0; *stands && status == KN_OK && i < node->output_count; i++) {
@@ -212,7 +212,7 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
     }
     if (status == KN_OK) return KN_OK;
     return kn_fail(copying->error, status, "%s '%s': what stands for it %s could not be built",
-                   node->operator->name, node->name, outside ? "outside training" : "at these sizes");
+                   node->op->name, node->name, outside ? "outside training" : "at these sizes");
 }
 
 /* What the node reads; what widens a state belongs to the node that reads it first, by its name and its device. */
@@ -240,18 +240,18 @@ static kn_status copy_node(graph_copying *copying, const kn_node *node) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
     kn_status copied = copy_inputs(copying, node, inputs);
     if (copied != KN_OK) return copied;
-    if (!copying->training && node->operator->training_only) {
+    if (!copying->training && node->op->training_only) {
         copying->values[node->outputs[0]->id] = inputs[0];
         return KN_OK;
     }
     bool moves = read_narrow(copying, node, inputs);
     kn_status status = KN_OK;
-    bool stands = false, at_sizes = copying->request && node->operator->at_sizes && !node->derivative;
-    if (at_sizes || (!copying->training && node->operator->without_training))
+    bool stands = false, at_sizes = copying->request && node->op->at_sizes && !node->derivative;
+    if (at_sizes || (!copying->training && node->op->without_training))
         status = copy_stand_ins(copying, node, inputs, &stands);
     if (status == KN_OK && !stands) status = copy_attributes(copying, node, attributes);
     if (status != KN_OK || stands) return status;
-    kn_node_recipe recipe = {.row = node->operator,
+    kn_node_recipe recipe = {.row = node->op,
                              .name = node->name,
                              .inputs = inputs,
                              .count = node->input_count,

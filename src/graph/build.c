@@ -150,11 +150,11 @@ void kn_operator_arity(const kn_operator *row, int *least, int *most) {
 
 void kn_node_cost(const kn_node *node, kn_cost *cost) {
     *cost = (kn_cost){0, 0};
-    if (node->operator->cost && node->derivative == 0) {
-        node->operator->cost(node, cost);
+    if (node->op->cost && node->derivative == 0) {
+        node->op->cost(node, cost);
         return;
     }
-    if (node->operator->class == KN_CLASS_VIEW) return;
+    if (node->op->class == KN_CLASS_VIEW) return;
     for (int i = 0; i < node->input_count + node->output_count; i++) {
         const kn_value *value =
             i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
@@ -384,7 +384,7 @@ static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn
 
 static bool copy_attributes(kn_graph *graph, kn_node *node, const kn_attribute_value *attributes,
                             const kn_attribute_value *given) {
-    size_t count = (size_t)node->operator->attribute_count;
+    size_t count = (size_t)node->op->attribute_count;
     node->attributes = kn_arena_copy(&graph->arena, attributes, count, sizeof *attributes);
     bool completed = count && memcmp(given, attributes, count * sizeof *given) != 0;
     if (completed) node->given = kn_arena_copy(&graph->arena, given, count, sizeof *given);
@@ -402,11 +402,11 @@ static kn_node *append_node(kn_graph *graph, const kn_node_recipe *recipe, const
         return NULL;
     }
     graph->nodes = nodes;
-    if (!kn_own_hold(graph, recipe->row)) {
+    if (!kn_custom_hold(graph, recipe->row)) {
         fail_memory(graph);
         return NULL;
     }
-    *node = (kn_node){.operator= recipe->row,
+    *node = (kn_node){.op = recipe->row,
                       .derivative = recipe->derivative,
                       .input_count = recipe->count,
                       .output_count = call->output_count};
@@ -484,7 +484,7 @@ kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name,
 
 kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input, kn_value *gradient) {
     static const char *const letters[] = {"x", "y", "z"};
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     if (gradient && gradient->failed) return &graph->failed;
     if (input < 0 || input >= (int)KN_COUNT_OF(row->by) || input >= node->input_count || !row->by[input] ||
         node->derivative || node->input_count > KN_MAX_INPUTS - 2)

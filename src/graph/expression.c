@@ -72,9 +72,9 @@ static kn_status fail_at(expression_reader *reader, const char *expected) {
 }
 
 /* Whether the operator stands here; then it is read. */
-static bool take(expression_reader *reader, const char *operator) {
-    size_t length = strlen(operator);
-    if (next(reader) != operator[0] || strncmp(reader->text + reader->position, operator, length) != 0)
+static bool take(expression_reader *reader, const char *symbol) {
+    size_t length = strlen(symbol);
+    if (next(reader) != symbol[0] || strncmp(reader->text + reader->position, symbol, length) != 0)
         return false;
     reader->position += length;
     return true;

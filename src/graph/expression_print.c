@@ -97,12 +97,12 @@ static bool is_condition(const kn_term *term) {
 }
 
 /* (left operator right), both sides numbers or both conditions. */
-static void print_pair(const expression_printer *printer, const kn_term *term, const char *operator,
+static void print_pair(const expression_printer *printer, const kn_term *term, const char *symbol,
                        bool conditions) {
     void (*print)(const expression_printer *, const kn_term *) = conditions ? print_condition : print_number;
     kn_text_add(printer->text, "(");
     print(printer, term->parts[0]);
-    kn_text_format(printer->text, " %s ", operator);
+    kn_text_format(printer->text, " %s ", symbol);
     print(printer, term->parts[1]);
     kn_text_add(printer->text, ")");
 }
@@ -242,13 +242,13 @@ static void print_remainder(const expression_printer *printer, const kn_term *te
 
 /* (x operator y); fractions are cut to whole numbers first, and what is missing or infinite gives no
  * number. */
-static void print_bits(const expression_printer *printer, const kn_term *term, const char *operator) {
+static void print_bits(const expression_printer *printer, const kn_term *term, const char *symbol) {
     kn_text *text = printer->text;
     const char *whole = strcmp(printer->base, "double") == 0 ? "long" : "int";
     const char *lanes = printer->type + strcspn(printer->type, "0123456789");
     kn_text_format(text, printer->whole ? "((%s)(" : "(convert_%s(", printer->type);
     for (int i = 0; i < 2; i++) {
-        if (i) kn_text_format(text, " %s ", operator);
+        if (i) kn_text_format(text, " %s ", symbol);
         if (!printer->whole) kn_text_format(text, "convert_%s%s(", whole, lanes);
         print_number(printer, term->parts[i]);
         if (!printer->whole) kn_text_add(text, ")");

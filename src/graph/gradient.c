@@ -93,7 +93,7 @@ kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value) {
 
 /* The rule of a pointwise row: an expression for each input. "g" alone needs no kernel. */
 static kn_status pointwise_gradient(kn_gradient_call *call) {
-    const kn_operator *row = call->node->operator;
+    const kn_operator *row = call->node->op;
     for (int i = 0; i < call->node->input_count; i++) {
         if (!call->wanted[i] || i >= (int)KN_COUNT_OF(row->by) || !row->by[i]) continue;
         kn_value *gradient = call->output_gradients[0];
@@ -110,7 +110,7 @@ static kn_status accumulate(gradient_work *work, const kn_node *node, int input,
     if (!kn_shape_same(&gradient->shape, &value->shape) || gradient->shape.dtype != value->shape.dtype)
         return kn_fail(work->error, KN_ERROR_INTERNAL,
                        "the gradient of %s '%s' by its input %d is %s, which is itself %s",
-                       node->operator->name, node->name, input + 1,
+                       node->op->name, node->name, input + 1,
                        kn_shape_words(work->graph, &gradient->shape),
                        kn_shape_words(work->graph, &value->shape));
     kn_value **sum = &work->gradients[value->id];
@@ -120,7 +120,7 @@ static kn_status accumulate(gradient_work *work, const kn_node *node, int input,
 }
 
 static kn_status flow_through(gradient_work *work, kn_node *node) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     kn_value *output_gradients[KN_MAX_OUTPUTS] = {NULL}, *input_gradients[KN_MAX_INPUTS] = {NULL};
     bool wanted[KN_MAX_INPUTS] = {false}, flows = false, any = false;
     int visible = node->derivative ? node->output_count : node->output_count - row->hidden;

@@ -158,7 +158,7 @@ struct kn_value {
 };
 
 struct kn_node {
-    const kn_operator *operator;
+    const kn_operator *op;
     int id;          /* position in graph->nodes; nodes stand after those they read */
     const char *name; /* path in the caller's graph; gradients and updates carry the name of their origin */
     /* Of a pointwise operator: 0 computes the value; 1 + i the gradient by input i, whose inputs are
@@ -193,7 +193,7 @@ struct kn_graph {
     kn_value failed;    /* what failed builder calls answer */
     kn_map names;       /* of values */
     kn_map counters;    /* of generated names */
-    kn_map held;        /* callers' own operators that nodes are of (own.c) */
+    kn_map held;        /* callers' own operators that nodes are of (custom.c) */
     char scope[512];
     int scope_depth;
     uint16_t scope_lengths[64]; /* of `scope` before each scope began */

@@ -129,11 +129,11 @@ kn_value *kn_row_apply(kn_graph *graph, const kn_operator *row, kn_value *const 
 /* What flows back to a value that the loss does not depend on: zeros of its shape. */
 kn_value *kn_gradient_of_nothing(kn_graph *graph, const kn_value *value);
 
-/* ---- own.c --------------------------------------------------------------------------------------- */
+/* ---- custom.c --------------------------------------------------------------------------------------- */
 
 /* Keeps a caller's own operator as long as the graph; false for want of memory. */
-bool kn_own_hold(kn_graph *graph, const kn_operator *row);
-void kn_own_let_go(kn_graph *graph);
+bool kn_custom_hold(kn_graph *graph, const kn_operator *row);
+void kn_custom_let_go(kn_graph *graph);
 
 /* ---- expression.c ------------------------------------------------------------------------------------ */
 

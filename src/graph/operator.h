@@ -138,8 +138,8 @@ typedef struct kn_variant {
     /* Its error is larger than that of the others. Taken only with fast math, where it pays, and where the largest
      * error of the node's sample, measured on the device, is below KN_FAST_ERROR of the results' RMS. */
     bool fast;
-    /* NULL: always. steady: what the steps make of the last input alone need not be made again in each run. */
-    bool (*pays)(const kn_target *target, const kn_node *node, bool steady);
+    /* NULL: always. invariant: what the steps make of the last input alone need not be made again in each run. */
+    bool (*pays)(const kn_target *target, const kn_node *node, bool invariant);
     /* With errors like the node's, and compiled as the node is where that can be: equal programs are one. */
     void (*sample)(const kn_node *node, kn_sample *sample);
 } kn_variant;
@@ -194,7 +194,7 @@ struct kn_operator {
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance formula; 0 means 1 */
-    struct kn_own *own; /* of a caller's: what graphs keep alive (own.c); NULL: the row is the library's */
+    struct kn_custom *custom; /* of a caller's: what graphs keep alive (custom.c); NULL: the row is the library's */
 };
 
 /* The table: filled in by ops/table.c. */

@@ -66,7 +66,7 @@ static void print_leaf(const kn_graph *graph, const kn_value *value, kn_text *te
 
 /* "y float32 (batch,10) = matmul(x, w) transpose_b=true", "state <- value" for an assign. */
 static void print_node(const kn_graph *graph, const kn_node *node, kn_text *text) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     if (row->class == KN_CLASS_ASSIGN) {
         kn_text_format(text, "%s <- %s\n", node->inputs[0]->name, node->inputs[1]->name);
         return;

@@ -36,7 +36,7 @@ void kn_graph_destroy(kn_graph **graph) {
     kn_dim_table_finish(*graph);
     kn_map_finish(&(*graph)->names);
     kn_map_finish(&(*graph)->counters);
-    kn_own_let_go(*graph);
+    kn_custom_let_go(*graph);
     kn_release(&host, (*graph)->values);
     kn_release(&host, (*graph)->nodes);
     kn_release(&host, (*graph)->outputs);
@@ -213,7 +213,7 @@ kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *
 kn_value *kn_result(kn_value *value, int index) {
     if (kn_value_failed(value)) return value;
     const kn_node *node = value->producer;
-    int visible = node ? node->output_count - node->operator->hidden : 0;
+    int visible = node ? node->output_count - node->op->hidden : 0;
     if (node && node->derivative == 0 && index >= 0 && index < visible) return node->outputs[index];
     return kn_graph_fail(value->graph, KN_ERROR_ARGUMENT, "'%s' has %d results, so there is no result %d",
                          value->name, node ? visible : 1, index);

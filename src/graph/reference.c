@@ -36,7 +36,7 @@ static kn_status find_source(const kn_reference_call *call, const char *name, nu
     if (position >= 0) {
         if (position >= call->input_count || !call->inputs[position].data)
             return kn_fail(call->error, KN_ERROR_INTERNAL,
-                           "%s '%s': its expression reads '%s', which is not there", node->operator->name,
+                           "%s '%s': its expression reads '%s', which is not there", node->op->name,
                            node->name, name);
         source->kind = SOURCE_INPUT;
         source->input = position;
@@ -54,15 +54,15 @@ static kn_status find_source(const kn_reference_call *call, const char *name, nu
         source->number = (double)run;
         return KN_OK;
     }
-    for (int i = 0; i < node->operator->attribute_count; i++)
-        if (strcmp(node->operator->attributes[i].name, name) == 0) {
+    for (int i = 0; i < node->op->attribute_count; i++)
+        if (strcmp(node->op->attributes[i].name, name) == 0) {
             source->kind = SOURCE_FIXED;
             source->number = node->attributes[i].number;
             return KN_OK;
         }
     return kn_fail(call->error, KN_ERROR_INTERNAL,
                    "%s '%s': its expression reads '%s', which is neither an input nor an attribute",
-                   node->operator->name, node->name, name);
+                   node->op->name, node->name, name);
 }
 
 /* The result is walked in row-major order; sources follow by their strides. */
@@ -94,7 +94,7 @@ static void compute(const kn_reference_call *call, const kn_expression *expressi
 
 kn_status kn_node_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     if (!node->derivative && row->reference) return row->reference(call);
     const char *text = node->derivative ? row->by[node->derivative - 1] : row->value;
     if (row->class != KN_CLASS_POINTWISE || !text)

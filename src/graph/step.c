@@ -112,7 +112,7 @@ static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
         step->label = kind == KN_STEP_COPY ? "copy" : kind == KN_STEP_FILL ? "fill" : "kernel";
     else
         step->label = kn_arena_format(arena, node->derivative ? "%s gradient %s" : "%s %s",
-                                      node->operator->name, node->name);
+                                      node->op->name, node->name);
     if (step->label && lowering->before)
         step->label = kn_arena_format(arena, "%s with %s", step->label, lowering->before->node->name);
     if (!step->label) fail(step, KN_ERROR_MEMORY, NULL);

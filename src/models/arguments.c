@@ -36,7 +36,7 @@ static int takes(const kn_kind *kind) {
 
 static int own_count(const kn_kind *kind) {
     if (kind->layer) return kind->layer->argument_count;
-    return kind->block ? kind->block->parameter_count : kind->operator->attribute_count;
+    return kind->block ? kind->block->parameter_count : kind->op->attribute_count;
 }
 
 int kn_kind_argument_count(const kn_kind *kind) {
@@ -65,7 +65,7 @@ static kn_option from_attribute(const kn_attribute *attribute) {
 kn_option kn_kind_argument(const kn_kind *kind, int position) {
     int own = own_count(kind);
     if (position < own && kind->layer) return kind->layer->arguments[position];
-    if (position < own && kind->operator) return from_attribute(&kind->operator->attributes[position]);
+    if (position < own && kind->op) return from_attribute(&kind->op->attributes[position]);
     if (position < own) {
         const kn_block_parameter *parameter = &kind->block->parameters[position];
         return (kn_option){.name = parameter->name.text,
@@ -84,15 +84,15 @@ kn_option kn_kind_argument(const kn_kind *kind, int position) {
 }
 
 const char *kn_kind_name(const kn_kind *kind) {
-    return kind->layer ? kind->layer->name : kind->operator? kind->operator->name : kind->block->name;
+    return kind->layer ? kind->layer->name : kind->op? kind->op->name : kind->block->name;
 }
 
 void kn_kind_inputs(const kn_kind *kind, int *least, int *most) {
     if (kind->layer) {
         *least = kind->layer->least_inputs;
         *most = kind->layer->most_inputs;
-    } else if (kind->operator) {
-        kn_operator_arity(kind->operator, least, most);
+    } else if (kind->op) {
+        kn_operator_arity(kind->op, least, most);
     } else {
         *least = *most = kind->block->input_count > 0 ? kind->block->input_count : 1;
     }
@@ -146,7 +146,7 @@ static bool unknown_argument(kn_model *model, const kn_line *line, const kn_word
 
 /* People who know other libraries write "conv2d 32 3", which is an operator here. */
 static const char *meant(const kn_line *line, char guess[KN_GUESS_BYTES]) {
-    const kn_layer_row *layer = line->kind.operator? kn_layer_meant(line->word.text) : NULL;
+    const kn_layer_row *layer = line->kind.op ? kn_layer_meant(line->word.text) : NULL;
     guess[0] = '\0';
     if (layer) snprintf(guess, KN_GUESS_BYTES, "; did you mean the layer '%s'?", layer->name);
     return guess;

@@ -231,7 +231,7 @@ static void freeze(builder *b, const kn_line *line, const char *path) {
 
 /* "axis=1 keep=1", as kn_apply reads it. */
 static void write_attributes(const kn_kind *kind, const kn_option_value *values, kn_text *text) {
-    for (int i = 0; i < kind->operator->attribute_count; i++) {
+    for (int i = 0; i < kind->op->attribute_count; i++) {
         const kn_option_value *value = &values[i];
         kn_option argument = kn_kind_argument(kind, i);
         if (!value->given) continue;
@@ -259,7 +259,7 @@ static kn_value *apply_operator(builder *b, const kn_line *line, const kn_option
     if (kn_text_failed(&text))
         kn_model_no_memory(b->model);
     else
-        value = kn_apply(b->graph, line->kind.operator->name, inputs, (size_t)count, text.data);
+        value = kn_apply(b->graph, line->kind.op->name, inputs, (size_t)count, text.data);
     kn_text_finish(&text);
     return value;
 }

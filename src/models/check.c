@@ -424,9 +424,9 @@ static bool check_layer(checker *c, kn_line *line) {
     line->kind.layer = kn_layer_find(line->word.text);
     if (!line->kind.layer) {
         const kn_operator *row = kn_operator_find(line->word.text);
-        if (row && kn_operator_is_kind(row)) line->kind.operator= row;
+        if (row && kn_operator_is_kind(row)) line->kind.op = row;
     }
-    if (!line->kind.layer && !line->kind.operator) {
+    if (!line->kind.layer && !line->kind.op) {
         size_t block = (size_t)(uintptr_t)kn_map_get_text(&c->kinds, line->word.text);
         if (!block) return unknown_kind(c, line);
         line->kind.block = &c->model->blocks[block - 1];

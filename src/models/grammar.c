@@ -207,7 +207,7 @@ static void add_operators(kn_text *text) {
                 "last dimension.\n\n| operator | argument | meaning | unless given |\n|---|---|---|---|\n");
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
-        kn_kind kind = {.operator= row };
+        kn_kind kind = {.op = row };
         if (!kn_operator_is_kind(row) || kn_layer_find(row->name)) continue;
         kn_text_add(text, "| ");
         add_usage(&kind, text);

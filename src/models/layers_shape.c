@@ -146,7 +146,7 @@ const kn_option kn_image_size_arguments[4] = {
      .usual = "round_prefer_floor",
      .help = "which pixel is the nearest"},
 };
-const kn_option kn_own_padding_arguments[2] = {
+const kn_option kn_mode_padding_arguments[2] = {
     {.name = "padding",
      .kind = KN_OPTION_WHOLES,
      .by_position = true,
@@ -176,7 +176,7 @@ kn_value *kn_build_image_size(kn_layer_call *call) {
 }
 
 /* x is (...,H,W). */
-kn_value *kn_build_own_padding(kn_layer_call *call) {
+kn_value *kn_build_mode_padding(kn_layer_call *call) {
     static const char *const modes[] = {"reflect", "edge", "wrap"};
     const kn_option_value *given = &call->values[0];
     int64_t sides[4], amounts[16] = {0};
@@ -194,7 +194,7 @@ kn_value *kn_build_own_padding(kn_layer_call *call) {
     for (size_t length = 0; count < 2 * rank; count++)
         length += (size_t)snprintf(text + length, sizeof text - length, count ? ",%" PRId64 : "%" PRId64,
                                    amounts[count]);
-    return kn_pad_own(call->inputs[0], text, (kn_pad_mode)word_of(&call->values[1], modes, 3));
+    return kn_pad_with_mode(call->inputs[0], text, (kn_pad_mode)word_of(&call->values[1], modes, 3));
 }
 
 /* ---- numbers of elements ----------------------------------------------------------------------------------

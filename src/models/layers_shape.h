@@ -12,7 +12,7 @@ extern const kn_option kn_repeat_arguments[2];
 extern const kn_option kn_block_arguments[2];
 extern const kn_option kn_triangle_arguments[1];
 extern const kn_option kn_image_size_arguments[4];
-extern const kn_option kn_own_padding_arguments[2];
+extern const kn_option kn_mode_padding_arguments[2];
 extern const kn_option kn_place_arguments[2];
 extern const kn_option kn_one_hot_arguments[2];
 extern const kn_option kn_gather_nd_arguments[1];
@@ -34,7 +34,7 @@ kn_value *kn_build_space_to_depth(kn_layer_call *call);
 kn_value *kn_build_tril(kn_layer_call *call);
 kn_value *kn_build_triu(kn_layer_call *call);
 kn_value *kn_build_image_size(kn_layer_call *call);
-kn_value *kn_build_own_padding(kn_layer_call *call);
+kn_value *kn_build_mode_padding(kn_layer_call *call);
 kn_value *kn_build_argmax(kn_layer_call *call);
 kn_value *kn_build_argmin(kn_layer_call *call);
 kn_value *kn_build_one_hot(kn_layer_call *call);
@@ -84,7 +84,7 @@ kn_value *kn_build_spectrogram(kn_layer_call *call);
                    kn_image_size_arguments, kn_build_image_size),                                            \
     KN_SHAPE_LAYER("padimage", "images padded by their own pixels",                                          \
                    "reflect_pad reflection_pad replication_pad",                                             \
-                   kn_own_padding_arguments, kn_build_own_padding),                                          \
+                   kn_mode_padding_arguments, kn_build_mode_padding),                                          \
     KN_SHAPE_LAYER("argmax", "where the largest element along an axis stands, as int32", NULL,               \
                    kn_place_arguments, kn_build_argmax),                                                     \
     KN_SHAPE_LAYER("argmin", "where the smallest element along an axis stands, as int32", NULL,              \

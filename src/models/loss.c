@@ -199,7 +199,7 @@ static bool target_shape(kn_model *model, bool classes, char *shape, size_t byte
 /* What a loss of logits is about where the output is their softmax over the classes: what goes into it. */
 static kn_value *logits_of(kn_value *output) {
     const kn_node *node = output->producer;
-    if (!node || strcmp(node->operator->name, "softmax")) return output;
+    if (!node || strcmp(node->op->name, "softmax")) return output;
     const int64_t axis = node->attributes[0].integer;
     return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
 }
@@ -209,7 +209,7 @@ static kn_value *applied_again(const kn_loss_row *row, kn_value *logits) {
     const char *applied = row->build == build_cross_entropy ? "softmax" : row->build == build_binary ? "sigmoid" : NULL;
     static const char *const shapes[] = {"reshape", "transpose", "cast"};
     for (kn_value *at = logits; applied && at->producer; at = at->producer->inputs[0]) {
-        const char *name = at->producer->operator->name;
+        const char *name = at->producer->op->name;
         size_t i = 0;
         if (!strcmp(name, applied)) return at;
         while (i < KN_COUNT_OF(shapes) && strcmp(name, shapes[i]))

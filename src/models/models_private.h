@@ -61,7 +61,7 @@ typedef struct kn_block kn_block;
 /* What a line makes: exactly one is set. */
 typedef struct kn_kind {
     const kn_layer_row *layer;
-    const kn_operator *operator;
+    const kn_operator *op;
     const kn_block *block;
 } kn_kind;
 

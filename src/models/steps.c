@@ -26,7 +26,7 @@ typedef struct recurrence {
 static const recurrence *recurrence_of(const kn_node *node) {
     static const recurrence all[] = {{"lstm", 2, true}, {"gru", 3, false}, {"rnn", 2, false}};
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)
-        if (!strcmp(node->operator->name, all[i].name)) return &all[i];
+        if (!strcmp(node->op->name, all[i].name)) return &all[i];
     return NULL;
 }
 
@@ -67,11 +67,11 @@ static kn_value *carried(carrying *c, const kn_value *value) {
 /* A node as it is, on what stands for its inputs. */
 static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs) {
     const kn_attribute_value *attributes = node->given ? node->given : node->attributes;
-    for (int i = 0; i < node->operator->attribute_count; i++)
-        for (int j = 0; j < attributes[i].count && node->operator->attributes[i].kind == KN_ATTRIBUTE_DIMS;
+    for (int i = 0; i < node->op->attribute_count; i++)
+        for (int j = 0; j < attributes[i].count && node->op->attributes[i].kind == KN_ATTRIBUTE_DIMS;
              j++)
             if (!kn_dim_known(attributes[i].list[j]) && attributes[i].list[j] != -1) return false;
-    kn_value *first = kn_node_add(c->to, node->operator, NULL, inputs, node->input_count, attributes);
+    kn_value *first = kn_node_add(c->to, node->op, NULL, inputs, node->input_count, attributes);
     if (kn_value_failed(first)) return false;
     for (int k = 0; k < node->output_count; k++)
         c->values[node->outputs[k]->id] = first->producer->outputs[k];
@@ -91,7 +91,7 @@ static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
  * each place. */
 static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs) {
     int rank = node->outputs[0]->shape.rank;
-    if (rank < 2 || node->operator->random) return false;
+    if (rank < 2 || node->op->random) return false;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *input = node->inputs[i];
         if (!input) continue;
@@ -111,7 +111,7 @@ static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs)
 /* q, k and v in one value or three; nothing is dropped, keys and values of earlier runs are in the caches. */
 static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs) {
     kn_value *k = inputs[0], *v = inputs[0], *q = inputs[0];
-    int count = node->input_count - (node->operator->random ? 1 : 0); /* without the step counter */
+    int count = node->input_count - (node->op->random ? 1 : 0); /* without the step counter */
     for (int i = 0; i < count; i++)
         if (!is_along(c, node->inputs[i]) || node->inputs[i]->shape.rank != 3) return false;
     if (!kn_attribute_of(node, "causal")->integer || kn_attribute_of(node, "last")->integer) return false;
@@ -158,7 +158,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
         const kn_value *input = node->inputs[i];
         if (!input) continue;
         /* A first state of the model's own is one that only training keeps. */
-        if (i >= kind->start && !(input->producer && input->producer->operator->training_only)) return false;
+        if (i >= kind->start && !(input->producer && input->producer->op->training_only)) return false;
         if (i >= kind->start) continue;
         inputs[i] = carried(c, input);
         if (kn_value_failed(inputs[i]) || is_along(c, input) != (i == 0)) return false;
@@ -169,7 +169,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
     if (kind->cells) inputs[kind->start + 1] = begins_with(c, node, "cells", &cells);
     int count = kind->start + 1 + kind->cells;
     inputs[count++] = c->count;
-    kn_value *y = kn_node_add(c->to, node->operator, NULL, inputs, count, node->attributes);
+    kn_value *y = kn_node_add(c->to, node->op, NULL, inputs, count, node->attributes);
     if (kn_value_failed(y)) return false;
     kn_assign(c->to, state, y->producer->outputs[1]);
     if (cells) kn_assign(c->to, cells, y->producer->outputs[2]);
@@ -180,7 +180,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
 
 /* Rows that treat each place by itself, where only their first input is along the window. */
 static bool is_by_place(const kn_node *node) {
-    const char *name = node->operator->name;
+    const char *name = node->op->name;
     if (node->inputs[0]->shape.rank != 3) return false;
     if (!strcmp(name, "matmul"))
         return !kn_attribute_of(node, "transpose_a")->integer && node->inputs[1]->shape.rank == 2;
@@ -204,7 +204,7 @@ static bool carry_node(carrying *c, const kn_node *node) {
         if (kn_value_failed(inputs[i])) return false;
         along += is_along(c, node->inputs[i]);
     }
-    if (node->operator->training_only) {
+    if (node->op->training_only) {
         c->values[node->outputs[0]->id] = inputs[0];
         c->along[node->outputs[0]->id] = is_along(c, node->inputs[0]);
         return true;
@@ -213,9 +213,9 @@ static bool carry_node(carrying *c, const kn_node *node) {
     const kn_shape *shape = &node->outputs[0]->shape;
     if (shape->rank < 2 || shape->dims[1] != c->window) return false;
     c->along[node->outputs[0]->id] = true;
-    const char *name = node->operator->name;
+    const char *name = node->op->name;
     if (!strcmp(name, "attention") || !strcmp(name, "attention_dropout")) return carry_attention(c, node, inputs);
-    if (node->operator->class == KN_CLASS_POINTWISE) return carry_pointwise(c, node, inputs);
+    if (node->op->class == KN_CLASS_POINTWISE) return carry_pointwise(c, node, inputs);
     if (along != 1) return false;
     if (!strcmp(name, "embedding") && is_along(c, node->inputs[1]))
         return copy_node(c, node, inputs);
@@ -223,7 +223,7 @@ static bool carry_node(carrying *c, const kn_node *node) {
     if (!strcmp(name, "rotary") && node->input_count == 1) {
         kn_value *pair[2] = {inputs[0], c->start};
         c->bounded = true;
-        kn_value *y = kn_node_add(c->to, node->operator, NULL, pair, 2, node->attributes);
+        kn_value *y = kn_node_add(c->to, node->op, NULL, pair, 2, node->attributes);
         c->values[node->outputs[0]->id] = y;
         return !kn_value_failed(y);
     }

@@ -23,7 +23,7 @@ static bool *mark_reached(const kn_model *model) {
         for (int k = 0; k < node->output_count; k++)
             flows = flows || reached[node->outputs[k]->id];
         for (int k = 0; flows && k < node->input_count; k++)
-            if (node->inputs[k] && kn_dtype_is_float(node->inputs[k]->shape.dtype) && passes(node->operator, k))
+            if (node->inputs[k] && kn_dtype_is_float(node->inputs[k]->shape.dtype) && passes(node->op, k))
                 reached[node->inputs[k]->id] = true;
     }
     return reached;

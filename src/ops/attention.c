@@ -292,7 +292,7 @@ static kn_status gradient_reference(kn_reference_call *call) {
 /* Two products forward, five backward; half of that where half is masked. */
 static void attention_cost(const kn_node *node, kn_cost *cost) {
     kn_attention_form form;
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     kn_attention_describe(node, backward ? KN_ATTENTION_Q : 0, &form);
     double pairs = (double)form.batches * (double)form.heads * (double)form.queries * (double)form.keys;
     if (form.causal) pairs /= 2;
@@ -310,7 +310,7 @@ static kn_status attention_gradient(kn_gradient_call *call) {
     for (int i = 0; i < node->input_count; i++)
         inputs[KN_ATTENTION_Q + i] = node->inputs[i];
     int data = count_data(node->inputs, 0, node->input_count);
-    bool random = node->operator->random;
+    bool random = node->op->random;
     const kn_operator *apart = random ? &kn_row_attention_dropout_gradient : &kn_row_attention_gradient;
     const kn_operator *packed =
         random ? &kn_row_attention_dropout_packed_gradient : &kn_row_attention_packed_gradient;

@@ -68,7 +68,7 @@ static kn_status fill_zero(kn_lowering *lowering) {
 }
 
 static int first_of(const kn_node *node) {
-    return node->operator->backward ? KN_ATTENTION_Q : 0;
+    return node->op->backward ? KN_ATTENTION_Q : 0;
 }
 
 /* ---- wide -----------------------------------------------------------------------------------------------
@@ -106,12 +106,12 @@ bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node) {
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     kn_attention_describe(node, first_of(node), &form);
     return node->outputs[0]->shape.dtype == KN_FLOAT32 &&
-           choose_block(target, &form, node->operator->backward, &wide);
+           choose_block(target, &form, node->op->backward, &wide);
 }
 
 kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     int first = first_of(node);
     kn_attention_form form;
     wide_form wide;
@@ -236,7 +236,7 @@ kn_status kn_attention_tiled_lower(kn_lowering *lowering) {
     kn_attention_describe(node, first_of(node), &form);
     if (is_empty(&form)) return fill_zero(lowering);
     int64_t rows = tile_rows(lowering->target, node, form.head);
-    if (node->operator->backward) return lower_tiled_gradient(lowering, &form, rows);
+    if (node->op->backward) return lower_tiled_gradient(lowering, &form, rows);
     kn_step *step = begin_tiled(lowering, &form, rows, "kn_attention");
     read_parts(step, node, &form, 0);
     kn_step_write(step, "y", lowering->result);

@@ -451,7 +451,7 @@ static bool is_statistic(const kn_value *value) {
  * one after the other. */
 static kn_value *running(kn_value *state) {
     kn_value *next = is_statistic(state) && state->assign ? state->assign->inputs[1] : NULL;
-    return next && next->producer && next->producer->operator== &kn_row_batch_norm ? next : state;
+    return next && next->producer && next->producer->op == &kn_row_batch_norm ? next : state;
 }
 
 /* A state is written once in a run, by the last norm. `before` is what the norm reads of it. */

@@ -171,7 +171,7 @@ void kn_settings_list(kn_settings *settings, const char *name, int count, const 
 }
 
 void kn_settings_copy(kn_settings *settings, const kn_node *node) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     for (int i = 0; i < row->attribute_count && i < KN_MAX_ATTRIBUTES; i++) {
         const char *name = row->attributes[i].name;
         kn_attribute_value *own = attribute_at(settings->row, settings->values, name, NULL);

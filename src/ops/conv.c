@@ -76,7 +76,7 @@ static kn_status weight_shape(kn_shape_call *call) {
 }
 
 void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
-    bool forward = node->operator== & kn_row_conv2d, data = node->operator== & kn_row_conv2d_data;
+    bool forward = node->op == & kn_row_conv2d, data = node->op == & kn_row_conv2d_data;
     const kn_shape *first = &node->inputs[0]->shape, *second = &node->inputs[1]->shape;
     const kn_shape *result = &node->outputs[0]->shape;
     const kn_shape *x = forward ? first : data ? result : second, *y = forward ? result : first;
@@ -105,7 +105,7 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
  * are read, the third is added to. */
 static kn_status conv_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
-    bool forward = node->operator== & kn_row_conv2d, data = node->operator== & kn_row_conv2d_data;
+    bool forward = node->op == & kn_row_conv2d, data = node->op == & kn_row_conv2d_data;
     const double *first = call->inputs[0].data, *second = call->inputs[1].data;
     double *result = call->outputs[0].data;
     kn_conv_form form;

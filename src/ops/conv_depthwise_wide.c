@@ -27,7 +27,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel) {
 static kn_status lower_sweep(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
-    bool swapped = node->operator== & kn_row_conv2d_data;
+    bool swapped = node->op == & kn_row_conv2d_data;
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
@@ -93,7 +93,7 @@ static kn_status lower_filters(kn_lowering *lowering) {
 }
 
 kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
-    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_filters(lowering);
+    if (lowering->node->op == & kn_row_conv2d_weight) return lower_filters(lowering);
     if (lowering->before) return kn_conv_joined_lower(lowering);
     return lower_sweep(lowering);
 }

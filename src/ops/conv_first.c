@@ -31,7 +31,7 @@ static void describe(const kn_target *target, const kn_node *node, first *made) 
 }
 
 static bool accepts(const kn_target *target, const kn_node *node) {
-    if (node->operator!= & kn_row_conv2d) return false;
+    if (node->op != & kn_row_conv2d) return false;
     first made;
     describe(target, node, &made);
     const kn_conv_form *form = &made.form;

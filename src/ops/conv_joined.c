@@ -39,10 +39,10 @@ static bool describe(const kn_target *target, const kn_node *node, const kn_node
 
 bool kn_conv_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
     joined form;
-    if (node->operator!= & kn_row_conv2d || before->operator!= & kn_row_conv2d) return false;
+    if (node->op != & kn_row_conv2d || before->op != & kn_row_conv2d) return false;
     if (kn_elements_of(node->outputs[0]) == 0 || !describe(target, node, before, &form)) return false;
     const kn_conv_form *second = &form.second;
-    return kn_conv_is_even(&form.first) && form.first.groups == 1 &&
+    return kn_conv_is_pointwise(&form.first) && form.first.groups == 1 &&
            form.first.channels % target->vector_width == 0 && second->dilation[0] == 1 && second->dilation[1] == 1 &&
            second->filter_height * second->filter_width <= MOST_TAPS;
 }

@@ -73,7 +73,7 @@ kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn
 /* Pixels of the tile that goes with so many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
 int64_t kn_conv_tile_rows(const kn_packing *filter);
 /* Filters of one pixel without padding, one pixel a step: both sides have the same pixels. */
-bool kn_conv_is_even(const kn_conv_form *form);
+bool kn_conv_is_pointwise(const kn_conv_form *form);
 /* conv_first.c */
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
@@ -91,10 +91,10 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);
 #define KN_WINOGRAD(name)                                                                                    \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool steady);                   \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant);                   \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering);
 #define KN_WINOGRAD_WEIGHTS(name)                                                                            \
-    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool steady);           \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant);           \
     kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering);
 KN_WINOGRAD_WEIGHTS(winograd4)
 KN_WINOGRAD_WEIGHTS(winograd2)

@@ -28,7 +28,7 @@ static bool describe(const kn_target *target, const kn_node *node, kn_conv_form 
     if (!right_device(target, node)) return false;
     kn_conv_describe(node, form);
     if (form->channels == 0 || form->outputs == 0) return false;
-    bool swapped = node->operator== & kn_row_conv2d_data;
+    bool swapped = node->op == & kn_row_conv2d_data;
     int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
     *sources = (swapped ? outputs : channels) % target->vector_width == 0;
     *targets = (swapped ? channels : outputs) % target->vector_width == 0;
@@ -83,8 +83,8 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
     char *x = sample->inputs[0], *other = sample->inputs[1];
     const size_t room = sizeof sample->inputs[0];
-    const bool by_data = node->operator== & kn_row_conv2d_data,
-               by_weight = node->operator== & kn_row_conv2d_weight;
+    const bool by_data = node->op == & kn_row_conv2d_data,
+               by_weight = node->op == & kn_row_conv2d_weight;
     if (by_data || by_weight)
         snprintf(x, room, "2,%lld,%lld,%lld", outputs, (long long)kn_divide_up(7, stride),
                  (long long)kn_divide_up(5, stride));
@@ -230,13 +230,13 @@ static bool is_one_pixel(const kn_conv_form *form) {
     return single;
 }
 
-bool kn_conv_is_even(const kn_conv_form *form) {
+bool kn_conv_is_pointwise(const kn_conv_form *form) {
     return is_one_pixel(form) && form->stride[0] == 1 && form->stride[1] == 1;
 }
 
 /* Filters of one pixel, all of whose sources fit one sweep. */
 static bool is_single(const kn_conv_form *form, const kn_packing *filter, bool swapped) {
-    return (swapped ? kn_conv_is_even(form) : is_one_pixel(form)) && filter->groups == 1 &&
+    return (swapped ? kn_conv_is_pointwise(form) : is_one_pixel(form)) && filter->groups == 1 &&
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
@@ -280,7 +280,7 @@ static int64_t share_of(const kn_packing *filter, bool single, int64_t pixels, i
  * plain result of one that is padded. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
-    bool swapped = node->operator== & kn_row_conv2d_data;
+    bool swapped = node->op == & kn_row_conv2d_data;
     int64_t units = lowering->target->compute_units;
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -375,7 +375,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
     kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
-    if (kn_conv_is_even(&form)) kn_step_define(step, "KN_SINGLE", "1");
+    if (kn_conv_is_pointwise(&form)) kn_step_define(step, "KN_SINGLE", "1");
     kn_step_read(step, "x", node->inputs[1]);
     if (padded)
         kn_step_scratch(step, "dy", dy);
@@ -408,7 +408,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
 }
 
 static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {
-    if (lowering->node->operator== & kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
+    if (lowering->node->op == & kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
     return lower_sweep(lowering, plain, padded);
 }
 

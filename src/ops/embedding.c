@@ -94,7 +94,7 @@ enum { ITEMS = 64, WORK = 16384 }; /* of a group; elements that make a work-item
 static kn_status lower(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     const kn_value *table = backward ? node->outputs[0] : node->inputs[0];
     int64_t count = kn_elements_of(node->inputs[1]);
     int64_t rows = table->shape.dims[0], columns = table->shape.dims[1], share = 1;
@@ -195,7 +195,7 @@ KN_OPERATOR(
  * worked on instead of the rows of x. */
 static kn_node *small_table(const kn_value *x) {
     kn_node *node = x && !x->failed ? x->producer : NULL;
-    if (!node || node->operator!= & kn_row_embedding || node->derivative) return NULL;
+    if (!node || node->op != & kn_row_embedding || node->derivative) return NULL;
     return 2 * node->inputs[0]->shape.dims[0] <= kn_elements_of(node->inputs[1]) ? node : NULL;
 }
 

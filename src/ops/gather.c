@@ -115,7 +115,7 @@ typedef struct picking {
 /* x is the array that numbers point into. */
 static picking picking_of(const kn_node *node, const kn_shape *x) {
     const kn_shape *numbers = &node->inputs[1]->shape;
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     bool elements = row == &kn_row_gather_elements || row == &kn_row_scatter_elements;
     if (row == &kn_row_gather_gradient) elements = kn_attribute_of(node, "elements")->integer != 0;
     int axis = kn_axis_of(node, x->rank);
@@ -168,12 +168,12 @@ static double combined(double old, double update, int64_t mode) {
 }
 
 static int64_t mode_of(const kn_node *node) {
-    return node->operator->backward ? ADD : kn_attribute_of(node, "reduction")->integer;
+    return node->op->backward ? ADD : kn_attribute_of(node, "reduction")->integer;
 }
 
 static kn_status scatter_reference(kn_reference_call *call) {
     const picking pick = picking_of(call->node, &call->outputs[0].shape);
-    bool backward = call->node->operator->backward;
+    bool backward = call->node->op->backward;
     const double *updates = call->inputs[backward ? 0 : 2].data;
     double *y = call->outputs[0].data;
     if (!backward && call->outputs[0].elements)
@@ -250,7 +250,7 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
 static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, int64_t stop) {
     const kn_node *node = lowering->node;
     const kn_value *y = node->outputs[0];
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     const picking pick = picking_of(node, &y->shape);
     int64_t lanes = pick.outer * pick.inner, share = 1, rows;
     if (wide) {
@@ -326,7 +326,7 @@ static kn_status gather_gradient(kn_gradient_call *call) {
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     const kn_value *x = call->node->inputs[0];
     call->input_gradients[0] = back_to(call, x, kn_axis_of(call->node, x->shape.rank),
-                                       call->node->operator== & kn_row_gather_elements);
+                                       call->node->op == & kn_row_gather_elements);
     return kn_gradient_status(call);
 }
 
@@ -336,11 +336,11 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     kn_value *dy = call->output_gradients[0];
     int64_t mode = mode_of(node);
-    bool elements = node->operator== & kn_row_scatter_elements;
+    bool elements = node->op == & kn_row_scatter_elements;
     if (!dy) return KN_OK;
     if (mode > ADD) {
         kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED,
-                      "%s '%s': only reduction=none and reduction=add have gradients", node->operator->name,
+                      "%s '%s': only reduction=none and reduction=add have gradients", node->op->name,
                       node->name);
         return kn_gradient_status(call);
     }
@@ -353,9 +353,9 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
             kn_value *zero = kn_constant_add(call->graph, &scalar, &nothing, kn_dtype_bytes(updates->dtype));
             kn_value *inputs[3] = {dy, node->inputs[1], kn_gradient_broadcast(call, zero, updates)};
             kn_settings settings;
-            kn_settings_init(&settings, call->graph, node->operator);
+            kn_settings_init(&settings, call->graph, node->op);
             kn_settings_int(&settings, "axis", axis);
-            call->input_gradients[0] = kn_gradient_build(call, node->operator, inputs, 3, &settings);
+            call->input_gradients[0] = kn_gradient_build(call, node->op, inputs, 3, &settings);
         }
     }
     if (call->wanted[2]) {

@@ -263,7 +263,7 @@ static kn_value *pad_axis(kn_value *x, int axis, int64_t before, int64_t after, 
     return kn_gather(x, elements_at(places, (int32_t)size, mode), axis);
 }
 
-kn_value *kn_pad_own(kn_value *x, const char *amounts, kn_pad_mode mode) {
+kn_value *kn_pad_with_mode(kn_value *x, const char *amounts, kn_pad_mode mode) {
     if (kn_value_failed(x)) return x;
     kn_dim numbers[2 * KN_MAX_RANK];
     int rank = x->shape.rank;

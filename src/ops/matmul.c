@@ -189,11 +189,11 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* Of the widest tile, which most products have, so that they and what they are believed by are one program; or thin,
  * as the node is. */
-static void sample_like(kn_thin kind, kn_sample *sample) {
-    static const char *const shapes[][3] = {[KN_THIN_NOT] = {"13,31", "31,127", ""},
-                                            [KN_THIN_ALONG] = {"7,31", "19,31", "transpose_b=1"},
-                                            [KN_THIN_ACROSS] = {"7,31", "31,75", ""},
-                                            [KN_THIN_SHALLOW] = {"11,13", "11,75", "transpose_a=1"}};
+static void sample_like(kn_skinny kind, kn_sample *sample) {
+    static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
+                                            [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},
+                                            [KN_SKINNY_ACROSS] = {"7,31", "31,75", ""},
+                                            [KN_SKINNY_SHALLOW] = {"11,13", "11,75", "transpose_a=1"}};
     snprintf(sample->inputs[0], sizeof sample->inputs[0], "%s", shapes[kind][0]);
     snprintf(sample->inputs[1], sizeof sample->inputs[1], "%s", shapes[kind][1]);
     snprintf(sample->attributes, sizeof sample->attributes, "%s", shapes[kind][2]);
@@ -201,11 +201,11 @@ static void sample_like(kn_thin kind, kn_sample *sample) {
 
 static void packed_sample(const kn_node *node, kn_sample *sample) {
     (void)node;
-    sample_like(KN_THIN_NOT, sample);
+    sample_like(KN_SKINNY_NOT, sample);
 }
 
 static void wide_sample(const kn_node *node, kn_sample *sample) {
-    sample_like(kn_matmul_thin_kind(node), sample);
+    sample_like(kn_matmul_skinny_kind(node), sample);
 }
 
 KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",

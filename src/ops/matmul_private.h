@@ -36,11 +36,11 @@ bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node);
 /* The same kernels with b packed before, once for weights that stay. */
 kn_status kn_matmul_packed_lower(kn_lowering *lowering);
 
-/* matmul_thin.c: products that memory bounds, in place. ALONG: few rows times weights (N,K); ACROSS: few rows times
+/* matmul_skinny.c: products that memory bounds, in place. ALONG: few rows times weights (N,K); ACROSS: few rows times
  * (K,N); SHALLOW: sums of few. */
-typedef enum kn_thin { KN_THIN_NOT, KN_THIN_ALONG, KN_THIN_ACROSS, KN_THIN_SHALLOW } kn_thin;
-kn_thin kn_matmul_thin_kind(const kn_node *node);
-kn_status kn_matmul_thin_lower(kn_lowering *lowering, kn_thin kind);
+typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SKINNY_SHALLOW } kn_skinny;
+kn_skinny kn_matmul_skinny_kind(const kn_node *node);
+kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);
 
 /* ---- layers (matmul.c) -------------------------------------------------------------------------- */
 

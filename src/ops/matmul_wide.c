@@ -218,8 +218,8 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
 
 kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    const kn_thin thin = kn_matmul_thin_kind(lowering->node);
-    if (thin != KN_THIN_NOT) return kn_matmul_thin_lower(lowering, thin);
+    const kn_skinny kind = kn_matmul_skinny_kind(lowering->node);
+    if (kind != KN_SKINNY_NOT) return kn_matmul_skinny_lower(lowering, kind);
     wide_form wide = plan(lowering, false);
     return lower_product(lowering, &wide);
 }

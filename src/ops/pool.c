@@ -131,8 +131,8 @@ typedef struct pool_form {
 } pool_form;
 
 static pool_form describe(const kn_node *node) {
-    pool_form form = {.data = node->operator->backward };
-    form.maximum = node->operator== & kn_row_max_pool || node->operator== & kn_row_max_pool_data;
+    pool_form form = {.data = node->op->backward };
+    form.maximum = node->op == & kn_row_max_pool || node->op == & kn_row_max_pool_data;
     const kn_shape *x = form.data ? &node->outputs[0]->shape : &node->inputs[0]->shape;
     const kn_shape *y = form.data ? &node->inputs[0]->shape : &node->outputs[0]->shape;
     form.planes = x->dims[0] * x->dims[1];
@@ -285,7 +285,7 @@ static kn_status lower(kn_lowering *lowering) {
 
 static kn_status pool_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
-    bool maximum = node->operator== & kn_row_max_pool;
+    bool maximum = node->op == & kn_row_max_pool;
     const kn_operator *row = maximum ? &kn_row_max_pool_data : &kn_row_average_pool_data;
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     kn_settings settings;

@@ -46,8 +46,8 @@ kn_recurrent_back_places kn_recurrent_back_places_of(const kn_recurrent_cell *ce
 }
 
 kn_recurrent_form kn_recurrent_describe(const kn_node *node) {
-    const kn_recurrent_cell *cell = kn_recurrent_cell_of(node->operator);
-    bool backward = node->operator->backward;
+    const kn_recurrent_cell *cell = kn_recurrent_cell_of(node->op);
+    bool backward = node->op->backward;
     const kn_shape *x = &(backward ? node->outputs[0] : node->inputs[KN_RECURRENT_X])->shape;
     return (kn_recurrent_form){.cell = cell,
                                .batch = x->dims[0],
@@ -308,7 +308,7 @@ static void set(kn_value **list, int position, kn_value *value) {
 
 kn_status kn_recurrent_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
-    const kn_recurrent_cell *cell = kn_recurrent_cell_of(node->operator);
+    const kn_recurrent_cell *cell = kn_recurrent_cell_of(node->op);
     kn_recurrent_places at = kn_recurrent_places_of(cell);
     kn_recurrent_back_places back = kn_recurrent_back_places_of(cell);
     kn_value *all[KN_MAX_INPUTS] = {NULL}, *inputs[KN_MAX_INPUTS] = {NULL};

@@ -61,7 +61,7 @@ static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool
     if (wide) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_define(step, "KN_VECTORS", "%d", vectors_of(target, cell));
-        kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->operator->backward));
+        kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->op->backward));
         return step;
     }
     kn_step_define_type(step, "KN_T", type);
@@ -138,7 +138,7 @@ static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *for
 static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide,
                         const walk *on) {
     const kn_target *target = lowering->target;
-    bool backward = lowering->node->operator->backward;
+    bool backward = lowering->node->op->backward;
     double share = (double)on->steps / (double)form->length;
     kn_cost cost;
     kn_node_cost(lowering->node, &cost);
@@ -174,7 +174,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
 
 /* Weights in panels; answers the scratch memory that has them. */
 static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_value *weight, int *panels) {
-    bool backward = lowering->node->operator->backward;
+    bool backward = lowering->node->op->backward;
     int64_t count = kn_divide_up(form->units, panel_of(lowering, form, backward));
     int64_t columns = columns_of(lowering, form, backward);
     int64_t numbers = count * (backward ? form->cell->gates : 1) * form->units * columns;
@@ -370,7 +370,7 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
 /* ---- variants ---------------------------------------------------------------------------------------- */
 
 static kn_status lower(kn_lowering *lowering, bool wide) {
-    return lowering->node->operator->backward ? lower_backward(lowering, wide)
+    return lowering->node->op->backward ? lower_backward(lowering, wide)
                                               : lower_forward(lowering, wide);
 }
 kn_status kn_recurrent_lower_wide(kn_lowering *lowering) {

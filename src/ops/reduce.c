@@ -58,7 +58,7 @@ static int64_t kept_shape(const kn_node *node, bool reduced[KN_MAX_RANK], kn_sha
 static kn_status reduce_reference(kn_reference_call *call) {
     const kn_reference_array *x = &call->inputs[0];
     kn_reference_array *y = &call->outputs[0];
-    const kn_operator *row = call->node->operator;
+    const kn_operator *row = call->node->op;
     bool reduced[KN_MAX_RANK], most = !strcmp(row->name, "reduce_max"),
                                least = !strcmp(row->name, "reduce_min");
     mark_axes(kn_attribute_of(call->node, "axes"), x->shape.rank, reduced);
@@ -88,7 +88,7 @@ static kn_status reduce_reference(kn_reference_call *call) {
 }
 
 static kn_reduction describe(const kn_node *node) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     kn_shape kept;
     kn_reduction reduction = {.kind = KN_REDUCE_SUM, .source = node->inputs[0]};
     int64_t count = kept_shape(node, reduction.reduced, &kept);
@@ -153,7 +153,7 @@ static kn_status sum_gradient(kn_gradient_call *call) {
     kn_shape kept;
     int64_t count = kept_shape(call->node, reduced, &kept);
     gradient = kn_gradient_reshape(call, gradient, &kept);
-    if (call->node->operator== & kn_row_mean && !kn_value_failed(gradient)) {
+    if (call->node->op == & kn_row_mean && !kn_value_failed(gradient)) {
         kn_settings settings;
         kn_settings_init(&settings, call->graph, &kn_row_scale);
         kn_settings_float(&settings, "factor", count ? 1.0 / (double)count : 0);

@@ -131,18 +131,18 @@ typedef struct resizing {
 } resizing;
 
 static resizing resizing_of(const kn_node *node) {
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     const kn_shape *x = &(backward ? node->outputs[0] : node->inputs[0])->shape;
     const kn_shape *y = &(backward ? node->inputs[0] : node->outputs[0])->shape;
     int axis = kn_axis_of(node, x->rank);
     resizing form = {.lanes = kn_lanes_of(y, axis), .source = x->dims[axis]};
-    form.at = places_of(node->operator, node->attributes, form.source, form.lanes.size);
+    form.at = places_of(node->op, node->attributes, form.source, form.lanes.size);
     return form;
 }
 
 static kn_status resize_reference(kn_reference_call *call) {
     resizing form = resizing_of(call->node);
-    bool backward = call->node->operator->backward;
+    bool backward = call->node->op->backward;
     kn_lanes lanes = form.lanes;
     for (int64_t o = 0; o < lanes.outer; o++)
         for (int64_t j = 0; j < lanes.size; j++) {
@@ -193,7 +193,7 @@ enum { WORK = 16384 }; /* elements that make a work-item worth its start where t
 static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     kn_value *from = node->inputs[0];
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     resizing form = resizing_of(node);
     kn_lanes lanes = form.lanes;
     int64_t rows = backward ? form.source : lanes.size; /* of what is made */

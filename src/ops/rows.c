@@ -88,7 +88,7 @@ typedef struct rows_form {
 static rows_form form_of(const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
     rows_form form = {.batches = x->dims[0], .most = x->dims[1], .columns = x->dims[2]};
-    form.put = &kn_row_put_rows == node->operator;
+    form.put = &kn_row_put_rows == node->op;
     form.count = form.put ? node->inputs[1]->shape.dims[1] : node->outputs[0]->shape.dims[1];
     form.clear = form.put && kn_attribute_of(node, "clear")->integer;
     form.blank = form.put && kn_attribute_of(node, "blank")->integer;

@@ -89,7 +89,7 @@ static kn_status softmax_gradient_reference(kn_reference_call *call) {
 static kn_status lower(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;
-    bool backward = node->operator->backward;
+    bool backward = node->op->backward;
     const kn_shape *x = &node->inputs[0]->shape;
     rows_of shape = rows_of_shape(node, x);
     int64_t rows = shape.outer * shape.inner;
@@ -183,7 +183,7 @@ KN_OPERATOR(softmax_gradient, .help = "gradient of softmax from its result and t
 KN_OPERATOR(log_softmax_gradient, .help = "the same of log_softmax", BACKWARD);
 
 static bool is_log(const kn_node *node) {
-    return node->operator== & kn_row_log_softmax || node->operator== & kn_row_log_softmax_gradient;
+    return node->op == & kn_row_log_softmax || node->op == & kn_row_log_softmax_gradient;
 }
 
 /* ---- builders ---------------------------------------------------------------------------------------------

@@ -34,14 +34,14 @@ static bool is_accepted(const kn_making *making, const kn_node *node, const kn_v
 /* Whether what a variant makes of the node's last input need not be made again in each run. */
 static bool may_prepare(const kn_making *making, const kn_node *node) {
     const kn_value *last = node->inputs[node->input_count - 1];
-    return making->keeps && last && making->steady[last->id];
+    return making->keeps && last && making->invariant[last->id];
 }
 
 /* Whether a variant with a larger error is allowed and pays, and its error for this node is seen small. */
 static bool is_fast_enough(kn_making *making, const kn_node *node, const kn_variant *variant) {
     return making->target.fast_math &&
            (!variant->pays || variant->pays(&making->target, node, may_prepare(making, node))) &&
-           kn_variant_believed(making->context, node->operator, variant, node);
+           kn_variant_believed(making->context, node->op, variant, node);
 }
 
 /* Whether a variant may be taken for a node, leaving out whether others are faster. */
@@ -49,12 +49,12 @@ static bool suits(kn_making *making, const kn_node *node, const kn_variant *vari
     if (variant->prepares && !may_prepare(making, node)) return false;
     if (!is_accepted(making, node, variant)) return false;
     if (variant->fast) return is_fast_enough(making, node, variant);
-    return !variant->doubtful || kn_variant_believed(making->context, node->operator, variant, node);
+    return !variant->doubtful || kn_variant_believed(making->context, node->op, variant, node);
 }
 
 /* Whether variant `own` is faster than the one that would be taken without it. */
 static bool is_faster(kn_making *making, const kn_node *node, int own) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     for (int i = own + 1; i < row->variant_count; i++)
         if (suits(making, node, &row->variants[i]))
             return kn_variant_is_faster(making->context, node, &row->variants[own], &row->variants[i]);
@@ -62,7 +62,7 @@ static bool is_faster(kn_making *making, const kn_node *node, int own) {
 }
 
 static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     size_t length = 0;
     const char *forced = kn_forced(making->variants, row->name, &length);
     /* "*=NAME" prefers a variant of that name for all rows that have one that fits. */
@@ -92,7 +92,7 @@ static kn_status choose(kn_making *making, const kn_node *node, const kn_variant
 
 kn_status kn_pass_choose(kn_making *making) {
     kn_graph *graph = making->graph;
-    kn_status status = kn_find_steady(making);
+    kn_status status = kn_find_invariant(making);
     if (status != KN_OK) return status;
     making->chosen_count = graph->node_count;
     making->chosen = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->chosen);
@@ -103,7 +103,7 @@ kn_status kn_pass_choose(kn_making *making) {
         /* One precision exists so far: what is stored is what is computed with. */
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         node->accumulate = node->compute;
-        if (node->operator->class != KN_CLASS_KERNEL) continue;
+        if (node->op->class != KN_CLASS_KERNEL) continue;
         status = choose(making, node, &making->chosen[i]);
         if (status != KN_OK) return status;
     }

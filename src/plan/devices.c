@@ -21,7 +21,7 @@ static kn_status fail_unknown(kn_context *context, const kn_node *node, kn_error
         kn_fail(error, KN_ERROR_NOT_FOUND,
                 "%s '%s' is pinned to the device '%s', and no device was joined to the context under that "
                 "name%s%s%s; there is: %s",
-                node->operator->name, node->name, node->pin, nearest ? " (did you mean '" : "",
+                node->op->name, node->name, node->pin, nearest ? " (did you mean '" : "",
                 nearest ? nearest : "", nearest ? "'?)" : "", list.data ? list.data : "");
     kn_text_finish(&list);
     return status;
@@ -49,7 +49,7 @@ static bool lives_elsewhere(kn_context *context, const kn_states *states, const 
 }
 
 static bool is_view(const kn_node *node) {
-    return node->operator->class == KN_CLASS_VIEW;
+    return node->op->class == KN_CLASS_VIEW;
 }
 
 /* Nodes without a pin. Views of what no node makes go where they are read first. */
@@ -102,7 +102,7 @@ typedef struct settling {
 } settling;
 
 static bool is_assign(const kn_node *node) {
-    return node->operator->class == KN_CLASS_ASSIGN;
+    return node->op->class == KN_CLASS_ASSIGN;
 }
 
 static int locate(const settling *work, const kn_value *value) {

@@ -71,7 +71,7 @@ static void find_strides(const kn_making *making, const kn_group *group, kn_valu
         strides[2] = own[3] ? own[3] : own[2];
         return;
     }
-    bool image = axes == 4 && strcmp(group->anchor->operator->name, "matmul");
+    bool image = axes == 4 && strcmp(group->anchor->op->name, "matmul");
     int middle = image ? 1 : axes - 2, inner = image ? 2 : axes - 1;
     int starts[4] = {0, middle > 0 ? middle : 0, inner > 0 ? inner : 0, axes};
     for (int axis = 0; axis < 3; axis++) {

@@ -108,7 +108,7 @@ static void merge(fuse_pass *fusing, kn_group *into, kn_group *from) {
 /* The three axes of an epilogue as ranges of dimensions: outer [0,a), middle [a,b), inner [b,rank). */
 static void epilogue_axes(const kn_node *anchor, int *middle, int *inner) {
     int rank = anchor->outputs[0]->shape.rank;
-    bool image = rank == 4 && strcmp(anchor->operator->name, "matmul");
+    bool image = rank == 4 && strcmp(anchor->op->name, "matmul");
     *middle = image ? 1 : rank >= 2 ? rank - 2 : 0;
     *inner = image ? 2 : rank >= 1 ? rank - 1 : 0;
 }
@@ -137,11 +137,11 @@ static bool find_updates(fuse_pass *fusing) {
     if (!fusing->updates) return false;
     for (size_t i = graph->node_count; i-- > 0;) {
         const kn_node *node = graph->nodes[i];
-        if (node->operator->class != KN_CLASS_POINTWISE) continue;
+        if (node->op->class != KN_CLASS_POINTWISE) continue;
         const kn_value *result = node->outputs[0];
         for (int c = 0; c < fusing->consumers.counts[result->id]; c++) {
             const kn_node *reader = fusing->consumers.nodes[result->id][c];
-            if (reader->operator->class == KN_CLASS_ASSIGN || fusing->updates[reader->id])
+            if (reader->op->class == KN_CLASS_ASSIGN || fusing->updates[reader->id])
                 fusing->updates[i] = true;
         }
     }
@@ -155,7 +155,7 @@ static bool joins_epilogue(fuse_pass *fusing, kn_group *group, kn_node *node, kn
     if (through != last->outputs[0] || through->wanted || fusing->consumers.counts[through->id] != 1)
         return false;
     const kn_shape *space = &group->anchor->outputs[0]->shape;
-    if (!kn_shape_same(space, &node->outputs[0]->shape) || node->operator->random) return false;
+    if (!kn_shape_same(space, &node->outputs[0]->shape) || node->op->random) return false;
     if (node->outputs[0]->shape.dtype != KN_FLOAT32 || space->dtype != KN_FLOAT32) return false;
     if (makes_circle(fusing, group, node)) return false;
     int middle, inner, operands = 0;
@@ -185,8 +185,8 @@ static kn_status place_node(fuse_pass *fusing, kn_node *node) {
     kn_making *making = fusing->making;
     kn_group *group = NULL;
     making->work++;
-    if (node->operator->class == KN_CLASS_VIEW) return KN_OK;
-    if (node->operator->class == KN_CLASS_POINTWISE) {
+    if (node->op->class == KN_CLASS_VIEW) return KN_OK;
+    if (node->op->class == KN_CLASS_POINTWISE) {
         for (int i = 0; i < node->input_count && !group; i++) {
             kn_value *value = node->inputs[i];
             if (!value || !value->producer) continue;
@@ -207,7 +207,7 @@ static kn_status place_node(fuse_pass *fusing, kn_node *node) {
     group = kn_group_add(making);
     if (!group) return kn_fail_memory(making->error, sizeof *group);
     kn_depends_add(&fusing->depends);
-    if (node->operator->class == KN_CLASS_POINTWISE) {
+    if (node->op->class == KN_CLASS_POINTWISE) {
         group->space = node->outputs[0]->shape;
         if (!kn_group_add_member(making, group, node)) return kn_fail_memory(making->error, sizeof node);
     } else {

@@ -43,7 +43,7 @@ bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node) {
 }
 
 kn_value *kn_value_root(kn_value *value) {
-    while (value->kind == KN_VALUE_RESULT && value->producer->operator->class == KN_CLASS_VIEW)
+    while (value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW)
         value = value->producer->inputs[0];
     return value;
 }

@@ -66,7 +66,7 @@ static kn_status convert(layout_pass *layouting, kn_value *value, kn_value **res
 static kn_status need(layout_pass *layouting, kn_node *node, int position, kn_layout layout) {
     kn_value *value = node->inputs[position];
     if (!value) return KN_OK;
-    if (value->kind == KN_VALUE_RESULT && value->producer->operator->class == KN_CLASS_VIEW) {
+    if (value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW) {
         kn_status status = need(layouting, value->producer, 0, KN_LAYOUT_PLAIN);
         if (status != KN_OK || layout == KN_LAYOUT_PLAIN) return status;
     }
@@ -154,7 +154,7 @@ static kn_status settle_pointwise(layout_pass *layouting, kn_group *group) {
             kn_value *value = member->inputs[i];
             /* Only whole images are read through strides; what hides behind a view must be plain. */
             bool view =
-                value && value->kind == KN_VALUE_RESULT && value->producer->operator->class == KN_CLASS_VIEW;
+                value && value->kind == KN_VALUE_RESULT && value->producer->op->class == KN_CLASS_VIEW;
             if (!value || (!view && (value->layout == KN_LAYOUT_PLAIN || group->space.rank == 4))) continue;
             kn_status status = need(layouting, member, i, KN_LAYOUT_PLAIN);
             if (status != KN_OK) return status;

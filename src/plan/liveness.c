@@ -62,7 +62,7 @@ static bool may_write_over(const kn_group *group, const kn_value *state, const k
 /* Whether the group that makes `value` may write it straight into the state: nobody reads the old state
  * later, and the group itself reads it, if at all, element by element at the same place. */
 static bool may_update(const kn_making *making, const int *positions, kn_value *state, kn_value *value) {
-    if (value->kind != KN_VALUE_RESULT || value->producer->operator->class == KN_CLASS_VIEW) return false;
+    if (value->kind != KN_VALUE_RESULT || value->producer->op->class == KN_CLASS_VIEW) return false;
     if (value->layout != KN_LAYOUT_PLAIN || value->shape.dtype != state->shape.dtype ||
         making->shares[value->id])
         return false;
@@ -88,7 +88,7 @@ static bool may_update(const kn_making *making, const int *positions, kn_value *
 static void note_reads(kn_making *making) {
     for (int i = 0; i < making->group_count; i++) {
         const kn_group *group = making->groups[i];
-        if (group->anchor && group->anchor->operator->class == KN_CLASS_ASSIGN) continue;
+        if (group->anchor && group->anchor->op->class == KN_CLASS_ASSIGN) continue;
         read_note reading = {making, i};
         kn_group_reads(making, group, note_read, &reading);
     }
@@ -97,7 +97,7 @@ static void note_reads(kn_making *making) {
 static void update_in_place(kn_making *making, const int *positions) {
     for (int i = 0; i < making->group_count; i++) {
         const kn_group *group = making->groups[i];
-        if (!group->anchor || group->anchor->operator->class != KN_CLASS_ASSIGN) continue;
+        if (!group->anchor || group->anchor->op->class != KN_CLASS_ASSIGN) continue;
         kn_value *state = group->anchor->inputs[0], *value = group->anchor->inputs[1];
         if (may_update(making, positions, state, value)) {
             making->shares[value->id] = state;

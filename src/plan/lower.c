@@ -5,7 +5,7 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
     kn_node *node = group->anchor;
     kn_lowering lowering = {
         .target = &making->target, .node = node, .emitter = &making->emitter, .error = making->error};
-    if (node->operator->class == KN_CLASS_ASSIGN) {
+    if (node->op->class == KN_CLASS_ASSIGN) {
         kn_value *state = node->inputs[0], *value = node->inputs[1];
         if (kn_memory_root(making, value) == state) return KN_OK; /* updated in place */
         return kn_emit_copy(&lowering, value, state);
@@ -30,7 +30,7 @@ static kn_status lower_anchor(kn_making *making, kn_group *group) {
         }
     }
     kn_status status = group->variant->lower(&lowering);
-    if (status != KN_OK) return kn_fail_in(making->error, "%s '%s'", node->operator->name, node->name);
+    if (status != KN_OK) return kn_fail_in(making->error, "%s '%s'", node->op->name, node->name);
     return KN_OK;
 }
 

@@ -44,7 +44,7 @@ static kn_status build(measuring *measure, kn_error *error) {
         measure->feeds[measure->feed_count++] = (kn_feed){measure->names[i], zeros, bytes};
     }
     measure->result =
-        kn_node_add(measure->graph, node->operator, "measured", inputs, node->input_count, node->attributes);
+        kn_node_add(measure->graph, node->op, "measured", inputs, node->input_count, node->attributes);
     return measure->graph->error.status == KN_OK
                ? KN_OK
                : kn_fail(error, measure->graph->error.status, "%s", measure->graph->error.text);
@@ -54,7 +54,7 @@ static kn_status build(measuring *measure, kn_error *error) {
 static kn_status time_variant(measuring *measure, const kn_variant *variant, double *seconds,
                               kn_error *error) {
     char variants[96];
-    snprintf(variants, sizeof variants, "%s=%s", measure->node->operator->name, variant->name);
+    snprintf(variants, sizeof variants, "%s=%s", measure->node->op->name, variant->name);
     kn_session_params params;
     kn_session_params_init(&params);
     params.variants = variants;
@@ -76,13 +76,13 @@ static kn_status time_variant(measuring *measure, const kn_variant *variant, dou
 static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant, char *key, size_t bytes) {
     size_t used = kn_verdict_name(context, "faster", key, bytes);
     if (used < bytes)
-        used += (size_t)snprintf(key + used, bytes - used, "/%s/%s", node->operator->name, variant->name);
+        used += (size_t)snprintf(key + used, bytes - used, "/%s/%s", node->op->name, variant->name);
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         const kn_shape *shape = &node->inputs[i]->shape;
         for (int d = 0; d < shape->rank && used < bytes; d++)
             used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/', (long long)class_of(shape->dims[d]));
     }
-    for (int i = 0; i < node->operator->attribute_count && used < bytes; i++)
+    for (int i = 0; i < node->op->attribute_count && used < bytes; i++)
         used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)node->attributes[i].integer);
 }
 

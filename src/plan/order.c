@@ -57,12 +57,12 @@ static void add_read(void *user, kn_value *value) {
 static void readers_before(order_pass *ordering, const kn_value *value, int to, bool soft) {
     for (int i = 0; i < ordering->consumers.counts[value->id]; i++) {
         kn_node *reader = ordering->consumers.nodes[value->id][i];
-        if (reader->operator->class == KN_CLASS_VIEW) {
+        if (reader->op->class == KN_CLASS_VIEW) {
             readers_before(ordering, reader->outputs[0], to, soft);
             continue;
         }
         kn_group *group = ordering->making->group_of[reader->id];
-        if (group && !(group->anchor && group->anchor->operator->class == KN_CLASS_ASSIGN))
+        if (group && !(group->anchor && group->anchor->op->class == KN_CLASS_ASSIGN))
             add_edge(ordering, group->id, to, soft);
     }
 }
@@ -73,7 +73,7 @@ static kn_status collect_edges(order_pass *ordering) {
         ordering->current = i;
         kn_group *group = making->groups[i];
         kn_group_reads(making, group, add_read, ordering);
-        if (!group->anchor || group->anchor->operator->class != KN_CLASS_ASSIGN) continue;
+        if (!group->anchor || group->anchor->op->class != KN_CLASS_ASSIGN) continue;
         kn_value *state = group->anchor->inputs[0], *value = group->anchor->inputs[1];
         readers_before(ordering, state, i, false);
         kn_group *producer = value->producer ? making->group_of[value->producer->id] : NULL;

@@ -52,7 +52,7 @@ typedef struct kn_placement {
     int block;        /* of scratch */
     uint64_t offset;
     int slot;         /* of an input, a state or a constant: its position in the plan's list */
-    bool steady, kept; /* of scratch: written by steps that run once; and then read in each run */
+    bool invariant, kept; /* of scratch: written by steps that run once; and then read in each run */
 } kn_placement;
 
 /* The nodes that read a value. */
@@ -84,7 +84,7 @@ typedef struct kn_making {
     size_t step_group_count, step_group_capacity;
     int *step_group;      /* by step: the position of its group */
     bool keeps;           /* whether there is memory to keep results in from run to run */
-    bool *steady;         /* by value id, from before the choose pass: depends on nothing but states that stay */
+    bool *invariant;         /* by value id, from before the choose pass: depends on nothing but states that stay */
     bool *once;           /* by step: whether it need not run again */
     int conversions;
     kn_value **shares;    /* by value id: the value whose memory this one takes over, or NULL */
@@ -221,7 +221,7 @@ int kn_transfer_of(const kn_node *node);
 int kn_transfer_device(const kn_node *node);
 
 /* once.c: which values depend on nothing but states that the graph does not write. */
-kn_status kn_find_steady(kn_making *making);
+kn_status kn_find_invariant(kn_making *making);
 /* Lets what steps that run once leave for others live through all runs. */
 void kn_once_keep(kn_making *making);
 

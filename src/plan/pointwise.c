@@ -49,7 +49,7 @@ const char *kn_pointwise_type(kn_dtype dtype) {
  * type of what they are taken by; the step counter of a random row, its last input, does not count. */
 static kn_dtype compute_dtype(const kn_node *node) {
     if (node->derivative) return node->outputs[0]->shape.dtype;
-    int count = node->operator->random ? node->input_count - 1 : node->input_count;
+    int count = node->op->random ? node->input_count - 1 : node->input_count;
     for (int i = 0; i < count; i++)
         if (node->inputs[i] && node->inputs[i]->shape.dtype != KN_BOOL) return node->inputs[i]->shape.dtype;
     return KN_INT32;
@@ -230,7 +230,7 @@ kn_value *kn_pointwise_named_input(const kn_node *node, const char *name) {
 }
 
 kn_status kn_pointwise_expression(kn_making *making, const kn_node *node, kn_expression **expression) {
-    const kn_operator *row = node->operator;
+    const kn_operator *row = node->op;
     const char *text = node->derivative ? row->by[node->derivative - 1] : row->value;
     if (!text)
         return kn_fail(making->error, KN_ERROR_INTERNAL, "%s '%s' has no expression", row->name, node->name);
@@ -247,7 +247,7 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
     kn_text names[32];
     int count = kn_expression_name_count(expression);
     if (count > 32)
-        return kn_fail(making->error, KN_ERROR_INTERNAL, "%s reads too many names", node->operator->name);
+        return kn_fail(making->error, KN_ERROR_INTERNAL, "%s reads too many names", node->op->name);
     for (int i = 0; i < count; i++) {
         const char *word = kn_expression_name(expression, i);
         kn_text_init(&names[i], making->host);
@@ -257,7 +257,7 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
         else if (!strcmp(word, "uniform") && uniform)
             kn_text_add(&names[i], uniform);
         else {
-            const kn_operator *row = node->operator;
+            const kn_operator *row = node->op;
             for (int a = 0; a < row->attribute_count; a++)
                 if (!strcmp(row->attributes[a].name, word)) {
                     bool real = row->attributes[a].kind == KN_ATTRIBUTE_FLOAT;
@@ -268,7 +268,7 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
         if (!names[i].length)
             status = kn_fail(making->error, KN_ERROR_INTERNAL,
                              "%s '%s': the expression reads '%s', which it does not have",
-                             node->operator->name, node->name, word);
+                             node->op->name, node->name, word);
         if (kn_text_failed(&names[i])) status = kn_fail_memory(making->error, 64);
         replacements[i] = names[i].data;
     }
@@ -293,7 +293,7 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
         snprintf(vector, sizeof vector, "float%d", writing->lanes);
         type = result_type = vector;
     }
-    if (node->operator->random) {
+    if (node->op->random) {
         /* The step counter is the last input of the value node. */
         const kn_value *step =
             node->inputs[(node->derivative ? node->input_count - 2 : node->input_count) - 1];
@@ -450,7 +450,7 @@ kn_status kn_lower_pointwise(kn_making *making, kn_group *group) {
         return kn_fail(making->error, KN_ERROR_INTERNAL, "a pointwise kernel has more than %d operands",
                        MAX_OPERANDS);
     for (int i = 0; i < group->member_count; i++)
-        writing.random = writing.random || group->members[i]->operator->random;
+        writing.random = writing.random || group->members[i]->op->random;
     kn_text *texts[] = {&writing.parameters, &writing.arguments, &writing.row, &writing.body,
                         &writing.vector_body};
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)

@@ -127,7 +127,7 @@ kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session
     if (status == KN_OK) status = kn_step_programs_list(plan, &passes->emitter, params, &list, error);
     plan->info.kernels = (int)list.count;
     if (status == KN_OK)
-        status = kn_context_rehearses(plan->context) ? kn_plan_rehearse(plan, &list, error)
+        status = kn_context_precompiles(plan->context) ? kn_plan_precompile(plan, &list, error)
                                                      : make_kernels(plan, &list, &params->progress, error);
     if (status == KN_OK) settle_costs(plan);
     kn_step_programs_finish(&list, &plan->host);

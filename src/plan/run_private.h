@@ -240,7 +240,7 @@ typedef struct kn_plan_request {
     void *user;
 } kn_plan_request;
 
-/* From graph to compiled steps; takes no device memory, unless the context rehearses. Where what steps that run once leave
+/* From graph to compiled steps; takes no device memory, unless the context precompiles. Where what steps that run once leave
  * does not fit into the memory that is allowed, all steps run each time. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
 void kn_plan_destroy(kn_plan **plan);
@@ -258,8 +258,8 @@ void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
 kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session_params *params);
 /* The kernel of a step, and how it is launched. */
 kn_status kn_plan_make_kernel(kn_plan *plan, int step, kn_program *program, kn_error *error);
-/* In place of all kernels, on a context that rehearses: one of each kind is made and launched once (rehearse.c). */
-kn_status kn_plan_rehearse(kn_plan *plan, const kn_step_programs *list, kn_error *error);
+/* In place of all kernels, on a precompiling context: one of each kind is made and launched once (precompile.c). */
+kn_status kn_plan_precompile(kn_plan *plan, const kn_step_programs *list, kn_error *error);
 /* Sets an argument of a step's kernel; `buffer` is that of a value or of scratch memory, NULL for none. */
 kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position, const kn_argument *argument,
                                kn_buffer *buffer, kn_error *error);

@@ -254,8 +254,8 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
     if (status == KN_OK) status = kn_session_settle_symbols(session);
     if (status == KN_OK) status = kn_session_find_plan(session);
-    if (status == KN_OK && kn_context_rehearses(session->context))
-        status = kn_fail(error, KN_ERROR_CANCELLED, "the context is for a rehearsal: kernels are compiled, nothing runs");
+    if (status == KN_OK && kn_context_precompiles(session->context))
+        status = kn_fail(error, KN_ERROR_CANCELLED, "the context only precompiles: kernels are compiled, nothing runs");
     if (status == KN_OK) status = check_fed(session);
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);

@@ -29,10 +29,10 @@ static double attribute(const kn_node *node, const char *name) {
 /* The input that a node only repeats, or NULL. */
 static kn_value *repeats(const kn_node *node) {
     if (node->derivative || node->output_count != 1 || !node->input_count || !node->inputs[0]) return NULL;
-    const char *name = node->operator->name;
+    const char *name = node->op->name;
     kn_value *x = node->inputs[0], *y = node->input_count > 1 ? node->inputs[1] : NULL;
     kn_value *result = NULL;
-    if (node->operator->class == KN_CLASS_VIEW || !strcmp(name, "cast"))
+    if (node->op->class == KN_CLASS_VIEW || !strcmp(name, "cast"))
         result = x;
     else if (!strcmp(name, "mul"))
         result = is_number(y, 1) ? x : is_number(x, 1) ? y : NULL;
@@ -55,7 +55,7 @@ static void add_bytes(kn_text *key, const void *bytes, size_t count) {
 
 /* All that decides what a node computes. */
 static void describe(const kn_node *node, kn_text *key) {
-    add_bytes(key, &node->operator, sizeof node->operator);
+    add_bytes(key, &node->op, sizeof node->op);
     add_bytes(key, &node->derivative, sizeof node->derivative);
     add_bytes(key, &node->device, sizeof node->device);
     for (int i = 0; i < node->input_count; i++) {
@@ -63,7 +63,7 @@ static void describe(const kn_node *node, kn_text *key) {
         add_bytes(key, &id, sizeof id);
     }
     add_bytes(key, "/", 1);
-    for (int a = 0; a < node->operator->attribute_count; a++) {
+    for (int a = 0; a < node->op->attribute_count; a++) {
         const kn_attribute_value *value = &node->attributes[a];
         add_bytes(key, &value->integer, sizeof value->integer);
         add_bytes(key, &value->number, sizeof value->number);
@@ -73,7 +73,7 @@ static void describe(const kn_node *node, kn_text *key) {
 }
 
 static kn_status unify(simplify_pass *simplifying, kn_node *node) {
-    if (node->operator->class == KN_CLASS_ASSIGN || node->operator->random) return KN_OK;
+    if (node->op->class == KN_CLASS_ASSIGN || node->op->random) return KN_OK;
     kn_text key;
     kn_text_init(&key, simplifying->making->host);
     describe(node, &key);
@@ -96,7 +96,7 @@ static kn_status drop_unread(kn_making *making) {
         if (making->wanted[i]->producer) needed[making->wanted[i]->producer->id] = true;
     for (size_t i = graph->node_count; i-- > 0;) {
         const kn_node *node = graph->nodes[i];
-        if (node->operator->class == KN_CLASS_ASSIGN) needed[i] = true;
+        if (node->op->class == KN_CLASS_ASSIGN) needed[i] = true;
         for (int j = 0; needed[i] && j < node->input_count; j++)
             if (node->inputs[j] && node->inputs[j]->producer) needed[node->inputs[j]->producer->id] = true;
     }
@@ -126,7 +126,7 @@ kn_status kn_pass_simplify(kn_making *making) {
         for (int j = 0; j < node->input_count; j++) {
             node->inputs[j] = now(&simplifying, node->inputs[j]);
             /* A view of a view is a view of what is under both. */
-            if (node->operator->class == KN_CLASS_VIEW && node->inputs[j])
+            if (node->op->class == KN_CLASS_VIEW && node->inputs[j])
                 node->inputs[j] = kn_value_root(node->inputs[j]);
         }
         kn_value *same = repeats(node);

@@ -50,7 +50,7 @@ void kn_target_of(kn_context *context, kn_target *target) {
 static kn_status refuse(const kn_context *context, const kn_node *node, const kn_value *value, kn_error *error) {
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': '%s' is float64, and %s does not compute with 64-bit floats%s; use float32",
-                   node->operator->name, node->name, value->name, kn_context_device(context)->name,
+                   node->op->name, node->name, value->name, kn_context_device(context)->name,
                    kn_context_capabilities(context)->double_claimed ? " rightly" : "");
 }
 
@@ -58,7 +58,7 @@ kn_status kn_check_types(const kn_context *context, const kn_graph *graph, kn_er
     if (kn_context_capabilities(context)->double_precision) return KN_OK;
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
-        if (node->operator->class == KN_CLASS_VIEW) continue;
+        if (node->op->class == KN_CLASS_VIEW) continue;
         for (int k = 0; k < node->input_count; k++)
             if (node->inputs[k] && node->inputs[k]->shape.dtype == KN_FLOAT64)
                 return refuse(context, node, node->inputs[k], error);

@@ -185,36 +185,36 @@ static bool split(const char *text, char room[KN_TRIAL_INPUTS][64], const char *
     return true;
 }
 
-static void verify_own(verify_run *verifying, const kn_operator *own, const kn_verify_case *given, size_t number) {
+static void verify_own(verify_run *verifying, const kn_operator *custom, const kn_verify_case *given, size_t number) {
     kn_error error = {.status = KN_OK};
     kn_verify_result result = {.message = ""};
     char name[96], inputs[KN_TRIAL_INPUTS][64], ranges[KN_TRIAL_INPUTS][64];
     kn_case sample = {.attributes = given->attributes, .no_gradient = given->no_gradient};
     double start = kn_clock();
-    snprintf(name, sizeof name, "%s#%zu", own->name, number);
+    snprintf(name, sizeof name, "%s#%zu", custom->name, number);
     result.name = name;
     if (!given->inputs || !split(given->inputs, inputs, sample.inputs) || !split(given->ranges, ranges, sample.ranges))
         result.status = kn_fail(&error, KN_ERROR_ARGUMENT,
                                 "a case has the shapes of at most %d inputs, separated by ';', and no more ranges",
                                 KN_TRIAL_INPUTS);
-    else if (own->class == KN_CLASS_KERNEL && !own->reference)
+    else if (custom->class == KN_CLASS_KERNEL && !custom->reference)
         result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "it has no reference to be compared with");
     else
-        result.status = kn_trial_run(verifying->context, own, &sample, NULL, false, NULL, verifying->seed,
+        result.status = kn_trial_run(verifying->context, custom, &sample, NULL, false, NULL, verifying->seed,
                                      &result.error, &error);
     result.seconds = kn_clock() - start;
     take_result(verifying, &result, &error);
 }
 
-kn_status kn_verify_operator(kn_context *context, const kn_operator *own, const kn_verify_case *cases, size_t count,
+kn_status kn_verify_operator(kn_context *context, const kn_operator *custom, const kn_verify_case *cases, size_t count,
                              const kn_verify_params *params, int *passed, int *failed) {
     verify_run verifying = {.passed = 0};
     kn_status status = begin(&verifying, context, params);
-    if (status == KN_OK) status = kn_operator_status(own);
+    if (status == KN_OK) status = kn_operator_status(custom);
     if (status == KN_OK && !cases) status = KN_ERROR_ARGUMENT;
     if (status != KN_OK) return status;
     for (size_t i = 0; i < count; i++)
-        verify_own(&verifying, own, &cases[i], i);
+        verify_own(&verifying, custom, &cases[i], i);
     end(&verifying, passed, failed);
     return verifying.first_failure;
 }

@@ -201,7 +201,7 @@ kn_status kn_trial_reference(kn_trial *trial, double *results[], kn_error *error
         if (bound->values[i]->kind != KN_VALUE_RESULT)
             status = take_array(trial, bound->values[i], &arrays[i], error);
     for (size_t i = 0; i < bound->node_count && status == KN_OK; i++)
-        if (bound->nodes[i]->operator->class != KN_CLASS_ASSIGN)
+        if (bound->nodes[i]->op->class != KN_CLASS_ASSIGN)
             status = compute_node(trial, bound->nodes[i], arrays, error);
     for (int k = 0; k < trial->output_count; k++)
         results[k] = NULL;

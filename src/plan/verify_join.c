@@ -41,7 +41,7 @@ static kn_value *add_node(join_trial *trial, const kn_node *node, kn_value *firs
     kn_value *inputs[KN_TRIAL_INPUTS] = {first};
     for (int i = first ? 1 : 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++)
         if (!(inputs[i] = add_input(trial, node->inputs[i], i == 0))) return NULL;
-    return kn_node_add(trial->graph, node->operator, first ? "behind" : "before", inputs, node->input_count,
+    return kn_node_add(trial->graph, node->op, first ? "behind" : "before", inputs, node->input_count,
                        node->attributes);
 }
 
@@ -111,7 +111,7 @@ static void name_join(kn_context *context, const kn_node *node, const kn_node *b
         const kn_shape *weight = &nodes[n]->inputs[1]->shape;
         for (int d = 0; d < weight->rank && used < bytes; d++)
             used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/', (long long)weight->dims[d]);
-        for (int a = 0; a < nodes[n]->operator->attribute_count && used < bytes; a++) {
+        for (int a = 0; a < nodes[n]->op->attribute_count && used < bytes; a++) {
             const kn_attribute_value *value = &nodes[n]->attributes[a];
             used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)value->integer);
             for (int i = 0; i < value->count && used < bytes; i++)

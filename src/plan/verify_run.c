@@ -296,7 +296,7 @@ bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case
     if (kn_trial_make(&trial, kn_context_host(context), row, sample, 1, NULL) == KN_OK)
         for (size_t i = 0; i < trial.bound->node_count; i++) {
             const kn_node *node = trial.bound->nodes[i];
-            if (node->operator!= row) continue;
+            if (node->op != row) continue;
             accepts = !variant->accepts || variant->accepts(&target, node);
             if (blocked) accepts = accepts && variant->any && comes_in_blocks(&target, node);
         }

@@ -26,7 +26,7 @@ static kn_status extend(void *user, kn_graph *bound, kn_value *const *values, si
     (void)user;
     size_t kept = 0;
     for (size_t i = 0; i < bound->node_count; i++)
-        if (bound->nodes[i]->operator->class != KN_CLASS_ASSIGN) {
+        if (bound->nodes[i]->op->class != KN_CLASS_ASSIGN) {
             bound->nodes[kept] = bound->nodes[i];
             bound->nodes[kept]->id = (int)kept;
             kept++;
@@ -104,7 +104,7 @@ static kn_status list_values(finite_search *search) {
         return kn_fail_memory(&search->trainer->error, graph->value_count * sizeof *search->values);
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
-        for (int k = 0; k < node->output_count - node->operator->hidden; k++)
+        for (int k = 0; k < node->output_count - node->op->hidden; k++)
             if (node->outputs[k]->shape.dtype == KN_FLOAT32 && node->outputs[k] != search->trainer->loss)
                 search->values[search->count++] = node->outputs[k];
     }
@@ -155,7 +155,7 @@ static kn_status look_at_results(finite_search *search, const kn_feed *feeds, si
         if (bad >= 0) {
             tell_feeds(value, feeds, feed_count, fed, sizeof fed);
             say(search, "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of %s%s",
-                value->name, value->producer ? value->producer->operator->name : "an input",
+                value->name, value->producer ? value->producer->op->name : "an input",
                 word_for(((float *)fetches[i].data)[bad]), (long long)bad,
                 kn_shape_words(value->graph, &value->shape), fed);
         }
@@ -182,7 +182,7 @@ static kn_status look_at_gradients(finite_search *search) {
         int64_t bad = there ? first_bad(data, (int64_t)(bytes / 4)) : -1;
         if (bad >= 0)
             say(search, "all results are finite; going backwards, the gradient by '%s' (%s) is the first that is not: %s at element %lld",
-                search->values[i]->name, search->values[i]->producer ? search->values[i]->producer->operator->name : "input",
+                search->values[i]->name, search->values[i]->producer ? search->values[i]->producer->op->name : "input",
                 word_for(data[bad]), (long long)bad);
         kn_release(&trainer->host, data);
     }

@@ -11,7 +11,7 @@ int test_null(void);
 int test_null_builders(void);
 int test_null_files(void);
 int test_wrong_graphs(void);
-int test_own(bool device); /* what needs one, or what needs none */
+int test_custom(bool device); /* what needs one, or what needs none */
 int test_wrong_runs(void);
 int test_steps(void);
 

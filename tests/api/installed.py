@@ -75,9 +75,9 @@ def readme_is_short():
 def own_operator_is_told():
     """The README's lines on operators of one's own stand in the example, which is compiled and run, in their order."""
     blocks = re.findall(r"^```c\n(.*?)^```$", (SOURCE / "README.md").read_text(), flags=re.S | re.M)
-    lines = iter([line.strip() for line in (SOURCE / "examples" / "own_operator.c").read_text().splitlines()])
+    lines = iter([line.strip() for line in (SOURCE / "examples" / "custom_operator.c").read_text().splitlines()])
     missing = [line for line in "".join(blocks[1:2]).splitlines() if line.strip() and line.strip() not in lines]
-    return [f"not in examples/own_operator.c: {line}" for line in missing] if len(blocks) > 1 else ["it has none"]
+    return [f"not in examples/custom_operator.c: {line}" for line in missing] if len(blocks) > 1 else ["it has none"]
 
 
 def learns(copy, compiler, language, text):
@@ -155,8 +155,8 @@ def main():
         for language, compiler in zip(("c", "c++"), COMPILERS):
             cases.append((f"the README's program learns, as {language}",
                           functools.partial(learns, copy, compiler, language, program())))
-        cases.append(("examples/own_operator.c learns", functools.partial(
-            learns, copy, COMPILERS[0], "c", (SOURCE / "examples" / "own_operator.c").read_text())))
+        cases.append(("examples/custom_operator.c learns", functools.partial(
+            learns, copy, COMPILERS[0], "c", (SOURCE / "examples" / "custom_operator.c").read_text())))
         run(cases)
 
 

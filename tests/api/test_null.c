@@ -283,34 +283,34 @@ static void trainers(void **state) {
 
 static void own_operators(void **state) {
     (void)state;
-    kn_operator *own = NULL;
+    kn_operator *custom = NULL;
     kn_operator_destroy(NULL);
-    kn_operator_destroy(&own);
+    kn_operator_destroy(&custom);
     assert_true(kn_operator_status(NULL) != KN_OK);
     assert_true(strlen(kn_operator_error(NULL)) > 0);
     kn_pointwise_params_init(NULL);
     kn_kernel_params_init(NULL);
     assert_null(kn_apply_operator(NULL, NULL, 2, NULL));
     for (int i = 0; i < 2; i++) {
-        own = i ? kn_operator_create_kernel(NULL) : kn_operator_create_pointwise(NULL);
-        assert_true(kn_operator_status(own) != KN_OK && strlen(kn_operator_error(own)) > 0);
-        assert_true(kn_verify_operator(NULL, own, NULL, 0, NULL, NULL, NULL) != KN_OK);
-        assert_true(kn_value_failed(kn_apply_operator(own, NULL, 0, NULL)));
-        kn_operator_destroy(&own);
-        assert_null(own);
+        custom = i ? kn_operator_create_kernel(NULL) : kn_operator_create_pointwise(NULL);
+        assert_true(kn_operator_status(custom) != KN_OK && strlen(kn_operator_error(custom)) > 0);
+        assert_true(kn_verify_operator(NULL, custom, NULL, 0, NULL, NULL, NULL) != KN_OK);
+        assert_true(kn_value_failed(kn_apply_operator(custom, NULL, 0, NULL)));
+        kn_operator_destroy(&custom);
+        assert_null(custom);
     }
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *inputs[2] = {NULL, kn_input(graph, "x", KN_FLOAT32, "2")};
     kn_pointwise_params params = KN_POINTWISE_DEFAULTS;
     params.name = "product";
     params.value = "x * y";
-    own = kn_operator_create_pointwise(&params);
-    assert_true(kn_value_failed(kn_apply_operator(own, inputs, 2, NULL)));
+    custom = kn_operator_create_pointwise(&params);
+    assert_true(kn_value_failed(kn_apply_operator(custom, inputs, 2, NULL)));
     assert_non_null(strstr(kn_graph_error(graph), "product 'product1': input 1 is NULL"));
     assert_true(kn_value_failed(kn_apply_operator(NULL, inputs, 2, NULL)));
-    assert_true(kn_value_failed(kn_apply_operator(own, inputs + 1, 1, NULL)));
+    assert_true(kn_value_failed(kn_apply_operator(custom, inputs + 1, 1, NULL)));
     kn_graph_destroy(&graph);
-    kn_operator_destroy(&own);
+    kn_operator_destroy(&custom);
 }
 
 static void verifying(void **state) {

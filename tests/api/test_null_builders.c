@@ -17,7 +17,7 @@ static void shapes(kn_value *x) {
     assert_true(kn_value_failed(kn_space_to_depth(NULL, 2, true)));
     assert_true(kn_value_failed(kn_range(NULL, KN_INT32, 0, 2, 1)));
     assert_true(kn_value_failed(kn_tril(NULL, 0)) && kn_value_failed(kn_triu(NULL, 0)));
-    assert_true(kn_value_failed(kn_pad_own(NULL, NULL, KN_PAD_EDGE)));
+    assert_true(kn_value_failed(kn_pad_with_mode(NULL, NULL, KN_PAD_EDGE)));
     kn_resize_params_init(NULL);
     assert_true(kn_value_failed(kn_resize_image(NULL, 2, 2, NULL)));
     assert_true(kn_value_failed(kn_gather(NULL, NULL, 0)) && kn_value_failed(kn_gather_elements(NULL, NULL, 0)));

@@ -47,7 +47,7 @@ static kn_value *symbolic_constant(kn_graph *graph, kn_value *x) {
     const float data[2] = {1, 2};
     return kn_constant(graph, KN_FLOAT32, "batch", data, sizeof data);
 }
-static kn_value *unknown_operator(kn_graph *graph, kn_value *x) {
+static kn_value *unkncustom_operator(kn_graph *graph, kn_value *x) {
     return kn_apply(graph, "conv2e", &x, 1, NULL);
 }
 static kn_value *unknown_attribute(kn_graph *graph, kn_value *x) {
@@ -179,7 +179,7 @@ static const struct {
     {"nine dimensions", nine_dimensions, KN_ERROR_SHAPE, "8"},
     {"a short constant", short_constant, KN_ERROR_ARGUMENT, "8 bytes"},
     {"a symbolic constant", symbolic_constant, KN_ERROR_ARGUMENT, "batch"},
-    {"an unknown operator", unknown_operator, KN_ERROR_NOT_FOUND, "conv2d"},
+    {"an unknown operator", unkncustom_operator, KN_ERROR_NOT_FOUND, "conv2d"},
     {"an unknown attribute", unknown_attribute, KN_ERROR_NOT_FOUND, "window"},
     {"an unreadable attribute", unreadable_attribute, KN_ERROR_ARGUMENT, "two"},
     {"too many inputs", too_many_inputs, KN_ERROR_ARGUMENT, "20"},

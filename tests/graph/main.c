@@ -80,7 +80,7 @@ computed compute(const kn_graph *bound, start_number *start) {
         const kn_node *node = bound->nodes[i];
         kn_reference_array inputs[KN_MAX_INPUTS] = {{.data = NULL}}, outputs[KN_MAX_OUTPUTS];
         kn_error error = {0};
-        if (node->operator->class == KN_CLASS_ASSIGN) continue;
+        if (node->op->class == KN_CLASS_ASSIGN) continue;
         for (int j = 0; j < node->input_count; j++)
             if (node->inputs[j])
                 inputs[j] = (kn_reference_array){.shape = node->inputs[j]->shape,

@@ -161,7 +161,7 @@ static kn_status reshape_gradient(kn_gradient_call *call) {
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES] = {{.count = x->rank}};
     memcpy(attributes[0].list, x->dims, sizeof x->dims);
     call->input_gradients[0] =
-        kn_node_add(call->graph, call->node->operator, NULL, call->output_gradients, 1, attributes);
+        kn_node_add(call->graph, call->node->op, NULL, call->output_gradients, 1, attributes);
     return KN_OK;
 }
 

@@ -24,7 +24,7 @@ static void test_numbers(void **state) {
                                         "y float32 (10,4) = matmul(reshape1, w) transpose=false\n"
                                         "output y\n");
     assert_ptr_equal(kn_graph_find(bound, "y"), result);
-    assert_ptr_equal(result->producer->operator, kn_operator_find("matmul"));
+    assert_ptr_equal(result->producer->op, kn_operator_find("matmul"));
     assert_true(kn_graph_find(bound, "w")->frozen);
     kn_graph_destroy(&bound);
 }

@@ -42,7 +42,7 @@ static void assert_folding(kn_graph *graph, kn_value *y, bool folds) {
     kn_value *result;
     kn_graph *bound = bind_or_fail(graph, &y, 1, NULL, true, &result);
     if ((result->kind == KN_VALUE_CONSTANT) != folds)
-        fail_msg("%s should %sbe folded", y->producer->operator->name, folds ? "" : "not ");
+        fail_msg("%s should %sbe folded", y->producer->op->name, folds ? "" : "not ");
     kn_graph_destroy(&bound);
     kn_graph_destroy(&graph);
 }

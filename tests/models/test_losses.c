@@ -50,7 +50,7 @@ static void numbers(void **state) {
 static double setting(const kn_model *model, const char *operator_name, const char *attribute) {
     const kn_graph *graph = kn_model_graph(model);
     for (size_t i = 0; i < graph->node_count; i++)
-        if (!strcmp(graph->nodes[i]->operator->name, operator_name))
+        if (!strcmp(graph->nodes[i]->op->name, operator_name))
             return kn_attribute_of(graph->nodes[i], attribute)->number;
     fail_msg("there is no %s", operator_name);
     return 0;

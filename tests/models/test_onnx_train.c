@@ -22,7 +22,7 @@ static int count_nodes(const kn_model *model, const char *row) {
     const kn_graph *graph = kn_model_graph(model);
     int count = 0;
     for (size_t i = 0; i < graph->node_count; i++)
-        count += !strcmp(graph->nodes[i]->operator->name, row);
+        count += !strcmp(graph->nodes[i]->op->name, row);
     return count;
 }
 

@@ -62,7 +62,7 @@ host_values host_compute(const kn_graph *bound, const host_input *inputs, int co
     for (size_t i = 0; i < values.count; i++)
         values.numbers[i] = take(bound->values[i], inputs, count);
     for (size_t i = 0; i < bound->node_count; i++)
-        if (bound->nodes[i]->operator->class != KN_CLASS_ASSIGN) compute_node(bound->nodes[i], &values);
+        if (bound->nodes[i]->op->class != KN_CLASS_ASSIGN) compute_node(bound->nodes[i], &values);
     return values;
 }
 

@@ -26,7 +26,7 @@ static int end(void **state) {
 
 static void is_row(kn_value *value, const char *name) {
     if (kn_value_failed(value)) fail_msg("%s: %s", name, kn_graph_error(graph));
-    assert_string_equal(value->producer->operator->name, name);
+    assert_string_equal(value->producer->op->name, name);
 }
 
 static double number(const kn_value *value, const char *attribute) {

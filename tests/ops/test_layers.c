@@ -60,8 +60,8 @@ static void linear_layers(void **state) {
     parameter_is("linear1.bias", "7", 1 / sqrt(20));
     parameter_is("linear2.weight", "3,7", 1 / sqrt(7));
     /* The bias is added behind the product, where an epilogue can take it. */
-    assert_string_equal(first->producer->operator->name, "add");
-    assert_string_equal(first->producer->inputs[0]->producer->operator->name, "matmul");
+    assert_string_equal(first->producer->op->name, "add");
+    assert_string_equal(first->producer->inputs[0]->producer->op->name, "matmul");
 }
 
 static void linear_parameters(void **state) {
@@ -74,7 +74,7 @@ static void linear_parameters(void **state) {
     assert_string_equal(kn_value_name(y), "top.head");
     state_is("top.head.weight", "5,20", KN_STATE_PARAMETER, KN_INITIALIZE_NORMAL, 0.25);
     assert_null(kn_graph_find(graph, "top.head.bias"));
-    assert_string_equal(y->producer->operator->name, "matmul");
+    assert_string_equal(y->producer->op->name, "matmul");
     /* More leading dimensions need no view. */
     shape_is(kn_linear(kn_input(graph, "text", KN_FLOAT32, "batch,length,4"), 2, NULL), "batch,length,2");
 }
@@ -142,8 +142,8 @@ static void filters_of_the_caller(void **state) {
     kn_conv_params params = {.size = sizeof params, .stride = {2}};
     kn_value *y = kn_conv2d(images, filters, bias, &params);
     shape_is(y, "batch,5,4,3");
-    assert_string_equal(y->producer->operator->name, "add");
-    assert_string_equal(kn_conv2d(images, filters, NULL, NULL)->producer->operator->name, "conv2d");
+    assert_string_equal(y->producer->op->name, "add");
+    assert_string_equal(kn_conv2d(images, filters, NULL, NULL)->producer->op->name, "conv2d");
 }
 
 /* A length is an image of one row; its padding is before and behind. */
@@ -178,7 +178,7 @@ static void transposed(void **state) {
     kn_value *y = kn_conv_transpose(images, 4, 3, 0, &params);
     shape_is(y, "batch,4,18,16");
     assert_string_equal(kn_value_name(y), "convtranspose1");
-    assert_string_equal(y->producer->inputs[0]->producer->operator->name, "conv2d_data");
+    assert_string_equal(y->producer->inputs[0]->producer->op->name, "conv2d_data");
     parameter_is("convtranspose1.weight", "6,4,3,3", 1 / sqrt(36));
     shape_is(kn_conv(y, 6, 3, 0, &(kn_conv_params){.size = sizeof params, .stride = {2}, .padding = {1}}),
              "batch,6,9,8");
@@ -238,7 +238,7 @@ static kn_graph *bind(kn_value *value, bool training, kn_value **result) {
 static int count_rows(const kn_graph *bound, const char *row) {
     int count = 0;
     for (size_t i = 0; i < bound->node_count; i++)
-        count += !strcmp(bound->nodes[i]->operator->name, row);
+        count += !strcmp(bound->nodes[i]->op->name, row);
     return count;
 }
 
@@ -254,14 +254,14 @@ static void batch_norm_lives_twice(void **state) {
     assert_non_null(
         state_is("batchnorm1.running_var", "6", KN_STATE_STATISTIC, KN_INITIALIZE_FILL, 1)->assign);
     kn_graph *bound = bind(y, true, &result);
-    assert_string_equal(result->producer->operator->name, "batch_norm");
+    assert_string_equal(result->producer->op->name, "batch_norm");
     assert_int_equal(count_rows(bound, "assign"), 2);
     kn_graph_destroy(&bound);
     /* Outside training nothing is written, and all that is left are pointwise operators, which fuse. */
     bound = bind(y, false, &result);
     assert_int_equal(count_rows(bound, "batch_norm") + count_rows(bound, "assign"), 0);
     for (size_t i = 0; i < bound->node_count; i++) {
-        kn_operator_class class = bound->nodes[i]->operator->class;
+        kn_operator_class class = bound->nodes[i]->op->class;
         assert_true(class == KN_CLASS_POINTWISE || class == KN_CLASS_VIEW);
     }
     kn_graph_destroy(&bound);
@@ -443,10 +443,10 @@ static void lowered_as(kn_value *value, const char *variant, const kn_target *ta
     kn_lowering lowering = {
         .target = target, .node = node, .emitter = emitter, .result = result, .error = &error};
     bool found = false;
-    for (int i = 0; i < node->operator->variant_count; i++)
-        if (!strcmp(node->operator->variants[i].name, variant)) {
+    for (int i = 0; i < node->op->variant_count; i++)
+        if (!strcmp(node->op->variants[i].name, variant)) {
             found = true;
-            if (node->operator->variants[i].lower(&lowering)) fail_msg("%s: %s", variant, error.text);
+            if (node->op->variants[i].lower(&lowering)) fail_msg("%s: %s", variant, error.text);
         }
     assert_true(found);
     kn_graph_destroy(&bound);
@@ -482,8 +482,8 @@ static const char *taken(kn_value *value, const kn_target *target) {
     kn_graph *bound = bind(value, true, &result);
     const kn_node *node = result->producer;
     const char *name = "";
-    for (int i = 0; i < node->operator->variant_count && !name[0]; i++) {
-        const kn_variant *variant = &node->operator->variants[i];
+    for (int i = 0; i < node->op->variant_count && !name[0]; i++) {
+        const kn_variant *variant = &node->op->variants[i];
         if (!variant->prepares && (!variant->accepts || variant->accepts(target, node))) name = variant->name;
     }
     kn_graph_destroy(&bound);
@@ -560,7 +560,7 @@ static void pick_and_multiply(int64_t table_rows, const char *maker, double foun
     const kn_bind_request request = {.training = true};
     kn_error error = {0};
     if (kn_graph_bind(own, &y, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
-    assert_string_equal(result->producer->operator->name, maker);
+    assert_string_equal(result->producer->op->name, maker);
     kn_value *by[3] = {kn_graph_find(bound, "table"), kn_graph_find(bound, "w"), kn_graph_find(bound, "b")};
     kn_value *gradients[3], *loss = kn_sum(kn_mul(result, result), NULL, false);
     if (kn_graph_gradient(bound, loss, by, 3, gradients, &error)) fail_msg("%s", error.text);

@@ -36,7 +36,7 @@ static void lower(lowered *on, const kn_node *node, const kn_variant *variant, c
                             .result = node->outputs[0],
                             .error = &on->error};
     kn_status status = variant->lower(&lowering);
-    if (status) fail_msg("%s, %s: %s", node->operator->name, variant->name, on->error.text);
+    if (status) fail_msg("%s, %s: %s", node->op->name, variant->name, on->error.text);
 }
 
 static void drop(lowered *on) {
@@ -93,10 +93,10 @@ static void check_step(const kn_step *step, const kn_node *node, const kn_target
         size_t local = step->local[d] ? step->local[d] : 1; /* 0: the plan chooses */
         items *= local;
         if (!step->global[d] || step->global[d] % local)
-            fail_msg("%s launches %zu in groups of %zu", node->operator->name, step->global[d],
+            fail_msg("%s launches %zu in groups of %zu", node->op->name, step->global[d],
                      step->local[d]);
     }
-    if (items > target->work_group_items) fail_msg("%s: a group of %zu", node->operator->name, items);
+    if (items > target->work_group_items) fail_msg("%s: a group of %zu", node->op->name, items);
     assert_non_null(step->file);
     assert_non_null(step->kernel);
 }
@@ -110,7 +110,7 @@ static void cases_lower(void **state) {
             const kn_operator *row = kn_operator_table[i];
             const kn_node *node;
             kn_graph *bound = bind_case(row, &row->cases[j], &node);
-            for (int v = 0; node && node->operator== row && v<row->variant_count; v++)
+            for (int v = 0; node && node->op == row && v<row->variant_count; v++)
                 for (size_t t = 0; t < KN_COUNT_OF(targets); t++) {
                     if (!suits(&row->variants[v], targets[t], node)) continue;
                     lowered on;

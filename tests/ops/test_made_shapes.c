@@ -65,9 +65,9 @@ MADE(there_and_back, kn_space_to_depth(kn_depth_to_space(image, 2, false), 2, fa
 MADE(range, kn_range(graph, KN_FLOAT32, 3, -1, -1.5))
 MADE(tril, kn_tril(y, -1))
 MADE(triu, kn_triu(y, 1))
-MADE(reflect, kn_pad_own(x, "1,2,0,1", KN_PAD_REFLECT))
-MADE(edge, kn_pad_own(x, "1,2,0,1", KN_PAD_EDGE))
-MADE(wrap, kn_pad_own(x, "0,2,0,1", KN_PAD_WRAP))
+MADE(reflect, kn_pad_with_mode(x, "1,2,0,1", KN_PAD_REFLECT))
+MADE(edge, kn_pad_with_mode(x, "1,2,0,1", KN_PAD_EDGE))
+MADE(wrap, kn_pad_with_mode(x, "0,2,0,1", KN_PAD_WRAP))
 MADE(gather, kn_gather(x, numbers, 1))
 MADE(gather_elements, kn_gather_elements(x, elements, 1))
 MADE(gather_elements_of_part, kn_gather_elements(y, elements, 0))
@@ -141,7 +141,7 @@ MADE(wrong_stack, kn_stack((kn_value *const[]){x, x}, 2, 5))
 MADE(wrong_depth, kn_depth_to_space(image, 3, true))
 MADE(wrong_range, kn_range(graph, KN_INT32, 0, 1, 0))
 MADE(wrong_triangle, kn_tril(kn_slice(kn_reshape(x, "6"), 0, 0, 2), 0))
-MADE(wrong_padding, kn_pad_own(x, "1,1,1", KN_PAD_EDGE))
+MADE(wrong_padding, kn_pad_with_mode(x, "1,1,1", KN_PAD_EDGE))
 MADE(wrong_gather, kn_gather(x, y, 0))
 MADE(wrong_elements, kn_gather_elements(x, kn_cast(y, KN_INT32), 1))
 MADE(wrong_places, kn_gather_nd(x, kn_reshape(kn_cast(y, KN_INT32), "4,3")))
@@ -414,7 +414,7 @@ static void symbols_stay(void **state) {
     shape_is(places, "batch,length,2");
     shape_is(kn_argmax(v, -1, false), "batch,length");
     shape_is(kn_gather(v, numbers, -1), "batch,length,3");
-    shape_is(kn_pad_own(v, "0,0,1,0,0,2", KN_PAD_REFLECT), "batch,length,9");
+    shape_is(kn_pad_with_mode(v, "0,0,1,0,0,2", KN_PAD_REFLECT), "batch,length,9");
     shape_is(kn_reduce_prod(v, "-1", false), "batch,length");
     assert_int_equal(kn_split(v, -1, NULL, 3, parts), KN_OK);
     shape_is(parts[2], "batch,length,2");

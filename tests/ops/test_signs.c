@@ -52,7 +52,7 @@ static const turned families[] = {
     {"matmul/integer.cl", "s * column_sums", "-s * column_sums", "matmul_integer", "tiled", MANY},
     {"matmul/integer_wide.cl", "a[at] - less", "a[at] + less", "matmul_integer", "wide", WIDE},
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},
-    {"matmul/thin.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
+    {"matmul/skinny.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
     {"matmul/wide.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
     {"matmul/wide_finish.cl", "vector finished = value;", "vector finished = -value;", "matmul", "wide", WIDE},
     {"pad.cl", "inside ? in[from]", "inside ? -in[from]", "pad", "plain", MANY},

@@ -61,7 +61,7 @@ void passes_end(pass_run *passes) {
 int passes_count_nodes(const pass_run *passes, const char *operator_name) {
     int count = 0;
     for (size_t i = 0; i < passes->graph->node_count; i++)
-        count += !operator_name || !strcmp(passes->graph->nodes[i]->operator->name, operator_name);
+        count += !operator_name || !strcmp(passes->graph->nodes[i]->op->name, operator_name);
     return count;
 }
 
@@ -77,9 +77,9 @@ int passes_count_steps(const pass_run *passes, const char *file) {
 kn_group *passes_group_of(pass_run *passes, const char *operator_name) {
     for (int i = 0; i < passes->making.group_count; i++) {
         kn_group *group = passes->making.groups[i];
-        if (group->anchor && !strcmp(group->anchor->operator->name, operator_name)) return group;
+        if (group->anchor && !strcmp(group->anchor->op->name, operator_name)) return group;
         for (int m = 0; m < group->member_count; m++)
-            if (!strcmp(group->members[m]->operator->name, operator_name)) return group;
+            if (!strcmp(group->members[m]->op->name, operator_name)) return group;
     }
     return NULL;
 }

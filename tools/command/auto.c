@@ -98,7 +98,7 @@ bool device_auto(common_options *common, const auto_trial *trial) {
     static char taken[24];
     int usable;
     if (!device_is_auto(common)) return true;
-    rehearsal_end(); /* it would find the device out as well */
+    precompile_end(); /* it would find the device out as well */
     messages_setup(common);
     kn_device_list *list = kn_device_list_create(NULL, NULL);
     if (!list) return command_fail("out of memory") == EXIT_DONE;

@@ -174,9 +174,9 @@ static int run(int count, char **arguments) {
     if ((status = pin_check(&bench.common, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
         return command_misuse("--trace is of one case at a time, and of models");
-    if (rehearsing() && (word_count > 1 || is_apart(words[0])))
-        return command_misuse("one case at a time can be rehearsed, of models");
-    if (rehearsing()) trace = NULL;
+    if (precompiling() && (word_count > 1 || is_apart(words[0])))
+        return command_misuse("one case at a time can be precompiled, of models");
+    if (precompiling()) trace = NULL;
     if (!trace_open(trace, bench.common.overwrite, &bench.common)) return EXIT_FAILED;
     if (word_count == 1) {
         status = run_case(words[0], &bench, &more);

@@ -322,9 +322,9 @@ static bool measure(model_bench *bench, uint64_t base) {
     const bench_options *options = bench->options;
     static bench_times times;
     kn_plan_info info = {.size = sizeof info};
-    rehearsal_allow(&options->common, bench->context);
+    precompile_allow(&options->common, bench->context);
     if (!(options->training ? prepare_training : prepare_inference)(bench, &info)) return false;
-    if (rehearsing()) return true;
+    if (precompiling()) return true;
     if (!bench_measure(step, bench, options->seconds, &times)) return false;
     bench_power power = options->power;
     if (!bench_power_measure(&power, kn_context_device(bench->context), step, bench, options->seconds, bench->batch))

@@ -33,7 +33,7 @@ bool bench_measure(bool (*step)(void *user), void *user, double seconds, bench_t
         if (!step(user)) return false;
         if (i > 0) continue;
         times->first = clock_now() - bench_start;
-        rehearsal_end();
+        precompile_end();
     }
     double begin = clock_now(), now = begin;
     while ((times->count < 5 || now - begin < seconds) && times->count < BENCH_MOST) {

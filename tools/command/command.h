@@ -196,23 +196,23 @@ bool whole_open(whole_file *file, const char *path);
 /* Ends it, and where it is to be kept, puts it in its place; says why that fails. True where it is there. */
 bool whole_close(whole_file *file, bool keep);
 
-/* ---- a process beside this one (process.c, rehearsal.c) ------------------------------------------ */
+/* ---- a process beside this one (process.c, precompile.c) ------------------------------------------ */
 
 /* Starts this program once more; `silent`: it reads nothing and nobody hears it. 0, or what errno would be. */
 int process_start(char *const *arguments, bool silent, pid_t *child);
 /* Waits for its end, as waitpid tells it; false where it was lost. */
 bool process_wait(pid_t child, int *result);
 
-/* To be called first: takes "rehearse" off the command line where it is there, and otherwise remembers the line. */
-void rehearsal_begin(int *count, char **arguments);
+/* To be called first: takes "precompile" off the command line where it is there, and otherwise remembers the line. */
+void precompile_begin(int *count, char **arguments);
 /* Whether this process compiles for another one: it writes no files, and ends where it would take its first step. */
-bool rehearsing(void);
-/* Lets the first kernel that has to be compiled for the context from here on start a rehearsal; not where nothing is kept,
+bool precompiling(void);
+/* Lets the first kernel that has to be compiled for the context from here on start precompiling; not where nothing is kept,
  * nor for a device with memory of its own, which might be needed twice. */
-void rehearsal_allow(const common_options *common, const kn_context *context);
-void rehearsal_start(void);
+void precompile_allow(const common_options *common, const kn_context *context);
+void precompile_start(void);
 /* Ends it, where there is one, after the first step; none starts from here on. */
-void rehearsal_end(void);
+void precompile_end(void);
 
 /* ---- JSON (json.c): texts and numbers on a stream ----------------------------------------------- */
 

@@ -135,7 +135,7 @@ static void context_params_from(const common_options *common, kn_context_params 
         kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), cache, sizeof cache))
         params->cache_folder = cache;
     if (common->no_cache) params->cache_folder = NULL;
-    params->rehearsal = rehearsing();
+    params->precompile = precompiling();
     params->compile_progress = (kn_progress){.report = progress_compile};
 }
 

@@ -81,15 +81,15 @@ static int run(int count, char **arguments) {
         return find(arguments[2]) ? find(arguments[2])->run(1, ask) : unknown(arguments[2]);
     }
     if (!find(word)) return unknown(word);
-    if (rehearsing() && strcmp(word, "train") != 0 && strcmp(word, "bench") != 0)
-        return command_misuse("train and bench can be rehearsed, not %s", word);
+    if (precompiling() && strcmp(word, "train") != 0 && strcmp(word, "bench") != 0)
+        return command_misuse("train and bench can be precompiled, not %s", word);
     return find(word)->run(count - 2, arguments + 2);
 }
 
 int main(int count, char **arguments) {
     /* A file that may not grow is told as any other failure. */
     signal(SIGXFSZ, SIG_IGN);
-    rehearsal_begin(&count, arguments);
+    precompile_begin(&count, arguments);
     int status = run(count, arguments);
     progress_clear();
     /* A full disk shows when the last bytes go out. */

@@ -141,7 +141,7 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
     if (total)
         last_done = done, last_total = total;
     else
-        rehearsal_start();
+        precompile_start();
     if (last_done >= last_total && !total) {
         progress_now("compiling %s", label);
         return;

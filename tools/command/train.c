@@ -35,8 +35,8 @@ static kn_trainer_params trainer_params_from(const train_options *options, uint6
     params.seed = options->seed;
     params.fast_math = !options->common.exact;
     params.skip_not_finite = options->find_nan;
-    /* batch_fit checks it, which is too late for a rehearsal: it takes memory while it plans. */
-    params.memory_bytes = rehearsing() ? options->memory : UINT64_MAX;
+    /* batch_fit checks it, which is too late when precompiling: it takes memory while it plans. */
+    params.memory_bytes = precompiling() ? options->memory : UINT64_MAX;
     return params;
 }
 
@@ -206,7 +206,7 @@ static bool on_step(void *user, const kn_fit_step *step) {
     snprintf(name, sizeof name, "step %llu", (unsigned long long)step->step);
     page_step(run->page, run->context, step);
     trace_stretch(run, name);
-    rehearsal_end();
+    precompile_end();
     bool going = report_step(&run->report, step);
     events_step(&run->events, step);
     going = (!isfinite(step->loss) || checkpoints_after_step(&run->checkpoints)) && going;
@@ -339,8 +339,8 @@ static int train(train_options *options, const char *model, const train_checkpoi
     int status = EXIT_FAILED;
     progress_setup(&options->common);
     options->goes_on = options->resume != NULL;
-    if (rehearsing()) options->trace = options->report = options->checkpoints = options->run = NULL;
-    if (rehearsing() && model && train_resumes_by_itself(options)) options->resume = NULL;
+    if (precompiling()) options->trace = options->report = options->checkpoints = options->run = NULL;
+    if (precompiling() && model && train_resumes_by_itself(options)) options->resume = NULL;
     if (!run_open(options, model ? model : options->resume)) return EXIT_FAILED;
     if (options->report) {
         options->common.timeline = true;
@@ -355,7 +355,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     if (!open_data(&run, model) || !choose_device(&run) || !(run.context = context_open(&options->common)) ||
         !devices_join(run.context, &options->common, run.setup.model))
         goto done;
-    rehearsal_allow(&options->common, run.context);
+    precompile_allow(&options->common, run.context);
     progress_clear();
     command_tell("training %s (%llu parameters) on %llu samples of %s, on %s", kn_model_name(run.setup.model),
                  (unsigned long long)kn_model_parameter_elements(run.setup.model),
@@ -365,7 +365,7 @@ static int train(train_options *options, const char *model, const train_checkpoi
     tell_judging(&run);
     if (!open_trainer(&run) || !fit_batch(&run) || !train_load(&run.setup, run.trainer, options)) goto done;
     tell_compiling(run.context);
-    if (rehearsing()) {
+    if (precompiling()) {
         status = EXIT_DONE;
         goto done;
     }

@@ -155,8 +155,8 @@ typedef struct train_report {
     uint64_t memory_bytes; /* of the device: what training and judging take together */
     kn_score score; /* of the last judging; samples 0: none yet */
     loss_curve curve;
-    double steady;      /* by clock_now: when the first step of this run was done */
-    uint64_t steady_at; /* and which it was; 0: none yet */
+    double warm_since;      /* by clock_now: when the first step of this run was done */
+    uint64_t warm_at; /* and which it was; 0: none yet */
 } train_report;
 
 /* For kn_fit_params; `user` is a train_report. */

@@ -288,7 +288,7 @@ static bool learn(check_run *run) {
     double first = NAN, last[SETTLED] = {0}, after_first = 0, aside = 0, end = NAN;
     int steps = 0, without = 0;
     if (!bring_weights(run) || !look(run, false, &without)) return false;
-    rehearsal_end();
+    precompile_end();
     bool looked = without == 0;
     if (looked && !look(run, true, &without)) return false;
     double began = clock_now();

@@ -19,11 +19,11 @@ static double seconds_left(train_report *report, const kn_fit_step *step) {
     enum { STEPS = 5, SECONDS = 1 };
     const train_options *options = report->options;
     double left = -1, now = clock_now();
-    if (!report->steady_at) {
-        report->steady = now;
-        report->steady_at = step->step;
+    if (!report->warm_at) {
+        report->warm_since = now;
+        report->warm_at = step->step;
     }
-    const double steps = (double)(step->step - report->steady_at), seconds = now - report->steady;
+    const double steps = (double)(step->step - report->warm_at), seconds = now - report->warm_since;
     if (report->total_steps && steps >= STEPS && seconds >= SECONDS)
         left = (double)(report->total_steps - step->step) * seconds / steps;
     if (options->seconds > 0 && (left < 0 || options->seconds - step->seconds < left))

@@ -32,7 +32,7 @@ static bool make_folder(const char *folder) {
 
 bool run_open(train_options *options, const char *model) {
     char (*paths)[RUN_PATH] = options->run_files;
-    if (!options->run || options->check || rehearsing()) return true;
+    if (!options->run || options->check || precompiling()) return true;
     for (int i = 0; i < FILES; i++) {
         if (!path_in(options->run, i, paths[0])) return false;
         if (access(paths[0], F_OK) == 0 && !options->common.overwrite && !options->goes_on)

@@ -32,7 +32,7 @@ bool path_there(const char *path) {
 bool path_writable(const char *path, path_use use, bool replace) {
     char folder[4096];
     struct stat about;
-    if (rehearsing()) return true;
+    if (precompiling()) return true;
     if (!path[0] || strlen(path) >= sizeof folder)
         return command_fail("'%.60s' is no name for a file", path) == EXIT_DONE;
     const bool there = stat(path, &about) == 0, regular = there ? S_ISREG(about.st_mode) : path_there(path);
@@ -72,7 +72,7 @@ bool folder_makable(const char *path, char *reason, size_t room) {
 
 bool folder_writable(const char *path) {
     char reason[4300];
-    return rehearsing() || folder_makable(path, reason, sizeof reason) ||
+    return precompiling() || folder_makable(path, reason, sizeof reason) ||
            command_fail("cannot write to the folder '%s': %s", path, reason) == EXIT_DONE;
 }
 

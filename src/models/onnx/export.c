@@ -152,7 +152,7 @@ static bool is_followed(const kn_export *export, const kn_value *value) {
     const kn_graph *graph = export->model->graph;
     for (size_t i = 0; i < graph->node_count; i++) {
         const kn_node *node = graph->nodes[i];
-        bool norm = !strcmp(node->operator->name, "batch_norm");
+        bool norm = !strcmp(node->op->name, "batch_norm");
         for (int k = 0; norm && k < node->input_count; k++)
             if (node->inputs[k] == value) return true;
     }
@@ -270,14 +270,14 @@ static void mark_needed(const kn_model *model, bool *needed) {
 
 static bool export_node(kn_export *export, const kn_node *node, kn_text *unknown) {
     kn_export_call call = {.export = export, .node = node, .output = node->outputs[0]->name};
-    kn_export_builder build = kn_export_find(node->operator);
+    kn_export_builder build = kn_export_find(node->op);
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *read = kn_export_read(node->inputs[i]);
         call.inputs[i] = read ? read->name : NULL;
     }
     if (build && build(&call)) return true;
     kn_text_format(unknown, "%s%s '%.100s'", kn_text_failed(unknown) || !unknown->length ? "" : ", ",
-                   node->operator->name, node->name);
+                   node->op->name, node->name);
     return false;
 }
 

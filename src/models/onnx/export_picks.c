@@ -11,7 +11,7 @@ static bool embedding(kn_export_call *call) {
 }
 
 static bool gather(kn_export_call *call) {
-    bool elements = !strcmp(call->node->operator->name, "gather_elements");
+    bool elements = !strcmp(call->node->op->name, "gather_elements");
     if (kn_attribute_of(call->node, "outside")->integer) return false; /* what is outside is an error there */
     return kn_export_two(call, elements ? "GatherElements" : "Gather", call->output, call->inputs[0],
                          call->inputs[1]) &&

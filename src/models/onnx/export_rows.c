@@ -89,7 +89,7 @@ static const plain_row *find_plain(const char *name) {
 }
 
 static bool plain(kn_export_call *call) {
-    const plain_row *row = find_plain(call->node->operator->name);
+    const plain_row *row = find_plain(call->node->op->name);
     const char *inputs[KN_MAX_INPUTS + 1] = {NULL};
     int count = 0;
     while (count < call->node->input_count && call->inputs[count])
@@ -158,7 +158,7 @@ static bool expm1_row(kn_export_call *call) {
 
 /* ONNX has the sign of the divisor for whole numbers alone. */
 static bool remainder_row(kn_export_call *call) {
-    bool dividend = !strcmp(call->node->operator->name, "fmod");
+    bool dividend = !strcmp(call->node->op->name, "fmod");
     const char *x = call->inputs[0], *y = call->inputs[1];
     if (dividend || !kn_dtype_is_float(dtype_of(call)))
         return kn_export_two(call, "Mod", call->output, x, y) && kn_export_int(call, "fmod", dividend);
@@ -168,7 +168,7 @@ static bool remainder_row(kn_export_call *call) {
 }
 
 static bool gelu(kn_export_call *call) {
-    bool tangent = !strcmp(call->node->operator->name, "gelu_tanh");
+    bool tangent = !strcmp(call->node->op->name, "gelu_tanh");
     return kn_export_one(call, "Gelu", call->output, call->inputs[0]) &&
            kn_export_string(call, "approximate", tangent ? "tanh" : "none");
 }
@@ -281,7 +281,7 @@ static const char *shared(kn_export_call *call, const char *x, bool largest, int
 }
 
 static bool pool(kn_export_call *call) {
-    bool largest = !strcmp(call->node->operator->name, "max_pool");
+    bool largest = !strcmp(call->node->op->name, "max_pool");
     const kn_attribute_value *size = attribute(call, "output");
     if (size->count) {
         const int64_t rows = size->list[0], columns = size->list[size->count - 1];
@@ -308,7 +308,7 @@ static bool batch_norm(kn_export_call *call) {
 }
 
 static bool softmax(kn_export_call *call) {
-    bool logarithm = !strcmp(call->node->operator->name, "log_softmax");
+    bool logarithm = !strcmp(call->node->op->name, "log_softmax");
     return kn_export_one(call, logarithm ? "LogSoftmax" : "Softmax", call->output, call->inputs[0]) &&
            kn_export_int(call, "axis", attribute(call, "axis")->integer);
 }
@@ -320,7 +320,7 @@ static bool reduce(kn_export_call *call) {
                                            {"reduce_min", "ReduceMin"}};
     const kn_attribute_value *axes = attribute(call, "axes");
     size_t row = 0;
-    while (strcmp(types[row][0], call->node->operator->name))
+    while (strcmp(types[row][0], call->node->op->name))
         row++;
     const char *list = axes->count ? kn_export_list(call, axes->list, (size_t)axes->count) : NULL;
     if (axes->count && !list) return false;

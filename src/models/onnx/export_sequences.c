@@ -48,7 +48,7 @@ static const kn_value *input_of(const kn_node *node, int place) {
 }
 
 static const kn_node *made_by(const kn_value *value, const char *row) {
-    return value->producer && !strcmp(value->producer->operator->name, row) ? value->producer : NULL;
+    return value->producer && !strcmp(value->producer->op->name, row) ? value->producer : NULL;
 }
 
 /* What a layer gives to the gates is x Wᵀ and up to two biases, which belong to the file's node; x and no weight
@@ -70,7 +70,7 @@ static bool is_zero(const kn_value *value) {
 }
 
 static bool describe(const kn_node *node, recurrence *r) {
-    const cell_type *cell = cell_of(node->operator);
+    const cell_type *cell = cell_of(node->op);
     if (!cell) return false;
     *r = (recurrence){.cell = cell, .x = node->inputs[0], .hidden = node->inputs[1]};
     r->units = r->hidden->shape.dims[1];
@@ -100,7 +100,7 @@ static bool describe(const kn_node *node, recurrence *r) {
 
 const kn_value *kn_export_read(const kn_value *value) {
     /* What a norm makes of statistics for one that shares them stands at the same place of both lists. */
-    while (value && value->producer && !strcmp(value->producer->operator->name, "batch_norm")) {
+    while (value && value->producer && !strcmp(value->producer->op->name, "batch_norm")) {
         int place = 0;
         while (value->producer->outputs[place] != value)
             place++;
@@ -121,8 +121,8 @@ int kn_export_reads(const kn_node *node, const kn_value **reads) {
         return count;
     }
     for (int i = 0; i < node->input_count; i++) {
-        bool training = i > 0 && (node->operator->training_only ||
-                                  (node->operator->random && i + 1 == node->input_count));
+        bool training = i > 0 && (node->op->training_only ||
+                                  (node->op->random && i + 1 == node->input_count));
         if (node->inputs[i] && !training) reads[count++] = kn_export_read(node->inputs[i]);
     }
     return count;
@@ -226,7 +226,7 @@ typedef struct attention {
 
 /* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their ranks. */
 static bool describe_attention(const kn_node *node, attention *a) {
-    int data = 0, count = node->input_count - (node->operator->random ? 1 : 0);
+    int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
     while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
         data++;
     *a = (attention){.heads = kn_attribute_of(node, "heads")->integer,
@@ -337,7 +337,7 @@ static bool attend(kn_export_call *call) {
     const char *weights = kn_export_one(call, "Softmax", NULL, scores);
     if (!weights || !kn_export_int(call, "axis", -1)) return false;
     if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* no number where nothing is seen */
-    if (call->node->operator->random)
+    if (call->node->op->random)
         weights = kn_export_two(call, "Dropout", NULL, weights,
                                 kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
     const char *y = kn_export_two(call, "MatMul", NULL, weights, v);

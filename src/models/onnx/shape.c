@@ -304,7 +304,7 @@ static bool pad(kn_import_call *call) {
     kn_pad_mode own = !strcmp(mode, "edge")   ? KN_PAD_EDGE
                       : !strcmp(mode, "wrap") ? KN_PAD_WRAP
                                               : KN_PAD_REFLECT;
-    return kn_import_put(call, 0, kn_pad_own(x, list, own));
+    return kn_import_put(call, 0, kn_pad_with_mode(x, list, own));
 }
 
 /* The middle of x along some axes, or x in the middle of zeros. */

@@ -18,7 +18,7 @@ int test_bindings(void);
 int test_running(void);
 int test_guard(void);
 int test_once(void);
-int test_rehearsal(void);
+int test_precompile(void);
 int test_statistics(void);
 int test_joins(void);
 int test_measured(void);

@@ -15,7 +15,7 @@ static const kn_variant *product(kn_graph **graph, kn_graph **bound, kn_value **
     kn_value *a = kn_input(*graph, "a", KN_FLOAT32, "64,64"), *b = kn_input(*graph, "b", KN_FLOAT32, "64,64");
     kn_value *y = kn_matmul(a, b, false, false);
     if (kn_graph_bind(*graph, &y, 1, &request, bound, result, &error)) fail_msg("%s", error.text);
-    const kn_operator *row = (*result)->producer->operator;
+    const kn_operator *row = (*result)->producer->op;
     for (int i = 0; i < row->variant_count; i++)
         if (!strcmp(row->variants[i].name, "tiled")) return &row->variants[i];
     fail_msg("%s has no variant 'tiled'", row->name);

@@ -9,8 +9,8 @@
  * destroyed once it has been used.
  * Thread-safety: an operator never changes once it is made, and any thread may use it. Callbacks are called by the thread that
  * makes a graph, a session or a trainer, or runs one with new sizes; they call nothing of those. */
-#ifndef KOINE_OWN_H
-#define KOINE_OWN_H
+#ifndef KOINE_CUSTOM_H
+#define KOINE_CUSTOM_H
 
 #include <koine/graph.h>
 
@@ -21,13 +21,13 @@ extern "C" {
 typedef struct kn_operator kn_operator;
 
 /* KN_OK, or what is wrong with how it was made, and its text ("" if nothing). */
-KN_API kn_status kn_operator_status(const kn_operator *own);
-KN_API const char *kn_operator_error(const kn_operator *own);
-KN_API void kn_operator_destroy(kn_operator **own);
+KN_API kn_status kn_operator_status(const kn_operator *custom);
+KN_API const char *kn_operator_error(const kn_operator *custom);
+KN_API void kn_operator_destroy(kn_operator **custom);
 
 /* A node of it; results beyond the first are got with kn_result. `attributes` as for kn_apply; NULL: the defaults.
  * inputs, at least one, are all there and of one graph. */
-KN_API kn_value *kn_apply_operator(const kn_operator *own, kn_value *const *inputs, size_t count,
+KN_API kn_value *kn_apply_operator(const kn_operator *custom, kn_value *const *inputs, size_t count,
                                    const char *attributes);
 
 /* ---- pointwise: each element of the result from elements of up to three inputs, which broadcast --------------
@@ -71,27 +71,27 @@ KN_API kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *para
  * Equal inputs have to give equal results: nodes that are alike are computed once. */
 
 /* One node of it, in a callback. Sizes are those of the words, in the kernel's order. */
-typedef struct kn_own_node {
+typedef struct kn_custom_node {
     int input_count, result_count;
     const kn_tensor_info *inputs, *results;
     const int64_t *sizes;
     const double *attributes;
-} kn_own_node;
+} kn_custom_node;
 
-typedef struct kn_own_gradient {
-    const kn_own_node *node;
+typedef struct kn_custom_gradient {
+    const kn_custom_node *node;
     kn_value *const *inputs, *const *results;
     kn_value *const *result_gradients; /* NULL where none flows back */
     const bool *wanted;                /* by input */
     kn_value **input_gradients; /* to be filled in where wanted: a value of the input's shape and type; NULL: none flows */
-} kn_own_gradient;
+} kn_custom_gradient;
 
 /* Row-major, in double precision whatever their types; results are zero at first. */
-typedef struct kn_own_reference {
-    const kn_own_node *node;
+typedef struct kn_custom_reference {
+    const kn_custom_node *node;
     const double *const *inputs;
     double *const *results;
-} kn_own_reference;
+} kn_custom_reference;
 
 typedef struct kn_kernel_params {
     size_t size;
@@ -110,9 +110,9 @@ typedef struct kn_kernel_params {
      * gradients by the inputs of float types; attributes of the same names have the same values. */
     const kn_operator *gradient_operator;
     /* Or built of anything that builds graphs. Without either none flows. */
-    void (*gradient)(void *user, const kn_own_gradient *call);
+    void (*gradient)(void *user, const kn_custom_gradient *call);
     /* On the host, for kn_verify_operator, and for nodes whose inputs are constants. May be NULL. */
-    void (*reference)(void *user, const kn_own_reference *call);
+    void (*reference)(void *user, const kn_custom_reference *call);
     void *user;
     void (*release)(void *user); /* when nothing needs the operator any more; may be NULL */
 } kn_kernel_params;

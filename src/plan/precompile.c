@@ -1,4 +1,4 @@
-/* A rehearsal: one kernel of each kind of a plan, the last first, compiled and launched once on zeros, since some drivers
+/* Precompiling: one kernel of each kind of a plan, the last first, compiled and launched once on zeros, since some drivers
  * compile no sooner. What they keep of it is then there for a process that makes the same plan from its other end. */
 #include <string.h>
 
@@ -46,7 +46,7 @@ static kn_status launch(const kn_plan *plan, const kn_ready_step *ready, kn_erro
 
 /* Drivers may compile a kernel anew for work-groups of another size, so a program is launched again where that differs
  * from its last launch, which is in `last`. */
-static kn_status rehearse_step(kn_plan *plan, const kn_step_programs *list, int step, kn_launch *last,
+static kn_status precompile_step(kn_plan *plan, const kn_step_programs *list, int step, kn_launch *last,
                                kn_error *error) {
     kn_program *program = NULL;
     kn_ready_step *ready = &plan->steps[step];
@@ -58,12 +58,12 @@ static kn_status rehearse_step(kn_plan *plan, const kn_step_programs *list, int 
     return launch(plan, ready, error);
 }
 
-kn_status kn_plan_rehearse(kn_plan *plan, const kn_step_programs *list, kn_error *error) {
+kn_status kn_plan_precompile(kn_plan *plan, const kn_step_programs *list, kn_error *error) {
     kn_launch *last = kn_allocate(&plan->host, list->count + 1, sizeof *last);
     if (!last) return kn_fail_memory(error, list->count * sizeof *last);
     kn_status status = KN_OK;
     for (int i = plan->step_count - 1; i >= 0 && status == KN_OK; i--)
-        if (list->program_of[i] >= 0) status = rehearse_step(plan, list, i, last, error);
+        if (list->program_of[i] >= 0) status = precompile_step(plan, list, i, last, error);
     kn_release(&plan->host, last);
     return status;
 }

@@ -28,8 +28,8 @@ static const char window_source[] =
     "    dx[row * n + i] = SIGN factor * sum;\n"
     "}\n";
 
-static void window_reference(void *user, const kn_own_reference *call) {
-    const kn_own_node *node = call->node;
+static void window_reference(void *user, const kn_custom_reference *call) {
+    const kn_custom_node *node = call->node;
     int64_t rows = node->sizes[0], n = node->sizes[1], window = (int64_t)node->attributes[0];
     int64_t step = (int64_t)node->attributes[1], count = (n - window) / step + 1;
     (void)user;
@@ -87,8 +87,8 @@ static kn_operator *pointwise(const char *value, const char *x, const char *y, c
     return kn_operator_create_pointwise(&params);
 }
 
-static void good(kn_operator *own) {
-    if (kn_operator_status(own)) fail_msg("%s", kn_operator_error(own));
+static void good(kn_operator *custom) {
+    if (kn_operator_status(custom)) fail_msg("%s", kn_operator_error(custom));
 }
 
 /* ---- making them ------------------------------------------------------------------------------------ */
@@ -115,17 +115,17 @@ static void wrong_expressions_name_the_place(void **state) {
         {"x", "g", NULL, "a=1 a=2", "attribute 'a': it is there twice"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        kn_operator *own = pointwise(wrong[i].value, wrong[i].x, wrong[i].y, wrong[i].attributes);
-        assert_int_not_equal(kn_operator_status(own), KN_OK);
-        if (!strstr(kn_operator_error(own), wrong[i].words))
-            fail_msg("\"%s\" does not say \"%s\"", kn_operator_error(own), wrong[i].words);
+        kn_operator *custom = pointwise(wrong[i].value, wrong[i].x, wrong[i].y, wrong[i].attributes);
+        assert_int_not_equal(kn_operator_status(custom), KN_OK);
+        if (!strstr(kn_operator_error(custom), wrong[i].words))
+            fail_msg("\"%s\" does not say \"%s\"", kn_operator_error(custom), wrong[i].words);
         /* The graph has the same error. */
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch");
-        assert_true(kn_value_failed(kn_apply_operator(own, &x, 1, NULL)));
-        assert_string_equal(kn_graph_error(graph), kn_operator_error(own));
+        assert_true(kn_value_failed(kn_apply_operator(custom, &x, 1, NULL)));
+        assert_string_equal(kn_graph_error(graph), kn_operator_error(custom));
         kn_graph_destroy(&graph);
-        kn_operator_destroy(&own);
+        kn_operator_destroy(&custom);
     }
 }
 
@@ -164,20 +164,20 @@ static void wrong_kernels_are_refused(void **state) {
         params.launch = wrong[i].launch;
         params.group = wrong[i].group;
         params.attributes = "window=3 share=0.5";
-        kn_operator *own = kn_operator_create_kernel(&params);
-        if (!kn_operator_status(own) || !strstr(kn_operator_error(own), wrong[i].words))
-            fail_msg("\"%s\" does not say \"%s\"", kn_operator_error(own), wrong[i].words);
-        kn_operator_destroy(&own);
+        kn_operator *custom = kn_operator_create_kernel(&params);
+        if (!kn_operator_status(custom) || !strstr(kn_operator_error(custom), wrong[i].words))
+            fail_msg("\"%s\" does not say \"%s\"", kn_operator_error(custom), wrong[i].words);
+        kn_operator_destroy(&custom);
     }
     kn_kernel_params params = KN_KERNEL_DEFAULTS;
     params.name = "conv2d";
-    kn_operator *own = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(own), "the library has an operator of that name"));
-    kn_operator_destroy(&own);
+    kn_operator *custom = kn_operator_create_kernel(&params);
+    assert_non_null(strstr(kn_operator_error(custom), "the library has an operator of that name"));
+    kn_operator_destroy(&custom);
     params.name = "a b";
-    own = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(own), "letters, digits and '_'"));
-    kn_operator_destroy(&own);
+    custom = kn_operator_create_kernel(&params);
+    assert_non_null(strstr(kn_operator_error(custom), "letters, digits and '_'"));
+    kn_operator_destroy(&custom);
 }
 
 static void a_gradient_has_to_fit(void **state) {
@@ -189,17 +189,17 @@ static void a_gradient_has_to_fit(void **state) {
     params.source = "";
     params.inputs = params.results = params.launch = "n";
     params.gradient_operator = two;
-    kn_operator *own = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(own), "its gradient, 'mine', takes 2 inputs; expected 3"));
-    kn_operator_destroy(&own);
+    kn_operator *custom = kn_operator_create_kernel(&params);
+    assert_non_null(strstr(kn_operator_error(custom), "its gradient, 'mine', takes 2 inputs; expected 3"));
+    kn_operator_destroy(&custom);
     params.gradient_operator = three;
-    own = kn_operator_create_kernel(&params);
-    good(own);
-    kn_operator_destroy(&own);
+    custom = kn_operator_create_kernel(&params);
+    good(custom);
+    kn_operator_destroy(&custom);
     params.inputs = "int32 n";
-    own = kn_operator_create_kernel(&params);
-    assert_non_null(strstr(kn_operator_error(own), "'mine', has 1 results; expected 0"));
-    kn_operator_destroy(&own);
+    custom = kn_operator_create_kernel(&params);
+    assert_non_null(strstr(kn_operator_error(custom), "'mine', has 1 results; expected 0"));
+    kn_operator_destroy(&custom);
     kn_operator_destroy(&two);
     kn_operator_destroy(&three);
 }
@@ -209,15 +209,15 @@ static void a_gradient_has_to_fit(void **state) {
 static void shapes_follow_patterns(void **state) {
     (void)state;
     char text[100];
-    kn_operator *own = windows("", NULL);
+    kn_operator *custom = windows("", NULL);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,3,length");
-    kn_value *y = kn_apply_operator(own, &x, 1, "window=3 step=2");
+    kn_value *y = kn_apply_operator(custom, &x, 1, "window=3 step=2");
     kn_value_shape_text(y, text, sizeof text);
     assert_string_equal(text, "batch,3,(length+1)/2-1");
     assert_string_equal(kn_value_name(y), "windows1");
     kn_value *line = kn_input(graph, "line", KN_FLOAT64, "9");
-    y = kn_apply_operator(own, &line, 1, "window=9");
+    y = kn_apply_operator(custom, &line, 1, "window=9");
     kn_value_shape_text(y, text, sizeof text);
     assert_string_equal(text, "1");
     assert_int_equal(kn_value_dtype(y), KN_FLOAT64);
@@ -237,12 +237,12 @@ static void shapes_follow_patterns(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         graph = kn_graph_create(NULL);
         x = kn_input(graph, "x", wrong[i].dtype, wrong[i].shape);
-        assert_true(kn_value_failed(kn_apply_operator(own, &x, 1, wrong[i].attributes)));
+        assert_true(kn_value_failed(kn_apply_operator(custom, &x, 1, wrong[i].attributes)));
         if (!strstr(kn_graph_error(graph), wrong[i].words))
             fail_msg("\"%s\" does not say \"%s\"", kn_graph_error(graph), wrong[i].words);
         kn_graph_destroy(&graph);
     }
-    kn_operator_destroy(&own);
+    kn_operator_destroy(&custom);
 }
 
 static void sizes_have_to_agree(void **state) {
@@ -253,8 +253,8 @@ static void sizes_have_to_agree(void **state) {
     params.inputs = "many...,k; 3,k; int32 many...";
     params.results = "many...; int32; uint8 k,2*k+1";
     params.launch = "many";
-    kn_operator *own = kn_operator_create_kernel(&params);
-    good(own);
+    kn_operator *custom = kn_operator_create_kernel(&params);
+    good(custom);
     static const struct {
         const char *shapes[3], *words;
     } cases[] = {
@@ -271,7 +271,7 @@ static void sizes_have_to_agree(void **state) {
         kn_value *inputs[3] = {kn_input(graph, "a", KN_FLOAT32, cases[i].shapes[0]),
                                kn_input(graph, "b", KN_FLOAT32, cases[i].shapes[1]),
                                kn_input(graph, "c", KN_INT32, cases[i].shapes[2])};
-        kn_value *first = kn_apply_operator(own, inputs, 3, NULL);
+        kn_value *first = kn_apply_operator(custom, inputs, 3, NULL);
         if (*cases[i].words ? !strstr(kn_graph_error(graph), cases[i].words) : *kn_graph_error(graph) != 0)
             fail_msg("\"%s\" does not say \"%s\"", kn_graph_error(graph), cases[i].words);
         if (!*cases[i].words) {
@@ -283,61 +283,61 @@ static void sizes_have_to_agree(void **state) {
         }
         kn_graph_destroy(&graph);
     }
-    kn_operator_destroy(&own);
+    kn_operator_destroy(&custom);
 }
 
 /* ---- on a device ------------------------------------------------------------------------------------ */
 
-static void check(kn_context *context, const kn_operator *own, const kn_verify_case *cases, size_t count) {
+static void check(kn_context *context, const kn_operator *custom, const kn_verify_case *cases, size_t count) {
     verify_outcome outcome = {0};
     kn_verify_params params;
     kn_verify_params_init(&params);
     params.user = &outcome;
     params.report = take_verify_result;
-    kn_status status = kn_verify_operator(context, own, cases, count, &params, NULL, NULL);
-    if (status != KN_OK) fail_msg("%s%s", kn_operator_error(own), outcome.failures);
+    kn_status status = kn_verify_operator(context, custom, cases, count, &params, NULL, NULL);
+    if (status != KN_OK) fail_msg("%s%s", kn_operator_error(custom), outcome.failures);
     assert_int_equal(outcome.right, count);
 }
 
 static void expressions_are_computed(void **state) {
-    kn_operator *own = pointwise("x > 0 ? x * y : slope * x", "x > 0 ? g * y : g * slope",
+    kn_operator *custom = pointwise("x > 0 ? x * y : slope * x", "x > 0 ? g * y : g * slope",
                                  "x > 0 ? g * x : 0", "slope=0.25");
     static const kn_verify_case cases[] = {{"31,33; 33", NULL, NULL, false},
                                            {"3,1,7; 5,1", "slope=-2", "-1..1; 0..3", false},
                                            {"0,5; 5", NULL, NULL, false},
                                            {"7; 7", NULL, "special", true}};
-    good(own);
-    check(*state, own, cases, 4);
-    kn_operator_destroy(&own);
-    own = pointwise("x * y", "g * y", "-g * x", NULL); /* a sign is wrong */
-    assert_int_equal(kn_verify_operator(*state, own, cases, 1, NULL, NULL, NULL), KN_ERROR_MISMATCH);
-    kn_operator_destroy(&own);
+    good(custom);
+    check(*state, custom, cases, 4);
+    kn_operator_destroy(&custom);
+    custom = pointwise("x * y", "g * y", "-g * x", NULL); /* a sign is wrong */
+    assert_int_equal(kn_verify_operator(*state, custom, cases, 1, NULL, NULL, NULL), KN_ERROR_MISMATCH);
+    kn_operator_destroy(&custom);
 }
 
 static void kernels_are_computed(void **state) {
     int passed = 0, failed = 0;
-    kn_operator *own = windows("", NULL);
+    kn_operator *custom = windows("", NULL);
     static const kn_verify_case cases[] = {{"2,3,7", NULL, NULL, false},
                                            {"9", "window=3 step=2 factor=-0.5", NULL, false},
                                            {"0,7", NULL, NULL, false},
                                            {"float64 3,7", NULL, NULL, true}};
     bool doubles = kn_context_capabilities(*state)->double_precision;
-    check(*state, own, cases, doubles ? 4 : 3);
-    kn_operator_destroy(&own);
-    own = windows("-", NULL);
-    assert_int_equal(kn_verify_operator(*state, own, cases, 1, NULL, &passed, &failed), KN_ERROR_MISMATCH);
+    check(*state, custom, cases, doubles ? 4 : 3);
+    kn_operator_destroy(&custom);
+    custom = windows("-", NULL);
+    assert_int_equal(kn_verify_operator(*state, custom, cases, 1, NULL, &passed, &failed), KN_ERROR_MISMATCH);
     assert_true(passed == 0 && failed == 1);
     assert_int_equal(kn_verify_operator(*state, NULL, cases, 1, NULL, NULL, NULL), KN_ERROR_ARGUMENT);
-    kn_operator_destroy(&own);
+    kn_operator_destroy(&custom);
 }
 
 /* Between operators of the library: one step for relu, mine and the addition. */
 static void expressions_are_fused(void **state) {
-    kn_operator *own = pointwise("x * sigmoid(beta * x)", NULL, NULL, "beta=1.0");
+    kn_operator *custom = pointwise("x * sigmoid(beta * x)", NULL, NULL, "beta=1.0");
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_relu(kn_input(graph, "x", KN_FLOAT32, "batch,5"));
-    kn_value *y = kn_name(kn_add(kn_apply_operator(own, &x, 1, "beta=2"), kn_number(graph, 1)), "y");
-    kn_operator_destroy(&own);
+    kn_value *y = kn_name(kn_add(kn_apply_operator(custom, &x, 1, "beta=2"), kn_number(graph, 1)), "y");
+    kn_operator_destroy(&custom);
     kn_session *session = kn_session_create(*state, &y, 1, NULL);
     kn_graph_destroy(&graph);
     float numbers[5] = {-1, 0, 1, 2, 3}, results[5];
@@ -354,12 +354,12 @@ static void expressions_are_fused(void **state) {
 /* Whoever holds a node keeps the operator; sizes do not compile it anew. */
 static void operators_live_as_long_as_needed(void **state) {
     int alive = 0;
-    kn_operator *own = windows("", &alive);
+    kn_operator *custom = windows("", &alive);
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,7");
-    kn_value *y = kn_name(kn_apply_operator(own, &x, 1, NULL), "y");
-    kn_apply_operator(own, &y, 1, NULL);
-    kn_operator_destroy(&own);
+    kn_value *y = kn_name(kn_apply_operator(custom, &x, 1, NULL), "y");
+    kn_apply_operator(custom, &y, 1, NULL);
+    kn_operator_destroy(&custom);
     assert_int_equal(alive, 1);
     kn_session *session = kn_session_create(*state, &y, 1, NULL);
     kn_graph_destroy(&graph);
@@ -382,7 +382,7 @@ static void operators_live_as_long_as_needed(void **state) {
 }
 
 static kn_value *foreign;
-static void strange_gradient(void *user, const kn_own_gradient *call) {
+static void strange_gradient(void *user, const kn_custom_gradient *call) {
     if (user)
         call->input_gradients[0] = foreign;
     else
@@ -409,10 +409,10 @@ static void mistakes_name_the_operator(void **state) {
     params.inputs = params.results = params.launch = "n";
     for (size_t i = 0; i < 3; i++) {
         params.source = wrong[i].source;
-        kn_operator *own = kn_operator_create_kernel(&params);
-        good(own);
+        kn_operator *custom = kn_operator_create_kernel(&params);
+        good(custom);
         kn_graph *graph = kn_graph_create(NULL);
-        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "5"), *y = kn_apply_operator(own, &x, 1, NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "5"), *y = kn_apply_operator(custom, &x, 1, NULL);
         kn_session *session = kn_session_create(*state, &y, 1, NULL);
         kn_status status = kn_session_compile(session, NULL, 0);
         if (status == KN_OK || (wrong[i].status && status != wrong[i].status) ||
@@ -421,7 +421,7 @@ static void mistakes_name_the_operator(void **state) {
                      wrong[i].words);
         kn_session_destroy(&session);
         kn_graph_destroy(&graph);
-        kn_operator_destroy(&own);
+        kn_operator_destroy(&custom);
     }
     kn_graph *elsewhere = kn_graph_create(NULL);
     foreign = kn_input(elsewhere, "x", KN_FLOAT32, "2");
@@ -430,22 +430,22 @@ static void mistakes_name_the_operator(void **state) {
                                        "its gradient by input 1 belongs to another graph"};
     for (int i = 0; i < 2; i++) {
         params.user = i ? &params : NULL;
-        kn_operator *own = kn_operator_create_kernel(&params);
+        kn_operator *custom = kn_operator_create_kernel(&params);
         kn_graph *graph = kn_graph_create(NULL);
         kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "2", NULL);
-        kn_value *loss = kn_sum(kn_apply_operator(own, &w, 1, NULL), NULL, false);
+        kn_value *loss = kn_sum(kn_apply_operator(custom, &w, 1, NULL), NULL, false);
         kn_trainer *trainer = kn_trainer_create(*state, loss, NULL);
         assert_int_not_equal(kn_trainer_step(trainer, 1, NULL, 0, NULL), KN_OK);
         if (!strstr(kn_trainer_error(trainer), said[i]))
             fail_msg("\"%s\" does not say \"%s\"", kn_trainer_error(trainer), said[i]);
         kn_trainer_destroy(&trainer);
         kn_graph_destroy(&graph);
-        kn_operator_destroy(&own);
+        kn_operator_destroy(&custom);
     }
     kn_graph_destroy(&elsewhere);
 }
 
-int test_own(bool device) {
+int test_custom(bool device) {
     const struct CMUnitTest anywhere[] = {
         cmocka_unit_test(wrong_expressions_name_the_place),
         cmocka_unit_test(wrong_kernels_are_refused),

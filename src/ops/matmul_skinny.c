@@ -1,27 +1,27 @@
-/* Matrix products that memory bounds on wide-vector devices: steps for cl/matmul/thin.cl. */
+/* Matrix products that memory bounds on wide-vector devices: steps for cl/matmul/skinny.cl. */
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
-/* As cl/matmul/thin.cl has them. */
+/* As cl/matmul/skinny.cl has them. */
 enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
 /* Columns of weights kept as (K,N), at least; sums that few columns should split among cores; sums that one number should
  * not gather alone, for the sake of its error. */
 enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
 
-kn_thin kn_matmul_thin_kind(const kn_node *node) {
+kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
     /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows, too. */
     kn_matmul_join_batches(&form, NULL);
     const bool few = form.m <= FEW && !form.transpose_a;
-    if (form.transpose_b) return few ? KN_THIN_ALONG : KN_THIN_NOT;
-    if (form.n < LEAST_COLUMNS) return KN_THIN_NOT;
-    if (few && form.k < (form.n >= STRETCH ? LONGEST : LONG)) return KN_THIN_ACROSS;
-    return form.k <= SHALLOW ? KN_THIN_SHALLOW : KN_THIN_NOT;
+    if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;
+    if (form.n < LEAST_COLUMNS) return KN_SKINNY_NOT;
+    if (few && form.k < (form.n >= STRETCH ? LONGEST : LONG)) return KN_SKINNY_ACROSS;
+    return form.k <= SHALLOW ? KN_SKINNY_SHALLOW : KN_SKINNY_NOT;
 }
 
 static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
-    kn_step *step = kn_step_begin(lowering, "matmul/thin.cl", kernel);
+    kn_step *step = kn_step_begin(lowering, "matmul/skinny.cl", kernel);
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
     kn_step_narrow(step, lowering->node->inputs[1]);
     kn_step_read(step, "a", lowering->node->inputs[0]);
@@ -76,9 +76,9 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
     return kn_step_end(step, lowering);
 }
 
-kn_status kn_matmul_thin_lower(kn_lowering *lowering, kn_thin kind) {
+kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind) {
     kn_matmul_form form;
     kn_matmul_describe(lowering->node, &form);
     kn_matmul_join_batches(&form, lowering->epilogue);
-    return kind == KN_THIN_SHALLOW ? lower_shallow(lowering, &form) : lower_few(lowering, &form, kind == KN_THIN_ALONG);
+    return kind == KN_SKINNY_SHALLOW ? lower_shallow(lowering, &form) : lower_few(lowering, &form, kind == KN_SKINNY_ALONG);
 }

@@ -1,6 +1,6 @@
-"""Rehearsals: a second process that compiles from the other end, and leaves no trace but what is compiled.
+"""Precompiling: a second process that compiles from the other end, and leaves no trace but what is compiled.
 
-usage: rehearsing.py KOINE HOUSE_TESTS
+usage: precompiling.py KOINE HOUSE_TESTS
 """
 import os
 
@@ -19,7 +19,7 @@ def many_processors():
 def a_training_writes_nothing(folder):
     problem(folder)
     before = sorted(os.listdir(folder))
-    koine("rehearse", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--save", "saved.safetensors",
+    koine("precompile", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--save", "saved.safetensors",
           "--log", "log.jsonl", "--checkpoints", "kept", "--trace", "trace.json",
           "--report", "page.html", "--tensorboard", "events", folder=folder).needs(0, out="")
     expect(sorted(os.listdir(folder)) == before, f"found {os.listdir(folder)}")
@@ -29,7 +29,7 @@ def a_training_writes_nothing(folder):
 def a_benchmark_measures_nothing(folder):
     write(folder, "tiny.koine", TINY)
     for mode in ("train", "infer"):
-        koine("rehearse", "bench", "tiny.koine", "--mode", mode, "--batch", "8", "--dump", "dump.safetensors",
+        koine("precompile", "bench", "tiny.koine", "--mode", mode, "--batch", "8", "--dump", "dump.safetensors",
               "--trace", "trace.json",
               folder=folder).needs(0, out="", err="")
     expect(os.listdir(folder) == ["tiny.koine"], f"found {os.listdir(folder)}")
@@ -66,7 +66,7 @@ def a_training_is_the_same_beside_one(folder):
 def one_that_goes_on_by_itself(folder):
     """Which checkpoint it will be is not its business: the plan is the same."""
     problem(folder)
-    koine("rehearse", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--checkpoints", "kept",
+    koine("precompile", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--checkpoints", "kept",
           "--resume", "auto", folder=folder).needs(0, out="")
     expect(not os.path.exists(os.path.join(folder, "kept")), "a folder was made")
 
@@ -74,15 +74,15 @@ def one_that_goes_on_by_itself(folder):
 @case
 def memory_is_kept_to(folder):
     problem(folder)
-    koine("rehearse", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--memory", "100",
+    koine("precompile", "train", "tiny.koine", "--data", "npy:x.npy,y.npy", "--steps", "2", "--memory", "100",
           folder=folder).needs(1)
 
 
 @case
 def other_commands_have_none(folder):
-    koine("rehearse", "convert", "a", "b", folder=folder).needs(2, err="train and bench can be rehearsed")
-    koine("rehearse", "bench", "gemm", folder=folder).needs(2, err="one case at a time")
-    koine("rehearse", "bench", "mlp", "lenet", folder=folder).needs(2, err="one case at a time")
+    koine("precompile", "convert", "a", "b", folder=folder).needs(2, err="train and bench can be precompiled")
+    koine("precompile", "bench", "gemm", folder=folder).needs(2, err="one case at a time")
+    koine("precompile", "bench", "mlp", "lenet", folder=folder).needs(2, err="one case at a time")
 
 
 run_cases()

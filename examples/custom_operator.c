@@ -31,7 +31,7 @@ static kn_value *side(kn_value *g, bool transposed, kn_value *x, kn_value *other
     return kn_scale(kn_sub(kn_mul(sums, x), kn_matmul(g, other, transposed, false)), 2);
 }
 
-static void distances_gradient(void *user, const kn_own_gradient *call) {
+static void distances_gradient(void *user, const kn_custom_gradient *call) {
     kn_value *g = call->result_gradients[0];
     (void)user;
     if (call->wanted[0]) call->input_gradients[0] = side(g, false, call->inputs[0], call->inputs[1]);
@@ -39,7 +39,7 @@ static void distances_gradient(void *user, const kn_own_gradient *call) {
 }
 
 /* What the kernel has to compute, on the host: for the check. */
-static void distances_reference(void *user, const kn_own_reference *call) {
+static void distances_reference(void *user, const kn_custom_reference *call) {
     int64_t n = call->node->sizes[0], axes = call->node->sizes[1], m = call->node->sizes[2];
     (void)user;
     for (int64_t i = 0; i < n; i++)

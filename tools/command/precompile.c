@@ -15,15 +15,15 @@
 
 enum { MOST_ARGUMENTS = 256, MOST_SECONDS = 600 };
 
-static bool is_rehearsal;
+static bool is_precompiling;
 static bool allowed, told, over;
-static char *words[MOST_ARGUMENTS + 3]; /* of this process, with "rehearse" behind the program */
+static char *words[MOST_ARGUMENTS + 3]; /* of this process, with "precompile" behind the program */
 static pid_t child;
 
-void rehearsal_begin(int *count, char **arguments) {
-    static char program[] = "koine", verb[] = "rehearse";
-    is_rehearsal = *count > 1 && !strcmp(arguments[1], verb);
-    if (is_rehearsal) {
+void precompile_begin(int *count, char **arguments) {
+    static char program[] = "koine", verb[] = "precompile";
+    is_precompiling = *count > 1 && !strcmp(arguments[1], verb);
+    if (is_precompiling) {
         --*count;
         memmove(arguments + 1, arguments + 2, (size_t)*count * sizeof *arguments);
         /* Nobody ends it where the other process was killed. */
@@ -36,8 +36,8 @@ void rehearsal_begin(int *count, char **arguments) {
     memcpy(words + 2, arguments + 1, (size_t)*count * sizeof *arguments);
 }
 
-bool rehearsing(void) {
-    return is_rehearsal;
+bool precompiling(void) {
+    return is_precompiling;
 }
 
 /* That this process may use. */
@@ -50,23 +50,23 @@ static bool many_processors(void) {
     return sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
 
-void rehearsal_allow(const common_options *common, const kn_context *context) {
+void precompile_allow(const common_options *common, const kn_context *context) {
     allowed = !over && words[0] && !common->no_cache && kn_context_device(context)->type == KN_DEVICE_CPU &&
               many_processors();
     told = common->verbose;
 }
 
-void rehearsal_start(void) {
+void precompile_start(void) {
     if (!allowed) return;
     allowed = false;
     /* Without it all is as it would be, and takes longer. */
     if (process_start(words, true, &child)) child = 0;
     if (!child) return;
-    atexit(rehearsal_end);
+    atexit(precompile_end);
     if (told) command_tell("koine: another process compiles the same kernels, the last ones first");
 }
 
-void rehearsal_end(void) {
+void precompile_end(void) {
     int result;
     allowed = false;
     over = true;

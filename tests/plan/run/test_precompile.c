@@ -1,4 +1,4 @@
-/* Rehearsals: what they compile, in which order, and what they leave alone. */
+/* Precompiling: what is compiled, in which order, and what they leave alone. */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -17,11 +17,11 @@ static void note_file(void *user, const char *label, uint64_t done, uint64_t tot
     if (total == 0 && seen->count < MOST) snprintf(seen->files[seen->count++], sizeof seen->files[0], "%s", label);
 }
 
-/* A context that rehearses, keeps nothing, and notes what is compiled. */
-static kn_context *open_rehearsal(compiled *seen) {
+/* A precompiling context, keeps nothing, and notes what is compiled. */
+static kn_context *open_precompile(compiled *seen) {
     kn_context_params params = test_params();
     params.cache_folder = NULL;
-    params.rehearsal = true;
+    params.precompile = true;
     params.compile_progress = (kn_progress){seen, note_file};
     return open_context(&params);
 }
@@ -53,24 +53,24 @@ static void the_same_plan_is_compiled_and_nothing_tried(void **state) {
     session_good(usual, kn_session_plan(usual, &expected));
     kn_session_destroy(&usual);
     if (counts_of(*state).variants_refused) skip_because("a kernel is not believed on this device, so that the plans may differ");
-    kn_context *context = open_rehearsal(&seen);
+    kn_context *context = open_precompile(&seen);
     uint64_t before = counts_of(context).programs_built;
-    kn_session *rehearsed = compiled_session(context);
-    session_good(rehearsed, kn_session_plan(rehearsed, &info));
+    kn_session *precompiled = compiled_session(context);
+    session_good(precompiled, kn_session_plan(precompiled, &info));
     assert_int_equal(info.steps, expected.steps);
     assert_int_equal(info.kernels, expected.kernels);
     assert_true(info.flops == expected.flops);
     assert_int_equal(counts_of(context).programs_built - before, info.kernels);
     assert_true(counts_of(context).device_bytes_peak > 0);
     assert_int_equal(counts_of(context).device_bytes, 0);
-    kn_session_destroy(&rehearsed);
+    kn_session_destroy(&precompiled);
     kn_context_destroy(&context);
 }
 
 static void the_last_step_is_compiled_first(void **state) {
     (void)state;
     compiled seen = {.count = 0};
-    kn_context *context = open_rehearsal(&seen);
+    kn_context *context = open_precompile(&seen);
     int probes = seen.count;
     kn_session *session = compiled_session(context);
     kn_plan_info info = {.size = sizeof info};
@@ -89,12 +89,12 @@ static void the_last_step_is_compiled_first(void **state) {
 static void nothing_runs(void **state) {
     (void)state;
     compiled seen = {.count = 0};
-    kn_context *context = open_rehearsal(&seen);
+    kn_context *context = open_precompile(&seen);
     kn_session *session = compiled_session(context);
     float x[15] = {0}, y[35];
     kn_feed feed = {"x", x, sizeof x};
     kn_fetch fetch = {"y", y, sizeof y};
-    session_bad(session, KN_ERROR_CANCELLED, kn_session_run(session, &feed, 1, &fetch, 1), "rehearsal", NULL);
+    session_bad(session, KN_ERROR_CANCELLED, kn_session_run(session, &feed, 1, &fetch, 1), "only precompiles", NULL);
     assert_int_equal(counts_of(context).device_bytes, 0);
     kn_session_destroy(&session);
     kn_context_destroy(&context);
@@ -103,7 +103,7 @@ static void nothing_runs(void **state) {
 static void what_fails_is_told_and_leaves_nothing(void **state) {
     (void)state;
     compiled seen = {.count = 0};
-    kn_context *context = open_rehearsal(&seen);
+    kn_context *context = open_precompile(&seen);
     kn_session *session = compiled_session(context);
     kn_session_destroy(&session);
     int failures = 0;
@@ -124,7 +124,7 @@ static void what_fails_is_told_and_leaves_nothing(void **state) {
     kn_context_destroy(&context);
 }
 
-int test_rehearsal(void) {
+int test_precompile(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_plan_is_compiled_and_nothing_tried),
         cmocka_unit_test(the_last_step_is_compiled_first),

@@ -1,0 +1,205 @@
+/* Custom operators: how they are made, kept and used; pointwise ones. Kernels: custom_kernel.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/custom_private.h"
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *format, ...) {
+    char text[sizeof custom->error.text];
+    va_list arguments;
+    if (custom->error.status != KN_OK) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    kn_fail(&custom->error, status, "operator '%s': %s", custom->row.name, text);
+}
+
+void kn_custom_drop(struct kn_custom *custom) {
+    if (!custom || atomic_fetch_sub(&custom->holders, 1) > 1) return;
+    kn_host host = custom->host;
+    if (custom->release) custom->release(custom->user);
+    kn_custom_drop(custom->gradient_operator);
+    kn_arena_finish(&custom->arena);
+    kn_release(&host, custom);
+}
+
+bool kn_custom_hold(kn_graph *graph, const kn_operator *row) {
+    struct kn_custom *custom = row->custom;
+    if (!custom || kn_map_has(&graph->held, &custom, sizeof custom)) return true;
+    if (!kn_map_put(&graph->held, &custom, sizeof custom, custom)) return false;
+    atomic_fetch_add(&custom->holders, 1);
+    return true;
+}
+
+void kn_custom_let_go(kn_graph *graph) {
+    size_t position = 0;
+    for (const kn_map_entry *entry; (entry = kn_map_next(&graph->held, &position)) != NULL;)
+        kn_custom_drop(entry->value);
+    kn_map_finish(&graph->held);
+}
+
+int kn_custom_attribute(const struct kn_custom *custom, const char *name) {
+    for (int i = 0; i < custom->row.attribute_count; i++)
+        if (strcmp(custom->attributes[i].name, name) == 0) return i;
+    return -1;
+}
+
+/* "slope=0.01 steps=3" */
+static void read_attributes(struct kn_custom *custom, const char *text) {
+    for (int count = 0;; custom->row.attribute_count = ++count) {
+        text += strspn(text, " \t\r\n");
+        size_t length = strcspn(text, " \t\r\n"), name = strcspn(text, "= \t\r\n");
+        if (length == 0) return;
+        const char *end = text;
+        double number = 0;
+        if (count == KN_MAX_ATTRIBUTES) {
+            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "more than %d attributes", KN_MAX_ATTRIBUTES);
+            return;
+        }
+        bool reads = name < length && kn_expression_is_name(text, name) && kn_parse_double(text + name + 1, &end, &number);
+        if (!reads || end != text + length) {
+            kn_custom_fail(custom, KN_ERROR_FORMAT,
+                        "attribute '%.*s': expected a name and its default, as in slope=0.01",
+                        (int)(length < 80 ? length : 80), text);
+            return;
+        }
+        char *word = kn_arena_take(&custom->arena, name + 1, 1);
+        if (!word) {
+            kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
+            return;
+        }
+        memcpy(word, text, name);
+        bool letter = name == 1 && strchr("xyzrg", word[0]);
+        if (letter || !strcmp(word, "uniform") || kn_custom_attribute(custom, word) >= 0) {
+            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "attribute '%s': %s", word,
+                        letter || !strcmp(word, "uniform") ? "expressions call something else so"
+                                                           : "it is there twice");
+            return;
+        }
+        bool whole = strspn(text + name + 1, "+-0123456789") == length - name - 1;
+        custom->attributes[count] = (kn_attribute){.name = word,
+                                                .kind = whole ? KN_ATTRIBUTE_INT : KN_ATTRIBUTE_FLOAT,
+                                                .number = number,
+                                                .help = ""};
+        text += length;
+    }
+}
+
+struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name, const char *attributes) {
+    kn_host host = kn_host_with(allocator);
+    struct kn_custom *custom = kn_allocate(&host, 1, sizeof *custom);
+    if (!custom) return NULL;
+    custom->host = host;
+    atomic_init(&custom->holders, 1);
+    kn_arena_init(&custom->arena, &custom->host);
+    custom->row = (kn_operator){.name = kn_arena_text(&custom->arena, name ? name : ""),
+                             .help = "a custom operator",
+                             .attributes = custom->attributes,
+                             .custom = custom};
+    if (!custom->row.name) {
+        kn_arena_finish(&custom->arena);
+        kn_release(&host, custom);
+        return NULL;
+    }
+    if (!kn_expression_is_name(custom->row.name, strlen(custom->row.name)) || strlen(custom->row.name) > 64)
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "its name has to be of letters, digits and '_', 64 at most");
+    else if (kn_operator_find(custom->row.name))
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "the library has an operator of that name; take another");
+    if (attributes) read_attributes(custom, attributes);
+    return custom;
+}
+
+/* ---- pointwise -------------------------------------------------------------------------------------- */
+
+static const char *const letters[] = {"x", "y", "z"};
+
+/* Reads an expression that may have these inputs, and, of a gradient, r and g. */
+static void check_expression(struct kn_custom *custom, const char *what, const char *text, int inputs,
+                             bool gradient) {
+    kn_error error = {0};
+    kn_expression *expression = NULL;
+    if (custom->error.status != KN_OK) return;
+    if (kn_expression_parse(&custom->arena, text, &expression, &error) != KN_OK) {
+        kn_custom_fail(custom, error.status, "%s: %s", what, error.text);
+        return;
+    }
+    for (int i = 0; i < kn_expression_name_count(expression); i++) {
+        const char *name = kn_expression_name(expression, i);
+        bool known =
+            kn_custom_attribute(custom, name) >= 0 || (gradient && (!strcmp(name, "r") || !strcmp(name, "g")));
+        for (int j = 0; j < inputs; j++)
+            known = known || !strcmp(name, letters[j]);
+        if (known) continue;
+        const char *place = strstr(text, name);
+        kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: expression '%.300s', column %zu: '%s' is no %s", what, text,
+                    place ? (size_t)(place - text) + 1 : 1, name,
+                    gradient ? "input that the value reads, no attribute, and neither r nor g"
+                             : "attribute; inputs are x, y and z");
+        return;
+    }
+}
+
+void kn_pointwise_params_init(kn_pointwise_params *params) {
+    if (params) *params = (kn_pointwise_params)KN_POINTWISE_DEFAULTS;
+}
+
+kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
+    static const char *const by[] = {"gradient by x", "gradient by y", "gradient by z"};
+    kn_pointwise_params given = KN_POINTWISE_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    struct kn_custom *custom = kn_custom_make(&given.allocator, given.name, given.attributes);
+    if (!custom) return NULL;
+    kn_operator *row = &custom->row;
+    row->class = KN_CLASS_POINTWISE;
+    row->value = kn_arena_text(&custom->arena, given.value ? given.value : "");
+    bool memory = row->value != NULL;
+    for (int i = 0; i < 3 && memory; i++)
+        if (given.gradients[i])
+            memory = (row->by[i] = kn_arena_text(&custom->arena, given.gradients[i])) != NULL;
+    if (!memory) {
+        kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
+        return row;
+    }
+    int least = 0, inputs = 0;
+    check_expression(custom, "value", row->value, 3, false);
+    kn_operator_arity(row, &least, &inputs);
+    if (inputs == 0)
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "value: expression '%.300s' reads no input; call one x",
+                    row->value);
+    for (int i = 0; i < 3; i++) {
+        if (row->by[i] && i >= inputs)
+            kn_custom_fail(custom, KN_ERROR_ARGUMENT, "%s: the value does not read that", by[i]);
+        if (row->by[i]) check_expression(custom, by[i], row->by[i], inputs, true);
+    }
+    return row;
+}
+
+/* ---- use -------------------------------------------------------------------------------------------- */
+
+kn_status kn_operator_status(const kn_operator *custom) {
+    return custom ? custom->custom->error.status : KN_ERROR_ARGUMENT;
+}
+
+const char *kn_operator_error(const kn_operator *custom) {
+    return custom ? custom->custom->error.text : "the operator is NULL";
+}
+
+void kn_operator_destroy(kn_operator **custom) {
+    if (!custom || !*custom) return;
+    kn_custom_drop((*custom)->custom);
+    *custom = NULL;
+}
+
+kn_value *kn_apply_operator(const kn_operator *custom, kn_value *const *inputs, size_t count,
+                            const char *attributes) {
+    kn_graph *graph = NULL;
+    for (size_t i = 0; inputs && i < count && !graph; i++)
+        if (inputs[i]) graph = inputs[i]->graph;
+    if (!graph) return NULL;
+    if (graph->error.status != KN_OK) return &graph->failed;
+    if (!custom) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_apply_operator: the operator is NULL");
+    if (custom->custom->error.status != KN_OK) return kn_graph_fail_with(graph, &custom->custom->error);
+    return kn_row_apply(graph, custom, inputs, count, attributes);
+}

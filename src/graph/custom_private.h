@@ -1,0 +1,82 @@
+/* A caller's own operator: a row of the table that is made while the program runs. */
+#ifndef KN_CUSTOM_PRIVATE_H
+#define KN_CUSTOM_PRIVATE_H
+
+#include <koine/custom.h>
+
+#include <stdatomic.h>
+
+#include "graph/graph_private.h"
+
+enum { KN_CUSTOM_INPUTS = 16, KN_CUSTOM_RESULTS = 8, KN_CUSTOM_WORDS = 16 };
+
+/* One dimension of a pattern, or the dimensions `word...`. */
+typedef struct kn_custom_item {
+    int many;                  /* the word that stands for any number of dimensions; -1: one size */
+    const kn_expression *size; /* in an input's: a word or a number alone */
+} kn_custom_item;
+
+/* "int32 rows...,n" */
+typedef struct kn_custom_pattern {
+    const char *text;
+    bool typed;
+    kn_dtype dtype;
+    int count;
+    kn_custom_item items[KN_MAX_RANK];
+} kn_custom_pattern;
+
+struct kn_custom {
+    kn_operator row;
+    atomic_int holders; /* who made it, graphs, and operators whose gradient it is */
+    kn_host host;
+    kn_arena arena;
+    kn_error error;
+    kn_attribute attributes[KN_MAX_ATTRIBUTES];
+    /* Of a kernel: */
+    const char *source, *kernel, *file; /* file: what it is called in messages */
+    int input_count, result_count, word_count;
+    kn_custom_pattern inputs[KN_CUSTOM_INPUTS], results[KN_CUSTOM_RESULTS];
+    const char *words[KN_CUSTOM_WORDS];
+    bool many[KN_CUSTOM_WORDS]; /* which words stand for several dimensions */
+    int launch_count, group_count;
+    const kn_expression *launch[3];
+    size_t group[3];
+    struct kn_custom *gradient_operator;
+    void (*gradient)(void *user, const kn_custom_gradient *call);
+    void (*reference)(void *user, const kn_custom_reference *call);
+    void *user;
+    void (*release)(void *user);
+};
+
+/* What the words of a node are. */
+typedef struct kn_custom_sizes {
+    bool known[KN_CUSTOM_WORDS];
+    kn_dim sizes[KN_CUSTOM_WORDS]; /* of several dimensions: their product */
+    int ranks[KN_CUSTOM_WORDS];    /* of several dimensions: how many, and which */
+    kn_dim dims[KN_CUSTOM_WORDS][KN_MAX_RANK];
+} kn_custom_sizes;
+
+/* ---- custom.c --------------------------------------------------------------------------------------- */
+
+/* An operator with nothing but its name and attributes; NULL only when out of memory. */
+struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name, const char *attributes);
+/* The row's own mistake: "operator 'NAME'" in front. */
+void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
+void kn_custom_drop(struct kn_custom *custom);
+int kn_custom_attribute(const struct kn_custom *custom, const char *name); /* -1: there is none */
+
+/* ---- custom_kernel.c: the rules of rows with a kernel (custom_rules.c) ---------------------------------- */
+
+int kn_custom_word(const struct kn_custom *custom, const char *name); /* -1: there is none */
+/* Finds what the words are, from the inputs. */
+kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node, kn_value *const *inputs,
+                       kn_custom_sizes *sizes, kn_error *error);
+/* A size made of words and attributes; mistakes of arithmetic are the graph's. */
+kn_dim kn_custom_size(const struct kn_custom *custom, kn_graph *graph, const kn_custom_sizes *sizes,
+                   const kn_attribute_value *attributes, const kn_expression *size);
+kn_status kn_custom_shape(kn_shape_call *call);
+kn_status kn_custom_lower(kn_lowering *lowering);
+kn_status kn_custom_build_gradient(kn_gradient_call *call);
+kn_status kn_custom_compute(kn_reference_call *call);
+
+#endif
