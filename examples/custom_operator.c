@@ -1,8 +1,8 @@
 /* Operators of one's own: a small network of radial bumps learns which points lie inside a circle.
  *
- * `distances` is a kernel: how far each of n points is from each of m centres, squared. Its gradient is built of operators
- * that the library has. `bump` is an expression for each element, which the library fuses with its neighbours. Both
- * are checked on the device before they are trained. */
+ * `distances` is a kernel: how far each of n points is from each of m centres, squared. Its gradient is built
+ * of operators that the library has. `bump` is an expression for each element, which the library fuses with
+ * its neighbours. Both are checked on the device before they are trained. */
 #include <koine/koine.h>
 #include <stdio.h>
 
@@ -10,7 +10,8 @@ enum { SAMPLES = 512, BATCH = 32, EPOCHS = 40 };
 static float points[SAMPLES][2];
 static int32_t inside[SAMPLES];
 
-/* points is (n,axes), centres (m,axes), the result (n,m). After the arrays come the sizes, as they appear in the patterns. */
+/* points is (n,axes), centres (m,axes), the result (n,m). After the arrays come the sizes, as they appear in
+ * the patterns. */
 static const char source[] =
     "kernel void distances(global const KN_T *points, global const KN_T *centres, global KN_T *result,\n"
     "                      KN_INDEX n, KN_INDEX axes, KN_INDEX m) {\n"
@@ -23,8 +24,8 @@ static const char source[] =
     "    result[i * m + j] = sum;\n"
     "}\n";
 
-/* result = |x|^2 - 2 x c' + |c|^2, so that its gradient g, (n,m), flows to x as 2 (sum of g along m * x - g c), and to c
- * alike. */
+/* result = |x|^2 - 2 x c' + |c|^2, so that its gradient g, (n,m), flows to x as 2 (sum of g along m * x - g
+ * c), and to c alike. */
 static kn_value *side(kn_value *g, bool transposed, kn_value *x, kn_value *other) {
     kn_value *sums = kn_sum(g, transposed ? "0" : "1", true); /* (1,m) or (n,1) */
     if (transposed) sums = kn_transpose(sums, "1,0");
@@ -90,7 +91,8 @@ int main(void) {
     verify.report = tell;
     if (kn_verify_operator(context, distances, of_distances, 2, &verify, NULL, NULL) != KN_OK ||
         kn_verify_operator(context, bump, of_bump, 2, &verify, NULL, NULL) != KN_OK)
-        fprintf(stderr, "%s%s%s\n", kn_context_error(context), kn_operator_error(distances), kn_operator_error(bump));
+        fprintf(stderr, "%s%s%s\n", kn_context_error(context), kn_operator_error(distances),
+                kn_operator_error(bump));
 
     kn_graph *graph = kn_graph_create(NULL);
     const kn_initializer anywhere = {KN_INITIALIZE_UNIFORM, 1};
@@ -115,8 +117,10 @@ int main(void) {
     kn_feed all[] = {{"points", points, sizeof points}, {"inside", inside, sizeof inside}};
     kn_fetch result = {"accuracy", &share, sizeof share};
     if (status == KN_OK) status = kn_trainer_evaluate(trainer, SAMPLES, all, 2, &accuracy, &result, 1);
-    if (status != KN_OK) fprintf(stderr, "%s\n", kn_trainer_error(trainer));
-    else printf("accuracy %.3f\n", share);
+    if (status != KN_OK)
+        fprintf(stderr, "%s\n", kn_trainer_error(trainer));
+    else
+        printf("accuracy %.3f\n", share);
     kn_trainer_destroy(&trainer);
     kn_graph_destroy(&graph);
     kn_context_destroy(&context);

@@ -75,7 +75,8 @@ static void *failing_resize(void *user, void *pointer, size_t bytes) {
         return NULL;
     }
     size_t call = __atomic_add_fetch(&state->calls, 1, __ATOMIC_SEQ_CST);
-    if (state->fail_at && (call == state->fail_at || (state->fail_after && call > state->fail_at))) return NULL;
+    if (state->fail_at && (call == state->fail_at || (state->fail_after && call > state->fail_at)))
+        return NULL;
     void *moved = realloc(pointer, bytes);
     if (!pointer && moved) {
         __atomic_add_fetch(&state->live, 1, __ATOMIC_SEQ_CST);

@@ -2,9 +2,9 @@
  *
  *     signatures OUTPUT.c FOLDER NAME...
  *
- * Each NAME is a path below FOLDER. The table is kn_signatures, declared in src/graph/signature.h, which tells what a
- * row holds. A macro among parameters is written with all its definitions, those of included files too. It runs on the
- * machine that builds and needs nothing but the C library. */
+ * Each NAME is a path below FOLDER. The table is kn_signatures, declared in src/graph/signature.h, which
+ * tells what a row holds. A macro among parameters is written with all its definitions, those of included
+ * files too. It runs on the machine that builds and needs nothing but the C library. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,8 @@ static int find_file(const char *name, size_t length) {
 
 /* Takes note of what the file includes and defines. */
 static int read_directives(int file) {
-    for (const char *line = files[file].text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    for (const char *line = files[file].text; line;
+         line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         const char *at = skip_blanks(line);
         if (*at != '#') continue;
         at = skip_blanks(at + 1);
@@ -197,7 +198,8 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
             size++;
         for (end = size; end && isspace((unsigned char)list[at + end - 1]);)
             end--;
-        /* What stands at the end may be a macro: NAME, NAME(0), or NAME as what another one is called with. */
+        /* What stands at the end may be a macro: NAME, NAME(0), or NAME as what another one is called with.
+         */
         last = end;
         if (last && list[at + last - 1] == ')') last--;
         while (last < end && last && !isalpha((unsigned char)list[at + last - 1]))
@@ -215,7 +217,8 @@ static int write_list(FILE *output, int file, const char *list, size_t length, i
         if (called && before && !write_list(output, file, list + at, before, depth + 1)) return 0;
         if (called && !write_macro(output, file, list + at + first, last - first, depth)) return 0;
         if (!called && before && !first)
-            fprintf(output, "$%.*s{} ", (int)before, list + at); /* without a type: a macro of the host alone */
+            fprintf(output, "$%.*s{} ", (int)before,
+                    list + at); /* without a type: a macro of the host alone */
         else if (!called && before)
             write_parameter(output, list + at, before);
         at += size;
@@ -232,7 +235,8 @@ static size_t kernel_word(const char *at) {
         size_t length = m->value_length;
         while (length && isspace((unsigned char)m->value[length - 1]))
             length--;
-        if (length >= sizeof plain - 1 && !strncmp(m->value + length - (sizeof plain - 1), plain, sizeof plain - 1) &&
+        if (length >= sizeof plain - 1 &&
+            !strncmp(m->value + length - (sizeof plain - 1), plain, sizeof plain - 1) &&
             !strncmp(at, m->name, m->name_length) && !is_word(at[m->name_length]))
             return m->name_length;
     }
@@ -280,7 +284,8 @@ int main(int argc, char **argv) {
     if (good && !output) good = fail("cannot write", argv[1]);
     if (output) {
         fputs("/* Written by tools/signatures.c; do not edit. */\n#include \"graph/signature.h\"\n\n"
-              "const kn_signature kn_signatures[] = {\n", output);
+              "const kn_signature kn_signatures[] = {\n",
+              output);
         for (int i = 0; good && i < file_count; i++)
             for (int from = 0; good && from < file_count; from++)
                 if (sees(i, from)) good = write_kernels(output, i, from);

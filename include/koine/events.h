@@ -20,9 +20,9 @@ extern "C" {
 
 typedef struct kn_events kn_events;
 
-/* Begins a new file in a folder, which is made if there is none; files of trainings before stay, and TensorBoard reads
- * them together. allocator NULL: the C library's. NULL only when out of memory, otherwise a handle that may carry an
- * error, which all calls on it answer. */
+/* Begins a new file in a folder, which is made if there is none; files of trainings before stay, and
+ * TensorBoard reads them together. allocator NULL: the C library's. NULL only when out of memory, otherwise a
+ * handle that may carry an error, which all calls on it answer. */
 KN_API kn_events *kn_events_open(const char *folder, const kn_allocator *allocator);
 KN_API void kn_events_close(kn_events **events);
 /* KN_OK as long as all was written. NULL gives KN_ERROR_MEMORY. */
@@ -33,11 +33,12 @@ KN_API const char *kn_events_path(const kn_events *events);
 
 /* Each call writes one record, which is in the file when it returns. Tags are names such as "train/loss". */
 KN_API kn_status kn_events_scalar(kn_events *events, const char *tag, uint64_t step, double value);
-/* How the numbers are distributed: 30 buckets of one width from the lowest to the highest. What is not finite is left
- * out. */
+/* How the numbers are distributed: 30 buckets of one width from the lowest to the highest. What is not finite
+ * is left out. */
 KN_API kn_status kn_events_histogram(kn_events *events, const char *tag, uint64_t step, const float *numbers,
                                      size_t count);
-/* pixels is (height,width,channels), channels 1 (grey) or 3 (red, green, blue), at most 16384 pixels a side. */
+/* pixels is (height,width,channels), channels 1 (grey) or 3 (red, green, blue), at most 16384 pixels a side.
+ */
 KN_API kn_status kn_events_image(kn_events *events, const char *tag, uint64_t step, int width, int height,
                                  int channels, const uint8_t *pixels);
 

@@ -28,7 +28,12 @@ typedef struct kn_graph_params {
     kn_logger log;
 } kn_graph_params;
 KN_API void kn_graph_params_init(kn_graph_params *params);
-#define KN_GRAPH_DEFAULTS {sizeof(kn_graph_params), {0, 0}, {0, KN_LOG_ERROR, 0}}
+#define KN_GRAPH_DEFAULTS                                                                                    \
+    {                                                                                                        \
+        sizeof(kn_graph_params), {0, 0}, {                                                                   \
+            0, KN_LOG_ERROR, 0                                                                               \
+        }                                                                                                    \
+    }
 
 /* NULL params means defaults. NULL only when out of memory. */
 KN_API kn_graph *kn_graph_create(const kn_graph_params *params);
@@ -37,23 +42,24 @@ KN_API void kn_graph_destroy(kn_graph **graph);
 KN_API kn_status kn_graph_status(const kn_graph *graph);
 KN_API const char *kn_graph_error(const kn_graph *graph);
 
-/* How a parameter begins. Random ones are drawn from a stream keyed by the seed and the parameter's name, on the host:
- * the numbers are the same on all devices. Fans are those of PyTorch: of a weight (units, inputs, ...) each unit is fed
- * by fan-in numbers, inputs times what follows, and each input feeds fan-out numbers, units times what follows. Kinds
- * that look at fans or at rows need at least two dimensions; `value` is their gain, such as sqrt(2) in front of a relu. */
+/* How a parameter begins. Random ones are drawn from a stream keyed by the seed and the parameter's name, on
+ * the host: the numbers are the same on all devices. Fans are those of PyTorch: of a weight (units, inputs,
+ * ...) each unit is fed by fan-in numbers, inputs times what follows, and each input feeds fan-out numbers,
+ * units times what follows. Kinds that look at fans or at rows need at least two dimensions; `value` is their
+ * gain, such as sqrt(2) in front of a relu. */
 typedef enum kn_initializer_kind {
-    KN_INITIALIZE_FILL = 0,    /* value */
-    KN_INITIALIZE_UNIFORM = 1, /* in [-value, value) */
-    KN_INITIALIZE_NORMAL = 2,  /* mean 0, standard deviation value */
-    KN_INITIALIZE_TRUNCATED_NORMAL = 3, /* the same, drawn anew beyond two standard deviations */
-    KN_INITIALIZE_XAVIER_UNIFORM = 4,   /* within gain * sqrt(6 / (fan-in + fan-out)) */
-    KN_INITIALIZE_XAVIER_NORMAL = 5,    /* standard deviation gain * sqrt(2 / (fan-in + fan-out)) */
-    KN_INITIALIZE_KAIMING_UNIFORM = 6,  /* within gain * sqrt(3 / fan-in) */
-    KN_INITIALIZE_KAIMING_NORMAL = 7,   /* standard deviation gain / sqrt(fan-in) */
+    KN_INITIALIZE_FILL = 0,                /* value */
+    KN_INITIALIZE_UNIFORM = 1,             /* in [-value, value) */
+    KN_INITIALIZE_NORMAL = 2,              /* mean 0, standard deviation value */
+    KN_INITIALIZE_TRUNCATED_NORMAL = 3,    /* the same, drawn anew beyond two standard deviations */
+    KN_INITIALIZE_XAVIER_UNIFORM = 4,      /* within gain * sqrt(6 / (fan-in + fan-out)) */
+    KN_INITIALIZE_XAVIER_NORMAL = 5,       /* standard deviation gain * sqrt(2 / (fan-in + fan-out)) */
+    KN_INITIALIZE_KAIMING_UNIFORM = 6,     /* within gain * sqrt(3 / fan-in) */
+    KN_INITIALIZE_KAIMING_NORMAL = 7,      /* standard deviation gain / sqrt(fan-in) */
     KN_INITIALIZE_KAIMING_UNIFORM_OUT = 8, /* the same by fan-out */
     KN_INITIALIZE_KAIMING_NORMAL_OUT = 9,
-    /* Rows of gain's length at right angles; columns, where there are fewer. On the host, in time that grows with
-     * elements times the smaller side. */
+    /* Rows of gain's length at right angles; columns, where there are fewer. On the host, in time that grows
+     * with elements times the smaller side. */
     KN_INITIALIZE_ORTHOGONAL = 10,
 } kn_initializer_kind;
 typedef struct kn_initializer {
@@ -67,17 +73,18 @@ KN_API kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, con
 KN_API kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
                               const kn_initializer *initializer);
 /* Something that stays; the data (row-major) is copied. */
-KN_API kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data, size_t bytes);
+KN_API kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data,
+                             size_t bytes);
 /* A float32 scalar. */
 KN_API kn_value *kn_number(kn_graph *graph, double number);
 /* A parameter that is not trained. Affects later gradients only. */
 KN_API void kn_freeze(kn_value *parameter);
 
-/* Sessions that do not train keep a float32 parameter as KN_FLOAT16 or KN_BFLOAT16 in the memory of the device, and
- * compute with it as before; KN_FLOAT32 takes that back. Affects sessions that are made later. Who sets and gets the
- * state sees float32, rounded to what is stored. Where a trainer uses the states they stay float32. The first session
- * or trainer that asks for a state in a set decides how it is kept there, also one that is then refused for its
- * memory. */
+/* Sessions that do not train keep a float32 parameter as KN_FLOAT16 or KN_BFLOAT16 in the memory of the
+ * device, and compute with it as before; KN_FLOAT32 takes that back. Affects sessions that are made later.
+ * Who sets and gets the state sees float32, rounded to what is stored. Where a trainer uses the states they
+ * stay float32. The first session or trainer that asks for a state in a set decides how it is kept there,
+ * also one that is then refused for its memory. */
 KN_API void kn_store(kn_value *parameter, kn_dtype dtype);
 
 /* Names made from here on begin with "name."; scopes nest. */
@@ -86,22 +93,24 @@ KN_API void kn_scope_end(kn_graph *graph);
 /* Gives a value a name of its own (in the current scope), by which it can be fetched. Returns the value.
  * Inputs and parameters keep the name that they were made with. */
 KN_API kn_value *kn_name(kn_value *value, const char *name);
-/* Marks a value as one of the graph's outputs, named as by kn_name; NULL keeps its name. Returns the value. */
+/* Marks a value as one of the graph's outputs, named as by kn_name; NULL keeps its name. Returns the value.
+ */
 KN_API kn_value *kn_output(kn_value *value, const char *name);
 
 /* Where nodes run: those that are pinned, on the device that was joined to the context under that name
- * (kn_context_join; KN_DEVICE_MAIN is the context's own), with their gradients; what they alone read from run to run
- * lives there, and so does its update. All others run on the context's own device. The first session or trainer that
- * asks for a state in a set decides where it lives, also one that is then refused for its memory. NULL pins no longer. */
+ * (kn_context_join; KN_DEVICE_MAIN is the context's own), with their gradients; what they alone read from run
+ * to run lives there, and so does its update. All others run on the context's own device. The first session
+ * or trainer that asks for a state in a set decides where it lives, also one that is then refused for its
+ * memory. NULL pins no longer. */
 
-/* The node that makes a value, all its results. Inputs, parameters and constants have none, which is a mistake: they
- * are where they are read. Returns the value. */
+/* The node that makes a value, all its results. Inputs, parameters and constants have none, which is a
+ * mistake: they are where they are read. Returns the value. */
 KN_API kn_value *kn_pin(kn_value *value, const char *device);
 /* All nodes made from here to the end; what begins inside goes before. */
 KN_API void kn_pin_begin(kn_graph *graph, const char *device);
 KN_API void kn_pin_end(kn_graph *graph);
-/* All nodes so far of which a result's name fits a pattern (* stands for any characters, ? for one: "stage2.*").
- * Returns how many. */
+/* All nodes so far of which a result's name fits a pattern (* stands for any characters, ? for one:
+ * "stage2.*"). Returns how many. */
 KN_API int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device);
 /* The names of the devices that nodes are pinned to, each once, in their order; NULL beyond the last. */
 KN_API const char *kn_graph_pinned(const kn_graph *graph, int position);

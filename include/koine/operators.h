@@ -28,8 +28,8 @@ KN_API kn_value *kn_linear(kn_value *x, int64_t units, const kn_linear_params *p
 typedef struct kn_conv_params {
     size_t size;
     const char *name;
-    int64_t stride[2];   /* height, width; a 0 means 1, and a 0 in the second repeats the first */
-    int64_t padding[4];  /* top, left, bottom, right; only the first set: all alike; the first two: mirrored */
+    int64_t stride[2];  /* height, width; a 0 means 1, and a 0 in the second repeats the first */
+    int64_t padding[4]; /* top, left, bottom, right; only the first set: all alike; the first two: mirrored */
     int64_t dilation[2]; /* as stride */
     int64_t groups;      /* 0 means 1 */
     bool same;           /* pads so that the size is divided by the stride, rounded up; extra at the end */
@@ -37,15 +37,17 @@ typedef struct kn_conv_params {
     const kn_initializer *weight, *bias;
     bool same_lower;  /* as `same`, extra at the beginning */
     bool all_padding; /* the zeros of padding mean no padding: top alone can be set */
-    int64_t output_padding[2]; /* transposed: lines more at the end of the result, below the stride; as stride */
+    int64_t
+        output_padding[2]; /* transposed: lines more at the end of the result, below the stride; as stride */
 } kn_conv_params;
-/* x is (N,C,H,W), the weight (channels, C/groups, height, width), the result (N,channels,P,Q). width 0: as height.
- * Along a length, x is (N,C,L), the weight (channels, C/groups, height): of pairs the first counts, padding is before and
- * behind (0 behind repeats it, unless all_padding). */
-KN_API kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width, const kn_conv_params *params);
-/* Transposed: what a convolution with these numbers would read, if x were its result. The weight is (C, channels/groups,
- * height, width); the result has (P - 1) * stride - padding on both sides + dilation * (height - 1) + 1 + output_padding
- * rows. `same` is not for it. */
+/* x is (N,C,H,W), the weight (channels, C/groups, height, width), the result (N,channels,P,Q). width 0: as
+ * height. Along a length, x is (N,C,L), the weight (channels, C/groups, height): of pairs the first counts,
+ * padding is before and behind (0 behind repeats it, unless all_padding). */
+KN_API kn_value *kn_conv(kn_value *x, int64_t channels, int64_t height, int64_t width,
+                         const kn_conv_params *params);
+/* Transposed: what a convolution with these numbers would read, if x were its result. The weight is (C,
+ * channels/groups, height, width); the result has (P - 1) * stride - padding on both sides + dilation *
+ * (height - 1) + 1 + output_padding rows. `same` is not for it. */
 KN_API kn_value *kn_conv_transpose(kn_value *x, int64_t channels, int64_t height, int64_t width,
                                    const kn_conv_params *params);
 
@@ -60,40 +62,41 @@ typedef struct kn_batch_norm_params {
 KN_API void kn_batch_norm_params_init(kn_batch_norm_params *params);
 /* x is (N,C,...): by the batch's statistics in training, by the running ones otherwise. */
 KN_API kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params);
-/* The same by values that are there already: weight, bias and the running mean and variance, all (C). Training updates
- * the last two where they are statistics: by each batch norm that shares them, in the order in which they were built.
- * name and no_affine of params are not looked at. */
-KN_API kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean, kn_value *variance,
-                                  const kn_batch_norm_params *params);
+/* The same by values that are there already: weight, bias and the running mean and variance, all (C).
+ * Training updates the last two where they are statistics: by each batch norm that shares them, in the order
+ * in which they were built. name and no_affine of params are not looked at. */
+KN_API kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean,
+                                  kn_value *variance, const kn_batch_norm_params *params);
 
 typedef struct kn_recurrent_params {
     size_t size;
     const char *name;
     const kn_initializer *weight, *bias; /* NULL: uniform within 1 / sqrt(units) */
-    int layers;         /* each reads the results of the one before; 0: 1 */
-    bool bidirectional; /* a second recurrence goes from the last step to the first; its results come behind */
-    double dropout;     /* rate between layers, in training */
-    bool relu;          /* of kn_rnn: the larger of the sum and 0, not its tanh */
-    bool last;          /* the result is the last layer's state after its last step, (batch, units) */
-    kn_value *lengths;  /* int32 (batch): steps of each sample; NULL: all */
+    int layers;                          /* each reads the results of the one before; 0: 1 */
+    bool
+        bidirectional; /* a second recurrence goes from the last step to the first; its results come behind */
+    double dropout;    /* rate between layers, in training */
+    bool relu;         /* of kn_rnn: the larger of the sum and 0, not its tanh */
+    bool last;         /* the result is the last layer's state after its last step, (batch, units) */
+    kn_value *lengths; /* int32 (batch): steps of each sample; NULL: all */
     kn_value *start, *start_cells; /* (layers * directions, batch, units); NULL: zeros */
-    bool stateful;      /* in training each run begins where the one before ended; outside it from zeros */
-    const char *share;  /* name of another such layer, whose parameters are used; NULL: its own */
-    kn_value **final, **final_cells; /* NULL, or where the last states go, shaped as `start`; cells: kn_lstm's */
+    bool stateful;     /* in training each run begins where the one before ended; outside it from zeros */
+    const char *share; /* name of another such layer, whose parameters are used; NULL: its own */
+    kn_value **final,
+        **final_cells; /* NULL, or where the last states go, shaped as `start`; cells: kn_lstm's */
 } kn_recurrent_params;
-/* Recurrent layers as PyTorch defines them. x is (batch, length, inputs), the result (batch, length, units), or 2 * units
- * with both directions:
- *     kn_rnn   h = tanh(W x + b + V h' + c)
- *     kn_lstm  c = f c' + i g, h = o tanh(c), with i, f, o = sigmoid(W x + b + V h' + c), g = tanh(...)
- *     kn_gru   h = (1 - z) n + z h', with r, z = sigmoid(W x + b + V h' + c), n = tanh(W x + b + r (V h' + c))
- * Parameters are NAME.weight_ih (gates*units, inputs), NAME.weight_hh (gates*units, units), NAME.bias_ih and NAME.bias_hh
- * (gates*units), with rows for the gates in the order i, f, g, o and r, z, n; the names of layers behind the first end with
- * _l1, _l2 ..., and those of the second direction, after that, with _reverse.
- * Steps beyond a sample's length leave its states as they are and are 0 in the result; the second direction begins at the
- * last step that counts. With `stateful` long sequences can be learnt in pieces (truncated backpropagation through time):
- * sample i of a batch goes on where sample i of the batch before ended, so all batches need the same number of samples;
- * gradients stop where a run begins. The states are NAME.state and NAME.cells, with the same endings; kn_states_set can
- * put them back to zero. */
+/* Recurrent layers as PyTorch defines them. x is (batch, length, inputs), the result (batch, length, units),
+ * or 2 * units with both directions: kn_rnn   h = tanh(W x + b + V h' + c) kn_lstm  c = f c' + i g, h = o
+ * tanh(c), with i, f, o = sigmoid(W x + b + V h' + c), g = tanh(...) kn_gru   h = (1 - z) n + z h', with r, z
+ * = sigmoid(W x + b + V h' + c), n = tanh(W x + b + r (V h' + c)) Parameters are NAME.weight_ih (gates*units,
+ * inputs), NAME.weight_hh (gates*units, units), NAME.bias_ih and NAME.bias_hh (gates*units), with rows for
+ * the gates in the order i, f, g, o and r, z, n; the names of layers behind the first end with _l1, _l2 ...,
+ * and those of the second direction, after that, with _reverse. Steps beyond a sample's length leave its
+ * states as they are and are 0 in the result; the second direction begins at the last step that counts. With
+ * `stateful` long sequences can be learnt in pieces (truncated backpropagation through time): sample i of a
+ * batch goes on where sample i of the batch before ended, so all batches need the same number of samples;
+ * gradients stop where a run begins. The states are NAME.state and NAME.cells, with the same endings;
+ * kn_states_set can put them back to zero. */
 KN_API kn_value *kn_rnn(kn_value *x, int64_t units, const kn_recurrent_params *params);
 KN_API kn_value *kn_lstm(kn_value *x, int64_t units, const kn_recurrent_params *params);
 KN_API kn_value *kn_gru(kn_value *x, int64_t units, const kn_recurrent_params *params);
@@ -106,16 +109,18 @@ typedef struct kn_norm_params {
     bool no_affine; /* neither weight nor bias */
 } kn_norm_params;
 KN_API void kn_norm_params_init(kn_norm_params *params);
-/* x is (..., D); each row of D numbers is brought to mean 0 and variance 1, then scaled by a weight (D) and shifted by
- * a bias (D). RMS norm divides by the root of the mean square instead, and has no bias. */
+/* x is (..., D); each row of D numbers is brought to mean 0 and variance 1, then scaled by a weight (D) and
+ * shifted by a bias (D). RMS norm divides by the root of the mean square instead, and has no bias. */
 KN_API kn_value *kn_layer_norm(kn_value *x, const kn_norm_params *params);
 KN_API kn_value *kn_rms_norm(kn_value *x, const kn_norm_params *params);
-/* x is (N,C,...); in each sample each group of C/groups neighbouring channels is brought to mean 0 and variance 1, then
- * each channel scaled by a weight (C) and shifted by a bias (C). Instance norm: each channel is a group. */
+/* x is (N,C,...); in each sample each group of C/groups neighbouring channels is brought to mean 0 and
+ * variance 1, then each channel scaled by a weight (C) and shifted by a bias (C). Instance norm: each channel
+ * is a group. */
 KN_API kn_value *kn_group_norm(kn_value *x, int64_t groups, const kn_norm_params *params);
 KN_API kn_value *kn_instance_norm(kn_value *x, const kn_norm_params *params);
-/* x is an input (N,C,...); each channel less its mean, over its deviation. Both are statistics (C) of the graph, named after
- * the input: "x.mean" (0 at first) and "x.deviation" (1), for kn_states_set with what kn_dataset_statistics measured. */
+/* x is an input (N,C,...); each channel less its mean, over its deviation. Both are statistics (C) of the
+ * graph, named after the input: "x.mean" (0 at first) and "x.deviation" (1), for kn_states_set with what
+ * kn_dataset_statistics measured. */
 KN_API kn_value *kn_standardize(kn_value *x);
 
 typedef struct kn_local_norm_params {
@@ -123,8 +128,8 @@ typedef struct kn_local_norm_params {
     double alpha, beta, k; /* 1e-4, 0.75, 1 */
 } kn_local_norm_params;
 KN_API void kn_local_norm_params_init(kn_local_norm_params *params);
-/* x is (N,C,...), divided by (k + alpha * m)^beta with m the mean square over so many channels around its own; those
- * that do not exist count as zeros. */
+/* x is (N,C,...), divided by (k + alpha * m)^beta with m the mean square over so many channels around its
+ * own; those that do not exist count as zeros. */
 KN_API kn_value *kn_local_response_norm(kn_value *x, int64_t channels, const kn_local_norm_params *params);
 
 typedef struct kn_spectrogram_params {
@@ -137,36 +142,43 @@ typedef struct kn_spectrogram_params {
 } kn_spectrogram_params;
 KN_API void kn_spectrogram_params_init(kn_spectrogram_params *params);
 /* x is (N,...,samples), sounds; the result (N,...,T,B), how loud they are by time and pitch: for each of the
- * T = (samples - window) / hop + 1 windows, `hop` samples apart, the logarithm of the power in each of the B bands or
- * window/2 + 1 frequencies, rate/window Hz apart. Windows are Hann's; a tone of amplitude a has the power a*a at its
- * frequency. Made of constants: nothing is learnt, and gradients reach x. */
-KN_API kn_value *kn_spectrogram(kn_value *x, int64_t window, int64_t hop, const kn_spectrogram_params *params);
+ * T = (samples - window) / hop + 1 windows, `hop` samples apart, the logarithm of the power in each of the B
+ * bands or window/2 + 1 frequencies, rate/window Hz apart. Windows are Hann's; a tone of amplitude a has the
+ * power a*a at its frequency. Made of constants: nothing is learnt, and gradients reach x. */
+KN_API kn_value *kn_spectrogram(kn_value *x, int64_t window, int64_t hop,
+                                const kn_spectrogram_params *params);
 
 typedef struct kn_embedding_params {
     size_t size;
     const char *name;
     const kn_initializer *weight; /* NULL: normal, with a standard deviation of 1 */
 } kn_embedding_params;
-/* numbers are int32 (...), such as tokens; the weight is a table (rows, columns), the result (..., columns). A number
- * that is no row of the table gives NaN. */
-KN_API kn_value *kn_embedding(kn_value *numbers, int64_t rows, int64_t columns, const kn_embedding_params *params);
+/* numbers are int32 (...), such as tokens; the weight is a table (rows, columns), the result (..., columns).
+ * A number that is no row of the table gives NaN. */
+KN_API kn_value *kn_embedding(kn_value *numbers, int64_t rows, int64_t columns,
+                              const kn_embedding_params *params);
 
 /* Zeroes elements with probability `rate` in training, scaling the others by 1 / (1 - rate). */
 KN_API kn_value *kn_dropout(kn_value *x, double rate);
 
 /* ---- products and convolutions without parameters of their own ------------------------------ */
 
-/* a is (...,M,K), or (...,K,M) transposed; b is (...,K,N), or (...,N,K) transposed; leading dimensions broadcast. */
+/* a is (...,M,K), or (...,K,M) transposed; b is (...,K,N), or (...,N,K) transposed; leading dimensions
+ * broadcast. */
 KN_API kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b);
-/* The same of int8 or uint8 (...,M,K) and (...,K,N), less their zero points: int32, exact as long as that holds it. A
- * zero point has its matrix's type and is one number, or one for each row of a and each column of b; NULL: 0. */
+/* The same of int8 or uint8 (...,M,K) and (...,K,N), less their zero points: int32, exact as long as that
+ * holds it. A zero point has its matrix's type and is one number, or one for each row of a and each column of
+ * b; NULL: 0. */
 KN_API kn_value *kn_matmul_integer(kn_value *a, kn_value *b, kn_value *a_zero, kn_value *b_zero);
-/* Sums of products by letters, as "bij,bjk->bik": a letter for each axis of each value; letters that are not in the
- * result are summed over, and without -> it has those that appear once. Twice in one value: its diagonal. In
- * "...ij,jk->...ik" the points stand for axes without letters, which broadcast and come first where there is no ->. */
+/* Sums of products by letters, as "bij,bjk->bik": a letter for each axis of each value; letters that are not
+ * in the result are summed over, and without -> it has those that appear once. Twice in one value: its
+ * diagonal. In
+ * "...ij,jk->...ik" the points stand for axes without letters, which broadcast and come first where there is
+ * no ->. */
 KN_API kn_value *kn_einsum(const char *equation, kn_value *const *values, size_t count);
-/* Convolutions of int8 or uint8, less their zero points, as kn_matmul_integer tells: int32. Beyond the image x_zero, one
- * number, stands; weight_zero is one number or, with one group, one for each filter. Both may be NULL. */
+/* Convolutions of int8 or uint8, less their zero points, as kn_matmul_integer tells: int32. Beyond the image
+ * x_zero, one number, stands; weight_zero is one number or, with one group, one for each filter. Both may be
+ * NULL. */
 KN_API kn_value *kn_conv2d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
                                    const kn_conv_params *params);
 KN_API kn_value *kn_conv1d_integer(kn_value *x, kn_value *weight, kn_value *x_zero, kn_value *weight_zero,
@@ -174,28 +186,31 @@ KN_API kn_value *kn_conv1d_integer(kn_value *x, kn_value *weight, kn_value *x_ze
 /* params: everything but name, no_bias and initializers is used. bias may be NULL. */
 KN_API kn_value *kn_conv2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
 KN_API kn_value *kn_conv1d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
-KN_API kn_value *kn_conv_transpose2d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
-KN_API kn_value *kn_conv_transpose1d(kn_value *x, kn_value *weight, kn_value *bias, const kn_conv_params *params);
+KN_API kn_value *kn_conv_transpose2d(kn_value *x, kn_value *weight, kn_value *bias,
+                                     const kn_conv_params *params);
+KN_API kn_value *kn_conv_transpose1d(kn_value *x, kn_value *weight, kn_value *bias,
+                                     const kn_conv_params *params);
 
 typedef struct kn_attention_params {
     size_t size;
-    int64_t heads; /* 0 means 1 */
-    bool causal;   /* query i sees the keys up to i */
-    double scale;  /* 0: 1 / sqrt(D) */
+    int64_t heads;     /* 0 means 1 */
+    bool causal;       /* query i sees the keys up to i */
+    double scale;      /* 0: 1 / sqrt(D) */
     int64_t key_heads; /* heads of k and v, each shared by heads / key_heads of q; 0: as many */
-    bool last; /* the queries stand at the last keys: causal, query i sees those up to i + max(0, S - T), by lengths[b]
-                * instead of S where there are lengths */
-    kn_value *lengths; /* int32 (B) or (1): how many keys of each sample count; those behind are not seen. Or NULL */
-    kn_value *mask; /* (B,heads,T,S), where B and heads may be 1: bool, true where a key is seen, or numbers that are
-                     * added to the scaled scores; no gradient flows to them. Or NULL */
-    double dropout;  /* share of the weights that training drops; the others are scaled by 1 / (1 - dropout) */
+    bool last; /* the queries stand at the last keys: causal, query i sees those up to i + max(0, S - T), by
+                * lengths[b] instead of S where there are lengths */
+    kn_value *lengths; /* int32 (B) or (1): how many keys of each sample count; those behind are not seen. Or
+                          NULL */
+    kn_value *mask; /* (B,heads,T,S), where B and heads may be 1: bool, true where a key is seen, or numbers
+                     * that are added to the scaled scores; no gradient flows to them. Or NULL */
+    double dropout; /* share of the weights that training drops; the others are scaled by 1 / (1 - dropout) */
 } kn_attention_params;
-/* softmax(scale q kᵀ) v, head by head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is (B,T,heads*D).
- * Scores are never stored. A query that sees no key gives 0. (B,heads,T,D) reshaped to (B*heads,T,D) is attention with
- * one head. */
+/* softmax(scale q kᵀ) v, head by head: q is (B,T,heads*D), k and v are (B,S,key_heads*D), the result is
+ * (B,T,heads*D). Scores are never stored. A query that sees no key gives 0. (B,heads,T,D) reshaped to
+ * (B*heads,T,D) is attention with one head. */
 KN_API kn_value *kn_attention(kn_value *q, kn_value *k, kn_value *v, const kn_attention_params *params);
-/* The same, read in place from one array in which q, k and v lie side by side: (B,T,(heads+2*key_heads)*D), as one linear
- * layer makes it. */
+/* The same, read in place from one array in which q, k and v lie side by side: (B,T,(heads+2*key_heads)*D),
+ * as one linear layer makes it. */
 KN_API kn_value *kn_attention_packed(kn_value *qkv, const kn_attention_params *params);
 
 typedef struct kn_rotary_params {
@@ -204,18 +219,19 @@ typedef struct kn_rotary_params {
     double base;      /* 0 means 10000 */
     bool interleaved; /* pairs are neighbours; otherwise number i of a head goes with number i + D / 2 */
 } kn_rotary_params;
-/* Rotary embedding of q or k, (B,T,heads*D): pair i of a head's D numbers is turned by position / base^(2 i / D). Row t
- * stands at position t, or at start[b] + t, where start is int32 (B) or (1), or NULL. */
+/* Rotary embedding of q or k, (B,T,heads*D): pair i of a head's D numbers is turned by position / base^(2 i /
+ * D). Row t stands at position t, or at start[b] + t, where start is int32 (B) or (1), or NULL. */
 KN_API kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params *params);
-/* Rows from a place on that is told at run time: start is int32 (B) or (1). x is (B,M,C). kn_put_rows: x with rows
- * (B,T,C) in place of its own; those that do not fit are left out. Assigned to the state that it was made from, the state
- * is written in place. kn_take_rows: `count` rows of x; 0 where x has none. */
+/* Rows from a place on that is told at run time: start is int32 (B) or (1). x is (B,M,C). kn_put_rows: x with
+ * rows (B,T,C) in place of its own; those that do not fit are left out. Assigned to the state that it was
+ * made from, the state is written in place. kn_take_rows: `count` rows of x; 0 where x has none. */
 KN_API kn_value *kn_put_rows(kn_value *x, kn_value *rows, kn_value *start);
 KN_API kn_value *kn_take_rows(kn_value *x, kn_value *start, int64_t count);
-/* What a generating model keeps of the keys or values of earlier runs: a state (B,most,C) of this name, zeros at first,
- * in which each run, outside training too, puts rows (B,T,C) from start on, int32 (1) or (B). B and C are numbers, T may
- * be a symbol. The result is the state with them; attention reads as much of it as its lengths say, start + T. So one
- * plan does for all tokens that come one by one, and one more for the prompt. */
+/* What a generating model keeps of the keys or values of earlier runs: a state (B,most,C) of this name, zeros
+ * at first, in which each run, outside training too, puts rows (B,T,C) from start on, int32 (1) or (B). B and
+ * C are numbers, T may be a symbol. The result is the state with them; attention reads as much of it as its
+ * lengths say, start + T. So one plan does for all tokens that come one by one, and one more for the prompt.
+ */
 KN_API kn_value *kn_cache(kn_value *rows, kn_value *start, int64_t most, const char *name);
 
 typedef struct kn_pool_params {
@@ -224,8 +240,8 @@ typedef struct kn_pool_params {
     int64_t stride[2];  /* 0: the window */
     int64_t padding[4]; /* as kn_conv_params */
     bool skip_padding;  /* average: divide by the elements inside the image only */
-    bool ceil;          /* a part of a window that is left at the end makes one more, if it begins in the image */
-    bool all_padding;   /* as kn_conv_params */
+    bool ceil; /* a part of a window that is left at the end makes one more, if it begins in the image */
+    bool all_padding;    /* as kn_conv_params */
     int64_t dilation[2]; /* maximum: distance of the window's taps; as stride of kn_conv_params */
 } kn_pool_params;
 /* x is (N,C,H,W); or (N,C,L), as for kn_conv. */
@@ -233,8 +249,8 @@ KN_API kn_value *kn_max_pool(kn_value *x, int64_t window, const kn_pool_params *
 KN_API kn_value *kn_average_pool(kn_value *x, int64_t window, const kn_pool_params *params);
 /* (sum of |x|^power)^(1/power). */
 KN_API kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_params *params);
-/* To (N,C,height,width), or (N,C,height) of a length: each window has its share of the image, rounded outwards.
- * width 0: as height. */
+/* To (N,C,height,width), or (N,C,height) of a length: each window has its share of the image, rounded
+ * outwards. width 0: as height. */
 KN_API kn_value *kn_adaptive_max_pool(kn_value *x, int64_t height, int64_t width);
 KN_API kn_value *kn_adaptive_average_pool(kn_value *x, int64_t height, int64_t width);
 /* (N,C,H,W) to (N,C,1,1), (N,C,L) to (N,C,1). */
@@ -322,8 +338,8 @@ KN_API kn_value *kn_xor(kn_value *x, kn_value *y);
 KN_API kn_value *kn_not(kn_value *x);
 KN_API kn_value *kn_isnan(kn_value *x);
 KN_API kn_value *kn_isinf(kn_value *x);
-/* Bits of whole numbers (fractions are cut) of one type. left and right move them by y places, 0 to one less than the type has: right
- * rounds down, and keeps the sign. */
+/* Bits of whole numbers (fractions are cut) of one type. left and right move them by y places, 0 to one less
+ * than the type has: right rounds down, and keeps the sign. */
 KN_API kn_value *kn_bit_and(kn_value *x, kn_value *y);
 KN_API kn_value *kn_bit_or(kn_value *x, kn_value *y);
 KN_API kn_value *kn_bit_xor(kn_value *x, kn_value *y);
@@ -339,7 +355,8 @@ KN_API kn_value *kn_sum(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_mean(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_reduce_max(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_reduce_min(kn_value *x, const char *axes, bool keep);
-KN_API kn_value *kn_reduce_prod(kn_value *x, const char *axes, bool keep); /* over sizes that are numbers above 0 */
+KN_API kn_value *kn_reduce_prod(kn_value *x, const char *axes,
+                                bool keep); /* over sizes that are numbers above 0 */
 KN_API kn_value *kn_reduce_l1(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_reduce_l2(kn_value *x, const char *axes, bool keep);
 KN_API kn_value *kn_reduce_sum_square(kn_value *x, const char *axes, bool keep);
@@ -359,7 +376,8 @@ KN_API kn_value *kn_transpose(kn_value *x, const char *permutation);
 KN_API kn_value *kn_concat(kn_value *const *values, size_t count, int axis);
 /* Elements begin to end - 1 along an axis; negative ones count from the end; end INT64_MAX: to the end. */
 KN_API kn_value *kn_slice(kn_value *x, int axis, int64_t begin, int64_t end);
-/* Elements before and after along each axis: "0,0,1,1" for a rank-2 value's (before0, before1, after0, after1). */
+/* Elements before and after along each axis: "0,0,1,1" for a rank-2 value's (before0, before1, after0,
+ * after1). */
 KN_API kn_value *kn_pad(kn_value *x, const char *amounts, double value);
 KN_API kn_value *kn_broadcast(kn_value *x, const char *shape);
 /* Axes walked backwards: "0,-1"; NULL or "": all. */
@@ -378,21 +396,28 @@ KN_API kn_value *kn_repeat(kn_value *x, int axis, int64_t times);
 KN_API kn_status kn_split(kn_value *x, int axis, const int64_t *sizes, size_t count, kn_value **parts);
 /* Values of one shape along an axis that is new. */
 KN_API kn_value *kn_stack(kn_value *const *values, size_t count, int axis);
-/* (N,C*block*block,H,W) to (N,C,H*block,W*block), and back. channels_first: a channel's pixels lie side by side in the
- * deep array, as for pixel shuffle; otherwise a pixel's channels do. */
+/* (N,C*block*block,H,W) to (N,C,H*block,W*block), and back. channels_first: a channel's pixels lie side by
+ * side in the deep array, as for pixel shuffle; otherwise a pixel's channels do. */
 KN_API kn_value *kn_depth_to_space(kn_value *x, int64_t block, bool channels_first);
 KN_API kn_value *kn_space_to_depth(kn_value *x, int64_t block, bool channels_first);
 /* begin, begin + step, … before end. */
 KN_API kn_value *kn_range(kn_graph *graph, kn_dtype dtype, double begin, double end, double step);
-/* x is (...,rows,columns); 0 above (tril) or below (triu) the diagonal, 0 the main one and 1 the one above. */
+/* x is (...,rows,columns); 0 above (tril) or below (triu) the diagonal, 0 the main one and 1 the one above.
+ */
 KN_API kn_value *kn_tril(kn_value *x, int64_t diagonal);
 KN_API kn_value *kn_triu(kn_value *x, int64_t diagonal);
-/* Padding by elements of x: mirrored at those at the edges, these again, or those from the other end. Amounts as kn_pad. */
+/* Padding by elements of x: mirrored at those at the edges, these again, or those from the other end. Amounts
+ * as kn_pad. */
 typedef enum kn_pad_mode { KN_PAD_REFLECT = 0, KN_PAD_EDGE = 1, KN_PAD_WRAP = 2 } kn_pad_mode;
 KN_API kn_value *kn_pad_with_mode(kn_value *x, const char *amounts, kn_pad_mode mode);
 
-typedef enum kn_resize_mode { KN_RESIZE_NEAREST = 0, KN_RESIZE_LINEAR = 1, KN_RESIZE_CUBIC = 2 } kn_resize_mode;
-/* Which places of the result and of x lie on each other: middles of the edges' pixels or their outer borders. */
+typedef enum kn_resize_mode {
+    KN_RESIZE_NEAREST = 0,
+    KN_RESIZE_LINEAR = 1,
+    KN_RESIZE_CUBIC = 2
+} kn_resize_mode;
+/* Which places of the result and of x lie on each other: middles of the edges' pixels or their outer borders.
+ */
 typedef enum kn_resize_coordinates {
     KN_RESIZE_HALF_PIXEL = 0,
     KN_RESIZE_ALIGN_CORNERS = 1,
@@ -411,23 +436,25 @@ typedef struct kn_resize_params {
     kn_resize_coordinates coordinates;
     kn_resize_rounding rounding; /* of the nearest mode */
     double cubic;                /* slope of cubic pieces: -0.75 */
-    double scale[2];             /* what height and width were multiplied with; 0: the quotient of the sizes */
+    double scale[2]; /* what height and width were multiplied with; 0: the quotient of the sizes */
 } kn_resize_params;
 KN_API void kn_resize_params_init(kn_resize_params *params);
 /* x is (...,H,W), the result (...,height,width). A size that stays is left alone. */
 KN_API kn_value *kn_resize_image(kn_value *x, int64_t height, int64_t width, const kn_resize_params *params);
 
-/* ---- numbers of elements: int32 or int64, negative ones from the end ------------------------------------ */
+/* ---- numbers of elements: int32 or int64, negative ones from the end ------------------------------------
+ */
 
-/* Slices of x along an axis; the numbers (...) stand for the axis. A number that does not exist gives NaN (0 in whole
- * numbers) and no gradient. */
+/* Slices of x along an axis; the numbers (...) stand for the axis. A number that does not exist gives NaN (0
+ * in whole numbers) and no gradient. */
 KN_API kn_value *kn_gather(kn_value *x, kn_value *numbers, int axis);
-/* For each number the element that stands there along the axis; numbers have the rank of x, and its sizes or less. */
+/* For each number the element that stands there along the axis; numbers have the rank of x, and its sizes or
+ * less. */
 KN_API kn_value *kn_gather_elements(kn_value *x, kn_value *numbers, int axis);
 /* numbers are (...,K), places in the first K axes of x. */
 KN_API kn_value *kn_gather_nd(kn_value *x, kn_value *numbers);
-/* The same in each of the parts that the first `batch` axes of both count; the places are in the K axes of x after
- * these. */
+/* The same in each of the parts that the first `batch` axes of both count; the places are in the K axes of x
+ * after these. */
 KN_API kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch);
 typedef enum kn_scatter_reduction {
     KN_SCATTER_REPLACE = 0, /* of several for one place the last counts */
@@ -436,17 +463,18 @@ typedef enum kn_scatter_reduction {
     KN_SCATTER_MAX = 3,
     KN_SCATTER_MIN = 4,
 } kn_scatter_reduction;
-/* x with updates put where kn_gather, kn_gather_elements and kn_gather_nd with these numbers would read, in order. A
- * number that does not exist does nothing. */
+/* x with updates put where kn_gather, kn_gather_elements and kn_gather_nd with these numbers would read, in
+ * order. A number that does not exist does nothing. */
 KN_API kn_value *kn_scatter(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
                             kn_scatter_reduction reduction);
 KN_API kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
                                      kn_scatter_reduction reduction);
-KN_API kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_scatter_reduction reduction);
+KN_API kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates,
+                               kn_scatter_reduction reduction);
 /* float32 with a new axis of `classes`: `on` at the number, `off` elsewhere. */
 KN_API kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, double off);
-/* The k largest or smallest elements along an axis, in order; of equal ones the first comes first, and NaN is larger than
- * any number. *places (may be NULL) are their numbers, int32. */
+/* The k largest or smallest elements along an axis, in order; of equal ones the first comes first, and NaN is
+ * larger than any number. *places (may be NULL) are their numbers, int32. */
 KN_API kn_value *kn_top_k(kn_value *x, int64_t k, int axis, bool smallest, kn_value **places);
 /* The number, int32, of the largest or smallest element along an axis. */
 KN_API kn_value *kn_argmax(kn_value *x, int axis, bool keep);
@@ -454,8 +482,9 @@ KN_API kn_value *kn_argmin(kn_value *x, int axis, bool keep);
 /* Sums up to each element; exclusive: without it. reverse: from the last on. */
 KN_API kn_value *kn_cumulative_sum(kn_value *x, int axis, bool exclusive, bool reverse);
 
-/* ---- losses: float32 scalars, means over the batch. Their errors are operators of the table (squared_error, …),
- * for who wants other sums of them ------------------------------------------------------------------------ */
+/* ---- losses: float32 scalars, means over the batch. Their errors are operators of the table (squared_error,
+ * …), for who wants other sums of them
+ * ------------------------------------------------------------------------ */
 
 typedef struct kn_cross_entropy_params {
     size_t size;
@@ -464,12 +493,13 @@ typedef struct kn_cross_entropy_params {
     bool ignores;            /* targets of class number `ignored` do not count */
     int64_t ignored;
     bool sum; /* instead of the mean, which is over what the targets count */
-    /* For samples that are mixtures of two: a second target of class numbers, of the shape of the first, and the share of
-     * the first, float from 0 to 1 of the same shape: share of the loss against the first, the rest against the other. A
-     * weighted mean goes by what both classes weigh in it. NULL: one target. */
+    /* For samples that are mixtures of two: a second target of class numbers, of the shape of the first, and
+     * the share of the first, float from 0 to 1 of the same shape: share of the loss against the first, the
+     * rest against the other. A weighted mean goes by what both classes weigh in it. NULL: one target. */
     kn_value *other, *share;
 } kn_cross_entropy_params;
-/* logits are (...,classes); target is int32 (...) of class numbers, or a distribution of the logits' shape. */
+/* logits are (...,classes); target is int32 (...) of class numbers, or a distribution of the logits' shape.
+ */
 KN_API kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params);
 /* The same from log-probabilities, such as kn_log_softmax makes. */
 KN_API kn_value *kn_nll(kn_value *log_probabilities, kn_value *target, const kn_cross_entropy_params *params);
@@ -482,10 +512,12 @@ KN_API kn_value *kn_smooth_l1(kn_value *prediction, kn_value *target, double bet
 /* Against probabilities, each by itself; the second counts what speaks for 1 as often as a weight says, which
  * broadcasts to the logits. */
 KN_API kn_value *kn_binary_cross_entropy(kn_value *logits, kn_value *target);
-KN_API kn_value *kn_binary_cross_entropy_weighted(kn_value *logits, kn_value *target, kn_value *positive_weight);
+KN_API kn_value *kn_binary_cross_entropy_weighted(kn_value *logits, kn_value *target,
+                                                  kn_value *positive_weight);
 /* The same from probabilities instead of logits; their logarithms end at -100. */
 KN_API kn_value *kn_probability_cross_entropy(kn_value *probabilities, kn_value *target);
-/* Of a distribution (...,classes), given by its logarithms, from the target: sums over classes, the mean over rows. */
+/* Of a distribution (...,classes), given by its logarithms, from the target: sums over classes, the mean over
+ * rows. */
 KN_API kn_value *kn_kl_divergence(kn_value *log_prediction, kn_value *target);
 /* How far prediction * target stays below the margin; targets are 1 and -1. */
 KN_API kn_value *kn_hinge(kn_value *prediction, kn_value *target, double margin);
@@ -493,8 +525,8 @@ KN_API kn_value *kn_hinge(kn_value *prediction, kn_value *target, double margin)
 KN_API kn_value *kn_margin_ranking(kn_value *first, kn_value *second, kn_value *target, double margin);
 /* x and y are (...,D), the result (...). */
 KN_API kn_value *kn_cosine_similarity(kn_value *x, kn_value *y);
-/* target (...) is 1 where the rows of x and y should point the same way, -1 where their cosine should not be above the
- * margin. */
+/* target (...) is 1 where the rows of x and y should point the same way, -1 where their cosine should not be
+ * above the margin. */
 KN_API kn_value *kn_cosine_embedding(kn_value *x, kn_value *y, kn_value *target, double margin);
 /* Rows (...,D): the anchor should be nearer to the positive than to the negative, by the margin. */
 KN_API kn_value *kn_triplet_margin(kn_value *anchor, kn_value *positive, kn_value *negative, double margin);
@@ -504,11 +536,12 @@ typedef struct kn_ctc_params {
     bool sum;           /* of all samples; without it the mean of each loss over its number of labels */
     bool zero_infinite; /* samples with more labels than fit in their times do not count */
 } kn_ctc_params;
-/* Connectionist temporal classification: logits are (N,times,classes), labels int32 (N,labels); of each sample only the
- * first times and labels count, as its lengths say, int32 (N) both; NULL: all. */
+/* Connectionist temporal classification: logits are (N,times,classes), labels int32 (N,labels); of each
+ * sample only the first times and labels count, as its lengths say, int32 (N) both; NULL: all. */
 KN_API kn_value *kn_ctc(kn_value *logits, kn_value *labels, kn_value *times_of, kn_value *labels_of,
                         const kn_ctc_params *params);
-/* The share of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No gradient. */
+/* The share of rows whose largest logit is the target's: logits (...,classes), target int32 (...). No
+ * gradient. */
 KN_API kn_value *kn_accuracy(kn_value *logits, kn_value *target);
 
 #ifdef __cplusplus

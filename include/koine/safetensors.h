@@ -14,23 +14,24 @@ extern "C" {
 
 typedef struct kn_safetensors_file kn_safetensors_file;
 
-/* Opens a file for reading. allocator NULL: the C library's. NULL only when out of memory, otherwise a handle that
- * may carry an error. The caller destroys it. */
+/* Opens a file for reading. allocator NULL: the C library's. NULL only when out of memory, otherwise a handle
+ * that may carry an error. The caller destroys it. */
 KN_API kn_safetensors_file *kn_safetensors_file_open(const char *path, const kn_allocator *allocator);
 KN_API void kn_safetensors_file_destroy(kn_safetensors_file **file);
 KN_API kn_status kn_safetensors_file_status(const kn_safetensors_file *file);
 KN_API const char *kn_safetensors_file_error(const kn_safetensors_file *file);
 /* How many tensors; 0 for a failed file. */
 KN_API int kn_safetensors_file_count(const kn_safetensors_file *file);
-/* Name, type and size of the tensor at `position`, in the order of the file, or NULL; the text lives as long as the
- * file. info may be NULL. */
-KN_API const char *kn_safetensors_file_entry(const kn_safetensors_file *file, int position, kn_tensor_info *info);
+/* Name, type and size of the tensor at `position`, in the order of the file, or NULL; the text lives as long
+ * as the file. info may be NULL. */
+KN_API const char *kn_safetensors_file_entry(const kn_safetensors_file *file, int position,
+                                             kn_tensor_info *info);
 /* Type and size of a tensor by its name. False, with nothing written, if there is none. info may be NULL. */
 KN_API bool kn_safetensors_file_info(const kn_safetensors_file *file, const char *name, kn_tensor_info *info);
 /* The text that the file's metadata has for a key, or NULL; it lives as long as the file. */
 KN_API const char *kn_safetensors_file_metadata(const kn_safetensors_file *file, const char *key);
-/* Copies a tensor's elements, row-major, as another type: `bytes` must be just their room. Numbers are rounded to
- * nearest for integers and cut to their range. KN_ERROR_NOT_FOUND if there is no such tensor. */
+/* Copies a tensor's elements, row-major, as another type: `bytes` must be just their room. Numbers are
+ * rounded to nearest for integers and cut to their range. KN_ERROR_NOT_FOUND if there is no such tensor. */
 KN_API kn_status kn_safetensors_file_copy(const kn_safetensors_file *file, const char *name, kn_dtype dtype,
                                           void *data, size_t bytes);
 

@@ -19,8 +19,8 @@ typedef struct kn_states kn_states;
 /* An empty set on a device; sessions that use it add what they need, initialised from `seed` and
  * the name of each. NULL only when out of memory. Reference counted: sessions keep it alive. */
 KN_API kn_states *kn_states_create(kn_context *context, uint64_t seed);
-/* An empty set in host memory alone, to load files into and save them from without a device; sessions refuse it. NULL
- * `allocator`: malloc's. NULL only when out of memory. */
+/* An empty set in host memory alone, to load files into and save them from without a device; sessions refuse
+ * it. NULL `allocator`: malloc's. NULL only when out of memory. */
 KN_API kn_states *kn_states_create_host(const kn_allocator *allocator);
 KN_API void kn_states_destroy(kn_states **states);
 KN_API int kn_states_count(const kn_states *states);
@@ -29,8 +29,8 @@ KN_API const char *kn_states_entry(const kn_states *states, int position, kn_ten
 /* Copies a state to or from plain row-major memory of exactly its size. Waits for the device. set may
  * name a state that no session has asked for yet: it is kept for it. */
 KN_API kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes);
-KN_API kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
-                               size_t bytes);
+KN_API kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info,
+                               const void *data, size_t bytes);
 KN_API const char *kn_states_error(const kn_states *states);
 
 /* ---- sessions --------------------------------------------------------------------------------------- */
@@ -41,22 +41,28 @@ typedef struct kn_session_params {
     size_t size;
     kn_states *states; /* shared with other sessions; NULL: states of its own, from seed */
     uint64_t seed;
-    bool training;     /* dropout drops, batch norm uses and updates its statistics */
-    /* Algorithms whose error is larger (Winograd's convolutions) are taken where they pay, and where the largest
-     * error, measured on the device, is below 1e-4 of the results' RMS. False by default: who asks for nothing
-     * gets the most exact numbers, alike on all devices; whoever wants speed says so. */
+    bool training; /* dropout drops, batch norm uses and updates its statistics */
+    /* Algorithms whose error is larger (Winograd's convolutions) are taken where they pay, and where the
+     * largest error, measured on the device, is below 1e-4 of the results' RMS. False by default: who asks
+     * for nothing gets the most exact numbers, alike on all devices; whoever wants speed says so. */
     bool fast_math;
-    /* Refuse plans that need more device memory; 0: the device's. Holds for each device by itself; those that were joined
-     * to the context are never given more than they have. */
+    /* Refuse plans that need more device memory; 0: the device's. Holds for each device by itself; those that
+     * were joined to the context are never given more than they have. */
     uint64_t memory_bytes;
-    /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on states alone
-     * is computed in each run as well; "statistics=apart": batch norms gather theirs themselves; "joins=none": no
-     * kernel computes the node in front of it on the way. */
+    /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on
+     * states alone is computed in each run as well; "statistics=apart": batch norms gather theirs themselves;
+     * "joins=none": no kernel computes the node in front of it on the way. */
     const char *variants;
-    kn_progress progress;  /* after each kernel that was made ready, by any thread, one at a time; must not call Koine */
+    kn_progress progress; /* after each kernel that was made ready, by any thread, one at a time; must not
+                             call Koine */
 } kn_session_params;
 KN_API void kn_session_params_init(kn_session_params *params);
-#define KN_SESSION_DEFAULTS {sizeof(kn_session_params), 0, 0, false, false, 0, 0, {0, 0}}
+#define KN_SESSION_DEFAULTS                                                                                  \
+    {                                                                                                        \
+        sizeof(kn_session_params), 0, 0, false, false, 0, 0, {                                               \
+            0, 0                                                                                             \
+        }                                                                                                    \
+    }
 
 /* Prepares to compute `values`, which are of one graph. Reports mistakes of the graph. NULL only when
  * out of memory; kn_session_status tells. The caller destroys it, before the context. */
@@ -73,8 +79,8 @@ KN_API kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, s
 /* One run: feeds name inputs, fetches name values given at creation. A fetch waits; a run without
  * fetches returns when its work is queued. Symbols take their numbers from the sizes of the feeds. Feed
  * data may be changed when this returns. */
-KN_API kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
-                                size_t fetch_count);
+KN_API kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count,
+                                const kn_fetch *fetches, size_t fetch_count);
 KN_API kn_status kn_session_wait(kn_session *session);
 /* The type and size of a value given at creation, as of the last compile or run. */
 KN_API kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info *info);
@@ -86,17 +92,17 @@ KN_API kn_status kn_session_fetch_buffer(kn_session *session, const char *name, 
 /* What the current plan is. */
 typedef struct kn_plan_info {
     size_t size;
-    uint64_t peak_bytes;        /* device memory of the plan: states, inputs and scratch */
+    uint64_t peak_bytes; /* device memory of the plan: states, inputs and scratch */
     uint64_t state_bytes;
-    uint64_t scratch_bytes;     /* as placed */
+    uint64_t scratch_bytes;       /* as placed */
     uint64_t scratch_bound_bytes; /* the most that is alive at once: no placement can do with less */
-    int steps, kernels;         /* kernels: different programs */
-    int conversions;            /* of layout */
-    double flops;               /* of one run, by the direct methods */
-    uint64_t kept_bytes;        /* of scratch: what depends on states alone, computed when these have changed */
-    int devices;                /* that have something to do; what stands above is of all of them */
+    int steps, kernels;           /* kernels: different programs */
+    int conversions;              /* of layout */
+    double flops;                 /* of one run, by the direct methods */
+    uint64_t kept_bytes; /* of scratch: what depends on states alone, computed when these have changed */
+    int devices;         /* that have something to do; what stands above is of all of them */
     uint64_t own_peak_bytes, own_state_bytes; /* on the context's own device */
-    int transfers;              /* from one to another, in each run */
+    int transfers;                            /* from one to another, in each run */
     uint64_t transfer_bytes;
 } kn_plan_info;
 KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
@@ -112,12 +118,13 @@ typedef struct kn_plan_step {
     char kernel[120]; /* file and kernel, or what else it is: "copy" */
     char shape[120];  /* type and sizes of what it leaves; "" where that is nothing */
     double flops, bytes;
-    bool once; /* runs when states have changed */
-    int inputs[KN_PLAN_STEP_INPUTS]; /* positions of the steps whose results it reads, rising */
-    int input_count; /* there may be more than are told */
+    bool once;                         /* runs when states have changed */
+    int inputs[KN_PLAN_STEP_INPUTS];   /* positions of the steps whose results it reads, rising */
+    int input_count;                   /* there may be more than are told */
     char device[KN_DEVICE_NAME_BYTES]; /* where it runs, by the name in its context: KN_DEVICE_MAIN */
 } kn_plan_step;
-#define KN_PLAN_STEP_DEFAULTS {sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, ""}
+#define KN_PLAN_STEP_DEFAULTS                                                                                \
+    { sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, "" }
 /* Step `position`, from 0; KN_ERROR_NOT_FOUND beyond the last. */
 KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
 

@@ -9,23 +9,23 @@ extern "C" {
 #endif
 
 /* X(name, number, message). Numbers never change once released. */
-#define KN_STATUS_LIST(X)                                                      \
-    X(KN_OK, 0, "success")                                                     \
-    X(KN_ERROR_MEMORY, 1, "out of host memory")                                \
-    X(KN_ERROR_ARGUMENT, 2, "an argument is not valid")                        \
-    X(KN_ERROR_SHAPE, 3, "shapes do not fit together")                         \
-    X(KN_ERROR_DTYPE, 4, "element types do not fit together")                  \
-    X(KN_ERROR_UNSUPPORTED, 5, "not supported here")                           \
-    X(KN_ERROR_NO_DEVICE, 6, "no usable OpenCL device")                        \
-    X(KN_ERROR_DEVICE, 7, "an OpenCL call failed")                             \
-    X(KN_ERROR_DEVICE_MEMORY, 8, "out of device memory")                       \
-    X(KN_ERROR_COMPILE, 9, "a kernel did not compile")                         \
-    X(KN_ERROR_FILE, 10, "a file could not be read or written")                \
-    X(KN_ERROR_FORMAT, 11, "a file or text is malformed")                      \
-    X(KN_ERROR_NOT_FOUND, 12, "nothing has that name")                         \
-    X(KN_ERROR_NOT_FINITE, 13, "a value is not finite")                        \
-    X(KN_ERROR_MISMATCH, 14, "a result differs from its reference")            \
-    X(KN_ERROR_CANCELLED, 15, "stopped on request")                            \
+#define KN_STATUS_LIST(X)                                                                                    \
+    X(KN_OK, 0, "success")                                                                                   \
+    X(KN_ERROR_MEMORY, 1, "out of host memory")                                                              \
+    X(KN_ERROR_ARGUMENT, 2, "an argument is not valid")                                                      \
+    X(KN_ERROR_SHAPE, 3, "shapes do not fit together")                                                       \
+    X(KN_ERROR_DTYPE, 4, "element types do not fit together")                                                \
+    X(KN_ERROR_UNSUPPORTED, 5, "not supported here")                                                         \
+    X(KN_ERROR_NO_DEVICE, 6, "no usable OpenCL device")                                                      \
+    X(KN_ERROR_DEVICE, 7, "an OpenCL call failed")                                                           \
+    X(KN_ERROR_DEVICE_MEMORY, 8, "out of device memory")                                                     \
+    X(KN_ERROR_COMPILE, 9, "a kernel did not compile")                                                       \
+    X(KN_ERROR_FILE, 10, "a file could not be read or written")                                              \
+    X(KN_ERROR_FORMAT, 11, "a file or text is malformed")                                                    \
+    X(KN_ERROR_NOT_FOUND, 12, "nothing has that name")                                                       \
+    X(KN_ERROR_NOT_FINITE, 13, "a value is not finite")                                                      \
+    X(KN_ERROR_MISMATCH, 14, "a result differs from its reference")                                          \
+    X(KN_ERROR_CANCELLED, 15, "stopped on request")                                                          \
     X(KN_ERROR_INTERNAL, 16, "an inconsistency inside Koine; please report it")
 
 typedef enum kn_status {

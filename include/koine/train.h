@@ -25,18 +25,21 @@ typedef enum kn_optimizer {
     KN_LION = 7,
 } kn_optimizer;
 
-/* The learning rate over the updates. Positions (milestones, total_steps, the multiples of step_every) are counted from
- * the first update of all; everything else from the end of the warm-up, which comes before any of them. */
+/* The learning rate over the updates. Positions (milestones, total_steps, the multiples of step_every) are
+ * counted from the first update of all; everything else from the end of the warm-up, which comes before any
+ * of them. */
 typedef enum kn_schedule {
     KN_CONSTANT = 0,
-    KN_STEP = 1,            /* times step_factor each step_every */
-    KN_COSINE = 2,          /* half a cosine, until total_steps, down to final_share */
-    KN_MULTI_STEP = 3,      /* times step_factor at each milestone */
-    KN_EXPONENTIAL = 4,     /* times step_factor over each step_every (0: 1), evenly */
-    KN_COSINE_RESTARTS = 5, /* a cosine over restart_every, begun again, each restart_factor as long as the one before */
-    KN_ONE_CYCLE = 6,       /* cosines: from 1 / cycle_divisor up, then down to 1 / (cycle_divisor * cycle_final_divisor) */
-    KN_POLYNOMIAL = 7,      /* until total_steps, down to final_share, by the power of what is left of the way */
-    KN_PLATEAU = 8,         /* times step_factor when the validation loss no longer falls: kn_trainer_judged */
+    KN_STEP = 1,        /* times step_factor each step_every */
+    KN_COSINE = 2,      /* half a cosine, until total_steps, down to final_share */
+    KN_MULTI_STEP = 3,  /* times step_factor at each milestone */
+    KN_EXPONENTIAL = 4, /* times step_factor over each step_every (0: 1), evenly */
+    KN_COSINE_RESTARTS =
+        5, /* a cosine over restart_every, begun again, each restart_factor as long as the one before */
+    KN_ONE_CYCLE =
+        6, /* cosines: from 1 / cycle_divisor up, then down to 1 / (cycle_divisor * cycle_final_divisor) */
+    KN_POLYNOMIAL = 7, /* until total_steps, down to final_share, by the power of what is left of the way */
+    KN_PLATEAU = 8,    /* times step_factor when the validation loss no longer falls: kn_trainer_judged */
 } kn_schedule;
 
 /* Parameters that are trained in their own way. */
@@ -47,7 +50,8 @@ typedef struct kn_parameter_group {
     double weight_decay; /* -1: that of the others */
     bool frozen;         /* not trained at all */
 } kn_parameter_group;
-#define KN_PARAMETER_GROUP_DEFAULTS {sizeof(kn_parameter_group), 0, 1, -1, false}
+#define KN_PARAMETER_GROUP_DEFAULTS                                                                          \
+    { sizeof(kn_parameter_group), 0, 1, -1, false }
 
 typedef struct kn_trainer_params {
     size_t size;
@@ -66,15 +70,20 @@ typedef struct kn_trainer_params {
     double accumulator;   /* Adagrad: 0; what the sums of squares begin with */
 
     /* What is done to gradients and weights, in this order. */
-    uint64_t accumulate;      /* 1 (and 0): each step is an update; more: so many steps make one, by the mean gradient */
-    double clip_value;        /* 0: off; each number of a gradient is brought within this and its negative */
-    double clip_norm;         /* 0: off; gradients are scaled so that their common norm is at most this */
-    bool skip_not_finite;     /* leave out updates whose gradients are not finite, instead of spoiling the weights */
-    double weight_decay;      /* 0; added to the gradient, but AdamW and Lion shrink the weights, LAMB adds to the step */
+    uint64_t accumulate;  /* 1 (and 0): each step is an update; more: so many steps make one, by the mean
+                             gradient */
+    double clip_value;    /* 0: off; each number of a gradient is brought within this and its negative */
+    double clip_norm;     /* 0: off; gradients are scaled so that their common norm is at most this */
+    bool skip_not_finite; /* leave out updates whose gradients are not finite, instead of spoiling the weights
+                           */
+    double weight_decay;  /* 0; added to the gradient, but AdamW and Lion shrink the weights, LAMB adds to the
+                             step */
     bool decay_matrices_only; /* no weight decay for parameters of rank 0 and 1, such as biases */
-    const kn_parameter_group *groups; /* the last one that fits a name decides; a pattern that fits none is a mistake */
+    const kn_parameter_group
+        *groups; /* the last one that fits a name decides; a pattern that fits none is a mistake */
     size_t group_count;
-    double average; /* 0: off; the weights' moving average keeps this share of itself: kn_trainer_use_averages */
+    double
+        average; /* 0: off; the weights' moving average keeps this share of itself: kn_trainer_use_averages */
 
     /* Of the learning rate; lengths are in updates. */
     kn_schedule schedule;
@@ -96,23 +105,24 @@ typedef struct kn_trainer_params {
     double plateau_threshold;   /* 1e-4; a loss is lower if it is by this share of the lowest */
 
     uint64_t seed;
-    bool fast_math;       /* as in kn_session_params: false by default */
-    kn_states *states;    /* shared with other sessions; NULL: states of its own, from seed */
-    const char *variants; /* as in kn_session_params */
+    bool fast_math;         /* as in kn_session_params: false by default */
+    kn_states *states;      /* shared with other sessions; NULL: states of its own, from seed */
+    const char *variants;   /* as in kn_session_params */
     kn_value *const *extra; /* values to compute beside the loss, such as an accuracy */
     size_t extra_count;
-    kn_progress progress; /* as of a session */
-    uint64_t memory_bytes;  /* refuse plans that need more device memory; 0: the device's */
+    kn_progress progress;  /* as of a session */
+    uint64_t memory_bytes; /* refuse plans that need more device memory; 0: the device's */
 } kn_trainer_params;
 KN_API void kn_trainer_params_init(kn_trainer_params *params);
-/* Sets the optimizer and the numbers that PyTorch or its authors take with it: learning rate, momentum, betas, epsilon
- * and weight decay. For SGD they are those of kn_trainer_params_init. */
+/* Sets the optimizer and the numbers that PyTorch or its authors take with it: learning rate, momentum,
+ * betas, epsilon and weight decay. For SGD they are those of kn_trainer_params_init. */
 KN_API void kn_trainer_params_choose(kn_trainer_params *params, kn_optimizer optimizer);
 #define KN_TRAINER_DEFAULTS                                                                                  \
-    {sizeof(kn_trainer_params), KN_SGD, 0.01, 0.9, 0, false, false, false, 0.9, 0.999, 1e-8, 0, 0,               \
-     1, 0, 0, false, 0, false, 0, 0, 0,                                                                      \
-     KN_CONSTANT, 0, 0, 0, 0, 0.1, 0, 0, 0, 1, 0.3, 25, 1e4, 1, 10, 0, 1e-4,                                 \
-     0, false, 0, 0, 0, 0, {0, 0}, 0}
+    {                                                                                                        \
+        sizeof(kn_trainer_params), KN_SGD, 0.01, 0.9, 0, false, false, false, 0.9, 0.999, 1e-8, 0, 0, 1, 0,  \
+            0, false, 0, false, 0, 0, 0, KN_CONSTANT, 0, 0, 0, 0, 0.1, 0, 0, 0, 1, 0.3, 25, 1e4, 1, 10, 0,   \
+            1e-4, 0, false, 0, 0, 0, 0, {0, 0}, 0                                                            \
+    }
 
 /* ---- training ---------------------------------------------------------------------------------------- */
 
@@ -126,34 +136,42 @@ KN_API kn_status kn_trainer_status(const kn_trainer *trainer);
 /* What went wrong last; "" if nothing. Valid until the next call on this trainer. */
 KN_API const char *kn_trainer_error(const kn_trainer *trainer);
 
-/* One step from `count` samples: binds the symbol "batch", where the graph has it, to count. A step is an update,
- * unless several are accumulated; means of gradients count each step alike. loss NULL: does not wait; otherwise the
- * loss of this step (before its update) in *loss. Feed data may be changed when this returns. */
-KN_API kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count, double *loss);
+/* One step from `count` samples: binds the symbol "batch", where the graph has it, to count. A step is an
+ * update, unless several are accumulated; means of gradients count each step alike. loss NULL: does not wait;
+ * otherwise the loss of this step (before its update) in *loss. Feed data may be changed when this returns.
+ */
+KN_API kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                                 double *loss);
 /* The same, fetching the extra values by name as well. */
-KN_API kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                       double *loss, const kn_fetch *fetches, size_t fetch_count);
+KN_API kn_status kn_trainer_step_fetch(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                       size_t feed_count, double *loss, const kn_fetch *fetches,
+                                       size_t fetch_count);
 /* Computes values of the graph without training: dropout off, running statistics. */
-KN_API kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                     kn_value *const *values, const kn_fetch *fetches, size_t value_count);
+KN_API kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                     size_t feed_count, kn_value *const *values, const kn_fetch *fetches,
+                                     size_t value_count);
 /* Compiles the step for batches of `count` without running it. */
 KN_API kn_status kn_trainer_compile(kn_trainer *trainer, int64_t count);
 /* The same where sizes other than the batch are open: they are those of the feeds, whose data may be NULL. */
-KN_API kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count);
+KN_API kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                        size_t feed_count);
 KN_API kn_status kn_trainer_wait(kn_trainer *trainer);
 
-/* Parameters, moments, statistics, averages, step counter: everything that continues a training bit by bit. */
+/* Parameters, moments, statistics, averages, step counter: everything that continues a training bit by bit.
+ */
 KN_API kn_states *kn_trainer_states(kn_trainer *trainer);
 KN_API uint64_t kn_trainer_steps(const kn_trainer *trainer);
-/* For a resumed training: the number of steps already done (after its states were set, which are looked at). */
+/* For a resumed training: the number of steps already done (after its states were set, which are looked at).
+ */
 KN_API void kn_trainer_set_steps(kn_trainer *trainer, uint64_t steps);
 KN_API double kn_trainer_learning_rate(const kn_trainer *trainer); /* of the next step */
-/* Tells the schedule PLATEAU of a validation loss; others do not mind. What it remembers is among the states. */
+/* Tells the schedule PLATEAU of a validation loss; others do not mind. What it remembers is among the states.
+ */
 KN_API kn_status kn_trainer_judged(kn_trainer *trainer, double loss);
-/* Puts the moving averages in the place of the weights, or the weights back: an exchange, so that what evaluates,
- * infers or saves finds the averages under the weights' names. Steps are refused meanwhile. States that are saved and
- * loaded remember which it is; call it with false before training goes on. Before the first update there are no
- * averages, and nothing is exchanged. Waits for the device. */
+/* Puts the moving averages in the place of the weights, or the weights back: an exchange, so that what
+ * evaluates, infers or saves finds the averages under the weights' names. Steps are refused meanwhile. States
+ * that are saved and loaded remember which it is; call it with false before training goes on. Before the
+ * first update there are no averages, and nothing is exchanged. Waits for the device. */
 KN_API kn_status kn_trainer_use_averages(kn_trainer *trainer, bool use);
 KN_API kn_status kn_trainer_plan(kn_trainer *trainer, kn_plan_info *info);
 KN_API char *kn_trainer_plan_text(kn_trainer *trainer);
@@ -161,8 +179,8 @@ KN_API kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan
 KN_API void kn_trainer_free_text(kn_trainer *trainer, char *text);
 /* Computes the last step again without updating, operator by operator, and names the first whose
  * result is not finite: writes a sentence. KN_ERROR_NOT_FOUND if all are finite. */
-KN_API kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                            char *sentence, size_t bytes);
+KN_API kn_status kn_trainer_find_not_finite(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                            size_t feed_count, char *sentence, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -27,7 +27,8 @@ typedef struct kn_verify_params {
     void (*report)(void *user, const kn_verify_result *result); /* texts are valid during the call */
 } kn_verify_params;
 KN_API void kn_verify_params_init(kn_verify_params *params);
-#define KN_VERIFY_DEFAULTS {sizeof(kn_verify_params), 0, 0, 0, 0, 0, 0}
+#define KN_VERIFY_DEFAULTS                                                                                   \
+    { sizeof(kn_verify_params), 0, 0, 0, 0, 0, 0 }
 
 /* Runs the cases, forward and gradients. *passed and *failed may be NULL. KN_ERROR_MISMATCH if any failed,
  * KN_ERROR_NOT_FOUND if `operators` names one that does not exist.
@@ -45,11 +46,13 @@ typedef struct kn_verify_case {
     const char *ranges;     /* of random inputs, separated by ';': "-2..2; 0..6". NULL or less: "-2..2" */
     bool no_gradient;
 } kn_verify_case;
-/* The same for an operator of your own: results against its expression, or against its `reference`, without which
- * there is nothing to compare with (KN_ERROR_UNSUPPORTED); its gradients by float32 inputs against central differences of that. Of
- * params (NULL allowed) seed and report are read. Answers what the first failure was. */
-KN_API kn_status kn_verify_operator(kn_context *context, const kn_operator *custom, const kn_verify_case *cases,
-                                    size_t count, const kn_verify_params *params, int *passed, int *failed);
+/* The same for an operator of your own: results against its expression, or against its `reference`, without
+ * which there is nothing to compare with (KN_ERROR_UNSUPPORTED); its gradients by float32 inputs against
+ * central differences of that. Of params (NULL allowed) seed and report are read. Answers what the first
+ * failure was. */
+KN_API kn_status kn_verify_operator(kn_context *context, const kn_operator *custom,
+                                    const kn_verify_case *cases, size_t count, const kn_verify_params *params,
+                                    int *passed, int *failed);
 
 #ifdef __cplusplus
 }

@@ -35,7 +35,8 @@ void kn_error_clear(kn_error *error);
 kn_status kn_fail(kn_error *error, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* Puts "where: " in front of the text of an error that already happened. */
 kn_status kn_fail_in(kn_error *error, const char *format, ...) KN_PRINTF(2, 3);
-/* The usual failure of an allocation. bytes 0: nobody knows how many; above PTRDIFF_MAX: more than there can be. */
+/* The usual failure of an allocation. bytes 0: nobody knows how many; above PTRDIFF_MAX: more than there can
+ * be. */
 kn_status kn_fail_memory(kn_error *error, size_t bytes);
 /* The same for so many of a size, whose product may be any: what they are is told. */
 kn_status kn_fail_memory_for(kn_error *error, const char *what, uint64_t count, size_t size);
@@ -61,8 +62,8 @@ char *kn_copy_text(const kn_host *host, const char *text);
 /* Grows an array by doubling so that it has room for `needed` items.
  * Returns false on failure, the array untouched. */
 bool kn_reserve(const kn_host *host, void **items, size_t *capacity, size_t needed, size_t size);
-/* Asks the system for large pages where whole ones lie in the memory, best before it is first touched: there are fewer
- * addresses to look up then. Only an advice, which may outlive the memory. */
+/* Asks the system for large pages where whole ones lie in the memory, best before it is first touched: there
+ * are fewer addresses to look up then. Only an advice, which may outlive the memory. */
 void kn_advise_large_pages(void *memory, size_t bytes);
 void kn_log_write(const kn_host *host, kn_log_level level, const char *format, ...) KN_PRINTF(3, 4);
 
@@ -119,9 +120,9 @@ char *kn_text_take(kn_text *text);
  * it. Return false, with nothing changed, when there is none or it overflows.
  * parse_double reads nan, inf and hexadecimal too. */
 bool kn_parse_double(const char *text, const char **end, double *value);
-/* All of text[0..length), which needs no terminator: sign, digits with at most one point or `comma`, exponent. The same
- * number as kn_parse_double's, found much faster; false, with nothing changed, for what is no such number and for those
- * that are too long for it, which kn_parse_double is left to tell apart. */
+/* All of text[0..length), which needs no terminator: sign, digits with at most one point or `comma`,
+ * exponent. The same number as kn_parse_double's, found much faster; false, with nothing changed, for what is
+ * no such number and for those that are too long for it, which kn_parse_double is left to tell apart. */
 bool kn_parse_short(const char *text, size_t length, char comma, double *value);
 bool kn_parse_int64(const char *text, const char **end, int64_t *value);
 /* The smallest number of single-letter edits from one word to another (lengths up to 64). */
@@ -207,8 +208,9 @@ void kn_thread_join(const kn_host *host, kn_thread **thread);
 int kn_processor_count(void);
 /* Does one piece of work, of those from 0 to count - 1. Any thread, several at a time. */
 typedef kn_status kn_work(void *user, size_t index, kn_error *error);
-/* Does all of them by as many threads as there are processors, the caller's among them; after a failure no more are begun.
- * Answers the failure of the lowest index, which is the one that a loop would have met first. (parallel.c) */
+/* Does all of them by as many threads as there are processors, the caller's among them; after a failure no
+ * more are begun. Answers the failure of the lowest index, which is the one that a loop would have met first.
+ * (parallel.c) */
 kn_status kn_in_parallel(const kn_host *host, size_t count, kn_work *work, void *user, kn_error *error);
 /* Seconds on a clock that never goes back. */
 double kn_clock(void);
@@ -248,8 +250,8 @@ bool kn_path_is_folder(const char *path);
 /* Writes over bytes that were added before. */
 kn_status kn_file_writer_change(kn_file_writer *writer, uint64_t offset, const void *bytes, size_t count,
                                 kn_error *error);
-/* Removes temporary files that killed programs left in a folder, those last written so many seconds ago or earlier: 0 where
- * nobody else is writing there. */
+/* Removes temporary files that killed programs left in a folder, those last written so many seconds ago or
+ * earlier: 0 where nobody else is writing there. */
 void kn_folder_sweep(const char *path, uint64_t seconds);
 kn_status kn_file_remove(const char *path, kn_error *error);
 kn_status kn_file_rename(const char *path, const char *to, kn_error *error);

@@ -4,8 +4,8 @@
 #include <float.h>
 #include <string.h>
 
-/* As many digits fit into 64 bits, whatever they are; powers of ten up to the second are exact in a double, up to the third
- * in 64 bits. */
+/* As many digits fit into 64 bits, whatever they are; powers of ten up to the second are exact in a double,
+ * up to the third in 64 bits. */
 enum { MOST_DIGITS = 19, MOST_EXACT = 22, MOST_POWER = 19 };
 
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD == 0

@@ -77,7 +77,8 @@ kn_status kn_fail_in(kn_error *error, const char *format, ...) {
 kn_status kn_fail_memory(kn_error *error, size_t bytes) {
     if (bytes == 0) return kn_fail(error, KN_ERROR_MEMORY, "out of host memory");
     if (bytes > PTRDIFF_MAX)
-        return kn_fail(error, KN_ERROR_MEMORY, "more bytes are needed than a program can have on this machine");
+        return kn_fail(error, KN_ERROR_MEMORY,
+                       "more bytes are needed than a program can have on this machine");
     return kn_fail(error, KN_ERROR_MEMORY, "out of host memory: %zu bytes could not be allocated", bytes);
 }
 

@@ -1,13 +1,27 @@
-/* Samples changed at random on their way into a batch. All numbers come from the sample's key, so that it makes no
- * difference which thread does it, and when. */
+/* Samples changed at random on their way into a batch. All numbers come from the sample's key, so that it
+ * makes no difference which thread does it, and when. */
 #include "data/augment.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Which number of the sample's stream is whose: a new kind goes behind, so that what there was stays as it was. */
-enum { DRAW_FLIP, DRAW_CROP_Y, DRAW_CROP_X, DRAW_ANGLE, DRAW_BRIGHTNESS, DRAW_CONTRAST, DRAW_HOLE_Y, DRAW_HOLE_X, DRAW_SHIFT,
-       DRAW_SCALE, DRAW_SHEAR, DRAW_SATURATION, DRAW_HUE };
+/* Which number of the sample's stream is whose: a new kind goes behind, so that what there was stays as it
+ * was. */
+enum {
+    DRAW_FLIP,
+    DRAW_CROP_Y,
+    DRAW_CROP_X,
+    DRAW_ANGLE,
+    DRAW_BRIGHTNESS,
+    DRAW_CONTRAST,
+    DRAW_HOLE_Y,
+    DRAW_HOLE_X,
+    DRAW_SHIFT,
+    DRAW_SCALE,
+    DRAW_SHEAR,
+    DRAW_SATURATION,
+    DRAW_HUE
+};
 static const double pi = 3.14159265358979323846;
 
 static bool turns(const kn_augmentation *how) {
@@ -39,28 +53,32 @@ kn_status kn_augment_check(const kn_augmentation *how, const kn_tensor_info *x, 
                            kn_error *error) {
     if (!kn_augments(how)) return KN_OK;
     if (!at_most(how->rotation, 180) || !at_most(how->brightness, 1) || !at_most(how->contrast, 1) ||
-        !at_most(how->noise, 1e6) || !at_most(how->scale, 0.9) || !at_most(how->shear, 80) || !at_most(how->saturation, 1) ||
-        !at_most(how->hue, 180))
+        !at_most(how->noise, 1e6) || !at_most(how->scale, 0.9) || !at_most(how->shear, 80) ||
+        !at_most(how->saturation, 1) || !at_most(how->hue, 180))
         return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "augmentation: expected a rotation and a hue from 0 to 180 degrees, a shear from 0 to 80, brightness, "
+                       "augmentation: expected a rotation and a hue from 0 to 180 degrees, a shear from 0 to "
+                       "80, brightness, "
                        "contrast and saturation from 0 to 1, a scale from 0 to 0.9, noise from 0 to 1000000");
     bool picture = how->flip || how->crop || how->cutout || turns(how) || shades(how) || colours(how);
     if (x->dtype != KN_FLOAT32 || x->rank < 1 || (picture && x->rank != 3))
-        return kn_fail(error, KN_ERROR_SHAPE,
-                       "augmentation: what goes in is %s of rank %d, expected float32%s", kn_array_type_name(x->dtype),
-                       x->rank, picture ? " pictures (channels,height,width)" : "");
+        return kn_fail(
+            error, KN_ERROR_SHAPE, "augmentation: what goes in is %s of rank %d, expected float32%s",
+            kn_array_type_name(x->dtype), x->rank, picture ? " pictures (channels,height,width)" : "");
     if (colours(how) && x->shape[0] != 3)
-        return kn_fail(error, KN_ERROR_SHAPE, "augmentation: pictures of %lld channels, expected 3 for saturation and hue",
+        return kn_fail(error, KN_ERROR_SHAPE,
+                       "augmentation: pictures of %lld channels, expected 3 for saturation and hue",
                        (long long)x->shape[0]);
     if (y && y->rank >= 2 && moves(how))
-        return kn_fail(error, KN_ERROR_SHAPE,
-                       "augmentation: what should come out has places of its own, which would not move along; cutout, "
-                       "brightness, contrast, saturation, hue and noise leave all where it is");
+        return kn_fail(
+            error, KN_ERROR_SHAPE,
+            "augmentation: what should come out has places of its own, which would not move along; cutout, "
+            "brightness, contrast, saturation, hue and noise leave all where it is");
     if (x->rank == 3 && (how->crop > x->shape[1] || how->crop > x->shape[2]))
-        return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: crop by %u, expected at most the picture's side",
-                       (unsigned)how->crop);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "augmentation: crop by %u, expected at most the picture's side", (unsigned)how->crop);
     if (how->shift > x->shape[x->rank - 1])
-        return kn_fail(error, KN_ERROR_ARGUMENT, "augmentation: shift by %u, expected at most the sample's %lld places",
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "augmentation: shift by %u, expected at most the sample's %lld places",
                        (unsigned)how->shift, (long long)x->shape[x->rank - 1]);
     return KN_OK;
 }
@@ -76,7 +94,8 @@ static float drawn_part(uint64_t key, uint64_t index, double most) {
 }
 
 /* x is (planes,height,width): moved down and right, zeros coming in. */
-static void move(float *x, int64_t planes, int64_t height, int64_t width, int64_t down, int64_t right, float *scratch) {
+static void move(float *x, int64_t planes, int64_t height, int64_t width, int64_t down, int64_t right,
+                 float *scratch) {
     const int64_t count = planes * height * width;
     memcpy(scratch, x, (size_t)count * sizeof *x);
     for (int64_t i = 0; i < count; i++) {
@@ -100,10 +119,10 @@ static float pixel(const float *plane, int64_t height, int64_t width, int64_t ro
     return row >= 0 && row < height && column >= 0 && column < width ? plane[row * width + column] : 0;
 }
 
-/* x is (planes,height,width): its columns made to lean, scaled, then turned, all about its middle; straight lines between
- * pixels, zeros coming in. */
-static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float scale, float lean,
-                 float *scratch) {
+/* x is (planes,height,width): its columns made to lean, scaled, then turned, all about its middle; straight
+ * lines between pixels, zeros coming in. */
+static void turn(float *x, int64_t planes, int64_t height, int64_t width, float degrees, float scale,
+                 float lean, float *scratch) {
     const double angle = (double)degrees * pi / 180;
     const float sine = (float)sin(angle) / scale, cosine = (float)cos(angle) / scale;
     const float slope = (float)tan((double)lean * pi / 180);
@@ -140,7 +159,8 @@ static void shade(float *x, int64_t count, float brightness, float contrast) {
 /* x is (3,pixels): colours further from grey or nearer, and turned about the line of the greys. */
 static void colour(float *x, int64_t pixels, float saturation, float degrees) {
     const double angle = (double)degrees * pi / 180;
-    const float along = (float)((1 - cos(angle)) / 3), own = along + (float)cos(angle), side = (float)(sin(angle) / sqrt(3));
+    const float along = (float)((1 - cos(angle)) / 3), own = along + (float)cos(angle),
+                side = (float)(sin(angle) / sqrt(3));
     for (int64_t i = 0; i < pixels; i++) {
         float r = x[i], g = x[pixels + i], b = x[2 * pixels + i];
         const float grey = 0.299f * r + 0.587f * g + 0.114f * b;
@@ -154,7 +174,8 @@ static void colour(float *x, int64_t pixels, float saturation, float degrees) {
 }
 
 /* x is (planes,height,width): a square about a place in it becomes 0, cut off at the borders. */
-static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int64_t row, int64_t column, int64_t side) {
+static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int64_t row, int64_t column,
+                    int64_t side) {
     int64_t top = row - side / 2, left = column - side / 2, bottom = top + side, right = left + side;
     if (top < 0) top = 0;
     if (left < 0) left = 0;
@@ -165,7 +186,8 @@ static void cut_out(float *x, int64_t planes, int64_t height, int64_t width, int
             memset(x + (plane * height + r) * width + left, 0, (size_t)(right - left) * sizeof *x);
 }
 
-void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x, float *scratch) {
+void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t key, float *x,
+                float *scratch) {
     const int64_t width = info->shape[info->rank - 1];
     int64_t count = 1;
     for (int d = 0; d < info->rank; d++)
@@ -178,12 +200,14 @@ void kn_augment(const kn_augmentation *how, const kn_tensor_info *info, uint64_t
              drawn_step(key, DRAW_CROP_X, how->crop), scratch);
     if (how->flip && kn_random_below(key, DRAW_FLIP, 2)) flip(x, planes * height, width);
     if (turns(how))
-        turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation), 1 + drawn_part(key, DRAW_SCALE, how->scale),
-             drawn_part(key, DRAW_SHEAR, how->shear), scratch);
+        turn(x, planes, height, width, drawn_part(key, DRAW_ANGLE, how->rotation),
+             1 + drawn_part(key, DRAW_SCALE, how->scale), drawn_part(key, DRAW_SHEAR, how->shear), scratch);
     if (shades(how))
-        shade(x, count, drawn_part(key, DRAW_BRIGHTNESS, how->brightness), drawn_part(key, DRAW_CONTRAST, how->contrast));
+        shade(x, count, drawn_part(key, DRAW_BRIGHTNESS, how->brightness),
+              drawn_part(key, DRAW_CONTRAST, how->contrast));
     if (colours(how))
-        colour(x, height * width, drawn_part(key, DRAW_SATURATION, how->saturation), drawn_part(key, DRAW_HUE, how->hue));
+        colour(x, height * width, drawn_part(key, DRAW_SATURATION, how->saturation),
+               drawn_part(key, DRAW_HUE, how->hue));
     if (how->cutout)
         cut_out(x, planes, height, width, kn_random_below(key, DRAW_HOLE_Y, (uint32_t)height),
                 kn_random_below(key, DRAW_HOLE_X, (uint32_t)width), how->cutout);

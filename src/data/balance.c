@@ -56,7 +56,8 @@ kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, si
     if (!weights || count == 0 || count != (size_t)kn_dataset_classes(dataset) ||
         !kn_dataset_label_field(dataset, &field)) {
         kn_log_write(&dataset->host, KN_LOG_ERROR,
-                     "kn_dataset_class_weights: room for %zu weights, and the data has %d classes; a class for each sample "
+                     "kn_dataset_class_weights: room for %zu weights, and the data has %d classes; a class "
+                     "for each sample "
                      "was expected, and room for all",
                      weights ? count : 0, kn_dataset_classes(dataset));
         return KN_ERROR_ARGUMENT;
@@ -68,7 +69,8 @@ kn_status kn_dataset_class_weights(const kn_dataset *dataset, float *weights, si
     for (size_t c = 0; c < count; c++)
         there += samples[c] > 0;
     for (size_t c = 0; c < count; c++)
-        weights[c] = samples[c] ? (float)((double)dataset->count / ((double)there * (double)samples[c])) : 1.0f;
+        weights[c] =
+            samples[c] ? (float)((double)dataset->count / ((double)there * (double)samples[c])) : 1.0f;
     kn_release(&dataset->host, samples);
     return KN_OK;
 }

@@ -35,21 +35,23 @@ static kn_status fail_class(const char *data, const char *name, const wanted_nam
     for (; i < wanted->count && used + strlen(wanted->names[i]) + 8 < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", wanted->names[i]);
     return kn_fail(error, KN_ERROR_NOT_FOUND,
-                   "data \"%s\": the class \"%s\" is none of the %zu that the model was trained on, %s%s; give it the name of "
+                   "data \"%s\": the class \"%s\" is none of the %zu that the model was trained on, %s%s; "
+                   "give it the name of "
                    "one of them, or leave its samples out",
                    data, name, wanted->count, list, i < wanted->count ? " …" : "");
 }
 
-/* places[class of the store]: the class's number among those wanted; *by_name false where they have no names in common, and
- * those wanted are only numbers. */
-static kn_status find_places(const kn_sample_store *store, const char *data, const wanted_names *wanted, int32_t *places,
-                             bool *by_name, kn_error *error) {
+/* places[class of the store]: the class's number among those wanted; *by_name false where they have no names
+ * in common, and those wanted are only numbers. */
+static kn_status find_places(const kn_sample_store *store, const char *data, const wanted_names *wanted,
+                             int32_t *places, bool *by_name, kn_error *error) {
     kn_map numbers;
     kn_status status = KN_OK;
     const char *missing = NULL;
     kn_map_init(&numbers, &store->host);
     for (size_t i = wanted->count; i-- > 0 && status == KN_OK;) /* of two alike the first counts */
-        if (!kn_map_put_text(&numbers, wanted->names[i], &wanted->names[i])) status = kn_fail_memory(error, wanted->count);
+        if (!kn_map_put_text(&numbers, wanted->names[i], &wanted->names[i]))
+            status = kn_fail_memory(error, wanted->count);
     *by_name = !wanted->numbers;
     for (int i = 0; i < store->classes && status == KN_OK; i++) {
         const char **place = kn_map_get_text(&numbers, store->class_names[i]);
@@ -69,7 +71,8 @@ static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *p
     while (block < KN_SAMPLE_STORE_FILES && store->blocks[block])
         block++;
     if (block == KN_SAMPLE_STORE_FILES)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": no room for other numbers of classes", field->name);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": no room for other numbers of classes",
+                       field->name);
     int32_t *labels = store->blocks[block] = kn_allocate(&store->host, count + 1, sizeof *labels);
     if (!labels) return kn_fail_memory(error, (count + 1) * sizeof *labels);
     const kn_dataset all = {.host = store->host, .store = store, .count = store->count};
@@ -83,14 +86,16 @@ static kn_status renumber(kn_sample_store *store, size_t index, const int32_t *p
     return KN_OK;
 }
 
-kn_status kn_sample_store_match_classes(kn_sample_store *store, const char *data, const char *lines, kn_error *error) {
+kn_status kn_sample_store_match_classes(kn_sample_store *store, const char *data, const char *lines,
+                                        kn_error *error) {
     if (!store || !store->class_names || !store->classes) return KN_OK;
     kn_arena arena;
     kn_arena_init(&arena, &store->host);
     wanted_names wanted;
     bool by_name = false, same = true;
     kn_status status = read_names(&arena, lines, &wanted, error);
-    int32_t *places = status == KN_OK ? kn_arena_take(&arena, (size_t)store->classes + 1, sizeof *places) : NULL;
+    int32_t *places =
+        status == KN_OK ? kn_arena_take(&arena, (size_t)store->classes + 1, sizeof *places) : NULL;
     if (status == KN_OK && !places) status = kn_fail_memory(error, (size_t)store->classes * sizeof *places);
     if (status == KN_OK) status = find_places(store, data, &wanted, places, &by_name, error);
     for (int i = 0; i < store->classes && status == KN_OK; i++)

@@ -9,7 +9,8 @@
 /* ---- cells ------------------------------------------------------------------------------------ */
 
 bool kn_cell_missing(const kn_csv_cell *cell) {
-    static const char *const words[] = {"", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "?", "-"};
+    static const char *const words[] = {"",    "NA",   "N/A",  "n/a",  "na", "NaN",
+                                        "nan", "NULL", "null", "None", "?",  "-"};
     if (cell->length > 4 || (cell->length && !strchr("Nn?-", cell->text[0]))) return false; /* as most are */
     for (size_t i = 0; i < KN_COUNT_OF(words); i++)
         if (kn_csv_cell_is(cell, words[i])) return true;
@@ -47,8 +48,8 @@ static bool skip(const char **at, const char *end, char sign) {
     return true;
 }
 
-/* Days from 1970-01-01 to a day of the Gregorian calendar, with months counted from March so that the day that some
- * years have more comes last. */
+/* Days from 1970-01-01 to a day of the Gregorian calendar, with months counted from March so that the day
+ * that some years have more comes last. */
 static double days_of(int year, int month, int day) {
     int from_march = (month + 9) % 12, years = month <= 2 ? year - 1 : year;
     int century = years / 100;
@@ -111,8 +112,8 @@ size_t kn_columns_width(const kn_columns *columns) {
 /* The place of a value among those of its column; value_count if it is none of them. */
 static size_t place_of(const kn_column *column, const kn_csv_cell *cell) {
     size_t i = 0;
-    while (i < column->value_count &&
-           ((cell->length && cell->text[0] != column->values[i][0]) || !kn_csv_cell_is(cell, column->values[i])))
+    while (i < column->value_count && ((cell->length && cell->text[0] != column->values[i][0]) ||
+                                       !kn_csv_cell_is(cell, column->values[i])))
         i++;
     return i;
 }
@@ -128,8 +129,8 @@ static float standardised(const kn_column *column, double value) {
 }
 
 /* One input's numbers; x is all zero. */
-static kn_status input_numbers(const char *name, const kn_csv *table, const kn_column *column, size_t row, float *x,
-                               kn_error *error) {
+static kn_status input_numbers(const char *name, const kn_csv *table, const kn_column *column, size_t row,
+                               float *x, kn_error *error) {
     const kn_csv_cell own = kn_csv_at(table, row, column->cell), *cell = &own;
     bool time;
     double value;
@@ -143,7 +144,8 @@ static kn_status input_numbers(const char *name, const kn_csv *table, const kn_c
         return KN_OK;
     }
     if (column->kind == KN_COLUMN_NUMBER) {
-        if (!kn_cell_number(table, cell, &value)) return fail_cell(name, column, row, cell, "a number", error);
+        if (!kn_cell_number(table, cell, &value))
+            return fail_cell(name, column, row, cell, "a number", error);
         x[0] = standardised(column, value);
         return KN_OK;
     }
@@ -159,8 +161,8 @@ static kn_status input_numbers(const char *name, const kn_csv *table, const kn_c
     return KN_OK;
 }
 
-kn_status kn_columns_row(const char *name, const kn_csv *table, const kn_columns *columns, size_t row, float *x,
-                         kn_error *error) {
+kn_status kn_columns_row(const char *name, const kn_csv *table, const kn_columns *columns, size_t row,
+                         float *x, kn_error *error) {
     for (size_t i = 0; i < columns->count; i++) {
         const kn_column *column = &columns->inputs[i];
         size_t width = kn_column_width(column);
@@ -173,8 +175,8 @@ kn_status kn_columns_row(const char *name, const kn_csv *table, const kn_columns
     return KN_OK;
 }
 
-kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_columns *columns, size_t row, float *number,
-                            int32_t *class_number, bool *there, kn_error *error) {
+kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_columns *columns, size_t row,
+                            float *number, int32_t *class_number, bool *there, kn_error *error) {
     const kn_column *target = &columns->target;
     const kn_csv_cell own = kn_csv_at(table, row, target->cell), *cell = &own;
     double value;
@@ -187,8 +189,7 @@ kn_status kn_columns_target(const char *name, const kn_csv *table, const kn_colu
         *class_number = (int32_t)place;
         return KN_OK;
     }
-    if (!kn_cell_number(table, cell, &value))
-        return fail_cell(name, target, row, cell, "a number", error);
+    if (!kn_cell_number(table, cell, &value)) return fail_cell(name, target, row, cell, "a number", error);
     *number = standardised(target, value);
     return KN_OK;
 }
@@ -200,8 +201,8 @@ kn_status kn_columns_match(const char *name, const kn_csv *table, kn_columns *co
         for (size_t j = 0; j < table->columns; j++)
             if (kn_csv_cell_is(&table->names[j], column->name)) column->cell = j;
         if (column->cell == SIZE_MAX && i < columns->count && column->kind != KN_COLUMN_LEFT_OUT)
-            return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\", which the model was trained on", name,
-                           column->name);
+            return kn_fail(error, KN_ERROR_NOT_FOUND,
+                           "%s has no column \"%s\", which the model was trained on", name, column->name);
     }
     return KN_OK;
 }

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In more rows than so few a text that is never there twice is a key; a category has places for so many values; a
- * target for so many classes; so many whole numbers from 0 or 1 on, each of them there, are classes. */
+/* In more rows than so few a text that is never there twice is a key; a category has places for so many
+ * values; a target for so many classes; so many whole numbers from 0 or 1 on, each of them there, are
+ * classes. */
 enum { FEW_ROWS = 16, MOST_VALUES = 64, MOST_CLASSES = 4096, MOST_NUMBERED = 32 };
 
 /* One value of a column, and how often it is there. */
@@ -32,7 +33,8 @@ static char *copy_cell(kn_arena *arena, const kn_csv_cell *cell) {
     return text;
 }
 
-/* What all the cells that are there can be read as: no cell can be both a number and a date. Counts those that are missing. */
+/* What all the cells that are there can be read as: no cell can be both a number and a date. Counts those
+ * that are missing. */
 static kn_column_kind kind_of(const survey *look, size_t at, kn_column *column) {
     const kn_csv *table = look->table;
     bool numbers = true, dates = true;
@@ -89,7 +91,8 @@ static int by_count(const void *left, const void *right) {
 }
 
 /* The different values of a column, until there are `most`; *all_numbers tells whether each is a number. */
-static kn_status count_values(const survey *look, size_t at, size_t most, counted **values, size_t *count, bool *all_numbers) {
+static kn_status count_values(const survey *look, size_t at, size_t most, counted **values, size_t *count,
+                              bool *all_numbers) {
     const kn_csv *table = look->table;
     kn_map places;
     kn_status status = KN_OK;
@@ -111,8 +114,8 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
             }
             entry->text = text;
             if (!kn_csv_cell_is(cell, text)) /* a zero byte would end the text early */
-                status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: row %zu has a zero byte; expected text", look->name,
-                                 row + 1);
+                status = kn_fail(look->error, KN_ERROR_FORMAT, "%s: row %zu has a zero byte; expected text",
+                                 look->name, row + 1);
             *all_numbers = kn_cell_number(table, cell, &entry->number) && *all_numbers;
         }
         entry->count++;
@@ -123,9 +126,10 @@ static kn_status count_values(const survey *look, size_t at, size_t most, counte
     return status;
 }
 
-/* The values of a category: all, or the most frequent and a place for the others. A column with a text of its own in
- * most rows is a name or a key, and teaches nothing. */
-static kn_status find_category(const survey *look, size_t at, kn_column *column, counted **values, size_t *count) {
+/* The values of a category: all, or the most frequent and a place for the others. A column with a text of its
+ * own in most rows is a name or a key, and teaches nothing. */
+static kn_status find_category(const survey *look, size_t at, kn_column *column, counted **values,
+                               size_t *count) {
     bool numbers;
     kn_status status = count_values(look, at, SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
@@ -151,8 +155,8 @@ static bool are_numbered(const counted *values, size_t count) {
 }
 
 /* The values are those of classes; *count 0: none. */
-static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target, counted **values,
-                             size_t *count) {
+static kn_status find_target(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *target,
+                             counted **values, size_t *count) {
     kn_column seen = *target;
     const bool plain = kind_of(look, at, &seen) == KN_COLUMN_NUMBER && !wish->classes;
     bool numbers;
@@ -160,13 +164,14 @@ static kn_status find_target(const survey *look, size_t at, const kn_columns_wis
     kn_status status = count_values(look, at, plain ? MOST_NUMBERED + 1 : SIZE_MAX, values, count, &numbers);
     if (status != KN_OK) return status;
     if (*count == 0)
-        return kn_fail(look->error, KN_ERROR_SHAPE, "%s: the target \"%s\" has no value in any row", look->name,
-                       target->name);
+        return kn_fail(look->error, KN_ERROR_SHAPE, "%s: the target \"%s\" has no value in any row",
+                       look->name, target->name);
     qsort(*values, *count, sizeof **values, numbers ? by_number : by_text);
     bool classes = !numbers || wish->classes || (!wish->number && are_numbered(*values, *count));
     if (classes && wish->number)
-        return kn_fail(look->error, KN_ERROR_FORMAT, "%s: the target \"%s\" has the value \"%.60s\", expected numbers",
-                       look->name, target->name, (*values)[0].text);
+        return kn_fail(look->error, KN_ERROR_FORMAT,
+                       "%s: the target \"%s\" has the value \"%.60s\", expected numbers", look->name,
+                       target->name, (*values)[0].text);
     target->kind = classes ? KN_COLUMN_CATEGORY : KN_COLUMN_NUMBER;
     target->missing = false;
     if (!classes) {
@@ -176,8 +181,8 @@ static kn_status find_target(const survey *look, size_t at, const kn_columns_wis
     }
     if (*count > MOST_CLASSES)
         return kn_fail(look->error, KN_ERROR_UNSUPPORTED,
-                       "%s: the target \"%s\" has %zu different texts; at most %d classes are possible", look->name,
-                       target->name, *count, MOST_CLASSES);
+                       "%s: the target \"%s\" has %zu different texts; at most %d classes are possible",
+                       look->name, target->name, *count, MOST_CLASSES);
     return KN_OK;
 }
 
@@ -189,8 +194,8 @@ static bool is_listed(const char *list, const char *name) {
     return false;
 }
 
-static kn_status find_input(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *column, counted **values,
-                            size_t *count) {
+static kn_status find_input(const survey *look, size_t at, const kn_columns_wish *wish, kn_column *column,
+                            counted **values, size_t *count) {
     const kn_column_kind kind = kind_of(look, at, column);
     column->missing = column->absent > 0;
     if (is_listed(wish->without, column->name)) {
@@ -258,7 +263,8 @@ static kn_status find_all(columns_job *job, kn_error *error) {
     return status;
 }
 
-static kn_status fail_target(const char *table, const kn_columns *columns, const char *wished, kn_error *error) {
+static kn_status fail_target(const char *table, const kn_columns *columns, const char *wished,
+                             kn_error *error) {
     char list[300] = "";
     const char *names[64];
     size_t count = 0;
@@ -272,15 +278,17 @@ static kn_status fail_target(const char *table, const kn_columns *columns, const
     }
     const char *near = wished ? kn_nearest_word(wished, names, count) : NULL;
     if (!wished)
-        return kn_fail(error, KN_ERROR_ARGUMENT,
-                       "data \"csv:%s\": which column is to be learnt? Write csv:%s?target=COLUMN; there are: %s", table,
-                       table, list);
+        return kn_fail(
+            error, KN_ERROR_ARGUMENT,
+            "data \"csv:%s\": which column is to be learnt? Write csv:%s?target=COLUMN; there are: %s", table,
+            table, list);
     return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no column \"%s\"; it has %s%s%s%s", table, wished, list,
                    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
 /* The names of the columns, each another one. */
-static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *table, kn_columns *columns, kn_error *error) {
+static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *table, kn_columns *columns,
+                              kn_error *error) {
     columns->inputs = kn_arena_take(arena, table->columns, sizeof *columns->inputs);
     if (!columns->inputs) return kn_fail_memory(error, table->columns * sizeof *columns->inputs);
     kn_map seen;
@@ -296,7 +304,8 @@ static kn_status name_columns(kn_arena *arena, const char *file, const kn_csv *t
         columns->inputs[i] = (kn_column){.name = name, .deviation = 1, .cell = i};
         if (!name[0] || !kn_csv_cell_is(cell, name))
             status = kn_fail(error, KN_ERROR_FORMAT,
-                             "%s: column %zu has no name in the first line, which must name all columns", file, i + 1);
+                             "%s: column %zu has no name in the first line, which must name all columns",
+                             file, i + 1);
         else if (kn_map_get_text(&seen, name))
             status = kn_fail(error, KN_ERROR_FORMAT, "%s: two columns are called \"%s\"", file, name);
         else if (!kn_map_put_text(&seen, name, name))
@@ -317,7 +326,8 @@ kn_status kn_columns_find(kn_arena *arena, const char *name, const kn_csv *table
         target++;
     if (!wish->target || target == columns->count) return fail_target(name, columns, wish->target, error);
     columns->target = columns->inputs[target];
-    columns_job job = {.arena = arena, .table = table, .name = name, .wish = wish, .columns = columns, .target = target};
+    columns_job job = {
+        .arena = arena, .table = table, .name = name, .wish = wish, .columns = columns, .target = target};
     status = find_all(&job, error);
     /* The target is no input. */
     for (size_t i = target; i + 1 < columns->count; i++)

@@ -92,7 +92,8 @@ char *kn_columns_about(const kn_host *host, const kn_columns *columns, size_t ro
 
 static const char *text_of(const kn_json *object, const char *key) {
     const kn_json *member = kn_json_member(object, key);
-    return member && member->kind == KN_JSON_STRING && strlen(member->text) == member->length ? member->text : NULL;
+    return member && member->kind == KN_JSON_STRING && strlen(member->text) == member->length ? member->text
+                                                                                              : NULL;
 }
 
 static bool flag_of(const kn_json *object, const char *key) {
@@ -122,7 +123,8 @@ static bool read_column(kn_arena *arena, const kn_json *object, kn_column *colum
     column->others = flag_of(object, "others");
     column->time = flag_of(object, "time");
     column->missing = flag_of(object, "missing");
-    if (column->kind == KN_COLUMN_CATEGORY) return read_values(arena, kn_json_member(object, "values"), column);
+    if (column->kind == KN_COLUMN_CATEGORY)
+        return read_values(arena, kn_json_member(object, "values"), column);
     if (column->kind == KN_COLUMN_LEFT_OUT) return true;
     const kn_json *mean = kn_json_member(object, "mean"), *deviation = kn_json_member(object, "deviation");
     if (!mean || mean->kind != KN_JSON_NUMBER || !deviation || !(deviation->number > 0)) return false;
@@ -134,14 +136,14 @@ static bool read_column(kn_arena *arena, const kn_json *object, kn_column *colum
 kn_status kn_columns_read(kn_arena *arena, const char *text, kn_columns *columns, kn_error *error) {
     *columns = (kn_columns){0};
     kn_json *root;
-    kn_status status =
-        kn_json_read(arena, "the columns of a table", text, strlen(text), SIZE_LIMIT, DEPTH_LIMIT, &root, error);
+    kn_status status = kn_json_read(arena, "the columns of a table", text, strlen(text), SIZE_LIMIT,
+                                    DEPTH_LIMIT, &root, error);
     if (status != KN_OK) return status;
     int64_t format = 0;
     const kn_json *inputs = kn_json_member(root, "inputs"), *version = kn_json_member(root, "format");
     if (!version || !kn_json_int64(version, &format) || format != FORMAT)
-        return kn_fail(error, KN_ERROR_FORMAT, "the columns of a table: format %lld, expected %d", (long long)format,
-                       FORMAT);
+        return kn_fail(error, KN_ERROR_FORMAT, "the columns of a table: format %lld, expected %d",
+                       (long long)format, FORMAT);
     bool fine = inputs && inputs->kind == KN_JSON_ARRAY;
     columns->inputs = kn_arena_take(arena, fine ? inputs->count + 1 : 1, sizeof *columns->inputs);
     if (!columns->inputs) return kn_fail_memory(error, sizeof *columns->inputs);
@@ -149,7 +151,8 @@ kn_status kn_columns_read(kn_arena *arena, const char *text, kn_columns *columns
     for (const kn_json *item = fine ? inputs->first : NULL; item && fine; item = item->next)
         fine = read_column(arena, item, &columns->inputs[columns->count++]);
     if (fine) return KN_OK;
-    return kn_fail(error, KN_ERROR_FORMAT,
-                   "the columns of a table are not as kn_dataset_columns gives them: expected inputs and a target, each "
-                   "with name, kind and what belongs to it");
+    return kn_fail(
+        error, KN_ERROR_FORMAT,
+        "the columns of a table are not as kn_dataset_columns gives them: expected inputs and a target, each "
+        "with name, kind and what belongs to it");
 }

@@ -83,7 +83,8 @@ int kn_dataset_classes(const kn_dataset *dataset) {
 }
 
 const char *kn_dataset_class_name(const kn_dataset *dataset, int class_index) {
-    if (class_index < 0 || class_index >= kn_dataset_classes(dataset) || !dataset->store->class_names) return NULL;
+    if (class_index < 0 || class_index >= kn_dataset_classes(dataset) || !dataset->store->class_names)
+        return NULL;
     return dataset->store->class_names[class_index];
 }
 
@@ -278,7 +279,8 @@ static kn_status add_array(kn_sample_store *store, const kn_dataset_array *array
     if (!array->name)
         return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_from_arrays: an array has no name");
     kn_sample_field *field;
-    kn_status status = kn_sample_store_add(store, array->name, &array->info, array->as, array->scale, &field, error);
+    kn_status status =
+        kn_sample_store_add(store, array->name, &array->info, array->as, array->scale, &field, error);
     if (status != KN_OK) return status;
     if (given > SIZE_MAX / (field->stored_bytes + 1) || given * field->stored_bytes != array->bytes)
         return kn_fail(error, KN_ERROR_ARGUMENT,

@@ -101,9 +101,11 @@ static int square_root(int value) {
 /* Lowers `squares`, the squared distances of pixel centres to the ink, by one segment. */
 static void measure(kn_digits_point from, kn_digits_point to, int reach, int squares[KN_DIGITS_PIXELS]) {
     int left = kn_made_clamp((from.x < to.x ? from.x : to.x) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
-    int right = kn_made_clamp((from.x > to.x ? from.x : to.x) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
+    int right =
+        kn_made_clamp((from.x > to.x ? from.x : to.x) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
     int top = kn_made_clamp((from.y < to.y ? from.y : to.y) - reach, 0, KN_DIGITS_SIDE * PIXEL) / PIXEL;
-    int bottom = kn_made_clamp((from.y > to.y ? from.y : to.y) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
+    int bottom =
+        kn_made_clamp((from.y > to.y ? from.y : to.y) + reach, -PIXEL, (KN_DIGITS_SIDE - 1) * PIXEL) / PIXEL;
     int dx = to.x - from.x, dy = to.y - from.y;
     int length = dx * dx + dy * dy;
     for (int row = top; row <= bottom; row++) {
@@ -197,7 +199,8 @@ void kn_digits_draw(uint64_t key, uint64_t sample, int digit, uint8_t *image) {
     int turns = kn_choose_spread(&random, 42), slant = kn_choose_spread(&random, 250);
     int scale = kn_choose(&random, 840, 1120);
     int scale_x = scale + kn_choose_spread(&random, 140), scale_y = scale + kn_choose_spread(&random, 120);
-    int x = 14 * PIXEL + kn_choose_spread(&random, 13 * PIXEL / 4), y = 14 * PIXEL + kn_choose_spread(&random, 13 * PIXEL / 4);
+    int x = 14 * PIXEL + kn_choose_spread(&random, 13 * PIXEL / 4),
+        y = 14 * PIXEL + kn_choose_spread(&random, 13 * PIXEL / 4);
     placement where = place(turns, slant, scale_x, scale_y, x, y);
     place_outline(&outline, &bending, &where);
     int radius = kn_choose(&random, 150, 400), softness = kn_choose(&random, 256, 420);
@@ -206,7 +209,8 @@ void kn_digits_draw(uint64_t key, uint64_t sample, int digit, uint8_t *image) {
     draw_scratches(&random, kn_choose(&random, 0, 3), clutter);
 
     int paper = kn_choose(&random, 0, 32), bright = kn_choose(&random, 200, 255);
-    int slope_x = kn_choose_spread(&random, 3 * 16), slope_y = kn_choose_spread(&random, 3 * 16); /* 16ths a pixel */
+    int slope_x = kn_choose_spread(&random, 3 * 16),
+        slope_y = kn_choose_spread(&random, 3 * 16); /* 16ths a pixel */
     int grain = kn_choose(&random, 2, 14);
     uint32_t bits = 0;
     for (int i = 0; i < KN_DIGITS_PIXELS; i++) {

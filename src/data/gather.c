@@ -78,8 +78,8 @@ static void to_int(const kn_sample_field *field, const uint8_t *source, uint64_t
     }
 }
 
-/* Pictures of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; each pixel becomes several. Colours
- * become grey by their mean, grey becomes colours that are alike. */
+/* Pictures of bytes: source is (c,h,w), target (C,H,W), or (H,W) of int32; each pixel becomes several.
+ * Colours become grey by their mean, grey becomes colours that are alike. */
 static void enlarge(const kn_sample_field *field, const uint8_t *source, void *target) {
     const kn_tensor_info *read = &field->read;
     int64_t channels = read->rank == 3 ? read->shape[0] : 1;
@@ -87,7 +87,8 @@ static void enlarge(const kn_sample_field *field, const uint8_t *source, void *t
     int64_t height = read->shape[read->rank - 2], width = read->shape[read->rank - 1];
     bool mixed = channels == 1 && from > 1;
     for (int64_t i = 0; i < channels * height * width; i++) {
-        int64_t y = i / width % height * field->picture[1] / height, x = i % width * field->picture[2] / width;
+        int64_t y = i / width % height * field->picture[1] / height,
+                x = i % width * field->picture[2] / width;
         const uint8_t *pixel = source + y * field->picture[2] + x;
         int64_t channel = from == channels ? i / (height * width) : 0;
         int sum = pixel[channel * plane];

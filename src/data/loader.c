@@ -19,10 +19,11 @@ typedef struct slot {
     uint64_t count;
     uint64_t *samples;
     void *blocks[KN_FIELDS_MAX]; /* to be released; the feeds point into them, aligned */
-    kn_feed feeds[KN_FIELDS_MAX + MIXED_FEEDS]; /* where samples are mixed, those of the mixture behind the fields */
-    float *scratch;  /* a sample, where samples are changed */
-    kn_mixture mixture; /* where samples are mixed */
-    kn_error error; /* of filling it */
+    kn_feed feeds[KN_FIELDS_MAX +
+                  MIXED_FEEDS]; /* where samples are mixed, those of the mixture behind the fields */
+    float *scratch;             /* a sample, where samples are changed */
+    kn_mixture mixture;         /* where samples are mixed */
+    kn_error error;             /* of filling it */
 } slot;
 
 struct kn_loader {
@@ -115,17 +116,20 @@ static void mix(const kn_loader *loader, slot *target) {
     const uint64_t epoch = kn_hash_number(kn_random_key(loader->seed, "koine.mix"), target->epoch);
     mixture->x = (float *)(uintptr_t)target->feeds[loader->augmented].data;
     mixture->y = target->feeds[loader->labels].data;
-    kn_mix(&loader->augmentation, &fields[loader->augmented].read, kn_hash_number(epoch, target->index), target->count, mixture);
-    target->feeds[count] = (kn_feed){"y.other", mixture->other, (size_t)target->count * sizeof *mixture->other};
-    target->feeds[count + 1] = (kn_feed){"y.share", mixture->share, (size_t)target->count * sizeof *mixture->share};
+    kn_mix(&loader->augmentation, &fields[loader->augmented].read, kn_hash_number(epoch, target->index),
+           target->count, mixture);
+    target->feeds[count] =
+        (kn_feed){"y.other", mixture->other, (size_t)target->count * sizeof *mixture->other};
+    target->feeds[count + 1] =
+        (kn_feed){"y.share", mixture->share, (size_t)target->count * sizeof *mixture->share};
 }
 
 static void fill_slot(kn_loader *loader, slot *target) {
     const kn_dataset *dataset = loader->dataset;
     kn_error_clear(&target->error);
     for (size_t f = 0; f < dataset->store->field_count; f++) {
-        if (kn_dataset_gather(dataset, f, target->samples, target->count, (void *)(uintptr_t)target->feeds[f].data,
-                              &target->error) != KN_OK)
+        if (kn_dataset_gather(dataset, f, target->samples, target->count,
+                              (void *)(uintptr_t)target->feeds[f].data, &target->error) != KN_OK)
             return;
         target->feeds[f].bytes = (size_t)target->count * dataset->store->fields[f].read_bytes;
     }
@@ -165,7 +169,8 @@ static bool take_mixture(kn_loader *loader, kn_mixture *made) {
     made->other = kn_allocate(&loader->host, batch, sizeof *made->other);
     made->share = kn_allocate(&loader->host, batch, sizeof *made->share);
     made->partners = kn_allocate(&loader->host, batch, sizeof *made->partners);
-    made->plain = kn_allocate(&loader->host, batch, loader->dataset->store->fields[loader->augmented].read_bytes + 1);
+    made->plain =
+        kn_allocate(&loader->host, batch, loader->dataset->store->fields[loader->augmented].read_bytes + 1);
     return made->other && made->share && made->partners && made->plain;
 }
 
@@ -212,7 +217,8 @@ static kn_status prepare(kn_loader *loader, const kn_loader_params *params, kn_e
         if (status != KN_OK) return status;
     }
     if (params->balanced && !loader->shuffle)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "a balanced loader draws samples anew: it cannot keep their order");
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "a balanced loader draws samples anew: it cannot keep their order");
     if (params->balanced) return kn_balance_open(&loader->balance, loader->dataset, error);
     return KN_OK;
 }

@@ -1,6 +1,6 @@
-/* Byte-pair vocabularies: at first the characters of a text, then again and again the two signs that stand side by side
- * most often become one. A sign never goes on over a space or the end of a line, so that a text falls apart into pieces that
- * are joined by themselves: each space begins one. */
+/* Byte-pair vocabularies: at first the characters of a text, then again and again the two signs that stand
+ * side by side most often become one. A sign never goes on over a space or the end of a line, so that a text
+ * falls apart into pieces that are joined by themselves: each space begins one. */
 #include "data/pairs.h"
 
 #include <string.h>
@@ -37,7 +37,8 @@ kn_status kn_pairs_open(kn_pairs *pairs, const kn_host *host, const char *vocabu
     for (size_t at = 0; at < bytes;) {
         uint32_t code;
         size_t begin = at + pairs->joined;
-        size_t length = begin < bytes ? kn_utf8_read((const uint8_t *)vocabulary + begin, bytes - begin, &code) : 0;
+        size_t length =
+            begin < bytes ? kn_utf8_read((const uint8_t *)vocabulary + begin, bytes - begin, &code) : 0;
         if (pairs->joined && length > 0) length = strcspn(vocabulary + begin, "\x1e");
         if (length == 0)
             return kn_fail(error, KN_ERROR_FORMAT, "the vocabulary for text is no UTF-8 at byte %zu", begin);
@@ -46,7 +47,8 @@ kn_status kn_pairs_open(kn_pairs *pairs, const kn_host *host, const char *vocabu
     }
     pairs->begins[pairs->count] = (uint32_t)bytes + pairs->joined;
     for (int i = pairs->count - 1; i >= 0; i--) /* of two that are alike the first counts */
-        if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i], bytes_of(pairs, i), &pairs->begins[i]))
+        if (!kn_map_put(&pairs->numbers, vocabulary + pairs->begins[i], bytes_of(pairs, i),
+                        &pairs->begins[i]))
             return kn_fail_memory(error, bytes);
     return KN_OK;
 }
@@ -76,8 +78,8 @@ static int cut_piece(const uint8_t *bytes, uint64_t count, uint64_t begins[KN_PI
     return characters;
 }
 
-int kn_pairs_encode(const kn_pairs *pairs, const uint8_t *bytes, uint64_t count, int32_t numbers[KN_PIECE_MOST],
-                    uint64_t *used) {
+int kn_pairs_encode(const kn_pairs *pairs, const uint8_t *bytes, uint64_t count,
+                    int32_t numbers[KN_PIECE_MOST], uint64_t *used) {
     uint64_t begins[KN_PIECE_MOST + 1];
     int signs = cut_piece(bytes, count, begins);
     *used = 0;
@@ -114,12 +116,12 @@ typedef struct piece {
 
 typedef struct learning {
     const kn_host *host;
-    kn_text text;    /* the vocabulary so far */
+    kn_text text;     /* the vocabulary so far */
     uint32_t *begins; /* of each sign in it */
     uint16_t *lengths;
     uint32_t count, most;
-    kn_map known;    /* signs by their bytes, to their entries in begins */
-    kn_map seen;     /* pieces by their bytes, to 1 + their number */
+    kn_map known; /* signs by their bytes, to their entries in begins */
+    kn_map seen;  /* pieces by their bytes, to 1 + their number */
     piece *pieces;
     size_t piece_count, piece_capacity;
     uint32_t *numbers; /* of all pieces */
@@ -210,13 +212,15 @@ static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begin
         own->pieces[there - 1].weight++;
         return true;
     }
-    if (!kn_reserve(own->host, (void **)&own->pieces, &own->piece_capacity, own->piece_count + 1, sizeof *own->pieces) ||
-        !kn_reserve(own->host, (void **)&own->numbers, &own->number_capacity, own->number_count + (size_t)characters,
-                    sizeof *own->numbers))
+    if (!kn_reserve(own->host, (void **)&own->pieces, &own->piece_capacity, own->piece_count + 1,
+                    sizeof *own->pieces) ||
+        !kn_reserve(own->host, (void **)&own->numbers, &own->number_capacity,
+                    own->number_count + (size_t)characters, sizeof *own->numbers))
         return false;
     own->pieces[own->piece_count++] = (piece){(uint32_t)own->number_count, (uint32_t)characters, 1};
     for (int i = 0; i < characters; i++) {
-        const uint32_t *entry = kn_map_get(&own->known, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
+        const uint32_t *entry =
+            kn_map_get(&own->known, bytes + begins[i], (size_t)(begins[i + 1] - begins[i]));
         own->numbers[own->number_count++] = (uint32_t)(entry - own->begins);
     }
     return kn_map_put(&own->seen, bytes, length, (void *)(uintptr_t)own->piece_count);
@@ -224,20 +228,21 @@ static bool add_piece(learning *own, const uint8_t *bytes, const uint64_t *begin
 
 static kn_status fail_pieces(kn_error *error, const char *path, uint64_t at) {
     return kn_fail(error, KN_ERROR_FORMAT,
-                   "%s: what stands at byte %llu can be in no vocabulary of pairs: text in UTF-8 without U+001E was expected",
+                   "%s: what stands at byte %llu can be in no vocabulary of pairs: text in UTF-8 without "
+                   "U+001E was expected",
                    path, (unsigned long long)at);
 }
 
 /* Signs are the characters of `alphabet`, to begin with. */
-static kn_status learn(learning *own, const char *path, const uint8_t *bytes, uint64_t count, const char *alphabet,
-                       kn_error *error) {
+static kn_status learn(learning *own, const char *path, const uint8_t *bytes, uint64_t count,
+                       const char *alphabet, kn_error *error) {
     for (size_t at = 0, length; alphabet[at]; at += length) {
         uint32_t code;
         length = kn_utf8_read((const uint8_t *)alphabet + at, strlen(alphabet + at), &code);
         if (length == 0 || code == SEPARATOR) return fail_pieces(error, path, 0);
         if (own->count == own->most)
-            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: a vocabulary of %u signs, and the text has more characters", path,
-                           own->most);
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "%s: a vocabulary of %u signs, and the text has more characters", path, own->most);
         if (!add_sign(own, alphabet + at, length)) return kn_fail_memory(error, own->text.length);
     }
     uint64_t begins[KN_PIECE_MOST + 1];
@@ -253,13 +258,14 @@ static kn_status learn(learning *own, const char *path, const uint8_t *bytes, ui
     return grow(own) ? KN_OK : kn_fail_memory(error, own->text.length);
 }
 
-kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path, const uint8_t *bytes, uint64_t count,
-                         const char *alphabet, uint64_t wanted, kn_error *error) {
+kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path, const uint8_t *bytes,
+                         uint64_t count, const char *alphabet, uint64_t wanted, kn_error *error) {
     learning own = {.host = host, .most = (uint32_t)wanted};
     *pairs = (kn_pairs){.host = NULL};
     if (wanted < 2 || wanted > KN_PAIRS_MOST || count > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: a vocabulary of %llu signs of %llu bytes, expected 2 to %d of at most %llu",
-                       path, (unsigned long long)wanted, (unsigned long long)count, KN_PAIRS_MOST,
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "%s: a vocabulary of %llu signs of %llu bytes, expected 2 to %d of at most %llu", path,
+                       (unsigned long long)wanted, (unsigned long long)count, KN_PAIRS_MOST,
                        (unsigned long long)UINT32_MAX);
     kn_text_init(&own.text, host);
     kn_map_init(&own.known, host);
@@ -288,8 +294,8 @@ kn_status kn_pairs_learn(kn_pairs *pairs, const kn_host *host, const char *path,
 
 /* ---- for programs ------------------------------------------------------------------------------------ */
 
-kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, const char *text, int32_t *numbers,
-                         size_t *count, size_t *bytes) {
+kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, const char *text,
+                         int32_t *numbers, size_t *count, size_t *bytes) {
     if (!vocabulary || !text || !numbers || !count || !bytes) return KN_ERROR_ARGUMENT;
     const kn_host host = kn_host_with(allocator);
     const size_t all = strlen(text);
@@ -305,7 +311,8 @@ kn_status kn_text_encode(const kn_allocator *allocator, const char *vocabulary, 
     kn_status status = kn_pairs_open(&pairs, &host, vocabulary, &error);
     while (status == KN_OK && *bytes < all) {
         uint64_t used;
-        int signs = kn_pairs_encode(&pairs, (const uint8_t *)text + *bytes, all - *bytes, piece_numbers, &used);
+        int signs =
+            kn_pairs_encode(&pairs, (const uint8_t *)text + *bytes, all - *bytes, piece_numbers, &used);
         if (signs == 0) status = KN_ERROR_NOT_FOUND;
         memcpy(numbers + *count, piece_numbers, (size_t)signs * sizeof *numbers);
         *count += (size_t)signs;

@@ -10,8 +10,8 @@ bool kn_picture_is(const char *name) {
     return kn_name_ends(name, ".jpg") || kn_name_ends(name, ".jpeg") || kn_name_ends(name, ".png");
 }
 
-kn_status kn_picture_read(const kn_host *host, const kn_source_options *options, const kn_sample_file *picture,
-                          int channels, kn_image *image, kn_error *error) {
+kn_status kn_picture_read(const kn_host *host, const kn_source_options *options,
+                          const kn_sample_file *picture, int channels, kn_image *image, kn_error *error) {
     const kn_image_reader *reader = &options->images;
     const uint8_t *bytes;
     uint8_t *owned;
@@ -33,7 +33,8 @@ kn_status kn_picture_read(const kn_host *host, const kn_source_options *options,
 
 /* ---- one size for all ----------------------------------------------------------------------- */
 
-bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options, kn_tensor_info *sample) {
+bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options,
+                       kn_tensor_info *sample) {
     const kn_tensor_info *wanted = options->wanted;
     bool known = wanted && wanted->rank == 3 && (wanted->shape[0] == 1 || wanted->shape[0] == 3);
     int channels = asked->grey ? 1 : asked->colour || !known ? 3 : (int)wanted->shape[0];
@@ -60,7 +61,8 @@ kn_status kn_pictures_check_shape(kn_tensor_info *sample, const kn_image *image,
 /* ---- as samples -------------------------------------------------------------------------------- */
 
 /* As large as the first one. */
-static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sample_file *file, kn_error *error) {
+static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sample_file *file,
+                         kn_error *error) {
     kn_image image;
     kn_status status = kn_picture_read(host, job->options, file, (int)job->sample.shape[0], &image, error);
     if (status != KN_OK) return status;

@@ -22,10 +22,12 @@ extern const kn_sample_kind kn_sample_pictures;
 /* By the end of the name. */
 bool kn_picture_is(const char *name);
 /* As it is in its file. */
-kn_status kn_picture_read(const kn_host *host, const kn_source_options *options, const kn_sample_file *picture,
-                          int channels, kn_image *image, kn_error *error);
-/* The samples' shape: what was asked for, else what the model reads; false where the first picture has to tell. */
-bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options, kn_tensor_info *sample);
+kn_status kn_picture_read(const kn_host *host, const kn_source_options *options,
+                          const kn_sample_file *picture, int channels, kn_image *image, kn_error *error);
+/* The samples' shape: what was asked for, else what the model reads; false where the first picture has to
+ * tell. */
+bool kn_pictures_shape(const kn_image_options *asked, const kn_source_options *options,
+                       kn_tensor_info *sample);
 /* Checks the shape, after it was taken from `image` where that is not NULL. */
 kn_status kn_pictures_check_shape(kn_tensor_info *sample, const kn_image *image, kn_error *error);
 

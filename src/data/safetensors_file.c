@@ -69,7 +69,8 @@ bool kn_safetensors_file_info(const kn_safetensors_file *file, const char *name,
 }
 
 const char *kn_safetensors_file_metadata(const kn_safetensors_file *file, const char *key) {
-    return key && kn_safetensors_file_status(file) == KN_OK ? kn_safetensors_metadata(&file->file, key) : NULL;
+    return key && kn_safetensors_file_status(file) == KN_OK ? kn_safetensors_metadata(&file->file, key)
+                                                            : NULL;
 }
 
 kn_status kn_safetensors_file_copy(const kn_safetensors_file *file, const char *name, kn_dtype dtype,

@@ -1,7 +1,7 @@
-/* Files with a sample each in an archive, which is read in place: a folder for each class, and train/ and test/ or val/
- * above them where there are such; whatever is above that is passed over. Without a target all of them are one part, whatever
- * folders they are in. The archive is gone through twice, for the names and for the files, which are decoded some at a
- * time. */
+/* Files with a sample each in an archive, which is read in place: a folder for each class, and train/ and
+ * test/ or val/ above them where there are such; whatever is above that is passed over. Without a target all
+ * of them are one part, whatever folders they are in. The archive is gone through twice, for the names and
+ * for the files, which are decoded some at a time. */
 #include "data/sample_files.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static bool read_name(kn_arena *arena, const kn_sample_kind *kind, const char *n
     char *copy = kn_arena_copy(arena, name + class, file - class, 1);
     *read = (entry){.name = kn_arena_text(arena, name), .class = copy, .root = class, .part = PARTS};
     if (copy) copy[file - 1 - class] = '\0';
-    for (int part = 0; part < PARTS && class > 0; part++) {
+    for (int part = 0; part<PARTS &&class> 0; part++) {
         size_t above = begin_of(name, class - 1), length = strlen(part_names[part]);
         if (class - 1 - above != length || memcmp(name + above, part_names[part], length) != 0) continue;
         read->part = part;
@@ -73,7 +73,8 @@ static bool list_name(void *user, const char *name) {
     listing *found = user;
     entry read;
     if (found->failed) return false;
-    if (!(found->inputs_only ? read_plain_name : read_name)(found->arena, found->kind, name, &read)) return false;
+    if (!(found->inputs_only ? read_plain_name : read_name)(found->arena, found->kind, name, &read))
+        return false;
     if (!read.name || !read.class ||
         !kn_reserve(found->arena->host, (void **)&found->entries, &found->capacity, found->count + 1,
                     sizeof *found->entries))
@@ -95,8 +96,8 @@ static kn_status go_through(const kn_host *host, const kn_source_options *option
                             const kn_archive_visitor *visitor, kn_error *error) {
     char message[300] = "";
     const kn_archive_reader *reader = &options->archives;
-    kn_status status = reader->read(reader->user, &host->allocator, path, KN_SAMPLE_FILE_BYTES, visitor, message,
-                                    sizeof message);
+    kn_status status = reader->read(reader->user, &host->allocator, path, KN_SAMPLE_FILE_BYTES, visitor,
+                                    message, sizeof message);
     /* What the visitor had to say it said itself. */
     if (status != KN_OK && error->status == KN_OK) kn_fail(error, status, "%s: %s", path, message);
     return status;
@@ -127,10 +128,11 @@ static kn_status check_roots(const char *path, const listing *found, kn_error *e
         const entry *own = &found->entries[i];
         if (own->root != first->root || memcmp(own->name, first->name, own->root) != 0 ||
             (own->part == PARTS) != (first->part == PARTS))
-            return kn_fail(error, KN_ERROR_FORMAT,
-                           "\"%s\" has %s at different depths: %s and %s; a folder for each class was expected, "
-                           "all in the same, or in train and test",
-                           path, found->kind->what, first->name, own->name);
+            return kn_fail(
+                error, KN_ERROR_FORMAT,
+                "\"%s\" has %s at different depths: %s and %s; a folder for each class was expected, "
+                "all in the same, or in train and test",
+                path, found->kind->what, first->name, own->name);
         if (compare(own, own - 1) == 0)
             return kn_fail(error, KN_ERROR_FORMAT, "\"%s\" has %s twice", path, own->name);
     }
@@ -148,7 +150,8 @@ static size_t list_classes(const listing *found, int part, const char **classes)
 }
 
 static kn_status fill_part(const kn_host *host, const char *path, const listing *found, int part,
-                           const char **classes, size_t count, uint64_t most, archive_part *made, kn_error *error) {
+                           const char **classes, size_t count, uint64_t most, archive_part *made,
+                           kn_error *error) {
     size_t class = 0;
     kn_map_init(&made->by_name, host);
     made->files.files = kn_allocate(host, found->count, sizeof *made->files.files);
@@ -159,8 +162,9 @@ static kn_status fill_part(const kn_host *host, const char *path, const listing 
         while (class < count && strcmp(classes[class], own->class) != 0)
             class ++;
         if (class == count)
-            return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has a folder \"%s\" in %s, which the training part has not",
-                           path, own->class, part_names[part]);
+            return kn_fail(error, KN_ERROR_NOT_FOUND,
+                           "\"%s\" has a folder \"%s\" in %s, which the training part has not", path,
+                           own->class, part_names[part]);
         kn_sample_file *file = &made->files.files[made->files.count];
         *file = (kn_sample_file){.name = own->name, .class = (int)class};
         if (made->files.count++ < most && !kn_map_put_text(&made->by_name, own->name, file))
@@ -186,7 +190,7 @@ static kn_status decode_pending(reading *work) {
     for (int p = 0; p < 2 && status == KN_OK; p++) {
         if (work->counts[p] > 0)
             status = kn_sample_files_decode(work->parts[p].store, &work->parts[p].files, work->pending[p],
-                                        work->counts[p], work->job, work->error);
+                                            work->counts[p], work->job, work->error);
         work->counts[p] = 0;
     }
     work->bytes = 0;
@@ -227,13 +231,16 @@ static kn_status choose_sample(const kn_host *host, const char *path, reading *w
         work->only = work->first.name;
         status = go_through(host, work->job->options, path, &visitor, work->error);
         const bool gone = status == KN_OK && !work->first.bytes;
-        if (gone) status = kn_fail(work->error, KN_ERROR_FILE, "%s was changed while it was read: %s is gone", path, work->only);
+        if (gone)
+            status = kn_fail(work->error, KN_ERROR_FILE, "%s was changed while it was read: %s is gone", path,
+                             work->only);
         const bool there = status == KN_OK;
         if (there) status = work->job->kind->measure(host, work->job, &work->first, work->error);
         kn_release(host, work->first.bytes);
         work->job->known = status == KN_OK;
         if (work->job->known) break;
-        if (!there || !work->job->options->skip_bad || status == KN_ERROR_MEMORY || i + 1 == all->count) break;
+        if (!there || !work->job->options->skip_bad || status == KN_ERROR_MEMORY || i + 1 == all->count)
+            break;
         kn_error_clear(work->error);
     }
     work->only = NULL;
@@ -243,14 +250,16 @@ static kn_status choose_sample(const kn_host *host, const char *path, reading *w
 /* An archive may be changed between the two times. */
 static kn_status check_seen(const char *path, const archive_part *part, kn_error *error) {
     if (part->seen == part->store->count) return KN_OK;
-    return kn_fail(error, KN_ERROR_FILE, "%s was changed while it was read: %llu files, %llu were expected", path,
-                   (unsigned long long)part->seen, (unsigned long long)part->store->count);
+    return kn_fail(error, KN_ERROR_FILE, "%s was changed while it was read: %llu files, %llu were expected",
+                   path, (unsigned long long)part->seen, (unsigned long long)part->store->count);
 }
 
-static kn_status check_kept(const char *path, const kn_sample_store *store, const kn_sample_job *job, kn_error *error) {
+static kn_status check_kept(const char *path, const kn_sample_store *store, const kn_sample_job *job,
+                            kn_error *error) {
     if (store->kept == store->count) return KN_OK;
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "%s: %llu %s of %zu bytes are more than the cache of %llu bytes, and files in an archive cannot be read anew "
+                   "%s: %llu %s of %zu bytes are more than the cache of %llu bytes, and files in an archive "
+                   "cannot be read anew "
                    "one by one: unpack it, or let the cache be larger",
                    path, (unsigned long long)store->count, job->kind->what, store->fields[0].stored_bytes,
                    (unsigned long long)job->options->cache);
@@ -275,8 +284,8 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
             }
     size_t count = list_classes(found, parted ? TRAIN : PARTS, classes);
     if (count == 0 || count > KN_CLASSES_MAX)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "\"%s\" has %zu folders in train, one for each class was expected",
-                       path, count);
+        return kn_fail(error, KN_ERROR_NOT_FOUND,
+                       "\"%s\" has %zu folders in train, one for each class was expected", path, count);
     uint64_t most = job->options->most_samples;
     kn_status status =
         fill_part(host, path, found, parted ? TRAIN : PARTS, classes, count, most, &parts[0], error);
@@ -285,8 +294,8 @@ static kn_status open_parts(kn_dataset *dataset, const char *path, const listing
     if (status == KN_OK) status = choose_sample(host, path, work);
     for (int p = 0; p < 2 && status == KN_OK; p++)
         if (parts[p].files.count > 0) {
-            parts[p].store =
-                kn_sample_files_store(host, &parts[p].files, job, found->inputs_only ? NULL : classes, count, error);
+            parts[p].store = kn_sample_files_store(host, &parts[p].files, job,
+                                                   found->inputs_only ? NULL : classes, count, error);
             status = error->status;
             if (status == KN_OK) status = check_kept(path, parts[p].store, job, error);
         }
@@ -305,10 +314,11 @@ kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sampl
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     if (!options->archives.read)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "\"%s\": no folder, and nothing to read archives with: set `archives` of the parameters, to "
-                       "kn_images_archives() of libkoine-images for example",
-                       path);
+        return kn_fail(
+            error, KN_ERROR_UNSUPPORTED,
+            "\"%s\": no folder, and nothing to read archives with: set `archives` of the parameters, to "
+            "kn_images_archives() of libkoine-images for example",
+            path);
     kn_arena arena;
     archive_part parts[2] = {{.store = NULL}, {.store = NULL}};
     listing found = {.arena = &arena, .kind = job->kind, .inputs_only = options->inputs_only};

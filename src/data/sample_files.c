@@ -88,7 +88,8 @@ static kn_status decode(const share *own, uint64_t index, kn_error *error) {
 static void decode_share(void *argument) {
     share *own = argument;
     const kn_sample_store *store = own->store;
-    if (store->kept < store->count && !(own->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
+    if (store->kept < store->count &&
+        !(own->room = kn_allocate(&store->host, 1, store->fields[0].stored_bytes + 1))) {
         own->failed = own->first;
         kn_fail_memory(&own->error, store->fields[0].stored_bytes);
         return;
@@ -144,7 +145,8 @@ kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, 
 }
 
 /* The files that the first `count` were made of, without those that were left out. */
-static kn_status name_samples(kn_sample_store *store, const kn_sample_files *from, uint64_t count, kn_error *error) {
+static kn_status name_samples(kn_sample_store *store, const kn_sample_files *from, uint64_t count,
+                              kn_error *error) {
     const char **names = kn_allocate(&store->host, (size_t)count + 1, sizeof *names);
     if (!names) return kn_fail_memory(error, (size_t)count * sizeof *names);
     size_t kept = 0;
@@ -155,8 +157,8 @@ static kn_status name_samples(kn_sample_store *store, const kn_sample_files *fro
     return status;
 }
 
-kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *from, const kn_sample_job *job,
-                                 kn_error *error) {
+kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *from,
+                                 const kn_sample_job *job, kn_error *error) {
     const size_t bytes = store->fields[0].stored_bytes;
     uint8_t *samples = store->blocks[0];
     int32_t *labels = store->blocks[1];
@@ -185,7 +187,8 @@ kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *
         return kn_fail(error, KN_ERROR_FORMAT, "none of %llu %s could be read, the first: %s",
                        (unsigned long long)store->count, job->kind->what, first);
     kn_status status = labels ? KN_OK : name_samples(store, from, store->count, error);
-    if (status == KN_OK && store->kept < store->count) status = kn_later_open(store, from, store->kept, job, error);
+    if (status == KN_OK && store->kept < store->count)
+        status = kn_later_open(store, from, store->kept, job, error);
     store->kept = rows;
     store->count = kept;
     return status;

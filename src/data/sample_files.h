@@ -58,24 +58,26 @@ kn_status kn_sample_file_bytes(const kn_host *host, const kn_sample_file *file, 
  * without a target too. Samples without a target have their files' names. */
 kn_status kn_sample_files_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
 
-/* The same in an archive (sample_archives.c); names of samples are those in the archive. A file there is no part by itself. */
+/* The same in an archive (sample_archives.c); names of samples are those in the archive. A file there is no
+ * part by itself. */
 kn_status kn_sample_archive_open(kn_dataset *dataset, const char *path, kn_sample_job *job);
 
-/* Room for the samples of a part, as far as the options' cache goes. NULL with the error set. classes NULL: they have no "y". */
+/* Room for the samples of a part, as far as the options' cache goes. NULL with the error set. classes NULL:
+ * they have no "y". */
 kn_sample_store *kn_sample_files_store(const kn_host *host, const kn_sample_files *from, kn_sample_job *job,
                                        const char *const *classes, size_t count, kn_error *error);
 /* Decodes `count` files, those at `which` (NULL: from the first on), by several threads. One that cannot be
  * read is an error, the first of them, or is left out where the options say so. */
 kn_status kn_sample_files_decode(kn_sample_store *store, kn_sample_files *from, const uint64_t *which,
                                  uint64_t count, const kn_sample_job *job, kn_error *error);
-/* Closes the gaps of what was left out, sets the labels, or the samples' names where there are none, and notes where the
- * files are that are not kept decoded. */
-kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *from, const kn_sample_job *job,
-                                 kn_error *error);
-/* Notes how the store's rows from `kept` on are read when they are wanted: those of the files from `first` on that were not
- * left out (sample_later.c). */
-kn_status kn_later_open(kn_sample_store *store, const kn_sample_files *from, uint64_t first, const kn_sample_job *job,
-                        kn_error *error);
+/* Closes the gaps of what was left out, sets the labels, or the samples' names where there are none, and
+ * notes where the files are that are not kept decoded. */
+kn_status kn_sample_files_finish(kn_sample_store *store, const kn_sample_files *from,
+                                 const kn_sample_job *job, kn_error *error);
+/* Notes how the store's rows from `kept` on are read when they are wanted: those of the files from `first` on
+ * that were not left out (sample_later.c). */
+kn_status kn_later_open(kn_sample_store *store, const kn_sample_files *from, uint64_t first,
+                        const kn_sample_job *job, kn_error *error);
 /* Releases the files and what they hold. */
 void kn_sample_files_release(const kn_host *host, kn_sample_files *files);
 

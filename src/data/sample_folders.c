@@ -109,7 +109,8 @@ static kn_status measure(const kn_host *host, kn_sample_job *job, const kn_sampl
 
 static kn_sample_store *read_part(const kn_host *host, kn_sample_files *from, kn_sample_job *job,
                                   char **classes, size_t count, kn_error *error) {
-    kn_sample_store *store = kn_sample_files_store(host, from, job, (const char *const *)classes, count, error);
+    kn_sample_store *store =
+        kn_sample_files_store(host, from, job, (const char *const *)classes, count, error);
     if (!store) return NULL;
     kn_status status = kn_sample_files_decode(store, from, NULL, store->count, job, error);
     if (status == KN_OK) status = kn_sample_files_finish(store, from, job, error);

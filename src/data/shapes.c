@@ -77,7 +77,8 @@ static uint8_t channel_of(int value) {
     return (uint8_t)kn_made_clamp(value, 0, 255);
 }
 
-/* image is (3,32,32); figure, if not NULL, is (32,32): 1 where the larger part of a pixel lies in the outline. */
+/* image is (3,32,32); figure, if not NULL, is (32,32): 1 where the larger part of a pixel lies in the
+ * outline. */
 static void draw(kn_choices *random, int class, uint8_t *image, uint8_t *figure) {
     colour grey = {{128, 128, 128}};
     colour ground = choose_colour(random, &grey, &grey, 0);

@@ -15,15 +15,16 @@ typedef struct cifar_kind {
 static const cifar_kind kinds[] = {
     {"cifar10",
      KN_CIFAR_COARSE,
-     {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", NULL},
+     {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin",
+      NULL},
      {"test_batch.bin", NULL},
      "batches.meta.txt"},
     {"cifar100", KN_CIFAR_FINE, {"train.bin", NULL}, {"test.bin", NULL}, "fine_label_names.txt"},
 };
 
 /* Adds the records of one file to those in *block. */
-static kn_status add_file(const kn_host *host, const char *path, const cifar_kind *kind, void **block, kn_cifar *all,
-                          kn_error *error) {
+static kn_status add_file(const kn_host *host, const char *path, const cifar_kind *kind, void **block,
+                          kn_cifar *all, kn_error *error) {
     kn_file_view view;
     kn_cifar file;
     kn_status status = kn_file_open_view(host, path, &view, error);
@@ -49,8 +50,8 @@ static kn_status add_file(const kn_host *host, const char *path, const cifar_kin
 }
 
 /* The names of the classes, a line each; none where the file is not there. */
-static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_kind *kind, kn_sample_store *store,
-                              kn_error *error) {
+static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_kind *kind,
+                              kn_sample_store *store, kn_error *error) {
     const char *path = kn_path_join(arena, folder, kind->names), *names[MOST_CLASSES];
     uint8_t *text;
     uint64_t length;
@@ -68,17 +69,18 @@ static kn_status name_classes(kn_arena *arena, const char *folder, const cifar_k
         line = end ? end + 1 : NULL;
     }
     if (count != kind->classes)
-        status = kn_fail(error, KN_ERROR_FORMAT, "%s: %d lines, expected the names of %d classes", path, count,
-                         kind->classes);
+        status = kn_fail(error, KN_ERROR_FORMAT, "%s: %d lines, expected the names of %d classes", path,
+                         count, kind->classes);
     if (status == KN_OK) status = kn_sample_store_name_classes(store, names, (size_t)count, error);
     kn_release(arena->host, text);
     return status;
 }
 
-/* One part; *store stays NULL where it has no file at all. Where it has some, all are wanted, so that a download that was
- * broken off is noticed. */
-static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind *kind, const char *const *names,
-                           const kn_source_options *options, kn_sample_store **store, kn_error *error) {
+/* One part; *store stays NULL where it has no file at all. Where it has some, all are wanted, so that a
+ * download that was broken off is noticed. */
+static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind *kind,
+                           const char *const *names, const kn_source_options *options,
+                           kn_sample_store **store, kn_error *error) {
     const char *missing = NULL, *paths[MOST_FILES];
     int there = 0, files = 0;
     *store = NULL;
@@ -92,11 +94,12 @@ static kn_status open_part(kn_arena *arena, const char *folder, const cifar_kind
     }
     if (there == 0) return KN_OK;
     if (missing)
-        return kn_fail(error, KN_ERROR_NOT_FOUND, "data \"%s:%s\": %s is missing beside the others", kind->word, folder,
-                       missing);
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "data \"%s:%s\": %s is missing beside the others",
+                       kind->word, folder, missing);
     kn_sample_store *made = kn_sample_store_create(arena->host, error);
     if (!made) return error->status;
-    const kn_tensor_info picture = {KN_UINT8, 3, {3, KN_CIFAR_SIDE, KN_CIFAR_SIDE}}, label = {KN_UINT8, 0, {0}};
+    const kn_tensor_info picture = {KN_UINT8, 3, {3, KN_CIFAR_SIDE, KN_CIFAR_SIDE}},
+                         label = {KN_UINT8, 0, {0}};
     kn_sample_field *x, *y;
     kn_cifar all = {.count = 0};
     kn_status status = KN_OK;
@@ -132,9 +135,10 @@ static kn_status open_kind(kn_dataset *dataset, const char *folder, const cifar_
     if (status == KN_OK) status = open_part(&arena, folder, kind, kind->test, options, &test, error);
     kn_arena_finish(&arena);
     if (status == KN_OK && !train && !test)
-        status = kn_fail(error, KN_ERROR_NOT_FOUND,
-                         "data \"%s:%s\": expected %s%s and %s there, of the binary version", kind->word, folder,
-                         kind->train[0], kind->train[1] ? " and the others of its kind" : "", kind->test[0]);
+        status =
+            kn_fail(error, KN_ERROR_NOT_FOUND,
+                    "data \"%s:%s\": expected %s%s and %s there, of the binary version", kind->word, folder,
+                    kind->train[0], kind->train[1] ? " and the others of its kind" : "", kind->test[0]);
     return kn_dataset_take_parts(dataset, train, test, status);
 }
 

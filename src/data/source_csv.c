@@ -1,4 +1,5 @@
-/* Tables in CSV files as samples: what the columns hold is found out, or given by what a model was trained on. */
+/* Tables in CSV files as samples: what the columns hold is found out, or given by what a model was trained
+ * on. */
 #include "data/columns_private.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ typedef struct fill_job {
     const csv_run *run;
     bool has_target;
     size_t rows, width;
-    size_t *first; /* of each range: its rows that have a target, and then the place of the first among all samples */
+    size_t *first; /* of each range: its rows that have a target, and then the place of the first among all
+                      samples */
     float *x;      /* (samples,width) */
     void *y;       /* (samples) of floats or of class numbers */
 } fill_job;
@@ -33,7 +35,8 @@ static kn_status count_range(void *user, size_t range, kn_error *error) {
     const kn_csv *table = &job->run->table;
     (void)error;
     for (size_t row = range * RANGE; row < range_end(job, range); row++) {
-        const kn_csv_cell target = job->has_target ? kn_csv_at(table, row, job->run->columns.target.cell) : table->names[0];
+        const kn_csv_cell target =
+            job->has_target ? kn_csv_at(table, row, job->run->columns.target.cell) : table->names[0];
         job->first[range] += !job->has_target || !kn_cell_missing(&target);
     }
     return KN_OK;
@@ -49,9 +52,11 @@ static kn_status fill_range(void *user, size_t range, kn_error *error) {
         int32_t class_number = 0;
         kn_status status = KN_OK;
         if (job->has_target)
-            status = kn_columns_target(run->path, &run->table, &run->columns, row, &number, &class_number, &there, error);
+            status = kn_columns_target(run->path, &run->table, &run->columns, row, &number, &class_number,
+                                       &there, error);
         if (status == KN_OK && there)
-            status = kn_columns_row(run->path, &run->table, &run->columns, row, job->x + sample * job->width, error);
+            status = kn_columns_row(run->path, &run->table, &run->columns, row, job->x + sample * job->width,
+                                    error);
         if (status != KN_OK) return status;
         if (!there) continue;
         if (run->columns.target.kind == KN_COLUMN_CATEGORY)
@@ -85,22 +90,27 @@ static kn_status fill_rows(csv_run *run, kn_sample_store *store, fill_job *job, 
 static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
     const kn_columns *columns = &run->columns;
     const bool classes = columns->target.kind == KN_COLUMN_CATEGORY;
-    fill_job job = {.run = run, .rows = run->table.rows, .width = kn_columns_width(columns),
+    fill_job job = {.run = run,
+                    .rows = run->table.rows,
+                    .width = kn_columns_width(columns),
                     .has_target = columns->target.cell != SIZE_MAX && !run->options->inputs_only};
     if (job.rows > UINT32_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows, at most 4294967295 are possible", run->path, job.rows);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu rows, at most 4294967295 are possible",
+                       run->path, job.rows);
     if (job.rows > run->options->most_samples) job.rows = (size_t)run->options->most_samples;
     kn_status status = fill_rows(run, store, &job, error);
     if (status != KN_OK) return status;
     if (store->count == 0)
-        return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path, job.rows ? " that have a target" : "");
+        return kn_fail(error, KN_ERROR_SHAPE, "%s holds no rows%s", run->path,
+                       job.rows ? " that have a target" : "");
     const kn_tensor_info x_info = {KN_FLOAT32, 1, {(int64_t)job.width}};
     const kn_tensor_info y_info = {classes ? KN_INT32 : KN_FLOAT32, classes ? 0 : 1, {1}};
     kn_sample_field *field;
     status = kn_sample_store_add(store, "x", &x_info, KN_FLOAT32, 1, &field, error);
     if (status == KN_OK) field->bytes = store->blocks[0];
     if (status == KN_OK && classes)
-        status = kn_sample_store_name_classes(store, columns->target.values, columns->target.value_count, error);
+        status =
+            kn_sample_store_name_classes(store, columns->target.values, columns->target.value_count, error);
     if (status != KN_OK || !job.has_target) return status;
     status = kn_sample_store_add(store, "y", &y_info, y_info.dtype, 1, &field, error);
     if (status != KN_OK) return status;
@@ -109,7 +119,8 @@ static kn_status fill(csv_run *run, kn_sample_store *store, kn_error *error) {
     return KN_OK;
 }
 
-static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample_store *store, kn_error *error) {
+static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample_store *store,
+                            kn_error *error) {
     kn_file_view view;
     kn_status status = kn_file_open_view(&store->host, run->path, &view, error);
     if (status != KN_OK) return status;
@@ -129,7 +140,8 @@ static kn_status read_table(csv_run *run, const kn_columns_wish *wish, kn_sample
         store->unit_deviation = target->kind == KN_COLUMN_NUMBER ? target->deviation : 0;
         store->target = kn_copy_text(&store->host, target->name);
         store->about = kn_columns_about(&store->host, &run->columns, run->table.rows, (size_t)store->count);
-        if (!store->columns || !store->target || !store->about) status = kn_fail_memory(error, run->columns.count * sizeof(kn_column));
+        if (!store->columns || !store->target || !store->about)
+            status = kn_fail_memory(error, run->columns.count * sizeof(kn_column));
     }
     kn_file_close_view(&store->host, &view);
     return status;
@@ -147,7 +159,8 @@ kn_status kn_source_csv(kn_dataset *dataset, const char *rest, const kn_source_o
     wish.target = target;
     wish.without = without;
     if (status == KN_OK && wish.classes && wish.number)
-        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": either classes or number was expected", rest);
+        status =
+            kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": either classes or number was expected", rest);
     if (status == KN_OK && !path)
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"csv%s\": expected csv:FILE?target=COLUMN", rest);
     kn_sample_store *store = status == KN_OK ? kn_sample_store_create(&dataset->host, error) : NULL;

@@ -63,7 +63,8 @@ static kn_status add_y(kn_sample_store *store, const char *x_path, const char *p
     if (labels) sample.rank = 0;
     kn_sample_field *field;
     bool whole = labels || (whole_numbers && is_integer(array->type));
-    kn_status status = kn_sample_store_add(store, "y", &sample, whole ? KN_INT32 : KN_FLOAT32, 1, &field, error);
+    kn_status status =
+        kn_sample_store_add(store, "y", &sample, whole ? KN_INT32 : KN_FLOAT32, 1, &field, error);
     if (status != KN_OK) return kn_fail_in(error, "%s", path);
     field->bytes = array->bytes;
     field->is_label = labels;
@@ -173,7 +174,8 @@ kn_status kn_sample_store_match_parts(const char *folder, kn_sample_store *train
     return KN_OK;
 }
 
-kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_sample_store *test, kn_status status) {
+kn_status kn_dataset_take_parts(kn_dataset *dataset, kn_sample_store *train, kn_sample_store *test,
+                                kn_status status) {
     if (status != KN_OK) {
         kn_sample_store_leave(train);
         kn_sample_store_leave(test);

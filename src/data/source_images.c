@@ -7,8 +7,9 @@ enum { MOST_SIDE = 16384 };
 
 static void add_change(kn_text *text, bool asked, uint64_t count, uint64_t all, const char *what) {
     if (!asked && count)
-        kn_text_format(text, "%s%llu of %llu %s", text->length ? ", " : "pictures: ", (unsigned long long)count,
-                       (unsigned long long)all, what);
+        kn_text_format(text, "%s%llu of %llu %s",
+                       text->length ? ", " : "pictures: ", (unsigned long long)count, (unsigned long long)all,
+                       what);
 }
 
 /* What became of pictures without being asked for. */
@@ -52,14 +53,16 @@ kn_status kn_source_images(kn_dataset *dataset, const char *rest, const kn_sourc
                 rest);
     if (error->status == KN_OK) {
         kn_picture_changes changes = {0};
-        kn_sample_job job = {.kind = &kn_sample_pictures, .options = options, .own = &changes, .own_bytes = sizeof changes};
+        kn_sample_job job = {
+            .kind = &kn_sample_pictures, .options = options, .own = &changes, .own_bytes = sizeof changes};
         job.known = kn_pictures_shape(&asked, options, &job.sample);
         if (!job.known || kn_pictures_check_shape(&job.sample, NULL, error) == KN_OK) {
             if (kn_path_is_folder(path) || kn_picture_is(path))
                 kn_sample_files_open(dataset, path, &job);
             else
                 kn_sample_archive_open(dataset, path, &job);
-            if (error->status == KN_OK && dataset->store) tell_changes(dataset->store, &asked, &job, &changes, error);
+            if (error->status == KN_OK && dataset->store)
+                tell_changes(dataset->store, &asked, &job, &changes, error);
         }
     }
     kn_release(&dataset->host, path);

@@ -6,9 +6,11 @@
 
 enum { MOST_SIDE = 4096 };
 
-/* Whether a picture of bytes may be read as the larger one that is wanted, of the same or of other channels. */
+/* Whether a picture of bytes may be read as the larger one that is wanted, of the same or of other channels.
+ */
 static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted) {
-    if (!wanted || own->dtype != KN_UINT8 || own->rank != 3 || wanted->rank != 3 || wanted->dtype != KN_FLOAT32)
+    if (!wanted || own->dtype != KN_UINT8 || own->rank != 3 || wanted->rank != 3 ||
+        wanted->dtype != KN_FLOAT32)
         return false;
     for (int i = 1; i < 3; i++)
         if (wanted->shape[i] < own->shape[i] || wanted->shape[i] > MOST_SIDE) return false;
@@ -17,7 +19,8 @@ static bool fits_larger(const kn_tensor_info *own, const kn_tensor_info *wanted)
 }
 
 /* x is (c,h,w), y a label or (h,w): both become as large as what is wanted, (C,H,W). */
-static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_sample_field *x, kn_sample_field *y) {
+static void enlarge(const kn_made_kind *kind, const kn_tensor_info *wanted, kn_sample_field *x,
+                    kn_sample_field *y) {
     const int64_t *own = kind->x.shape, *size = wanted->shape;
     *x->picture = own[0];
     memcpy(x->read.shape, size, 3 * sizeof *size);

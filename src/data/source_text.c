@@ -127,7 +127,8 @@ static kn_status encode(const vocabulary *signs, const char *path, const uint8_t
                         tokens *out, kn_error *error) {
     out->wide = signs->count > 256;
     out->numbers = kn_allocate(signs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
-    if (!out->numbers) return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
+    if (!out->numbers)
+        return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
     for (uint64_t at = 0; at < count;) {
         uint32_t code = 0;
         size_t length = kn_utf8_read(bytes + at, count - at, &code);
@@ -148,17 +149,19 @@ static kn_status encode(const vocabulary *signs, const char *path, const uint8_t
 }
 
 /* The same by a vocabulary of pairs. */
-static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uint8_t *bytes, uint64_t count, tokens *out,
-                              kn_error *error) {
+static kn_status encode_pairs(const kn_pairs *pairs, const char *path, const uint8_t *bytes, uint64_t count,
+                              tokens *out, kn_error *error) {
     out->wide = pairs->count > 256;
     out->numbers = kn_allocate(pairs->host, (size_t)count + 1, out->wide ? sizeof(int32_t) : 1);
-    if (!out->numbers) return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
+    if (!out->numbers)
+        return kn_fail_memory_for(error, "the signs of the text", count, out->wide ? sizeof(int32_t) : 1);
     for (uint64_t at = 0, used; at < count; at += used) {
         int32_t numbers[KN_PIECE_MOST];
         int signs = kn_pairs_encode(pairs, bytes + at, count - at, numbers, &used);
         if (signs == 0)
             return kn_fail(error, KN_ERROR_FORMAT,
-                           "%s: line %llu has a character that is not among the %d signs of the vocabulary that it is to be "
+                           "%s: line %llu has a character that is not among the %d signs of the vocabulary "
+                           "that it is to be "
                            "read with",
                            path, line_of(bytes, at), pairs->count);
         for (int i = 0; i < signs; i++, out->count++)
@@ -199,7 +202,8 @@ static kn_sample_store *make_store(const kn_host *host, const char *name, const 
     const kn_tensor_info sample = {all->wide ? KN_INT32 : KN_UINT8, 1, {(int64_t)how->length}};
     kn_sample_field *x = NULL, *y = NULL;
     kn_status status = KN_OK;
-    if (!store->blocks[0] || !store->vocabulary) status = kn_fail_memory_for(error, "the signs of the text", count, bytes);
+    if (!store->blocks[0] || !store->vocabulary)
+        status = kn_fail_memory_for(error, "the signs of the text", count, bytes);
     if (status == KN_OK) status = kn_sample_store_add(store, "x", &sample, KN_INT32, 1, &x, error);
     if (status == KN_OK) status = kn_sample_store_add(store, "y", &sample, KN_INT32, 1, &y, error);
     if (status != KN_OK) {
@@ -227,8 +231,8 @@ static kn_status make_parts(kn_dataset *dataset, const char *name, const tokens 
 }
 
 /* By the vocabulary of pairs that was given, or by one that is learnt here. */
-static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file_view *view, const text_options *how,
-                            const kn_source_options *options) {
+static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file_view *view,
+                            const text_options *how, const kn_source_options *options) {
     kn_error *error = &dataset->error;
     const kn_host *host = &dataset->host;
     vocabulary signs = {.host = host};
@@ -243,11 +247,13 @@ static kn_status read_pairs(kn_dataset *dataset, const char *path, const kn_file
         if (status == KN_OK && !(alphabet = vocabulary_text(&signs)))
             status = kn_fail_memory(error, (size_t)signs.count * 4);
         if (status == KN_OK)
-            status = kn_pairs_learn(&pairs, host, path, view->bytes, view->count, alphabet, how->vocabulary, error);
+            status = kn_pairs_learn(&pairs, host, path, view->bytes, view->count, alphabet, how->vocabulary,
+                                    error);
     }
     if (status == KN_OK) status = encode_pairs(&pairs, path, view->bytes, view->count, &all, error);
     if (status == KN_OK)
-        status = make_parts(dataset, path, &all, all.count - all.count / 10, pairs.count, pairs.text, how, options);
+        status = make_parts(dataset, path, &all, all.count - all.count / 10, pairs.count, pairs.text, how,
+                            options);
     kn_release(host, alphabet);
     kn_release(host, all.numbers);
     kn_pairs_close(&pairs);
@@ -337,7 +343,8 @@ kn_status kn_source_sequences(kn_dataset *dataset, const char *rest, const kn_so
         status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"text%s\": length and stride are at most 16777216",
                          rest);
     else if (how.bytes && how.vocabulary)
-        status = kn_fail(error, KN_ERROR_ARGUMENT, "data \"text%s\": either bytes or a vocabulary was expected", rest);
+        status = kn_fail(error, KN_ERROR_ARGUMENT,
+                         "data \"text%s\": either bytes or a vocabulary was expected", rest);
     else if (path)
         status = read_file(dataset, path, &how, options);
     else if (how.vocabulary)

@@ -111,7 +111,8 @@ kn_status kn_source_wave(kn_dataset *dataset, const char *rest, const kn_source_
     if (!asked) return kn_fail_memory(error, sizeof *asked);
     const kn_spec_option known[] = {{"rate", KN_SPEC_COUNT, &asked->rate},
                                     {"length", KN_SPEC_COUNT, &asked->length}};
-    kn_sample_job job = {.kind = &kn_sample_sounds, .options = options, .own = asked, .own_bytes = sizeof *asked};
+    kn_sample_job job = {
+        .kind = &kn_sample_sounds, .options = options, .own = asked, .own_bytes = sizeof *asked};
     char *path;
     kn_status status = kn_spec_read(&dataset->host, "wav", rest, &path, known, KN_COUNT_OF(known), error);
     if (status == KN_OK) {

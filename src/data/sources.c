@@ -62,24 +62,32 @@ static const source_row sources[] = {
      .made = &kn_made_tones},
     {.name = "text",
      .usage = "text:FILE[?length=N&stride=N&vocabulary=N&bytes]",
-     .text = "a text in UTF-8, character by character, in N signs that are learnt from it, characters and what often stands\n"
+     .text = "a text in UTF-8, character by character, in N signs that are learnt from it, characters and "
+             "what often stands\n"
              "together, or any file byte by byte; its last tenth is held out to judge by",
      .open = kn_source_sequences},
     {.name = "csv",
      .usage = "csv:FILE?target=COLUMN[&without=COLUMN,COLUMN&classes|number]",
-     .text = "a table whose first line names the columns: numbers and dates are standardised, categories and what is missing\n"
-             "get places of their own; the target is a number, or classes where it is text or counts from 0 or 1",
+     .text =
+         "a table whose first line names the columns: numbers and dates are standardised, categories and "
+         "what is missing\n"
+         "get places of their own; the target is a number, or classes where it is text or counts from 0 or 1",
      .open = kn_source_csv},
     {.name = "images",
      .usage = "images:PATH[?size=WIDTHxHEIGHT&grey]",
-     .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each class;\nthe middle "
-             "of each picture, scaled to the size (what the model reads, else that of the first);\na .tar, .tar.gz or .zip with such folders is read in place",
+     .text = "JPEG and PNG: a folder for each class, or train/ and test/ or val/ with a folder for each "
+             "class;\nthe middle "
+             "of each picture, scaled to the size (what the model reads, else that of the first);\na .tar, "
+             ".tar.gz or .zip with such folders is read in place",
      .open = kn_source_images},
     {.name = "wav",
      .usage = "wav:PATH[?rate=N&length=N]",
-     .text = "sounds in WAV files, a folder for each class, or train/ and test/ or val/ with a folder for each class; the mean of\n"
-             "their channels, at a rate (that of the first), the begin of each, N numbers (what the model reads, else as many as\n"
-             "the first has), or all of it and silence; a .tar, .tar.gz or .zip with such folders is read in place",
+     .text = "sounds in WAV files, a folder for each class, or train/ and test/ or val/ with a folder for "
+             "each class; the mean of\n"
+             "their channels, at a rate (that of the first), the begin of each, N numbers (what the model "
+             "reads, else as many as\n"
+             "the first has), or all of it and silence; a .tar, .tar.gz or .zip with such folders is read in "
+             "place",
      .open = kn_source_wave},
     {.name = "idx",
      .usage = "idx:FOLDER",
@@ -87,11 +95,13 @@ static const source_row sources[] = {
      .open = open_idx},
     {.name = "cifar10",
      .usage = "cifar10:FOLDER",
-     .text = "the six .bin files of CIFAR-10's binary version; its classes have names where batches.meta.txt is there",
+     .text = "the six .bin files of CIFAR-10's binary version; its classes have names where batches.meta.txt "
+             "is there",
      .open = open_cifar10},
     {.name = "cifar100",
      .usage = "cifar100:FOLDER",
-     .text = "train.bin and test.bin of CIFAR-100's binary version; classes are the hundred of fine_label_names.txt",
+     .text = "train.bin and test.bin of CIFAR-100's binary version; classes are the hundred of "
+             "fine_label_names.txt",
      .open = open_cifar100},
     {.name = "npy",
      .usage = "npy:X.npy,Y.npy",
@@ -101,7 +111,8 @@ static const source_row sources[] = {
      .open = open_npy},
     {.name = "npz",
      .usage = "npz:FILE[?x=NAME&y=NAME]",
-     .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those called x and y, or\n"
+     .text = "the same two arrays in one file, as numpy.savez and savez_compressed write them: those called "
+             "x and y, or\n"
              "x_train and y_train, to judge by x_test and y_test; or two that are named",
      .open = kn_source_npz},
 };

@@ -72,9 +72,9 @@ static kn_status read_option(const kn_host *host, const char *word, const char *
         const char *end = equals ? equals + 1 : text;
         if (!equals || !read_number(end, &end, &numbers[0]) || (size && !read_height(&end, numbers)) ||
             end != text + length)
-            return kn_fail(error, KN_ERROR_ARGUMENT, "data \"%s\": \"%.*s\", expected %s=%s with numbers above 0",
-                           word, (int)(length < 60 ? length : 60), text, row->key,
-                           size ? "WIDTH[xHEIGHT]" : "NUMBER");
+            return kn_fail(
+                error, KN_ERROR_ARGUMENT, "data \"%s\": \"%.*s\", expected %s=%s with numbers above 0", word,
+                (int)(length < 60 ? length : 60), text, row->key, size ? "WIDTH[xHEIGHT]" : "NUMBER");
         return KN_OK;
     }
     return fail_option(error, word, text, key, options, count);
@@ -98,7 +98,8 @@ kn_status kn_spec_read(const kn_host *host, const char *word, const char *rest, 
     kn_status status = KN_OK;
     while (mark && status == KN_OK) {
         const char *text = mark + 1, *next = strchr(text, '&');
-        status = read_option(host, word, text, next ? (size_t)(next - text) : strlen(text), options, count, error);
+        status =
+            read_option(host, word, text, next ? (size_t)(next - text) : strlen(text), options, count, error);
         mark = next;
     }
     if (status != KN_OK) {

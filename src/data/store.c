@@ -83,8 +83,8 @@ kn_status kn_sample_store_name_samples(kn_sample_store *store, const char *const
     return store->sample_names ? KN_OK : KN_ERROR_MEMORY;
 }
 
-kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn_tensor_info *stored, kn_dtype as,
-                              double scale, kn_sample_field **field, kn_error *error) {
+kn_status kn_sample_store_add(kn_sample_store *store, const char *name, const kn_tensor_info *stored,
+                              kn_dtype as, double scale, kn_sample_field **field, kn_error *error) {
     if (store->field_count == KN_FIELDS_MAX)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "field \"%s\": a dataset has at most %d fields", name,
                        KN_FIELDS_MAX);

@@ -13,7 +13,8 @@ static uint64_t elements_of(const kn_sample_field *field) {
 }
 
 /* sample is (elements), a sample as it is read; sums is (2, elements): sums, then squares of differences. */
-static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums, kn_error *error) {
+static kn_status add_all(const kn_dataset *dataset, size_t index, void *sample, double *sums,
+                         kn_error *error) {
     const kn_sample_field *field = &dataset->store->fields[index];
     double *squares = sums + elements_of(field);
     for (int pass = 0; pass < 2; pass++)
@@ -64,10 +65,10 @@ kn_status kn_dataset_variance(const kn_dataset *dataset, size_t field, double *v
     return status;
 }
 
-/* sums is (2, channels): of the numbers and of their squares, less those of the first sample's channel, which keeps what is
- * far from 0 exact. */
-static kn_status add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample, const double *first,
-                              double *sums, kn_error *error) {
+/* sums is (2, channels): of the numbers and of their squares, less those of the first sample's channel, which
+ * keeps what is far from 0 exact. */
+static kn_status add_channels(const kn_dataset *dataset, size_t index, size_t channels, void *sample,
+                              const double *first, double *sums, kn_error *error) {
     const kn_sample_field *field = &dataset->store->fields[index];
     const uint64_t each = elements_of(field) / channels;
     for (uint64_t i = 0; i < dataset->count; i++) {
@@ -86,10 +87,12 @@ kn_status kn_dataset_statistics(const kn_dataset *dataset, size_t field, float *
                                 size_t channels) {
     kn_status status = kn_dataset_status(dataset);
     if (status != KN_OK) return status;
-    if (!means || !deviations || field >= dataset->store->field_count || dataset->count == 0) return KN_ERROR_ARGUMENT;
+    if (!means || !deviations || field >= dataset->store->field_count || dataset->count == 0)
+        return KN_ERROR_ARGUMENT;
     const kn_host *host = &dataset->host;
     const kn_sample_field *from = &dataset->store->fields[field];
-    if (from->read.rank < 1 || channels == 0 || from->read.shape[0] != (int64_t)channels || elements_of(from) == 0)
+    if (from->read.rank < 1 || channels == 0 || from->read.shape[0] != (int64_t)channels ||
+        elements_of(from) == 0)
         return KN_ERROR_SHAPE;
     const uint64_t each = elements_of(from) / channels;
     void *sample = kn_allocate(host, 1, from->read_bytes);

@@ -147,7 +147,8 @@ static kn_context_params known_params(const kn_context_params *params) {
 
 void kn_context_keeps_nothing(kn_context *context, const char *reason) {
     if (!context->keeps_nothing)
-        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not kept between runs: %s", reason);
+        kn_log_write(&context->host, KN_LOG_WARNING, "compiled kernels are not kept between runs: %s",
+                     reason);
     context->keeps_nothing = true;
 }
 

@@ -18,7 +18,8 @@ bool kn_context_precompiles(const kn_context *context);
 /* What was learnt of this device and driver, kept in the cache folder (in memory without one).
  * Keys are short texts. get returns false when nothing is known. */
 bool kn_verdict_get(kn_context *context, const char *key, double *value);
-/* The same, but of a precompiling context: `guess` where nothing is known, since the process beside it finds out. */
+/* The same, but of a precompiling context: `guess` where nothing is known, since the process beside it finds
+ * out. */
 bool kn_verdict_expect(kn_context *context, const char *key, double guess, double *value);
 void kn_verdict_put(kn_context *context, const char *key, double value);
 /* Counts and logs a kernel variant that computed wrongly on this device: once, however often it is called. */
@@ -82,7 +83,7 @@ typedef struct kn_program_request {
     const char *file;    /* "matmul/tiled.cl" */
     const char *prelude; /* #define lines put in front of the file; "" or NULL for none */
     const char *source;  /* not NULL: this text instead of a file of cl/; `file` is what messages call it */
-    bool passing;        /* not for the disk cache: to hand over a binary takes some drivers as long as to compile */
+    bool passing; /* not for the disk cache: to hand over a binary takes some drivers as long as to compile */
 } kn_program_request;
 
 /* From memory, from the disk cache, or compiled. Lines `#include "folder/other.cl"` in a file are resolved
@@ -141,9 +142,12 @@ typedef struct kn_product_request {
 } kn_product_request;
 /* The name of the library that Koine was built with ("clblast"), or NULL. */
 const char *kn_product_library(void);
-/* Bytes of workspace; KN_ERROR_UNSUPPORTED for a product that the library does not take. Buffers are not looked at. */
-kn_status kn_product_workspace(kn_context *context, const kn_product_request *request, uint64_t *bytes, kn_error *error);
+/* Bytes of workspace; KN_ERROR_UNSUPPORTED for a product that the library does not take. Buffers are not
+ * looked at. */
+kn_status kn_product_workspace(kn_context *context, const kn_product_request *request, uint64_t *bytes,
+                               kn_error *error);
 /* Puts the product on the compute queue. The library compiles its kernels at the first product of a kind. */
-kn_status kn_product_run(kn_context *context, const kn_product_request *request, const char *label, kn_error *error);
+kn_status kn_product_run(kn_context *context, const kn_product_request *request, const char *label,
+                         kn_error *error);
 
 #endif

@@ -55,7 +55,8 @@ int kn_opencl_version_number(const char *text);
 /* Whether the compiler takes -cl-std for this version (120, 200, 300): some drivers abort on others. */
 bool kn_device_speaks(const kn_host *host, const kn_found_device *found, int version);
 /* Whether a device extension is claimed, as a whole word. */
-/* A number that the driver tells; where it fails, or tells one that no device has, the one to be careful with. */
+/* A number that the driver tells; where it fails, or tells one that no device has, the one to be careful
+ * with. */
 uint64_t kn_device_number(cl_device_id device, cl_device_info what);
 bool kn_device_claims(const kn_host *host, cl_device_id device, const char *extension);
 /* Adds an entry for each GPU that the operating system shows below `root` ("/sys") and that no
@@ -107,16 +108,16 @@ struct kn_context {
     char *cache_folder, *kernel_folder;
     kn_progress progress;
     bool wide_indices, trust_claims, precompile, records, used_products;
-    bool short_header;    /* programs begin with common/builtins.cl in place of the compiler's own header */
-    bool keeps_nothing;   /* in the cache, and it was told why */
-    bool driver_keeps;    /* compiled programs, and would compile them once more to hand over a binary */
+    bool short_header;  /* programs begin with common/builtins.cl in place of the compiler's own header */
+    bool keeps_nothing; /* in the cache, and it was told why */
+    bool driver_keeps;  /* compiled programs, and would compile them once more to hand over a binary */
     uint64_t largest_block_bytes;
     int vector_width, kind;
     /* OpenCL. The queues are the same one where the caller brought it. */
     cl_context context;
     cl_command_queue queues[2];
-    bool borrowed;   /* the caller's */
-    kn_mutex *mutex; /* guards counts, verdicts, refused, programs and the timeline */
+    bool borrowed;       /* the caller's */
+    kn_mutex *mutex;     /* guards counts, verdicts, refused, programs and the timeline */
     kn_mutex *reporting; /* one report of progress at a time */
     kn_condition *built;
     kn_map programs; /* "file, newline, prelude" -> kn_program */
@@ -174,8 +175,8 @@ typedef struct kn_probe {
 kn_status kn_probe_run(kn_context *context, const kn_probe *task, kn_error *error);
 /* Fills in context->capabilities, running small kernels for what the driver claims. */
 kn_status kn_context_probe(kn_context *context, kn_error *error);
-/* GFLOP/s of a short matrix product whose result was right; 0 when it failed or was wrong. Answers false when it
- * failed: another try may tell more. */
+/* GFLOP/s of a short matrix product whose result was right; 0 when it failed or was wrong. Answers false when
+ * it failed: another try may tell more. */
 bool kn_context_measure(kn_context *context, double *gflops);
 
 /* Decides on context->short_header and driver_keeps, by trying. */
@@ -197,7 +198,8 @@ struct kn_program {
     kn_program_state state;
     kn_source *unsaved; /* compiled from this, and not in the disk cache yet */
     bool kept;          /* someone wants it there */
-    bool full_header;   /* it did not compile with common/builtins.cl, but does with the compiler's own header */
+    bool
+        full_header; /* it did not compile with common/builtins.cl, but does with the compiler's own header */
     kn_error *failure; /* of the last attempt, for those who waited for it */
 };
 
@@ -211,8 +213,8 @@ kn_status kn_source_text(const kn_context *context, const char *name, const char
                          kn_source *source, kn_error *error);
 void kn_programs_release(kn_context *context);
 
-/* The built program of the disk cache, or NULL when there is none or it is not good. *kept: it was compiled before,
- * and the driver keeps it. */
+/* The built program of the disk cache, or NULL when there is none or it is not good. *kept: it was compiled
+ * before, and the driver keeps it. */
 cl_program kn_program_cache_load(kn_context *context, const kn_source *source, bool *kept);
 /* The program's binary for the context's device, after `front` bytes that are the caller's to fill, and its
  * length; NULL when the driver gives none. A caller's OpenCL context may have more devices, and the program

@@ -58,7 +58,8 @@ uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
         {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint), 1, 1 << 16, 1},
         {CL_DEVICE_MAX_CLOCK_FREQUENCY, sizeof(cl_uint), 0, 100000, 0},
         {CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(cl_uint), 0, 64, 0},
-        {CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(cl_uint), 0, 1 << 20, 1024}, /* in bits; the largest type has 1024 */
+        {CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(cl_uint), 0, 1 << 20,
+         1024}, /* in bits; the largest type has 1024 */
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t), 1, 1 << 20, 1},
         /* The least that the standard asks of a device, and four times that in all. */
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong), 1 << 20, 1ull << 50, 128 << 20},
@@ -70,7 +71,8 @@ uint64_t kn_device_number(cl_device_id device, cl_device_info what) {
         uint64_t value = 0;
         cl_uint narrow = 0;
         void *target = ranges[i].bytes == sizeof narrow ? (void *)&narrow : &value;
-        if (clGetDeviceInfo(device, what, ranges[i].bytes, target, NULL) != CL_SUCCESS) return ranges[i].otherwise;
+        if (clGetDeviceInfo(device, what, ranges[i].bytes, target, NULL) != CL_SUCCESS)
+            return ranges[i].otherwise;
         if (target == &narrow) value = narrow;
         return value < ranges[i].least || value > ranges[i].most ? ranges[i].otherwise : value;
     }
@@ -196,7 +198,8 @@ static const char *empty_platform_advice(const char *platform) {
                "llvmpipe, "
                "radeonsi or iris";
     if (strcmp(platform, "Portable Computing Language") == 0)
-        return "; PoCL shows none where it cannot write what it compiles: the environment variable POCL_CACHE_DIR names a "
+        return "; PoCL shows none where it cannot write what it compiles: the environment variable "
+               "POCL_CACHE_DIR names a "
                "folder for that";
     return "; nothing to do unless this driver should serve a device here (is the user in the groups video "
            "and "
@@ -249,7 +252,8 @@ static bool add_platforms(kn_device_list *list) {
         if (!found) return false;
         const bool none = code == CL_SUCCESS || code == -1001; /* CL_PLATFORM_NOT_FOUND_KHR */
         snprintf(found->info.problem, sizeof found->info.problem,
-                 none ? "no OpenCL platform is installed (%s); the package pocl-opencl-icd brings one for every processor"
+                 none ? "no OpenCL platform is installed (%s); the package pocl-opencl-icd brings one for "
+                        "every processor"
                       : "the OpenCL platforms could not be listed (%s): a driver or the ICD loader failed",
                  kn_cl_name(code));
         return true;

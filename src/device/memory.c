@@ -47,16 +47,18 @@ static void discharge(kn_context *context, uint64_t bytes) {
     kn_mutex_unlock(context->mutex);
 }
 
-/* A processor's large blocks lie in large pages: rows far apart are found faster. A block that is mapped shows where it
- * is. The queue is one for this alone: the others may wait for what the program has yet to do. */
+/* A processor's large blocks lie in large pages: rows far apart are found faster. A block that is mapped
+ * shows where it is. The queue is one for this alone: the others may wait for what the program has yet to do.
+ */
 static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64_t bytes) {
-    if (context->found.info.type != KN_DEVICE_CPU || !context->capabilities.shares_memory || bytes < LARGE_BYTES)
+    if (context->found.info.type != KN_DEVICE_CPU || !context->capabilities.shares_memory ||
+        bytes < LARGE_BYTES)
         return CL_SUCCESS;
     cl_command_queue queue = clCreateCommandQueue(context->context, context->found.device, 0, NULL);
     if (!queue) return CL_SUCCESS; /* it stays as the system likes */
     cl_int code = CL_SUCCESS;
-    void *mapped = clEnqueueMapBuffer(queue, block, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, (size_t)bytes, 0, NULL,
-                                      NULL, NULL);
+    void *mapped = clEnqueueMapBuffer(queue, block, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, (size_t)bytes,
+                                      0, NULL, NULL, NULL);
     if (mapped) {
         kn_advise_large_pages(mapped, (size_t)bytes);
         code = clEnqueueUnmapMemObject(queue, block, mapped, 0, NULL, NULL);
@@ -69,7 +71,8 @@ static cl_int advise_large_pages(const kn_context *context, cl_mem block, uint64
 /* The device's own block, or NULL with a code. */
 static cl_mem block_new(const kn_context *context, uint64_t bytes, cl_int *code) {
     /* Where memory is shared, such a block is mapped without a copy. */
-    cl_mem_flags flags = CL_MEM_READ_WRITE | (context->capabilities.shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
+    cl_mem_flags flags =
+        CL_MEM_READ_WRITE | (context->capabilities.shares_memory ? CL_MEM_ALLOC_HOST_PTR : 0);
     cl_mem block = clCreateBuffer(context->context, flags, (size_t)bytes, NULL, code);
     if (!block) return NULL;
     *code = advise_large_pages(context, block, bytes);

@@ -138,14 +138,14 @@ static bool try_dot(kn_context *context, kn_error *error) {
     uint32_t input[2 * ITEMS];
     int32_t output[4 * ITEMS];
     kn_probe task = {.name = "integer_dot",
-                  .file = "probe/dot.cl",
-                  .kernel = "kn_probe_dot",
-                  .prelude = dot_prelude,
-                  .input = input,
-                  .input_bytes = sizeof input,
-                  .output = output,
-                  .output_bytes = sizeof output,
-                  .local = 8};
+                     .file = "probe/dot.cl",
+                     .kernel = "kn_probe_dot",
+                     .prelude = dot_prelude,
+                     .input = input,
+                     .input_bytes = sizeof input,
+                     .output = output,
+                     .output_bytes = sizeof output,
+                     .local = 8};
     for (uint32_t i = 0; i < 2 * ITEMS; i++)
         input[i] = i * 2654435761u ^ (i % 3 ? 0x80ff7f01u : 0xff80807fu);
     if (kn_probe_run(context, &task, error)) return false;
@@ -168,14 +168,14 @@ static bool try_dot(kn_context *context, kn_error *error) {
 static bool try_loops(kn_context *context, kn_error *error) {
     uint32_t input[2] = {100000, 2463534242u}, output[ITEMS], value = input[1];
     kn_probe task = {.name = "loops",
-                  .file = "probe/loops.cl",
-                  .kernel = "kn_probe_loops",
-                  .prelude = "",
-                  .input = input,
-                  .input_bytes = sizeof input,
-                  .output = output,
-                  .output_bytes = sizeof output,
-                  .local = 1};
+                     .file = "probe/loops.cl",
+                     .kernel = "kn_probe_loops",
+                     .prelude = "",
+                     .input = input,
+                     .input_bytes = sizeof input,
+                     .output = output,
+                     .output_bytes = sizeof output,
+                     .local = 1};
     if (kn_probe_run(context, &task, error)) return false;
     for (uint32_t round = 0; round < input[0]; round++) {
         value ^= value << 13;
@@ -186,8 +186,8 @@ static bool try_loops(kn_context *context, kn_error *error) {
 }
 
 /* The kept verdict, or a new one: *right, and in *problem what kept it from being right, if that is known
- * (KN_ERROR_MISMATCH: wrong answers). A failure to ask is no verdict: the next context asks again; out of host memory
- * is an error. */
+ * (KN_ERROR_MISMATCH: wrong answers). A failure to ask is no verdict: the next context asks again; out of
+ * host memory is an error. */
 static kn_status decide(kn_context *context, const char *name, const char *file, const char *prelude,
                         bool (*try_it)(kn_context *, kn_error *), bool *right, kn_error *problem,
                         kn_error *error) {

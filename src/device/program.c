@@ -1,5 +1,5 @@
-/* Programs: each source is compiled once per context, or taken from the disk cache. What was compiled goes to the
- * disk when the context ends, so that nobody waits for it before the first step. */
+/* Programs: each source is compiled once per context, or taken from the disk cache. What was compiled goes to
+ * the disk when the context ends, so that nobody waits for it before the first step. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -75,13 +75,15 @@ static kn_status build_source(kn_context *context, const char *name, const kn_so
         clReleaseProgram(program);
         return status;
     }
-    kn_log_write(&context->host, KN_LOG_DEBUG, "compiled %s in %d ms", name, (int)((kn_clock() - start) * 1000));
+    kn_log_write(&context->host, KN_LOG_DEBUG, "compiled %s in %d ms", name,
+                 (int)((kn_clock() - start) * 1000));
     *result = program;
     return KN_OK;
 }
 
 /* One report at a time, whoever compiles. */
-static void report(kn_context *context, const kn_progress *progress, const char *label, uint64_t done, uint64_t total) {
+static void report(kn_context *context, const kn_progress *progress, const char *label, uint64_t done,
+                   uint64_t total) {
     if (!progress->report) return;
     kn_mutex_lock(context->reporting);
     progress->report(progress->user, label, done, total);
@@ -94,8 +96,8 @@ static kn_status read_source(const kn_context *context, const kn_program_request
                         : kn_source_file(context, from->file, from->prelude, short_header, source, error);
 }
 
-static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source, kn_program *made,
-                               bool *built, kn_error *error) {
+static kn_status load_or_build(kn_context *context, const char *name, const kn_source *source,
+                               kn_program *made, bool *built, kn_error *error) {
     bool kept = false;
     made->program = kn_program_cache_load(context, source, &kept);
     *built = !made->program && !kept;
@@ -115,7 +117,8 @@ static kn_status load_or_build(kn_context *context, const char *name, const kn_s
 }
 
 /* Fills in made->program, full_header and, where the disk cache is to have it and has not, unsaved. */
-static kn_status make(kn_context *context, const kn_program_request *from, kn_program *made, kn_error *error) {
+static kn_status make(kn_context *context, const kn_program_request *from, kn_program *made,
+                      kn_error *error) {
     kn_source source;
     bool built = false;
     kn_status status = read_source(context, from, context->short_header, &source, error);

@@ -50,13 +50,14 @@ static uint64_t checksum(const void *key, size_t key_bytes, const void *payload,
     return kn_hash_bytes(kn_hash_bytes(KN_HASH_START, key, key_bytes), payload, payload_bytes);
 }
 
-/* Where the payload lies in a file that is whole and ours; NULL otherwise. It is empty where the driver keeps the
- * program. */
+/* Where the payload lies in a file that is whole and ours; NULL otherwise. It is empty where the driver keeps
+ * the program. */
 static const uint8_t *payload_of(const uint8_t *file, uint64_t count, const kn_text *key,
                                  size_t *payload_bytes) {
     if (count < HEADER_BYTES || memcmp(file, magic, sizeof magic) != 0) return NULL;
     uint64_t version = get_number(file + 8, 4), empty = get_number(file + 12, 4),
-             key_bytes = get_number(file + 16, 8), bytes = get_number(file + 24, 8), rest = count - HEADER_BYTES;
+             key_bytes = get_number(file + 16, 8), bytes = get_number(file + 24, 8),
+             rest = count - HEADER_BYTES;
     if (version != FORMAT_VERSION || empty > 1 || (bytes == 0) != (empty == 1)) return NULL;
     if (key_bytes != key->length || key_bytes > rest || bytes != rest - key_bytes) return NULL;
     const uint8_t *payload = file + HEADER_BYTES + key_bytes;
@@ -143,7 +144,8 @@ void kn_program_cache_store(kn_context *context, const kn_source *source, cl_pro
         kn_status status = kn_folder_make(&context->host, path.data, &error);
         *slash = '/';
         if (!status)
-            status = kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, &error);
+            status =
+                kn_file_write(&context->host, path.data, file, HEADER_BYTES + key.length + bytes, &error);
         if (status) kn_context_keeps_nothing(context, error.text);
     }
     kn_release(&context->host, file);

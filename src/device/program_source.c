@@ -54,7 +54,8 @@ static kn_status missing(const kn_context *context, const char *name, kn_error *
 
 static kn_status add_file(reader *state, const char *name, kn_error *error);
 
-/* What stands behind `#word` in the line, where it begins so; NULL otherwise. The word may go on: `el` is `else` and `elif`. */
+/* What stands behind `#word` in the line, where it begins so; NULL otherwise. The word may go on: `el` is
+ * `else` and `elif`. */
 static const char *behind_directive(const char *line, size_t length, const char *word) {
     const char *end = line + length, *place = line;
     while (place < end && (*place == ' ' || *place == '\t'))
@@ -175,8 +176,8 @@ static int asked_language(const char *text) {
 }
 
 /* Options and language; `first` is the text whose first line may ask for one. */
-static kn_status source_begin(const kn_context *context, const char *name, const char *first, kn_source *source,
-                              kn_error *error) {
+static kn_status source_begin(const kn_context *context, const char *name, const char *first,
+                              kn_source *source, kn_error *error) {
     int language = asked_language(first);
     memset(source, 0, sizeof *source);
     if (language == 0) language = 120;

@@ -79,7 +79,8 @@ static void fail_none(const kn_device_list *list, const char *wanted, kn_error *
                 "accelerator) or a part of a name; usable here: %s%s",
                 wanted, others, none ? " (koine doctor tells what mends it)" : "");
     else
-        kn_fail(error, KN_ERROR_NO_DEVICE, "no usable OpenCL device (koine doctor tells what mends it); found: %s", others);
+        kn_fail(error, KN_ERROR_NO_DEVICE,
+                "no usable OpenCL device (koine doctor tells what mends it); found: %s", others);
     kn_text_finish(&text);
 }
 
@@ -121,7 +122,8 @@ int kn_device_select(const kn_device_list *list, const char *wanted, const kn_co
     if (usable == 1) return only;
     if (usable == 0) {
         if (wanted[0] && unusable >= 0)
-            kn_fail(error, KN_ERROR_NO_DEVICE, "\"%s\" means %s, which cannot be used (koine doctor tells what mends it): %s", wanted,
+            kn_fail(error, KN_ERROR_NO_DEVICE,
+                    "\"%s\" means %s, which cannot be used (koine doctor tells what mends it): %s", wanted,
                     shown_name(&list->entries[unusable].info), list->entries[unusable].info.problem);
         else
             fail_none(list, wanted, error);

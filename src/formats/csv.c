@@ -1,10 +1,11 @@
-/* CSV: a line of names, then a line for each row, as RFC 4180 has it; the separator is found from the first line. The rows
- * are read in pieces by several threads. */
+/* CSV: a line of names, then a line for each row, as RFC 4180 has it; the separator is found from the first
+ * line. The rows are read in pieces by several threads. */
 #include "formats/formats_private.h"
 
 #include <string.h>
 
-/* A place is where a cell begins, among the bytes or behind them among what was unquoted, and its length in so many bits. */
+/* A place is where a cell begins, among the bytes or behind them among what was unquoted, and its length in
+ * so many bits. */
 enum { COLUMNS_MAX = 1 << 16, PIECE = 1 << 20, LENGTH_BITS = 24, LENGTH_MAX = (1 << LENGTH_BITS) - 1 };
 #define BYTES_MAX ((uint64_t)1 << 39)
 
@@ -13,14 +14,16 @@ typedef struct reader {
     const uint8_t *bytes;
     uint64_t count, at, line;
     char separator;
-    uint64_t doubled; /* bytes of cells so far in which a quote is written twice, and where the text of the next one goes */
+    uint64_t doubled; /* bytes of cells so far in which a quote is written twice, and where the text of the
+                         next one goes */
     char *unquoted;   /* texts of such cells; NULL: not wanted */
 } reader;
 
 /* What is at a place. */
 static kn_csv_cell cell_at(const uint8_t *bytes, uint64_t count, const char *unquoted, uint64_t place) {
     const uint64_t at = place >> LENGTH_BITS;
-    return (kn_csv_cell){at < count ? (const char *)bytes + at : unquoted + (at - count), (size_t)(place & LENGTH_MAX)};
+    return (kn_csv_cell){at < count ? (const char *)bytes + at : unquoted + (at - count),
+                         (size_t)(place & LENGTH_MAX)};
 }
 
 kn_csv_cell kn_csv_at(const kn_csv *table, size_t row, size_t column) {
@@ -87,9 +90,10 @@ static kn_status read_quoted(reader *read, uint64_t *at, uint64_t *length, kn_er
     *length = read->at - *at;
     read->at++;
     if (!at_end_of_line(read) && (char)read->bytes[read->at] != read->separator)
-        return kn_fail(error, KN_ERROR_FORMAT,
-                       "%s: line %llu: text behind the closing quote of a value; a quote within one is written twice",
-                       read->name, (unsigned long long)read->line);
+        return kn_fail(
+            error, KN_ERROR_FORMAT,
+            "%s: line %llu: text behind the closing quote of a value; a quote within one is written twice",
+            read->name, (unsigned long long)read->line);
     if (!doubled) return KN_OK;
     const uint8_t *text = read->bytes + *at;
     *at = read->count + read->doubled;
@@ -126,8 +130,9 @@ static kn_status read_line(reader *read, uint64_t *places, size_t most, size_t *
             read_bare(read, &at, &length);
         }
         if (length > LENGTH_MAX)
-            return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: line %llu: a value of %llu bytes, at most %d are possible",
-                           read->name, (unsigned long long)read->line, (unsigned long long)length, LENGTH_MAX);
+            return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                           "%s: line %llu: a value of %llu bytes, at most %d are possible", read->name,
+                           (unsigned long long)read->line, (unsigned long long)length, LENGTH_MAX);
         if (*count < most && places) places[*count] = at << LENGTH_BITS | length;
         ++*count;
         if (at_end_of_line(read)) break;
@@ -164,8 +169,9 @@ static kn_status check_rows(reader read, size_t columns, kn_error *error) {
         kn_status status = read_line(&read, NULL, 0, &found, error);
         if (status != KN_OK) return status;
         if (found != columns)
-            return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: %zu values, expected %zu as in the first line",
-                           read.name, (unsigned long long)line, found, columns);
+            return kn_fail(error, KN_ERROR_FORMAT,
+                           "%s: line %llu: %zu values, expected %zu as in the first line", read.name,
+                           (unsigned long long)line, found, columns);
     }
     return KN_OK;
 }
@@ -177,7 +183,8 @@ static kn_status check_text(const reader *read, kn_error *error) {
     for (uint64_t i = 0; i < fine; i++)
         line += read->bytes[i] == '\n';
     if (fine == read->count) return KN_OK;
-    return kn_fail(error, KN_ERROR_FORMAT, "%s: line %llu: bytes that are no UTF-8, which a table is expected in", read->name,
+    return kn_fail(error, KN_ERROR_FORMAT,
+                   "%s: line %llu: bytes that are no UTF-8, which a table is expected in", read->name,
                    (unsigned long long)line);
 }
 
@@ -190,24 +197,24 @@ static kn_status find_fault(reader read, kn_error *error) {
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %llu bytes, less than %llu are possible", read.name,
                        (unsigned long long)read.count, (unsigned long long)BYTES_MAX);
     if (!next_line(&read))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: nothing in it; expected a first line with the names of columns",
-                       read.name);
+        return kn_fail(error, KN_ERROR_FORMAT,
+                       "%s: nothing in it; expected a first line with the names of columns", read.name);
     read.separator = find_separator(read.bytes + read.at, read.count - read.at);
     status = read_line(&read, NULL, 0, &columns, error);
     if (status != KN_OK) return status;
     if (columns > COLUMNS_MAX)
-        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns, at most %d are possible", read.name, columns,
-                       COLUMNS_MAX);
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %zu columns, at most %d are possible", read.name,
+                       columns, COLUMNS_MAX);
     return check_rows(read, columns, error);
 }
 
 /* ---- pieces ----------------------------------------------------------------------------------------- */
 
-/* The lines that begin in it. Where it begins is taken for the begin of a line, which it is not within quotes: where the
- * piece before stops tells. */
+/* The lines that begin in it. Where it begins is taken for the begin of a line, which it is not within
+ * quotes: where the piece before stops tells. */
 typedef struct piece {
     uint64_t begin, end, stop; /* stop: behind the last line */
-    uint64_t rows, doubled; /* doubled: bytes of unquoted texts */
+    uint64_t rows, doubled;    /* doubled: bytes of unquoted texts */
     uint64_t first_row, first_text;
     bool fine; /* each row has its cells */
     bool text; /* all is UTF-8 */
@@ -270,7 +277,8 @@ static uint64_t line_from(const reader *read, uint64_t at) {
     return end.at;
 }
 
-/* Finds the pieces and how many rows each has; false where something is wrong with one, or there is no memory. */
+/* Finds the pieces and how many rows each has; false where something is wrong with one, or there is no
+ * memory. */
 static bool count_pieces(kn_arena *arena, pieces *all, uint64_t bytes_each) {
     const uint64_t begin = all->read.at, end = all->read.count;
     all->count = (size_t)((end - begin) / bytes_each + 1);
@@ -307,7 +315,8 @@ static bool read_rows(kn_arena *arena, pieces *all, uint64_t bytes_each, kn_csv 
     }
     table->rows = (size_t)rows;
     table->unquoted = all->unquoted = kn_arena_take(arena, (size_t)texts, 1);
-    table->places = all->places = kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof *all->places);
+    table->places = all->places =
+        kn_arena_take(arena, ((size_t)rows + 1) * all->columns, sizeof *all->places);
     if (!all->unquoted || !all->places) return false;
     kn_in_parallel(arena->host, all->count, fill_piece, all, NULL);
     return true;
@@ -327,8 +336,8 @@ static bool read_names(kn_arena *arena, reader first, const pieces *all, kn_csv 
     return true;
 }
 
-kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, uint64_t bytes_each,
-                             kn_csv *table, kn_error *error) {
+kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count,
+                             uint64_t bytes_each, kn_csv *table, kn_error *error) {
     *table = (kn_csv){0};
     if (count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0) { /* a mark that says UTF-8 */
         bytes += 3;

@@ -80,9 +80,10 @@ typedef struct kn_wave {
     uint64_t frames;
     const uint8_t *bytes; /* in the file: (frames,channels) */
 } kn_wave;
-kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, kn_wave *wave, kn_error *error);
-/* The mean of all channels, from -1 to 1 where the numbers are whole; floats may be anything, not finite too. frame is
- * below the number of frames. */
+kn_status kn_wave_read(const char *name, const uint8_t *bytes, uint64_t count, kn_wave *wave,
+                       kn_error *error);
+/* The mean of all channels, from -1 to 1 where the numbers are whole; floats may be anything, not finite too.
+ * frame is below the number of frames. */
 float kn_wave_at(const kn_wave *wave, uint64_t frame);
 
 /* ---- CSV (csv.c): RFC 4180 with a line of names first; commas, semicolons or tabs ------- */
@@ -104,8 +105,9 @@ typedef struct kn_csv {
 /* What stands in a row's column; both from 0. */
 kn_csv_cell kn_csv_at(const kn_csv *table, size_t row, size_t column);
 bool kn_csv_cell_is(const kn_csv_cell *cell, const char *text);
-/* Empty lines are passed over; a line with more or fewer values than there are names is an error. Cells point into
- * `bytes`, or into the arena where a quote was written twice. A cell has less than 16 MiB, the bytes less than half a TiB. */
+/* Empty lines are passed over; a line with more or fewer values than there are names is an error. Cells point
+ * into `bytes`, or into the arena where a quote was written twice. A cell has less than 16 MiB, the bytes
+ * less than half a TiB. */
 kn_status kn_csv_read(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, kn_csv *table,
                       kn_error *error);
 
@@ -138,10 +140,10 @@ kn_status kn_zip_read(kn_arena *arena, const char *name, const uint8_t *bytes, u
                       kn_error *error);
 /* NULL when there is none of that name. */
 const kn_zip_member *kn_zip_find(const kn_zip *zip, const char *name);
-/* The member's `size` bytes, at most `limit`, with the right checksum: in the file where they are stored, otherwise
- * in *owned, which is released with kn_release. */
-kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zip_member *member, uint64_t limit,
-                             const uint8_t **bytes, void **owned, kn_error *error);
+/* The member's `size` bytes, at most `limit`, with the right checksum: in the file where they are stored,
+ * otherwise in *owned, which is released with kn_release. */
+kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zip_member *member,
+                             uint64_t limit, const uint8_t **bytes, void **owned, kn_error *error);
 
 /* ---- UTF-8 (utf8.c) ---------------------------------------------------------------- */
 
@@ -194,7 +196,8 @@ const char *kn_json_kind_name(kn_json_kind kind);
 
 enum { KN_PNG_SIDE = 16384 };
 /* Adds a whole PNG file to the text. pixels is (height,width,channels), channels 1 or 3. */
-kn_status kn_png_write(kn_text *text, int width, int height, int channels, const uint8_t *pixels, kn_error *error);
+kn_status kn_png_write(kn_text *text, int width, int height, int channels, const uint8_t *pixels,
+                       kn_error *error);
 
 /* ---- safetensors (safetensors.c, safetensors_writer.c) -------------------------------- */
 
@@ -220,8 +223,8 @@ typedef struct kn_safetensors {
     uint64_t checksum_at; /* where the digits of the checksum stand; 0: there is none */
 } kn_safetensors;
 
-/* The metadata under this key is a checksum of the whole file, its own digits taken as zeros. A writer that is given
- * the key with KN_SAFETENSORS_NO_CHECKSUM for its value writes the right one. */
+/* The metadata under this key is a checksum of the whole file, its own digits taken as zeros. A writer that
+ * is given the key with KN_SAFETENSORS_NO_CHECKSUM for its value writes the right one. */
 #define KN_SAFETENSORS_CHECKSUM "koine.checksum"
 #define KN_SAFETENSORS_NO_CHECKSUM "0000000000000000"
 /* KN_ERROR_FORMAT where a file has a checksum and it is wrong. Reads all of the file. */

@@ -14,8 +14,8 @@ void kn_swap_bytes(void *to, const void *from, uint64_t count, size_t size);
 void *kn_array_take_copy(const kn_host *host, kn_array *array, kn_error *error);
 
 /* kn_csv_read in pieces of so many bytes, of which the pieces' number follows, and nothing else. */
-kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count, uint64_t bytes_each,
-                             kn_csv *table, kn_error *error);
+kn_status kn_csv_read_pieces(kn_arena *arena, const char *name, const uint8_t *bytes, uint64_t count,
+                             uint64_t bytes_each, kn_csv *table, kn_error *error);
 
 /* What stands at `bytes`, at most 16 of them, in quotes and fit to be shown to a
  * person whatever they are; "nothing" if count is 0. */

@@ -100,10 +100,9 @@ kn_status kn_onnx_value_read(const kn_host *host, const char *name, const uint8_
     if (kn_onnx_item_field(kind) == 0 || kind == KN_ONNX_MAP)
         return kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: %s is not read", name, kn_onnx_kind_name(kind));
     kn_arena_init(&file->arena, host);
-    kn_onnx_reader in = {
-        .place = {.name = name, .kind = "ONNX file", .start = bytes, .error = error},
-        .host = host,
-        .arena = &file->arena};
+    kn_onnx_reader in = {.place = {.name = name, .kind = "ONNX file", .start = bytes, .error = error},
+                         .host = host,
+                         .arena = &file->arena};
     kn_status status = read_item(&in, kind, (kn_wire){bytes, bytes + count}, &file->value);
     if (status != KN_OK) kn_onnx_value_close(host, file);
     return status;

@@ -270,8 +270,9 @@ kn_status kn_safetensors_check(const kn_safetensors *file, const char *name, kn_
     hash = kn_hash_bytes(hash, file->bytes + at + digits, (size_t)(file->byte_count - at - digits));
     snprintf(found, sizeof found, "%016llx", (unsigned long long)hash);
     if (strcmp(found, said) == 0) return KN_OK;
-    return kn_fail(error, KN_ERROR_FORMAT,
-                   "%s: the checksum of its bytes is %s, and it says %s: it was damaged or altered after it was "
-                   "written (whoever alters one on purpose leaves %s out of the metadata)",
-                   name, found, said, KN_SAFETENSORS_CHECKSUM);
+    return kn_fail(
+        error, KN_ERROR_FORMAT,
+        "%s: the checksum of its bytes is %s, and it says %s: it was damaged or altered after it was "
+        "written (whoever alters one on purpose leaves %s out of the metadata)",
+        name, found, said, KN_SAFETENSORS_CHECKSUM);
 }

@@ -56,8 +56,8 @@ static kn_status find_directory(const place *file, directory *found, kn_error *e
             return damaged(file, at, "a zip directory that lies beyond the file, which was cut off", error);
         return KN_OK;
     }
-    return kn_fail(error, KN_ERROR_FORMAT, "%s: no zip file, or one that was cut off: it has no directory at its end",
-                   file->name);
+    return kn_fail(error, KN_ERROR_FORMAT,
+                   "%s: no zip file, or one that was cut off: it has no directory at its end", file->name);
 }
 
 /* Sizes of large members stand in an extra field, those that do not fit the entry, in this order. */
@@ -80,8 +80,8 @@ static bool read_large(const uint8_t *extra, uint64_t length, kn_zip_member *mem
 }
 
 /* One entry of the directory, at *at, which moves on to the next. */
-static kn_status read_entry(kn_arena *arena, const place *file, uint64_t *at, uint64_t end, kn_zip_member *member,
-                            kn_error *error) {
+static kn_status read_entry(kn_arena *arena, const place *file, uint64_t *at, uint64_t end,
+                            kn_zip_member *member, kn_error *error) {
     const uint8_t *entry = file->bytes + *at;
     if (end - *at < ENTRY_BYTES || !signed_as(entry, 1, 2))
         return damaged(file, *at, "no entry of a zip directory, where one was expected", error);
@@ -121,7 +121,11 @@ kn_status kn_zip_read(kn_arena *arena, const char *name, const uint8_t *bytes, u
     for (uint64_t i = 0; i < found.entries && status == KN_OK; i++)
         status = read_entry(arena, &file, &at, end, &members[i], error);
     if (status != KN_OK) return status;
-    *zip = (kn_zip){.members = members, .count = (size_t)found.entries, .name = name, .bytes = bytes, .byte_count = count};
+    *zip = (kn_zip){.members = members,
+                    .count = (size_t)found.entries,
+                    .name = name,
+                    .bytes = bytes,
+                    .byte_count = count};
     return KN_OK;
 }
 
@@ -140,7 +144,8 @@ static void give_back(voidpf host, voidpf pointer) {
 }
 
 /* All of a member into exactly its size; both ways in pieces, since zlib counts in 32 bits. */
-static kn_status inflate_member(const kn_host *host, const uint8_t *bytes, uint64_t packed, uint8_t *data, uint64_t size) {
+static kn_status inflate_member(const kn_host *host, const uint8_t *bytes, uint64_t packed, uint8_t *data,
+                                uint64_t size) {
     kn_host own = host ? *host : kn_host_defaults();
     z_stream stream = {.zalloc = take, .zfree = give_back, .opaque = &own};
     const uint64_t piece = 1u << 30;
@@ -184,21 +189,24 @@ static uint32_t checksum_of(const uint8_t *bytes, uint64_t count) {
     return (uint32_t)sum;
 }
 
-kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zip_member *member, uint64_t limit,
-                             const uint8_t **bytes, void **owned, kn_error *error) {
+kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zip_member *member,
+                             uint64_t limit, const uint8_t **bytes, void **owned, kn_error *error) {
     const place file = {zip->name, zip->bytes, zip->byte_count};
     *bytes = NULL;
     *owned = NULL;
     if (member->encrypted || (member->method != METHOD_STORED && member->method != METHOD_DEFLATED))
         return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                       "%s: \"%s\" is %s (method %d); what is stored or deflated can be read", zip->name, member->name,
-                       member->encrypted ? "encrypted" : "packed in another way", member->method);
+                       "%s: \"%s\" is %s (method %d); what is stored or deflated can be read", zip->name,
+                       member->name, member->encrypted ? "encrypted" : "packed in another way",
+                       member->method);
     if (member->size > limit || (member->size > 0 && member->size / MOST_RATIO > member->packed))
-        return kn_fail(error, KN_ERROR_FORMAT, "%s: \"%s\" says that it has %llu bytes, expected at most %llu",
-                       zip->name, member->name, (unsigned long long)member->size,
+        return kn_fail(error, KN_ERROR_FORMAT,
+                       "%s: \"%s\" says that it has %llu bytes, expected at most %llu", zip->name,
+                       member->name, (unsigned long long)member->size,
                        (unsigned long long)(member->size > limit ? limit : member->packed * MOST_RATIO));
     if (!holds(&file, member->header_at, LOCAL_BYTES) || !signed_as(file.bytes + member->header_at, 3, 4))
-        return damaged(&file, member->header_at, "no member of a zip file, where the directory says one", error);
+        return damaged(&file, member->header_at, "no member of a zip file, where the directory says one",
+                       error);
     uint64_t at = member->header_at + LOCAL_BYTES + kn_little_uint(file.bytes + member->header_at + 26, 2) +
                   kn_little_uint(file.bytes + member->header_at + 28, 2);
     if (!holds(&file, at, member->packed))
@@ -214,7 +222,8 @@ kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zi
         if (status != KN_OK) {
             kn_release(host, data);
             return kn_fail(error, status, "%s: \"%s\": %s", zip->name, member->name,
-                           status == KN_ERROR_MEMORY ? "out of host memory while inflating" : "damaged deflate data");
+                           status == KN_ERROR_MEMORY ? "out of host memory while inflating"
+                                                     : "damaged deflate data");
         }
         *owned = data;
         *bytes = data;
@@ -223,6 +232,6 @@ kn_status kn_zip_member_read(const kn_host *host, const kn_zip *zip, const kn_zi
     kn_release(host, *owned);
     *owned = NULL;
     *bytes = NULL;
-    return kn_fail(error, KN_ERROR_FORMAT, "%s: \"%s\": its checksum is wrong: the file was damaged", zip->name,
-                   member->name);
+    return kn_fail(error, KN_ERROR_FORMAT, "%s: \"%s\": its checksum is wrong: the file was damaged",
+                   zip->name, member->name);
 }

@@ -52,7 +52,8 @@ static bool need_assigns(graph_copying *copying, bool *states, bool *made) {
         for (int j = 0; j < node->output_count; j++)
             made[node->outputs[j]->id] = from_needed;
         if (!is_assign || copying->needed[i] || is_left_out(copying, node)) continue;
-        if ((from_needed && copying->training) || states[node->inputs[0]->id]) copying->needed[i] = changed = true;
+        if ((from_needed && copying->training) || states[node->inputs[0]->id])
+            copying->needed[i] = changed = true;
     }
     /* A state may be read by nodes that stand behind its assign. */
     for (size_t i = 0; i < from->node_count; i++)
@@ -134,8 +135,8 @@ static kn_value *narrow_of(const kn_value *value) {
     return widens ? cast->inputs[0] : NULL;
 }
 
-/* Lets the node read narrow values that it would read cast: what widens them itself, and what only moves them. The
- * answer is whether its result is narrow then. */
+/* Lets the node read narrow values that it would read cast: what widens them itself, and what only moves
+ * them. The answer is whether its result is narrow then. */
 static bool read_narrow(const graph_copying *copying, const kn_node *node, kn_value **inputs) {
     const kn_operator *row = node->op;
     if (copying->training || !copying->request->narrows || node->derivative) return false;
@@ -188,8 +189,8 @@ static kn_status copy_attributes(graph_copying *copying, const kn_node *node,
     return KN_OK;
 }
 
-/* A row that is something else outside training, or at these sizes, builds that itself; names stay those of the
- * node. *stands: whether something was built; what is wanted outside training must be. */
+/* A row that is something else outside training, or at these sizes, builds that itself; names stay those of
+ * the node. *stands: whether something was built; what is wanted outside training must be. */
 static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_value *const *inputs,
                                 bool *stands) {
     kn_value *results[KN_MAX_OUTPUTS] = {NULL};
@@ -215,7 +216,8 @@ static kn_status copy_stand_ins(graph_copying *copying, const kn_node *node, kn_
                    node->op->name, node->name, outside ? "outside training" : "at these sizes");
 }
 
-/* What the node reads; what widens a state belongs to the node that reads it first, by its name and its device. */
+/* What the node reads; what widens a state belongs to the node that reads it first, by its name and its
+ * device. */
 static kn_status copy_inputs(graph_copying *copying, const kn_node *node, kn_value **inputs) {
     kn_status status = KN_OK;
     copying->to->origin = node;

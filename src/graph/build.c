@@ -95,10 +95,11 @@ kn_value *kn_state_add(kn_graph *graph, const char *name, const kn_shape *shape,
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "state '%s': there is no initializer %d", name,
                              (int)chosen.kind);
     if (!settle_initializer(shape, &chosen))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "state '%s', %s: an initializer that looks at rows and columns needs at least two "
-                             "dimensions; take uniform, normal or a number",
-                             name, kn_shape_words(graph, shape));
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "state '%s', %s: an initializer that looks at rows and columns needs at least two "
+            "dimensions; take uniform, normal or a number",
+            name, kn_shape_words(graph, shape));
     kn_value *value = kn_value_make(graph, KN_VALUE_STATE, shape);
     if (!value || !kn_value_rename(graph, value, name)) return &graph->failed;
     value->role = role;
@@ -375,7 +376,8 @@ static void choose_types(kn_node *node) {
 static bool set_pin_and_device(kn_graph *graph, const kn_node_recipe *recipe, kn_node *node) {
     const kn_node *origin = recipe->origin ? recipe->origin : graph->origin;
     const char *pin = origin ? origin->pin : kn_pin_now(graph);
-    /* While a graph is bound, origins are nodes of the caller's graph, whose memory may go before this one's. */
+    /* While a graph is bound, origins are nodes of the caller's graph, whose memory may go before this one's.
+     */
     bool here = !origin || (origin->output_count > 0 && origin->outputs[0]->graph == graph);
     node->device = graph->origin ? graph->origin->device : -1;
     node->pin = pin && !here ? kn_arena_text(&graph->arena, pin) : pin;

@@ -58,11 +58,12 @@ static void read_attributes(struct kn_custom *custom, const char *text) {
             kn_custom_fail(custom, KN_ERROR_ARGUMENT, "more than %d attributes", KN_MAX_ATTRIBUTES);
             return;
         }
-        bool reads = name < length && kn_expression_is_name(text, name) && kn_parse_double(text + name + 1, &end, &number);
+        bool reads = name < length && kn_expression_is_name(text, name) &&
+                     kn_parse_double(text + name + 1, &end, &number);
         if (!reads || end != text + length) {
             kn_custom_fail(custom, KN_ERROR_FORMAT,
-                        "attribute '%.*s': expected a name and its default, as in slope=0.01",
-                        (int)(length < 80 ? length : 80), text);
+                           "attribute '%.*s': expected a name and its default, as in slope=0.01",
+                           (int)(length < 80 ? length : 80), text);
             return;
         }
         char *word = kn_arena_take(&custom->arena, name + 1, 1);
@@ -74,15 +75,15 @@ static void read_attributes(struct kn_custom *custom, const char *text) {
         bool letter = name == 1 && strchr("xyzrg", word[0]);
         if (letter || !strcmp(word, "uniform") || kn_custom_attribute(custom, word) >= 0) {
             kn_custom_fail(custom, KN_ERROR_ARGUMENT, "attribute '%s': %s", word,
-                        letter || !strcmp(word, "uniform") ? "expressions call something else so"
-                                                           : "it is there twice");
+                           letter || !strcmp(word, "uniform") ? "expressions call something else so"
+                                                              : "it is there twice");
             return;
         }
         bool whole = strspn(text + name + 1, "+-0123456789") == length - name - 1;
         custom->attributes[count] = (kn_attribute){.name = word,
-                                                .kind = whole ? KN_ATTRIBUTE_INT : KN_ATTRIBUTE_FLOAT,
-                                                .number = number,
-                                                .help = ""};
+                                                   .kind = whole ? KN_ATTRIBUTE_INT : KN_ATTRIBUTE_FLOAT,
+                                                   .number = number,
+                                                   .help = ""};
         text += length;
     }
 }
@@ -95,16 +96,17 @@ struct kn_custom *kn_custom_make(const kn_allocator *allocator, const char *name
     atomic_init(&custom->holders, 1);
     kn_arena_init(&custom->arena, &custom->host);
     custom->row = (kn_operator){.name = kn_arena_text(&custom->arena, name ? name : ""),
-                             .help = "a custom operator",
-                             .attributes = custom->attributes,
-                             .custom = custom};
+                                .help = "a custom operator",
+                                .attributes = custom->attributes,
+                                .custom = custom};
     if (!custom->row.name) {
         kn_arena_finish(&custom->arena);
         kn_release(&host, custom);
         return NULL;
     }
     if (!kn_expression_is_name(custom->row.name, strlen(custom->row.name)) || strlen(custom->row.name) > 64)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "its name has to be of letters, digits and '_', 64 at most");
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
+                       "its name has to be of letters, digits and '_', 64 at most");
     else if (kn_operator_find(custom->row.name))
         kn_custom_fail(custom, KN_ERROR_ARGUMENT, "the library has an operator of that name; take another");
     if (attributes) read_attributes(custom, attributes);
@@ -127,16 +129,16 @@ static void check_expression(struct kn_custom *custom, const char *what, const c
     }
     for (int i = 0; i < kn_expression_name_count(expression); i++) {
         const char *name = kn_expression_name(expression, i);
-        bool known =
-            kn_custom_attribute(custom, name) >= 0 || (gradient && (!strcmp(name, "r") || !strcmp(name, "g")));
+        bool known = kn_custom_attribute(custom, name) >= 0 ||
+                     (gradient && (!strcmp(name, "r") || !strcmp(name, "g")));
         for (int j = 0; j < inputs; j++)
             known = known || !strcmp(name, letters[j]);
         if (known) continue;
         const char *place = strstr(text, name);
-        kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: expression '%.300s', column %zu: '%s' is no %s", what, text,
-                    place ? (size_t)(place - text) + 1 : 1, name,
-                    gradient ? "input that the value reads, no attribute, and neither r nor g"
-                             : "attribute; inputs are x, y and z");
+        kn_custom_fail(custom, KN_ERROR_NOT_FOUND, "%s: expression '%.300s', column %zu: '%s' is no %s", what,
+                       text, place ? (size_t)(place - text) + 1 : 1, name,
+                       gradient ? "input that the value reads, no attribute, and neither r nor g"
+                                : "attribute; inputs are x, y and z");
         return;
     }
 }
@@ -167,7 +169,7 @@ kn_operator *kn_operator_create_pointwise(const kn_pointwise_params *params) {
     kn_operator_arity(row, &least, &inputs);
     if (inputs == 0)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT, "value: expression '%.300s' reads no input; call one x",
-                    row->value);
+                       row->value);
     for (int i = 0; i < 3; i++) {
         if (row->by[i] && i >= inputs)
             kn_custom_fail(custom, KN_ERROR_ARGUMENT, "%s: the value does not read that", by[i]);

@@ -50,7 +50,8 @@ static bool ends_in_dots(const char *text) {
 /* ---- sizes ------------------------------------------------------------------------------------------ */
 
 /* Sums, differences, products and quotients of whole numbers and names that are known. */
-static bool check_term(struct kn_custom *custom, const char *what, const kn_expression *size, const kn_term *term) {
+static bool check_term(struct kn_custom *custom, const char *what, const kn_expression *size,
+                       const kn_term *term) {
     switch (term->kind) {
     case KN_TERM_NUMBER:
         if (term->number == floor(term->number) && term->number <= (double)INT32_MAX) return true;
@@ -63,8 +64,8 @@ static bool check_term(struct kn_custom *custom, const char *what, const kn_expr
             (attribute >= 0 && custom->attributes[attribute].kind == KN_ATTRIBUTE_INT))
             return true;
         kn_custom_fail(custom, KN_ERROR_NOT_FOUND,
-                    "%s: '%.200s': '%s' is neither a word of the inputs' patterns nor a whole attribute",
-                    what, size->text, name);
+                       "%s: '%.200s': '%s' is neither a word of the inputs' patterns nor a whole attribute",
+                       what, size->text, name);
         return false;
     }
     case KN_TERM_NEGATE:
@@ -74,8 +75,8 @@ static bool check_term(struct kn_custom *custom, const char *what, const kn_expr
     case KN_TERM_DIVIDE:
         break;
     default:
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes are made with + - * / and parentheses", what,
-                    size->text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': sizes are made with + - * / and parentheses",
+                       what, size->text);
         return false;
     }
     for (int i = 0; i < 3 && term->parts[i]; i++)
@@ -96,10 +97,11 @@ static int add_word(struct kn_custom *custom, const char *what, const char *name
     int word = kn_custom_word(custom, name);
     if (word >= 0 && custom->many[word] == many) return word;
     if (word >= 0)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is one dimension in one place, and several in another",
-                    what, name);
+        kn_custom_fail(custom, KN_ERROR_FORMAT,
+                       "%s: '%s' is one dimension in one place, and several in another", what, name);
     else if (kn_custom_attribute(custom, name) >= 0)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is an attribute; call the size otherwise", what, name);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%s' is an attribute; call the size otherwise", what,
+                       name);
     else if (custom->word_count == KN_CUSTOM_WORDS)
         kn_custom_fail(custom, KN_ERROR_UNSUPPORTED, "%s: more than %d words", what, KN_CUSTOM_WORDS);
     else {
@@ -112,7 +114,8 @@ static int add_word(struct kn_custom *custom, const char *what, const char *name
 
 /* ---- patterns ------------------------------------------------------------------------------------------ */
 
-static void read_item(struct kn_custom *custom, const char *what, const char *text, bool input, kn_custom_item *item) {
+static void read_item(struct kn_custom *custom, const char *what, const char *text, bool input,
+                      kn_custom_item *item) {
     *item = (kn_custom_item){.many = -1};
     bool many = ends_in_dots(text);
     if (many) {
@@ -125,10 +128,11 @@ static void read_item(struct kn_custom *custom, const char *what, const char *te
     const kn_term *root = item->size->root;
     const char *name = root->kind == KN_TERM_NAME ? item->size->names[root->name] : NULL;
     if (many && !name)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s...': expected a word before the dots", what, text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s...': expected a word before the dots", what,
+                       text);
     else if (input && !name && root->kind != KN_TERM_NUMBER)
-        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': a dimension of an input is a word or a number", what,
-                    text);
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s': a dimension of an input is a word or a number",
+                       what, text);
     else if (input && name) {
         int word = add_word(custom, what, name, many);
         if (many) item->many = word;
@@ -151,14 +155,15 @@ static void read_pattern(struct kn_custom *custom, const char *what, const char 
             kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
         else if (pattern->count == KN_MAX_RANK)
             kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has more than %d dimensions", what, text,
-                        KN_MAX_RANK);
+                           KN_MAX_RANK);
         else {
             kn_custom_item *item = &pattern->items[pattern->count++];
             read_item(custom, what, piece, input, item);
             several += item->many >= 0;
         }
     }
-    if (several > 1) kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has dots in two places", what, text);
+    if (several > 1)
+        kn_custom_fail(custom, KN_ERROR_FORMAT, "%s: '%.200s' has dots in two places", what, text);
 }
 
 /* Answers how many there are. */
@@ -168,7 +173,7 @@ static int read_patterns(struct kn_custom *custom, const char *text, bool input,
     const char *rest = text;
     if (!text)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no %s; patterns tell their shapes",
-                    input ? "inputs" : "results");
+                       input ? "inputs" : "results");
     while (rest && custom->error.status == KN_OK) {
         char what[32];
         const char *piece = next_piece(&custom->arena, &rest, ';');
@@ -176,7 +181,8 @@ static int read_patterns(struct kn_custom *custom, const char *text, bool input,
         if (!piece)
             kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
         else if (count == most)
-            kn_custom_fail(custom, KN_ERROR_UNSUPPORTED, "more than %d %s", most, input ? "inputs" : "results");
+            kn_custom_fail(custom, KN_ERROR_UNSUPPORTED, "more than %d %s", most,
+                           input ? "inputs" : "results");
         else
             read_pattern(custom, what, piece, input, &patterns[count++]);
     }
@@ -190,23 +196,24 @@ static void read_launch(struct kn_custom *custom, const char *text, const char *
         const char *piece = next_piece(&custom->arena, &text, ',');
         const kn_expression *size = piece ? read_size(custom, "launch", piece) : NULL;
         if (!piece || custom->launch_count == 3)
-            kn_custom_fail(custom, piece ? KN_ERROR_ARGUMENT : KN_ERROR_MEMORY, "launch: more than three axes");
+            kn_custom_fail(custom, piece ? KN_ERROR_ARGUMENT : KN_ERROR_MEMORY,
+                           "launch: more than three axes");
         else if (size && check_term(custom, "launch", size, size->root))
             custom->launch[custom->launch_count++] = size;
     }
     while (group && custom->error.status == KN_OK) {
         const char *piece = next_piece(&custom->arena, &group, ','), *end = NULL;
         int64_t items = 0;
-        if (!piece || custom->group_count == custom->launch_count || !kn_parse_int64(piece, &end, &items) || *end ||
-            items < 1 || items > 1 << 20)
+        if (!piece || custom->group_count == custom->launch_count || !kn_parse_int64(piece, &end, &items) ||
+            *end || items < 1 || items > 1 << 20)
             kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                        "group: expected numbers from 1 on, as many as the launch has axes");
+                           "group: expected numbers from 1 on, as many as the launch has axes");
         else
             custom->group[custom->group_count++] = (size_t)items;
     }
     if (custom->group_count && custom->group_count != custom->launch_count)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT, "group: expected %d numbers, as many as the launch has axes",
-                    custom->launch_count);
+        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
+                       "group: expected %d numbers, as many as the launch has axes", custom->launch_count);
 }
 
 /* ---- the gradient's operator ------------------------------------------------------------------------ */
@@ -226,14 +233,15 @@ static void take_gradient(struct kn_custom *custom, const kn_operator *row) {
     if (other->error.status != KN_OK)
         kn_custom_fail(custom, other->error.status, "its gradient: %s", other->error.text);
     else if (inputs != custom->input_count + 2 * custom->result_count)
-        kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                    "its gradient, '%s', takes %d inputs; expected %d: the inputs, the results, the results' "
-                    "gradients",
-                    row->name, inputs, custom->input_count + 2 * custom->result_count);
+        kn_custom_fail(
+            custom, KN_ERROR_ARGUMENT,
+            "its gradient, '%s', takes %d inputs; expected %d: the inputs, the results, the results' "
+            "gradients",
+            row->name, inputs, custom->input_count + 2 * custom->result_count);
     else if (results != floats)
         kn_custom_fail(custom, KN_ERROR_ARGUMENT,
-                    "its gradient, '%s', has %d results; expected %d, one for each input of a float type",
-                    row->name, results, floats);
+                       "its gradient, '%s', has %d results; expected %d, one for each input of a float type",
+                       row->name, results, floats);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------------- */
@@ -264,7 +272,8 @@ kn_operator *kn_operator_create_kernel(const kn_kernel_params *params) {
     custom->file = kn_arena_format(&custom->arena, "operator %s", row->name);
     custom->source = kn_arena_text(&custom->arena, given.source ? given.source : "");
     custom->kernel = given.kernel ? kn_arena_text(&custom->arena, given.kernel) : row->name;
-    if (!custom->file || !custom->source || !custom->kernel) kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
+    if (!custom->file || !custom->source || !custom->kernel)
+        kn_custom_fail(custom, KN_ERROR_MEMORY, "out of host memory");
     if (!given.source) kn_custom_fail(custom, KN_ERROR_ARGUMENT, "it has no source");
     custom->input_count = read_patterns(custom, given.inputs, true, KN_CUSTOM_INPUTS, custom->inputs);
     custom->result_count = read_patterns(custom, given.results, false, KN_CUSTOM_RESULTS, custom->results);

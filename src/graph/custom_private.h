@@ -65,15 +65,16 @@ void kn_custom_fail(struct kn_custom *custom, kn_status status, const char *form
 void kn_custom_drop(struct kn_custom *custom);
 int kn_custom_attribute(const struct kn_custom *custom, const char *name); /* -1: there is none */
 
-/* ---- custom_kernel.c: the rules of rows with a kernel (custom_rules.c) ---------------------------------- */
+/* ---- custom_kernel.c: the rules of rows with a kernel (custom_rules.c) ----------------------------------
+ */
 
 int kn_custom_word(const struct kn_custom *custom, const char *name); /* -1: there is none */
 /* Finds what the words are, from the inputs. */
-kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node, kn_value *const *inputs,
-                       kn_custom_sizes *sizes, kn_error *error);
+kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node,
+                          kn_value *const *inputs, kn_custom_sizes *sizes, kn_error *error);
 /* A size made of words and attributes; mistakes of arithmetic are the graph's. */
 kn_dim kn_custom_size(const struct kn_custom *custom, kn_graph *graph, const kn_custom_sizes *sizes,
-                   const kn_attribute_value *attributes, const kn_expression *size);
+                      const kn_attribute_value *attributes, const kn_expression *size);
 kn_status kn_custom_shape(kn_shape_call *call);
 kn_status kn_custom_lower(kn_lowering *lowering);
 kn_status kn_custom_build_gradient(kn_gradient_call *call);

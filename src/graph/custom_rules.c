@@ -32,7 +32,7 @@ static kn_dim size_of(const struct kn_custom *custom, kn_graph *graph, const kn_
 }
 
 kn_dim kn_custom_size(const struct kn_custom *custom, kn_graph *graph, const kn_custom_sizes *sizes,
-                   const kn_attribute_value *attributes, const kn_expression *size) {
+                      const kn_attribute_value *attributes, const kn_expression *size) {
     return size_of(custom, graph, sizes, attributes, size, size->root);
 }
 
@@ -41,12 +41,13 @@ kn_dim kn_custom_size(const struct kn_custom *custom, kn_graph *graph, const kn_
 static kn_status misfit(const struct kn_custom *custom, kn_graph *graph, const char *node, int input,
                         const kn_shape *shape, const char *why, kn_error *error) {
     return kn_fail(error, KN_ERROR_SHAPE, "%s '%s': input %d is %s, which does not fit \"%s\": %s",
-                   custom->row.name, node, input + 1, kn_shape_words(graph, shape), custom->inputs[input].text,
-                   why);
+                   custom->row.name, node, input + 1, kn_shape_words(graph, shape),
+                   custom->inputs[input].text, why);
 }
 
 /* One dimension of an input against its item. */
-static bool match_size(const struct kn_custom *custom, const kn_custom_item *item, kn_dim dim, kn_custom_sizes *sizes) {
+static bool match_size(const struct kn_custom *custom, const kn_custom_item *item, kn_dim dim,
+                       kn_custom_sizes *sizes) {
     const kn_term *root = item->size->root;
     if (root->kind == KN_TERM_NUMBER) return dim == (kn_dim)root->number;
     int word = kn_custom_word(custom, item->size->names[root->name]);
@@ -92,8 +93,8 @@ static kn_status match_input(const struct kn_custom *custom, kn_graph *graph, co
     return KN_OK;
 }
 
-kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node, kn_value *const *inputs,
-                       kn_custom_sizes *sizes, kn_error *error) {
+kn_status kn_custom_match(const struct kn_custom *custom, kn_graph *graph, const char *node,
+                          kn_value *const *inputs, kn_custom_sizes *sizes, kn_error *error) {
     *sizes = (kn_custom_sizes){.known = {false}};
     for (int i = 0; i < custom->input_count; i++) {
         kn_status status = match_input(custom, graph, node, i, &inputs[i]->shape, sizes, error);
@@ -111,8 +112,8 @@ static kn_status find_type(const kn_shape_call *call, kn_dtype *dtype) {
         kn_dtype found = call->inputs[i]->shape.dtype;
         const kn_custom_pattern *pattern = &custom->inputs[i];
         if (pattern->typed ? found != pattern->dtype : found != KN_FLOAT32 && found != KN_FLOAT64)
-            return kn_fail(call->error, KN_ERROR_DTYPE, "%s '%s': input %d is %s; expected %s", custom->row.name,
-                           call->name, i + 1, kn_dtype_name(found),
+            return kn_fail(call->error, KN_ERROR_DTYPE, "%s '%s': input %d is %s; expected %s",
+                           custom->row.name, call->name, i + 1, kn_dtype_name(found),
                            pattern->typed ? kn_dtype_name(pattern->dtype) : "float32 or float64");
         if (pattern->typed) continue;
         if (first >= 0 && found != *dtype)
@@ -142,10 +143,10 @@ kn_status kn_custom_shape(kn_shape_call *call) {
                 return kn_fail(call->error, KN_ERROR_SHAPE, "%s '%s': result %d has more than %d dimensions",
                                custom->row.name, call->name, i + 1, KN_MAX_RANK);
             for (int k = 0; k < count; k++)
-                shape->dims[shape->rank++] =
-                    many >= 0
-                        ? sizes.dims[many][k]
-                        : kn_custom_size(custom, call->graph, &sizes, call->attributes, pattern->items[j].size);
+                shape->dims[shape->rank++] = many >= 0
+                                                 ? sizes.dims[many][k]
+                                                 : kn_custom_size(custom, call->graph, &sizes,
+                                                                  call->attributes, pattern->items[j].size);
         }
     }
     return status;
@@ -219,7 +220,8 @@ static kn_status tell_node(const kn_node *node, node_words *words, kn_error *err
     const struct kn_custom *custom = node->op->custom;
     kn_custom_sizes sizes;
     *words = (node_words){.node = {.input_count = custom->input_count, .result_count = custom->result_count}};
-    kn_status status = kn_custom_match(custom, node->outputs[0]->graph, node->name, node->inputs, &sizes, error);
+    kn_status status =
+        kn_custom_match(custom, node->outputs[0]->graph, node->name, node->inputs, &sizes, error);
     if (status != KN_OK) return status;
     for (int i = 0; i < custom->input_count; i++)
         set_info(&node->inputs[i]->shape, &words->inputs[i]);
@@ -264,9 +266,8 @@ static void apply_gradient(kn_gradient_call *call) {
     for (int i = 0; i < custom->result_count; i++)
         inputs[count++] = node->outputs[i];
     for (int i = 0; i < custom->result_count; i++)
-        inputs[count++] = call->output_gradients[i]
-                              ? call->output_gradients[i]
-                              : kn_gradient_of_nothing(call->graph, node->outputs[i]);
+        inputs[count++] = call->output_gradients[i] ? call->output_gradients[i]
+                                                    : kn_gradient_of_nothing(call->graph, node->outputs[i]);
     kn_attributes_defaults(call->graph, &other->row, attributes);
     for (int i = 0; i < custom->row.attribute_count; i++) {
         int same = kn_custom_attribute(other, custom->attributes[i].name);
@@ -292,11 +293,11 @@ kn_status kn_custom_build_gradient(kn_gradient_call *call) {
         kn_error error = {0};
         if (tell_node(node, &words, &error) != KN_OK) return kn_graph_fail_with(graph, &error), error.status;
         const kn_custom_gradient gradient = {.node = &words.node,
-                                          .inputs = node->inputs,
-                                          .results = node->outputs,
-                                          .result_gradients = call->output_gradients,
-                                          .wanted = call->wanted,
-                                          .input_gradients = call->input_gradients};
+                                             .inputs = node->inputs,
+                                             .results = node->outputs,
+                                             .result_gradients = call->output_gradients,
+                                             .wanted = call->wanted,
+                                             .input_gradients = call->input_gradients};
         custom->gradient(custom->user, &gradient);
     }
     for (int i = 0; i < node->input_count && graph->error.status == KN_OK; i++) {

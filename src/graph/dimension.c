@@ -303,9 +303,9 @@ static kn_status divide_by_number(kn_graph *graph, const kn_dim_sum *left, int64
     return status == KN_OK ? add_quotient(graph, numerator, divisor, result, error) : status;
 }
 
-/* By a sum, where nothing is left over: the leading terms divide, again and again. Terms of one order (a higher degree
- * first, then the earlier atoms) go down in each round, so that it ends. False where something is left, or the quotient
- * is beyond the limits of sums. */
+/* By a sum, where nothing is left over: the leading terms divide, again and again. Terms of one order (a
+ * higher degree first, then the earlier atoms) go down in each round, so that it ends. False where something
+ * is left, or the quotient is beyond the limits of sums. */
 static bool divide_exactly(const kn_dim_sum *left, const kn_dim_sum *right, kn_dim_sum *result) {
     kn_error ignored = {0};
     kn_dim_sum rest = *left, part, quotient = {.count = 0}, one = {.count = 1};

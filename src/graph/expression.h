@@ -1,15 +1,15 @@
 /* Pointwise expressions: a small language with one meaning on the host and on the device.
  *
  *   numbers, names, ( ), unary - and !, * / + -, < <= > >= == !=, && ||, c ? a : b, and calls of
- *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan asin
- *   acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1
- *   bit_and bit_or bit_xor bit_left bit_right (x, y), of whole numbers.
+ *   exp log sqrt rsqrt abs sin cos tanh erf pow min max floor isnan sigmoid(x) softplus(x) ceil round tan
+ * asin acos atan sinh cosh asinh acosh atanh atan2(y, x) fmod(x, y) log1p expm1 bit_and bit_or bit_xor
+ * bit_left bit_right (x, y), of whole numbers.
  *
  * "x > 0 ? x : slope * x". Comparisons and logic give 0 or 1. A comparison with NaN is false (!= true), so
  * "x > 0 ? x : 0" swallows a NaN; min and max let it through, so max(x, 0) does not:
  *   max(a, b) is a < b || isnan(b) ? b : a,   min(a, b) is a > b || isnan(b) ? b : a.
- * sigmoid and softplus do not overflow. round goes to even halfway; fmod has the sign of x. There is no division of
- * integers: all numbers are real. Included by graph.h. */
+ * sigmoid and softplus do not overflow. round goes to even halfway; fmod has the sign of x. There is no
+ * division of integers: all numbers are real. Included by graph.h. */
 #ifndef KN_GRAPH_EXPRESSION_H
 #define KN_GRAPH_EXPRESSION_H
 
@@ -24,8 +24,8 @@ bool kn_expression_reads(const kn_expression *expression, const char *name);
 /* Computes it in double precision; `numbers` follow the order of kn_expression_name. */
 double kn_expression_evaluate(const kn_expression *expression, const double *numbers);
 /* Writes it as OpenCL C. `type` is the compute type ("float", "float16" for vectors of it); `replacements`
- * stand for the names, in their order (variable names, or literals). The text is one expression in parentheses
- * that works for scalars and vectors alike (select instead of ?:, typed literals). */
+ * stand for the names, in their order (variable names, or literals). The text is one expression in
+ * parentheses that works for scalars and vectors alike (select instead of ?:, typed literals). */
 void kn_expression_print(const kn_expression *expression, const char *type, const char *const *replacements,
                          kn_text *text);
 /* Writes a number as a literal of a compute type, for replacements: "0.5f", "(float16)(0.5f)", "INFINITY". */

@@ -18,8 +18,7 @@ static bool is_wide_integer(kn_dtype dtype) {
  * and larger than what they are made of stay. */
 static bool can_fold(const kn_node *node) {
     int64_t read = 0, written = 0;
-    if (node->op->random || node->op->class == KN_CLASS_ASSIGN || node->output_count == 0)
-        return false;
+    if (node->op->random || node->op->class == KN_CLASS_ASSIGN || node->output_count == 0) return false;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *input = node->inputs[i];
         if (!input) continue;
@@ -172,8 +171,8 @@ kn_status kn_graph_fold(kn_graph *bound, kn_error *error) {
         if (folded) {
             for (int j = 0; j < node->input_count; j++)
                 if (node->inputs[j]) touched[node->inputs[j]->id] = true;
-            for (int j = node->output_count - node->op->hidden;
-                 !node->derivative && j < node->output_count; j++)
+            for (int j = node->output_count - node->op->hidden; !node->derivative && j < node->output_count;
+                 j++)
                 touched[node->outputs[j]->id] = true;
         }
         if (!folded) {

@@ -109,9 +109,8 @@ static kn_status accumulate(gradient_work *work, const kn_node *node, int input,
     if (gradient->failed) return graph_status(work);
     if (!kn_shape_same(&gradient->shape, &value->shape) || gradient->shape.dtype != value->shape.dtype)
         return kn_fail(work->error, KN_ERROR_INTERNAL,
-                       "the gradient of %s '%s' by its input %d is %s, which is itself %s",
-                       node->op->name, node->name, input + 1,
-                       kn_shape_words(work->graph, &gradient->shape),
+                       "the gradient of %s '%s' by its input %d is %s, which is itself %s", node->op->name,
+                       node->name, input + 1, kn_shape_words(work->graph, &gradient->shape),
                        kn_shape_words(work->graph, &value->shape));
     kn_value **sum = &work->gradients[value->id];
     if (*sum) gradient = apply(work->graph, "add", (kn_value *[]){*sum, gradient}, 2, NULL);

@@ -20,7 +20,9 @@ enum { KN_MAX_INPUTS = 64, KN_MAX_OUTPUTS = 64 };
  * -1 in a list of dimensions ("work this one out") is itself in every graph. */
 typedef int64_t kn_dim;
 
-static inline bool kn_dim_known(kn_dim dim) { return dim >= 0; }
+static inline bool kn_dim_known(kn_dim dim) {
+    return dim >= 0;
+}
 /* These record overflow, division by zero and lack of memory as the graph's error, and then answer 0. */
 kn_dim kn_dim_symbol(kn_graph *graph, const char *name);
 kn_dim kn_dim_add(kn_graph *graph, kn_dim left, kn_dim right);
@@ -62,8 +64,9 @@ bool kn_shape_same(const kn_shape *left, const kn_shape *right); /* dimensions o
 int64_t kn_shape_elements(const kn_shape *shape);
 /* The one symbol that a shape leaves open, found from its number of elements: fed bytes tell the batch.
  * *symbol is NULL when all are bound already. Fails when two are open, or no whole number fits. */
-kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t elements, const kn_binding *bindings,
-                         size_t count, const char **symbol, int64_t *number, kn_error *error);
+kn_status kn_shape_solve(const kn_graph *graph, const kn_shape *shape, int64_t elements,
+                         const kn_binding *bindings, size_t count, const char **symbol, int64_t *number,
+                         kn_error *error);
 
 /* ---- elements (element.c): arrays of any type as numbers in double precision -------------- */
 
@@ -89,17 +92,22 @@ typedef enum kn_attribute_kind {
 typedef struct kn_attribute {
     const char *name;
     kn_attribute_kind kind;
-    double number;       /* default of INT, FLOAT, BOOL, CHOICE */
-    const char *list;    /* default of INTS and DIMS as text; the choices, separated by spaces, of CHOICE */
-    const char *help;    /* a few words for the grammar page */
+    double number;    /* default of INT, FLOAT, BOOL, CHOICE */
+    const char *list; /* default of INTS and DIMS as text; the choices, separated by spaces, of CHOICE */
+    const char *help; /* a few words for the grammar page */
 } kn_attribute;
-#define KN_INT(attribute, default_value, about) {attribute, KN_ATTRIBUTE_INT, default_value, 0, about}
-#define KN_FLOAT(attribute, default_value, about) {attribute, KN_ATTRIBUTE_FLOAT, default_value, 0, about}
-#define KN_BOOLEAN(attribute, default_value, about) {attribute, KN_ATTRIBUTE_BOOL, default_value, 0, about}
-#define KN_INTS(attribute, default_text, about) {attribute, KN_ATTRIBUTE_INTS, 0, default_text, about}
-#define KN_DIMS(attribute, default_text, about) {attribute, KN_ATTRIBUTE_DIMS, 0, default_text, about}
+#define KN_INT(attribute, default_value, about)                                                              \
+    { attribute, KN_ATTRIBUTE_INT, default_value, 0, about }
+#define KN_FLOAT(attribute, default_value, about)                                                            \
+    { attribute, KN_ATTRIBUTE_FLOAT, default_value, 0, about }
+#define KN_BOOLEAN(attribute, default_value, about)                                                          \
+    { attribute, KN_ATTRIBUTE_BOOL, default_value, 0, about }
+#define KN_INTS(attribute, default_text, about)                                                              \
+    { attribute, KN_ATTRIBUTE_INTS, 0, default_text, about }
+#define KN_DIMS(attribute, default_text, about)                                                              \
+    { attribute, KN_ATTRIBUTE_DIMS, 0, default_text, about }
 #define KN_CHOICE(attribute, words, default_position, about)                                                 \
-    {attribute, KN_ATTRIBUTE_CHOICE, default_position, words, about}
+    { attribute, KN_ATTRIBUTE_CHOICE, default_position, words, about }
 
 typedef struct kn_attribute_value {
     int64_t integer;
@@ -139,15 +147,15 @@ struct kn_value {
     int id; /* position in graph->values */
     kn_value_kind kind;
     kn_shape shape;
-    const char *name; /* unique in its graph; generated for unnamed results */
+    const char *name;  /* unique in its graph; generated for unnamed results */
     kn_node *producer; /* of a result */
     int output_index;
     const void *data; /* of a constant: row-major, in the graph's memory */
     size_t data_bytes;
     kn_state_role role; /* of a state */
     kn_initializer initializer;
-    kn_dtype stored;  /* of a state: its type in memory where it is only read (kn_store), narrower than that of the
-                       * shape or the same; bound, a narrow one has it in its shape as well */
+    kn_dtype stored; /* of a state: its type in memory where it is only read (kn_store), narrower than that of
+                      * the shape or the same; bound, a narrow one has it in its shape as well */
     kn_dtype outside; /* of a state: its type for who sets and gets it */
     bool frozen;
     kn_node *assign; /* of a state: the node that writes it, or NULL */
@@ -159,7 +167,7 @@ struct kn_value {
 
 struct kn_node {
     const kn_operator *op;
-    int id;          /* position in graph->nodes; nodes stand after those they read */
+    int id;           /* position in graph->nodes; nodes stand after those they read */
     const char *name; /* path in the caller's graph; gradients and updates carry the name of their origin */
     /* Of a pointwise operator: 0 computes the value; 1 + i the gradient by input i, whose inputs are
      * those of the value node, then its result, then the gradient of the result (NULL where the
@@ -171,7 +179,7 @@ struct kn_node {
     kn_value **outputs;
     const kn_attribute_value *attributes; /* in the row's order, as many as it has */
     const kn_attribute_value *given; /* attributes before the shape rule completed them; NULL: the same */
-    uint64_t random_key; /* of the stream that this node draws from: seed and name */
+    uint64_t random_key;             /* of the stream that this node draws from: seed and name */
     const char *pin; /* the device that it is pinned to; NULL: none. Gradients have the pin of their origin */
     int device;      /* of a bound graph: among those of the context; -1: not decided yet */
     kn_dtype compute, accumulate; /* precision, chosen by the plan */
@@ -190,10 +198,10 @@ struct kn_graph {
     size_t node_count, node_capacity;
     kn_value **outputs; /* marked by kn_output */
     size_t output_count, output_capacity;
-    kn_value failed;    /* what failed builder calls answer */
-    kn_map names;       /* of values */
-    kn_map counters;    /* of generated names */
-    kn_map held;        /* callers' own operators that nodes are of (custom.c) */
+    kn_value failed; /* what failed builder calls answer */
+    kn_map names;    /* of values */
+    kn_map counters; /* of generated names */
+    kn_map held;     /* callers' own operators that nodes are of (custom.c) */
     char scope[512];
     int scope_depth;
     uint16_t scope_lengths[64]; /* of `scope` before each scope began */
@@ -201,21 +209,23 @@ struct kn_graph {
     const kn_node *origin;      /* the node whose gradient is being built, or NULL */
     struct kn_pinning *pinning; /* what kn_pin_begin began last, or NULL */
     bool bound;
-    bool training; /* bound for training: dropout drops, batch norm uses the batch */
+    bool training;             /* bound for training: dropout drops, batch norm uses the batch */
     struct kn_dim_table *dims; /* private to dimension.c */
 };
 
 /* ---- building (build.c) ------------------------------------------------------------------- */
 
-/* Records the first error and answers the failed value: `return kn_graph_fail(graph, KN_ERROR_SHAPE, "...")`. */
+/* Records the first error and answers the failed value: `return kn_graph_fail(graph, KN_ERROR_SHAPE, "...")`.
+ */
 kn_value *kn_graph_fail(kn_graph *graph, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* Adds a node after running the row's shape rule; answers its first output, or the failed value (also
  * when an input or the graph has failed). `attributes` NULL: the row's defaults. name NULL: kind and a
- * counter, or inside a gradient rule the name of the node whose rule it is. Names here, in kn_input_add and in
- * kn_state_add are whole: kn_name_make and kn_name_here put the scope in front. In bound graphs a name
- * that is taken is varied instead of refused. A node of class ASSIGN has no outputs: its state is answered. */
-kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs, int count,
-                      const kn_attribute_value *attributes);
+ * counter, or inside a gradient rule the name of the node whose rule it is. Names here, in kn_input_add and
+ * in kn_state_add are whole: kn_name_make and kn_name_here put the scope in front. In bound graphs a name
+ * that is taken is varied instead of refused. A node of class ASSIGN has no outputs: its state is answered.
+ */
+kn_value *kn_node_add(kn_graph *graph, const kn_operator *row, const char *name, kn_value *const *inputs,
+                      int count, const kn_attribute_value *attributes);
 /* The gradient expression of a pointwise node by its input `input`. */
 kn_value *kn_node_add_derivative(kn_graph *graph, const kn_node *node, int input, kn_value *gradient);
 /* NULL initializer: 0, but uniform within 1 / sqrt(elements of one row) for a parameter. */
@@ -237,7 +247,8 @@ kn_status kn_attributes_parse(kn_graph *graph, const kn_operator *row, const cha
 void kn_attributes_defaults(kn_graph *graph, const kn_operator *row, kn_attribute_value *attributes);
 /* The value of a named attribute; rows know their own names, so a missing one is a zero value. */
 const kn_attribute_value *kn_attribute_of(const kn_node *node, const char *name);
-const kn_attribute_value *kn_attribute_in(const kn_operator *row, const kn_attribute_value *attributes, const char *name);
+const kn_attribute_value *kn_attribute_in(const kn_operator *row, const kn_attribute_value *attributes,
+                                          const char *name);
 
 /* ---- from graph to graph ------------------------------------------------------------------- */
 
@@ -251,23 +262,27 @@ typedef struct kn_bind_request {
     const void *user;
 } kn_bind_request;
 /* Copies what `outputs` need into a new graph with numbers for dimensions, running the shape rules again;
- * bound_outputs has `count` places. States that may be stored in a narrow type have it, outside training, and a cast
- * makes of them what their readers know. When training, assigns come along whose state is read, or whose value
- * is made from results that are needed (running statistics); otherwise none, and rows that only matter in
- * training are left out. Then folds. The caller destroys *bound, which is NULL after a failure. */
+ * bound_outputs has `count` places. States that may be stored in a narrow type have it, outside training, and
+ * a cast makes of them what their readers know. When training, assigns come along whose state is read, or
+ * whose value is made from results that are needed (running statistics); otherwise none, and rows that only
+ * matter in training are left out. Then folds. The caller destroys *bound, which is NULL after a failure. */
 kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t count,
-                        const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs, kn_error *error);
+                        const kn_bind_request *request, kn_graph **bound, kn_value **bound_outputs,
+                        kn_error *error);
 /* Copies what `outputs` need, in training or out of it, symbols and all: for who must outlive the caller's
  * graph. The caller destroys *copy, which is NULL after a failure. */
 kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
                         kn_value **copied_outputs, kn_error *error);
-/* An empty bound graph with the seed of another, for nodes that kn_node_copy takes over. NULL: out of memory. */
+/* An empty bound graph with the seed of another, for nodes that kn_node_copy takes over. NULL: out of memory.
+ */
 kn_graph *kn_graph_part(const kn_graph *bound);
-/* Copies a value of a bound graph that no node makes, or a node, into a part of it. values[id] is what stands in the
- * part for each value of the whole, NULL where nothing does: results that the node reads must be there, other inputs
- * are copied on the way. */
-kn_status kn_leaf_copy(const kn_graph *bound, const kn_value *leaf, kn_graph *part, kn_value **values, kn_error *error);
-kn_status kn_node_copy(const kn_graph *bound, const kn_node *node, kn_graph *part, kn_value **values, kn_error *error);
+/* Copies a value of a bound graph that no node makes, or a node, into a part of it. values[id] is what stands
+ * in the part for each value of the whole, NULL where nothing does: results that the node reads must be
+ * there, other inputs are copied on the way. */
+kn_status kn_leaf_copy(const kn_graph *bound, const kn_value *leaf, kn_graph *part, kn_value **values,
+                       kn_error *error);
+kn_status kn_node_copy(const kn_graph *bound, const kn_node *node, kn_graph *part, kn_value **values,
+                       kn_error *error);
 /* Replaces nodes whose inputs are constants by constants, through the rows' references. Values stay where
  * they are (a result becomes a constant); ids change. Random nodes and large results are left alone. */
 kn_status kn_graph_fold(kn_graph *bound, kn_error *error);

@@ -227,7 +227,8 @@ bool kn_expression_is_name(const char *text, size_t length);
 
 /* ---- signature.c --------------------------------------------------------------------------------- */
 
-/* Whether the step has the arguments that its kernel of cl/ takes, by kind, order and, where they have one, name. */
+/* Whether the step has the arguments that its kernel of cl/ takes, by kind, order and, where they have one,
+ * name. */
 kn_status kn_step_check_arguments(const kn_step *step, kn_error *error);
 
 #endif

@@ -16,8 +16,8 @@ typedef struct kn_shape_call {
     const char *name; /* of the node, for messages */
     int input_count;
     kn_value *const *inputs;
-    kn_attribute_value *attributes; /* may be completed here (a -1 in a reshape) */
-    int output_count;               /* preset from the row */
+    kn_attribute_value *attributes;   /* may be completed here (a -1 in a reshape) */
+    int output_count;                 /* preset from the row */
     kn_shape outputs[KN_MAX_OUTPUTS]; /* visible, then hidden */
     kn_error *error;
 } kn_shape_call;
@@ -77,8 +77,8 @@ typedef struct kn_target {
 typedef struct kn_emitter kn_emitter;   /* step.h */
 typedef struct kn_epilogue kn_epilogue; /* step.h */
 
-/* Statistics of a blocked result, (N,C,H,W), gathered by the kernel that makes it (cl/common/statistics.cl tells how):
- * float32 (parts,3,C) in scratch memory. */
+/* Statistics of a blocked result, (N,C,H,W), gathered by the kernel that makes it (cl/common/statistics.cl
+ * tells how): float32 (parts,3,C) in scratch memory. */
 typedef struct kn_statistics {
     int scratch;   /* its number */
     int64_t parts; /* 0: the kernel gathers none */
@@ -96,8 +96,9 @@ typedef struct kn_lowering {
     const kn_node *node;
     kn_emitter *emitter;
     const kn_epilogue *epilogue; /* NULL: none. Only for variants that take one */
-    kn_value *result; /* where output 0 goes: the node's, or the last value of the epilogue */
-    kn_statistics *gathers;        /* of `result`, to be filled in where they can be gathered; NULL: nobody reads them */
+    kn_value *result;            /* where output 0 goes: the node's, or the last value of the epilogue */
+    kn_statistics
+        *gathers; /* of `result`, to be filled in where they can be gathered; NULL: nobody reads them */
     const kn_statistics *gathered; /* of input 0; NULL: none, and so it is where parts are 0 */
     const kn_before *before;       /* makes input 0, on the way; NULL: that is in memory */
     kn_error *error;
@@ -117,7 +118,7 @@ typedef struct kn_variant {
     bool takes_epilogue;
     bool gathers;          /* it can gather statistics of a blocked result on the way */
     bool takes_statistics; /* of input 0, instead of reading it for them */
-    bool joined; /* a node of it may be left to the one behind it, which computes it on the way */
+    bool joined;           /* a node of it may be left to the one behind it, which computes it on the way */
     /* Whether it can do so with `before`, whose result is input 0. NULL: never. */
     bool (*joins)(const kn_target *target, const kn_node *node, const kn_node *before);
     /* Layouts it reads and writes, by position; the default is plain everywhere. `any` means: plain
@@ -125,20 +126,23 @@ typedef struct kn_variant {
     kn_layout inputs[8];
     kn_layout outputs[4];
     bool any;
-    /* By output: the input, counted from 1, whose memory it may take over when both are one state; 0 is none. The
-     * kernels read each element before they write it, and nowhere else. */
+    /* By output: the input, counted from 1, whose memory it may take over when both are one state; 0 is none.
+     * The kernels read each element before they write it, and nowhere else. */
     unsigned char over[8];
-    /* It first makes something of its last input. Unless forced, it is taken only where that depends on states
-     * alone, so that this is done once. */
+    /* It first makes something of its last input. Unless forced, it is taken only where that depends on
+     * states alone, so that this is done once. */
     bool prepares;
-    bool measured; /* taken only where the device ran it faster than the next that accepts, at sizes like these */
-    /* Believed on a device only after the node's sample came out right there or, without one, the row's first accepted
-     * case. */
+    bool measured; /* taken only where the device ran it faster than the next that accepts, at sizes like
+                      these */
+    /* Believed on a device only after the node's sample came out right there or, without one, the row's first
+     * accepted case. */
     bool doubtful;
-    /* Its error is larger than that of the others. Taken only with fast math, where it pays, and where the largest
-     * error of the node's sample, measured on the device, is below KN_FAST_ERROR of the results' RMS. */
+    /* Its error is larger than that of the others. Taken only with fast math, where it pays, and where the
+     * largest error of the node's sample, measured on the device, is below KN_FAST_ERROR of the results' RMS.
+     */
     bool fast;
-    /* NULL: always. invariant: what the steps make of the last input alone need not be made again in each run. */
+    /* NULL: always. invariant: what the steps make of the last input alone need not be made again in each
+     * run. */
     bool (*pays)(const kn_target *target, const kn_node *node, bool invariant);
     /* With errors like the node's, and compiled as the node is where that can be: equal programs are one. */
     void (*sample)(const kn_node *node, kn_sample *sample);
@@ -152,9 +156,9 @@ typedef struct kn_case {
     /* Range of random inputs: "low..high" for each, NULL for "-2..2". Integers are drawn from the
      * range too, both ends included. "special" puts NaN and infinities among them (no gradient check). */
     const char *ranges[8];
-    bool no_gradient;     /* where the gradient is not defined or not wanted */
+    bool no_gradient; /* where the gradient is not defined or not wanted */
     bool training;
-    bool smallest;        /* the one for slow devices: at least one per variant */
+    bool smallest; /* the one for slow devices: at least one per variant */
 } kn_case;
 
 struct kn_operator {
@@ -169,32 +173,38 @@ struct kn_operator {
     bool backward;              /* made by gradients and builders: no word of the text format */
     bool random;                /* draws from node->random_key and the step counter (its last input) */
     bool training_only;         /* outside training the node is its first input: binding leaves it out */
-    /* Bound without training, makes what stands for the visible results, from the bound inputs (batch norm: by
-     * its running statistics). node is the one of the caller's graph. NULL: the node is itself in both. */
-    kn_status (*without_training)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
-    /* Bound, with numbers for sizes, may make something cheaper that gives the same results; leaves results[0] NULL
-     * where the node stays what it is. Gradients are those of what was made. NULL: it always stays. */
+    /* Bound without training, makes what stands for the visible results, from the bound inputs (batch norm:
+     * by its running statistics). node is the one of the caller's graph. NULL: the node is itself in both. */
+    kn_status (*without_training)(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                  kn_value **results);
+    /* Bound, with numbers for sizes, may make something cheaper that gives the same results; leaves
+     * results[0] NULL where the node stays what it is. Gradients are those of what was made. NULL: it always
+     * stays. */
     kn_status (*at_sizes)(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
-    kn_status (*shape)(kn_shape_call *call); /* pointwise rows: the broadcast shape when NULL */
-    kn_status (*gradient)(kn_gradient_call *call); /* NULL: no gradient flows (pointwise rows: see `by`) */
+    kn_status (*shape)(kn_shape_call *call);         /* pointwise rows: the broadcast shape when NULL */
+    kn_status (*gradient)(kn_gradient_call *call);   /* NULL: no gradient flows (pointwise rows: see `by`) */
     kn_status (*reference)(kn_reference_call *call); /* pointwise rows: the expression when NULL */
-    void (*cost)(const kn_node *node, kn_cost *cost); /* NULL: one FLOP per output element, bytes of all values */
+    void (*cost)(const kn_node *node,
+                 kn_cost *cost); /* NULL: one FLOP per output element, bytes of all values */
     const kn_variant *variants;
     int variant_count;
     /* Pointwise rows: expressions (expression.h) of the value and of its gradients. They read the
      * inputs as x, y, z, the result as r, its gradient as g, the attributes by name, and `uniform`: for the
-     * element at row-major position i of the result, kn_random_uniform(kn_random_step(random_key, step), i). */
+     * element at row-major position i of the result, kn_random_uniform(kn_random_step(random_key, step), i).
+     */
     const char *value;
-    const char *by[3]; /* gradient by x, y, z; NULL: none flows */
+    const char *by[3];     /* gradient by x, y, z; NULL: none flows */
     kn_dtype result_dtype; /* with fixed_dtype; otherwise that of the inputs, which must agree */
     bool fixed_dtype;      /* comparisons give bool */
     bool mixed_inputs;     /* the first input may be bool (where) */
-    bool moves;            /* elements of the result are such of the first input as they are, of any type; views do that */
-    unsigned halves;       /* bit i: input i may be float16 or bfloat16 where the result is float32 */
+    bool moves; /* elements of the result are such of the first input as they are, of any type; views do that
+                 */
+    unsigned halves; /* bit i: input i may be float16 or bfloat16 where the result is float32 */
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance formula; 0 means 1 */
-    struct kn_custom *custom; /* of a caller's: what graphs keep alive (custom.c); NULL: the row is the library's */
+    struct kn_custom
+        *custom; /* of a caller's: what graphs keep alive (custom.c); NULL: the row is the library's */
 };
 
 /* The table: filled in by ops/table.c. */
@@ -206,7 +216,9 @@ void kn_operator_arity(const kn_operator *row, int *least, int *most);
 /* The row's cost, or the default. */
 void kn_node_cost(const kn_node *node, kn_cost *cost);
 /* The key of the stream of one step: key + step * 0x9e3779b97f4a7c15, on the host and in kernels. */
-static inline uint64_t kn_random_step(uint64_t key, uint64_t step) { return key + step * 0x9e3779b97f4a7c15u; }
+static inline uint64_t kn_random_step(uint64_t key, uint64_t step) {
+    return key + step * 0x9e3779b97f4a7c15u;
+}
 
 /* Lists of a row, written in place: KN_ATTRIBUTES(KN_INT("axis", -1, "...")), KN_CASES({...}, {...}). */
 #define KN_ROW_LIST(type, list, number, ...)                                                                 \

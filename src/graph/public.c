@@ -125,7 +125,8 @@ void kn_store(kn_value *parameter, kn_dtype dtype) {
                         parameter->shape.dtype == KN_FLOAT32;
     if (!is_parameter)
         kn_graph_fail(parameter->graph, KN_ERROR_ARGUMENT,
-                      "'%s' is no float32 parameter; only those can be stored in another type", parameter->name);
+                      "'%s' is no float32 parameter; only those can be stored in another type",
+                      parameter->name);
     else if (dtype != KN_FLOAT32 && !kn_is_half(dtype))
         kn_graph_fail(parameter->graph, KN_ERROR_DTYPE,
                       "'%s' cannot be stored as %s; expected float16, bfloat16 or float32", parameter->name,

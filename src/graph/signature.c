@@ -38,9 +38,10 @@ static const char *kind_name(char kind) {
 }
 
 static char kind_of(const kn_argument *argument) {
-    static const char kinds[] = {[KN_ARGUMENT_VALUE] = 'p', [KN_ARGUMENT_SCRATCH] = 'p', [KN_ARGUMENT_INT] = 'i',
-                                 [KN_ARGUMENT_INDEX] = 'x', [KN_ARGUMENT_FLOAT] = 'f',   [KN_ARGUMENT_UINT] = 'u',
-                                 [KN_ARGUMENT_LOCAL] = 'l'};
+    static const char kinds[] = {
+        [KN_ARGUMENT_VALUE] = 'p', [KN_ARGUMENT_SCRATCH] = 'p', [KN_ARGUMENT_INT] = 'i',
+        [KN_ARGUMENT_INDEX] = 'x', [KN_ARGUMENT_FLOAT] = 'f',   [KN_ARGUMENT_UINT] = 'u',
+        [KN_ARGUMENT_LOCAL] = 'l'};
     return kinds[argument->kind];
 }
 
@@ -122,7 +123,8 @@ static bool match(matching *all, const char *words, const char *end, const follo
                match(all, rest.words, rest.end, rest.next, at);
     }
     size_t length = strcspn(words, " |}");
-    if (at < step->argument_count && !step->arguments[at].generated && takes(words, length, &step->arguments[at]))
+    if (at < step->argument_count && !step->arguments[at].generated &&
+        takes(words, length, &step->arguments[at]))
         return match(all, words + length, end, next, at + 1);
     if (at >= all->furthest) {
         all->furthest = at;
@@ -135,13 +137,16 @@ static kn_status fail_argument(const matching *all, kn_error *error) {
     const kn_step *step = all->step;
     const char *word = all->expected;
     char wanted[96] = "no more arguments", given[96] = "nothing";
-    if (word) snprintf(wanted, sizeof wanted, "%s '%.*s'", kind_name(*word), (int)strcspn(word + 2, " |}"), word + 2);
+    if (word)
+        snprintf(wanted, sizeof wanted, "%s '%.*s'", kind_name(*word), (int)strcspn(word + 2, " |}"),
+                 word + 2);
     if (all->furthest < step->argument_count) {
         const kn_argument *argument = &step->arguments[all->furthest];
-        snprintf(given, sizeof given, argument->name ? "%s '%.60s'" : "%s", kind_name(kind_of(argument)), argument->name);
+        snprintf(given, sizeof given, argument->name ? "%s '%.60s'" : "%s", kind_name(kind_of(argument)),
+                 argument->name);
     }
-    return kn_fail(error, KN_ERROR_INTERNAL, "%s: argument %d of the kernel %s of %s is %s; expected %s", step->label,
-                   all->furthest + 1, step->kernel, step->file, given, wanted);
+    return kn_fail(error, KN_ERROR_INTERNAL, "%s: argument %d of the kernel %s of %s is %s; expected %s",
+                   step->label, all->furthest + 1, step->kernel, step->file, given, wanted);
 }
 
 kn_status kn_step_check_arguments(const kn_step *step, kn_error *error) {
@@ -153,5 +158,6 @@ kn_status kn_step_check_arguments(const kn_step *step, kn_error *error) {
         if (match(&all, row->parameters, row->parameters + strlen(row->parameters), NULL, 0)) return KN_OK;
     }
     if (known) return fail_argument(&all, error);
-    return kn_fail(error, KN_ERROR_INTERNAL, "%s: there is no kernel %s in %s", step->label, step->kernel, step->file);
+    return kn_fail(error, KN_ERROR_INTERNAL, "%s: there is no kernel %s in %s", step->label, step->kernel,
+                   step->file);
 }

@@ -111,8 +111,8 @@ static kn_step *begin(kn_lowering *lowering, kn_step_kind kind) {
     if (!node)
         step->label = kind == KN_STEP_COPY ? "copy" : kind == KN_STEP_FILL ? "fill" : "kernel";
     else
-        step->label = kn_arena_format(arena, node->derivative ? "%s gradient %s" : "%s %s",
-                                      node->op->name, node->name);
+        step->label =
+            kn_arena_format(arena, node->derivative ? "%s gradient %s" : "%s %s", node->op->name, node->name);
     if (step->label && lowering->before)
         step->label = kn_arena_format(arena, "%s with %s", step->label, lowering->before->node->name);
     if (!step->label) fail(step, KN_ERROR_MEMORY, NULL);
@@ -197,22 +197,27 @@ void kn_step_read(kn_step *step, const char *name, kn_value *value) {
 }
 
 void kn_step_write(kn_step *step, const char *name, kn_value *value) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .writes = true});
+    add_argument(step,
+                 (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .writes = true});
 }
 
 void kn_step_update(kn_step *step, const char *name, kn_value *value) {
     add_argument(step,
-                 (kn_argument){.name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = true, .writes = true});
+                 (kn_argument){
+                     .name = name, .kind = KN_ARGUMENT_VALUE, .value = value, .reads = true, .writes = true});
 }
 
 void kn_step_scratch(kn_step *step, const char *name, int scratch) {
     add_argument(
-        step, (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true, .writes = true});
+        step,
+        (kn_argument){
+            .name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true, .writes = true});
     if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
 }
 
 void kn_step_read_scratch(kn_step *step, const char *name, int scratch) {
-    add_argument(step, (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
+    add_argument(step,
+                 (kn_argument){.name = name, .kind = KN_ARGUMENT_SCRATCH, .integer = scratch, .reads = true});
     if (step && scratch < 0) fail(step, KN_ERROR_MEMORY, NULL);
 }
 
@@ -389,7 +394,8 @@ kn_status kn_step_end(kn_step *step, kn_lowering *lowering) {
     if (step->failed != KN_OK) return kn_fail(error, step->failed, "%s: %s", step->label, step->problem);
     kn_status status = check_values(step, error);
     if (status == KN_OK && step->kind == KN_STEP_KERNEL) status = check_groups(step, emitter->target, error);
-    if (status == KN_OK && step->kind == KN_STEP_KERNEL && !step->source) status = kn_step_check_arguments(step, error);
+    if (status == KN_OK && step->kind == KN_STEP_KERNEL && !step->source)
+        status = kn_step_check_arguments(step, error);
     if (status != KN_OK || launches_nothing(step)) return status;
     void *steps = emitter->steps;
     if (!join_prelude(step) ||
@@ -415,7 +421,8 @@ kn_status kn_emit_product(kn_lowering *lowering, const kn_library_product *produ
     const kn_target *target = lowering->target;
     uint64_t bytes = 0;
     if (!target->product_scratch || !target->product_scratch(target->library, product, &bytes))
-        return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED, "the library for matrix products does not take this one");
+        return kn_fail(lowering->error, KN_ERROR_UNSUPPORTED,
+                       "the library for matrix products does not take this one");
     kn_step *step = begin(lowering, KN_STEP_PRODUCT);
     if (step) step->product = *product;
     kn_step_read(step, NULL, a);

@@ -5,14 +5,16 @@
 
 typedef enum kn_step_kind {
     KN_STEP_KERNEL,
-    KN_STEP_COPY, /* all bytes of the value read to the value written */
-    KN_STEP_FILL, /* zero bytes */
-    KN_STEP_PRODUCT, /* matrix products by a library for them: a and b are read, the result is written, then scratch */
+    KN_STEP_COPY,    /* all bytes of the value read to the value written */
+    KN_STEP_FILL,    /* zero bytes */
+    KN_STEP_PRODUCT, /* matrix products by a library for them: a and b are read, the result is written, then
+                        scratch */
     KN_STEP_SEND,    /* all bytes of the value read, to another device */
     KN_STEP_RECEIVE, /* the value written, from another device */
 } kn_step_kind;
 
-/* Products for such a library, row by row: a is (batches,M,K), or (K,M) each; b (K,N), or (N,K); the result (M,N). */
+/* Products for such a library, row by row: a is (batches,M,K), or (K,M) each; b (K,N), or (N,K); the result
+ * (M,N). */
 struct kn_library_product {
     kn_dtype dtype;
     bool transpose_a, transpose_b;
@@ -22,18 +24,19 @@ struct kn_library_product {
 
 typedef enum kn_argument_kind {
     KN_ARGUMENT_VALUE,
-    KN_ARGUMENT_SCRATCH, /* memory that lives from the first step that names it to the last: `integer` is its number */
+    KN_ARGUMENT_SCRATCH, /* memory that lives from the first step that names it to the last: `integer` is its
+                            number */
     KN_ARGUMENT_INT,     /* a 32-bit int */
     KN_ARGUMENT_INDEX,   /* KN_INDEX in the kernel: int, or long with wide indices */
     KN_ARGUMENT_FLOAT,
     KN_ARGUMENT_UINT,
-    KN_ARGUMENT_LOCAL,   /* `integer` bytes of local memory */
+    KN_ARGUMENT_LOCAL, /* `integer` bytes of local memory */
 } kn_argument_kind;
 
 typedef struct kn_argument {
     kn_argument_kind kind;
     const char *name; /* of the kernel's parameter; NULL: any */
-    kn_value *value; /* NULL with KN_ARGUMENT_VALUE: a null pointer */
+    kn_value *value;  /* NULL with KN_ARGUMENT_VALUE: a null pointer */
     bool reads, writes;
     bool generated; /* its parameter is in a macro of the prelude */
     int64_t integer;
@@ -42,13 +45,13 @@ typedef struct kn_argument {
 
 typedef struct kn_step {
     kn_step_kind kind;
-    const char *label;   /* operator and node: "conv2d conv1" */
+    const char *label;          /* operator and node: "conv2d conv1" */
     kn_library_product product; /* of KN_STEP_PRODUCT */
-    const char *file;    /* of cl/, or what `source` is called */
-    const char *source;  /* NULL: that of the file */
+    const char *file;           /* of cl/, or what `source` is called */
+    const char *source;         /* NULL: that of the file */
     const char *kernel;
     const char *language; /* "CL3.0"; NULL: OpenCL C 1.2 */
-    const char *prelude; /* complete after kn_step_end */
+    const char *prelude;  /* complete after kn_step_end */
     kn_argument *arguments;
     int argument_count, argument_capacity;
     int dimensions;
@@ -74,13 +77,15 @@ struct kn_emitter {
     int scratch_count, scratch_capacity;
     kn_error *error;
 };
-void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, const kn_target *target, kn_error *error);
+void kn_emitter_init(kn_emitter *emitter, kn_arena *arena, const kn_host *host, const kn_target *target,
+                     kn_error *error);
 void kn_emitter_finish(kn_emitter *emitter); /* the arrays; steps stay in the arena */
 
-/* A step is written from begin to end; arguments in the kernel's order, each with the name of its parameter (a static
- * text, with # for any number; NULL where the prelude generates them). A failure (memory, a value too large for 32-bit
- * indices) is carried to kn_step_end, which compares kinds and names with the kernel's; NULL is a step that found no
- * memory. Every prelude starts with KN_INDEX. A step whose global size has a 0 launches nothing and is dropped at its end. */
+/* A step is written from begin to end; arguments in the kernel's order, each with the name of its parameter
+ * (a static text, with # for any number; NULL where the prelude generates them). A failure (memory, a value
+ * too large for 32-bit indices) is carried to kn_step_end, which compares kinds and names with the kernel's;
+ * NULL is a step that found no memory. Every prelude starts with KN_INDEX. A step whose global size has a 0
+ * launches nothing and is dropped at its end. */
 kn_step *kn_step_begin(kn_lowering *lowering, const char *file, const char *kernel);
 /* The kernel is written in this language, "CL3.0": only where the device is known to speak it. */
 void kn_step_language(kn_step *step, const char *language);
@@ -92,7 +97,7 @@ void kn_step_define_type(kn_step *step, const char *name, kn_dtype dtype);
 void kn_step_read(kn_step *step, const char *name, kn_value *value);
 void kn_step_write(kn_step *step, const char *name, kn_value *value);
 void kn_step_update(kn_step *step, const char *name, kn_value *value); /* reads and writes */
-void kn_step_scratch(kn_step *step, const char *name, int scratch); /* reads and writes */
+void kn_step_scratch(kn_step *step, const char *name, int scratch);    /* reads and writes */
 void kn_step_read_scratch(kn_step *step, const char *name, int scratch);
 void kn_step_int(kn_step *step, const char *name, int64_t number);
 void kn_step_index(kn_step *step, const char *name, int64_t number);
@@ -106,7 +111,8 @@ void kn_step_size3(kn_step *step, const size_t global[3], const size_t local[3])
 /* What the step has to do, where a node has several; without it the node's first step has the node's cost.
  * kn_step_cost_of_node: this is the step that does the work. */
 void kn_step_cost(kn_step *step, double flops, double bytes);
-/* From here on, or no more, the arguments are those of a macro among the parameters that the prelude defines. */
+/* From here on, or no more, the arguments are those of a macro among the parameters that the prelude defines.
+ */
 void kn_step_generate(kn_step *step, bool generating);
 void kn_step_cost_of_node(kn_step *step, const kn_lowering *lowering);
 kn_status kn_step_end(kn_step *step, kn_lowering *lowering);
@@ -131,8 +137,8 @@ const char *kn_opencl_type(kn_dtype dtype);
  * KN_EPILOGUE_NEAR(outer, middle, inner) brings near what the vector one reads there. A kernel that gathers
  * statistics (kn_statistics) does so of what it stores.
  *
- * A kernel that computes another node on the way (kn_before) has KN_BEFORE_PARAMETERS in front of those, and does
- * KN_BEFORE_VECTOR to the results of that node. */
+ * A kernel that computes another node on the way (kn_before) has KN_BEFORE_PARAMETERS in front of those, and
+ * does KN_BEFORE_VECTOR to the results of that node. */
 enum { KN_EPILOGUE_OPERANDS = 6 };
 struct kn_epilogue {
     const char *prelude; /* the macros */
@@ -140,7 +146,8 @@ struct kn_epilogue {
     int operand_count;
     struct {
         kn_value *value;
-        int64_t strides[3]; /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
+        int64_t
+            strides[3]; /* in elements, for outer, middle (in blocked layout: one block), inner; 0 repeats */
     } operands[KN_EPILOGUE_OPERANDS];
 };
 /* Adds the epilogue's macros and, as the last arguments, its operands, each followed by its three strides

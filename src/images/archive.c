@@ -91,7 +91,8 @@ kn_status kn_read_archive(const kn_allocator *allocator, const char *path, uint6
     kn_status status = KN_OK;
     if (archive_read_open_filename(archive, path, BLOCK_BYTES) != ARCHIVE_OK) {
         const char *text = archive_error_string(archive);
-        snprintf(message, message_bytes, "neither a folder nor a .tar, .tar.gz or .zip: %s", text ? text : "unknown");
+        snprintf(message, message_bytes, "neither a folder nor a .tar, .tar.gz or .zip: %s",
+                 text ? text : "unknown");
         status = KN_ERROR_FORMAT;
     } else {
         status = go_through(archive, allocator, most_bytes, visitor, message, message_bytes);

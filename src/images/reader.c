@@ -67,14 +67,16 @@ kn_image_reader kn_images_reader(void) {
     return (kn_image_reader){0, read_image};
 }
 
-static kn_status read_archive(void *user, const kn_allocator *allocator, const char *path, uint64_t most_bytes,
-                              const kn_archive_visitor *visitor, char *message, size_t message_bytes) {
+static kn_status read_archive(void *user, const kn_allocator *allocator, const char *path,
+                              uint64_t most_bytes, const kn_archive_visitor *visitor, char *message,
+                              size_t message_bytes) {
     (void)user;
     if (!allocator || !path || !visitor || !message) return KN_ERROR_ARGUMENT;
 #ifdef KN_HAVE_ARCHIVE
     return kn_read_archive(allocator, path, most_bytes, visitor, message, message_bytes);
 #else
-    return missing("no folder, so perhaps an archive", "libarchive", "libarchive-dev", message, message_bytes);
+    return missing("no folder, so perhaps an archive", "libarchive", "libarchive-dev", message,
+                   message_bytes);
 #endif
 }
 

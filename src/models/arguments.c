@@ -84,7 +84,7 @@ kn_option kn_kind_argument(const kn_kind *kind, int position) {
 }
 
 const char *kn_kind_name(const kn_kind *kind) {
-    return kind->layer ? kind->layer->name : kind->op? kind->op->name : kind->block->name;
+    return kind->layer ? kind->layer->name : kind->op ? kind->op->name : kind->block->name;
 }
 
 void kn_kind_inputs(const kn_kind *kind, int *least, int *most) {
@@ -155,7 +155,8 @@ static const char *meant(const kn_line *line, char guess[KN_GUESS_BYTES]) {
 static bool surplus_argument(kn_model *model, const kn_line *line, const kn_word *value) {
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], text[400];
     return kn_mistake(model, line, value->column, "found %s, expected '%s' and then NAME=VALUE%s",
-                      kn_found(value->text, found), usage(&line->kind, text, sizeof text), meant(line, guess));
+                      kn_found(value->text, found), usage(&line->kind, text, sizeof text),
+                      meant(line, guess));
 }
 
 /* Which argument `given` is. *next counts those that were given by position. False after a mistake. */

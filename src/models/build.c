@@ -17,10 +17,10 @@ typedef struct entry {
 typedef struct builder {
     kn_model *model;
     kn_graph *graph;
-    kn_map names;    /* from path to entry */
-    kn_map counters; /* from path and kind to how many have no name of their own */
+    kn_map names;          /* from path to entry */
+    kn_map counters;       /* from path and kind to how many have no name of their own */
     kn_variables settings; /* of the whole text */
-    kn_value *last;  /* what the line before made; NULL at the beginning */
+    kn_value *last;        /* what the line before made; NULL at the beginning */
     int layers;
 } builder;
 

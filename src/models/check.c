@@ -11,9 +11,9 @@ typedef struct keyword {
     kn_line_sort sort;
 } keyword;
 static const keyword keywords[] = {
-    {"koine", KN_LINE_VERSION}, {"model", KN_LINE_MODEL},   {"task", KN_LINE_TASK},
-    {"loss", KN_LINE_LOSS},     {"set", KN_LINE_SET},       {"input", KN_LINE_INPUT},
-    {"output", KN_LINE_OUTPUT}, {"block", KN_LINE_BLOCK},   {"repeat", KN_LINE_REPEAT},
+    {"koine", KN_LINE_VERSION}, {"model", KN_LINE_MODEL},     {"task", KN_LINE_TASK},
+    {"loss", KN_LINE_LOSS},     {"set", KN_LINE_SET},         {"input", KN_LINE_INPUT},
+    {"output", KN_LINE_OUTPUT}, {"block", KN_LINE_BLOCK},     {"repeat", KN_LINE_REPEAT},
     {"end", KN_LINE_END},       {"augment", KN_LINE_AUGMENT},
 };
 
@@ -170,12 +170,13 @@ static bool check_augment(checker *c, const kn_line *line) {
         !check_words(c, line, 0, KN_MODEL_WORDS, true, "augment flip crop=N ..."))
         return false;
     if (line->given_count == 0)
-        return kn_mistake(model, line, end_column(line), "found the end of the line, expected 'augment flip crop=N ...'");
+        return kn_mistake(model, line, end_column(line),
+                          "found the end of the line, expected 'augment flip crop=N ...'");
     for (int i = 0; i < line->given_count; i++) {
         const kn_given *given = &line->given[i];
         const bool keyed = given->key.text != NULL;
-        const char *word = kn_arena_format(&model->arena, "%s%s%s", keyed ? given->key.text : "", keyed ? "=" : "",
-                                           given->value.text);
+        const char *word = kn_arena_format(&model->arena, "%s%s%s", keyed ? given->key.text : "",
+                                           keyed ? "=" : "", given->value.text);
         if (!word) return kn_model_no_memory(model);
         all = i ? kn_arena_format(&model->arena, "%s,%s", all, word) : word;
         if (!all) return kn_model_no_memory(model);
@@ -236,8 +237,8 @@ static bool check_wanted(kn_model *model) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s=%lld", k ? ", " : "", names[k],
                      (long long)model->settings[k].number);
         }
-        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s", model->source,
-                       kn_found(wanted, found), list[0] ? list : "it has none",
+        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s",
+                       model->source, kn_found(wanted, found), list[0] ? list : "it has none",
                        kn_guess(wanted, names, (size_t)model->setting_count, guess)) == KN_OK;
     }
     return true;

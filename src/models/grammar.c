@@ -42,9 +42,11 @@ static const char opening[] =
     "| `model NAME` | what the model is called |\n"
     "| `task classification` | what comes out: logits of classes, or numbers (`task regression`) |\n"
     "| `loss NAME [SETTING=NUMBER]` | what it is trained with; cross-entropy for classes, mse for numbers |\n"
-    "| `augment WORD ...` | how samples are changed at random in training, such as `augment flip crop=4`; `--augment` takes its "
+    "| `augment WORD ...` | how samples are changed at random in training, such as `augment flip crop=4`; "
+    "`--augment` takes its "
     "place |\n"
-    "| `set NAME NUMBER` | a whole number that all lines may use by its name; `--set NAME=NUMBER` changes it |\n"
+    "| `set NAME NUMBER` | a whole number that all lines may use by its name; `--set NAME=NUMBER` changes it "
+    "|\n"
     "| `input NAME SHAPE [TYPE] [batch=no]` | something that is fed, float32 unless told otherwise |\n"
     "| `output NAME ...` | what comes out; without such a line, what the last line makes |\n"
     "| `block NAME [@INPUT ...] [PARAMETER ...] [PARAMETER=DEFAULT ...]` ... `end` | a kind of your own |\n"
@@ -92,9 +94,11 @@ static const char opening[] =
     "then be left\n"
     "out. `freeze` keeps parameters as they begin, in a block all of them.\n"
     "\n"
-    "`device=NAME`, which every layer, operator and block takes, has it computed on that device, forwards and backwards, "
+    "`device=NAME`, which every layer, operator and block takes, has it computed on that device, forwards "
+    "and backwards, "
     "and keeps\n"
-    "its parameters there; `koine` takes what `--device` takes, or `main` for the device that computes the rest.\n"
+    "its parameters there; `koine` takes what `--device` takes, or `main` for the device that computes the "
+    "rest.\n"
     "\n";
 
 /* A piece of a table's cell. */
@@ -207,7 +211,7 @@ static void add_operators(kn_text *text) {
                 "last dimension.\n\n| operator | argument | meaning | unless given |\n|---|---|---|---|\n");
     for (int i = 0; i < kn_operator_table_count; i++) {
         const kn_operator *row = kn_operator_table[i];
-        kn_kind kind = {.op = row };
+        kn_kind kind = {.op = row};
         if (!kn_operator_is_kind(row) || kn_layer_find(row->name)) continue;
         kn_text_add(text, "| ");
         add_usage(&kind, text);

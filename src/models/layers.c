@@ -42,7 +42,8 @@ static const kn_option attention_arguments[] = {
     NUMBER("rate", "probability of a weight to become 0", .usual = "0.1"),
 };
 
-/* Inputs as those of the operator attention: (B,T,columns) three times or once, lengths (B), a mask (B,heads,T,S). */
+/* Inputs as those of the operator attention: (B,T,columns) three times or once, lengths (B), a mask
+ * (B,heads,T,S). */
 static kn_value *build_attention_dropout(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_attention_params params = {.size = sizeof params,
@@ -65,7 +66,8 @@ static kn_value *build_attention_dropout(kn_layer_call *call) {
         return count == 1 ? kn_attention_packed(data[0], &params)
                           : kn_attention(data[0], data[1], data[2], &params);
     kn_mistake(call->model, call->line, call->line->word.column,
-               "the inputs are not those of attention; expected (batch,length,columns) once or three times, then perhaps "
+               "the inputs are not those of attention; expected (batch,length,columns) once or three times, "
+               "then perhaps "
                "lengths (batch) and a mask (batch,heads,length,length)");
     return NULL;
 }
@@ -107,7 +109,8 @@ static kn_value *build_reshape(kn_layer_call *call) {
     return value;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------
+ */
 
 enum { WITH_WEIGHTS = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE };
 #define ARGUMENTS(list) .arguments = list, .argument_count = (int)KN_COUNT_OF(list)
@@ -159,21 +162,24 @@ const kn_layer_row kn_layer_table[] = {
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_rms_norm},
     {.name = "groupnorm",
-     .help = "groups of channels of each sample brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .help = "groups of channels of each sample brought to mean 0 and variance 1, then scaled and shifted as "
+             "learnt",
      .also = "group_norm gn",
      ONE_INPUT,
      ARGUMENTS(kn_group_norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_group_norm},
     {.name = "instancenorm",
-     .help = "each channel of each sample brought to mean 0 and variance 1, then scaled and shifted as learnt",
+     .help =
+         "each channel of each sample brought to mean 0 and variance 1, then scaled and shifted as learnt",
      .also = "instance_norm instancenorm2d",
      ONE_INPUT,
      ARGUMENTS(kn_instance_norm_arguments),
      .takes = KN_TAKES_SHARE | KN_TAKES_FREEZE,
      .build = kn_build_instance_norm},
     {.name = "standardize",
-     .help = "an input's channels brought to mean 0 and deviation 1, as koine train measures them before it begins",
+     .help = "an input's channels brought to mean 0 and deviation 1, as koine train measures them before it "
+             "begins",
      .also = "standardise normalize normalise",
      ONE_INPUT,
      .build = kn_build_standardize},

@@ -1,5 +1,5 @@
-/* Layers that say how far values are from what is wanted of several at once; a model whose result is one of these is
- * trained on it. Losses of one result against a target are the table of loss.c. */
+/* Layers that say how far values are from what is wanted of several at once; a model whose result is one of
+ * these is trained on it. Losses of one result against a target are the table of loss.c. */
 #include "models/layers_private.h"
 #include "models/layers_shape.h"
 

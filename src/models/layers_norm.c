@@ -91,7 +91,8 @@ static kn_value *build_shared_group_norm(kn_layer_call *call, kn_norm_params *pa
     if (!weight) return NULL;
     if (kn_value_rank(x) < 2 || kn_value_dimension(x, 1) != kn_value_dimension(weight, 0)) {
         kn_mistake(call->model, call->line, call->line->word.column,
-                   "the weight of '%s' is for %" PRId64 " channels; expected a value (batch,channels,...) with as many",
+                   "the weight of '%s' is for %" PRId64
+                   " channels; expected a value (batch,channels,...) with as many",
                    call->share, kn_value_dimension(weight, 0));
         return NULL;
     }
@@ -118,7 +119,8 @@ kn_value *kn_build_group_norm(kn_layer_call *call) {
 
 kn_value *kn_build_instance_norm(kn_layer_call *call) {
     kn_norm_params params = group_params(call, &call->values[0], &call->values[1]);
-    return call->share ? build_shared_group_norm(call, &params, 0) : kn_instance_norm(call->inputs[0], &params);
+    return call->share ? build_shared_group_norm(call, &params, 0)
+                       : kn_instance_norm(call->inputs[0], &params);
 }
 
 /* x is an input (N,C,...). What it is made of takes no name that the text may want. */

@@ -21,7 +21,8 @@ const kn_option kn_power_pool_arguments[5] = {
 };
 
 static kn_pool_params pool_params(const kn_layer_call *call) {
-    kn_pool_params params = {.size = sizeof params, .ceil = call->values[POOL_CEIL].flag, .all_padding = true};
+    kn_pool_params params = {
+        .size = sizeof params, .ceil = call->values[POOL_CEIL].flag, .all_padding = true};
     kn_copy_pair(&call->values[POOL_WINDOW], params.window);
     kn_copy_pair(&call->values[POOL_STRIDE], params.stride);
     kn_copy_sides(&call->values[POOL_PADDING], params.padding);

@@ -26,7 +26,8 @@
 
 /* Parameter `part` of the layer at call->share; NULL if that one has none. */
 kn_value *kn_shared(kn_layer_call *call, const char *part);
-/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows. NULL after a mistake. */
+/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows. NULL after a mistake.
+ */
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units);
 
 /* One number or two: a 0 in the second repeats the first. */

@@ -107,7 +107,8 @@ kn_value *kn_build_triu(kn_layer_call *call) {
     return kn_triu(call->inputs[0], call->values[0].whole);
 }
 
-/* ---- sums of products ------------------------------------------------------------------------------------ */
+/* ---- sums of products ------------------------------------------------------------------------------------
+ */
 
 const kn_option kn_einsum_arguments[1] = {
     {.name = "equation",

@@ -1,4 +1,5 @@
-/* The kinds of layers of layers_shape.c, layers_measures.c, layers_compare.c and layers_sound.c: their rows in the table of layers. */
+/* The kinds of layers of layers_shape.c, layers_measures.c, layers_compare.c and layers_sound.c: their rows
+ * in the table of layers. */
 #ifndef KN_LAYERS_SHAPE_H
 #define KN_LAYERS_SHAPE_H
 

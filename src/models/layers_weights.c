@@ -13,7 +13,8 @@ kn_value *kn_shared(kn_layer_call *call, const char *part) {
     return kn_graph_find(call->graph, name);
 }
 
-/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows; NULL after a mistake. */
+/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows; NULL after a mistake.
+ */
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units) {
     kn_value *weight = kn_shared(call, "weight");
     if (!weight || kn_value_rank(weight) != rank) {
@@ -122,8 +123,16 @@ kn_value *kn_build_conv(kn_layer_call *call) {
     return (along ? kn_conv1d : kn_conv2d)(call->inputs[0], weight, bias, &params);
 }
 
-enum { TRANSPOSE_CHANNELS, TRANSPOSE_SIZE, TRANSPOSE_STRIDE, TRANSPOSE_PADDING, TRANSPOSE_OUTPUT, TRANSPOSE_DILATION,
-       TRANSPOSE_GROUPS, TRANSPOSE_BIAS };
+enum {
+    TRANSPOSE_CHANNELS,
+    TRANSPOSE_SIZE,
+    TRANSPOSE_STRIDE,
+    TRANSPOSE_PADDING,
+    TRANSPOSE_OUTPUT,
+    TRANSPOSE_DILATION,
+    TRANSPOSE_GROUPS,
+    TRANSPOSE_BIAS
+};
 const kn_option kn_transpose_arguments[8] = {
     WHOLE("channels", "channels of the result", REQUIRED),
     PAIR("size", "height and width of the filter: 3 or 3x5", REQUIRED),
@@ -141,7 +150,8 @@ const kn_option kn_transpose_arguments[8] = {
 };
 
 /* By the filter of another layer, (C,channels/groups,height,width). */
-static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_params *params, const int64_t size[2]) {
+static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_params *params,
+                                        const int64_t size[2]) {
     const kn_option_value *channels = &call->values[TRANSPOSE_CHANNELS], any = {.given = false};
     bool along = kn_value_rank(call->inputs[0]) == 3;
     kn_value *weight = kn_shared_weight(call, along ? 3 : 4, &any);
@@ -177,7 +187,8 @@ kn_value *kn_build_conv_transpose(kn_layer_call *call) {
     kn_copy_pair(&values[TRANSPOSE_OUTPUT], params.output_padding);
     kn_copy_sides(&values[TRANSPOSE_PADDING], params.padding);
     if (!call->share)
-        return kn_conv_transpose(call->inputs[0], values[TRANSPOSE_CHANNELS].whole, size[0], size[1], &params);
+        return kn_conv_transpose(call->inputs[0], values[TRANSPOSE_CHANNELS].whole, size[0], size[1],
+                                 &params);
     return build_shared_transpose(call, &params, size);
 }
 

@@ -58,19 +58,26 @@ static kn_value *build_hinge(const kn_loss_call *call) {
                                    "share of a label given to all classes alike"},                           \
                                   {"ignore", NAN, -2147483648.0, 2147483648.0, "without a fraction",         \
                                    "class number of targets that do not count", .whole = true}}
-#define ABOVE_0(word, about)                                                                                 \
-    .settings = { {word, 1, 1e-30, 1e30, "above 0", about} }
+#define ABOVE_0(word, about) .settings = {{word, 1, 1e-30, 1e30, "above 0", about}}
 
 const kn_loss_row kn_loss_table[] = {
     {"cross-entropy", "logits against class numbers", build_cross_entropy, OF_CLASSES, .logits = true},
     {"nll", "logarithms of probabilities against class numbers", build_nll, OF_CLASSES},
     {.name = "mse", .help = "mean squared difference", .build = build_mse},
     {.name = "l1", .help = "mean distance", .build = build_l1},
-    {"huber", "half the square near 0, straight beyond", build_huber, ABOVE_0("delta", "where it turns straight")},
-    {"smooth-l1", "the same with a slope of 1 beyond", build_smooth_l1, ABOVE_0("beta", "where it turns straight")},
-    {.name = "binary-cross-entropy", .help = "logits against probabilities, each by itself", .build = build_binary},
-    {.name = "probability-cross-entropy", .help = "probabilities against probabilities, each by itself", .build = build_probability},
-    {.name = "kl-divergence", .help = "logarithms of probabilities against distributions", .build = build_divergence},
+    {"huber", "half the square near 0, straight beyond", build_huber,
+     ABOVE_0("delta", "where it turns straight")},
+    {"smooth-l1", "the same with a slope of 1 beyond", build_smooth_l1,
+     ABOVE_0("beta", "where it turns straight")},
+    {.name = "binary-cross-entropy",
+     .help = "logits against probabilities, each by itself",
+     .build = build_binary},
+    {.name = "probability-cross-entropy",
+     .help = "probabilities against probabilities, each by itself",
+     .build = build_probability},
+    {.name = "kl-divergence",
+     .help = "logarithms of probabilities against distributions",
+     .build = build_divergence},
     {"hinge", "how far outputs stay below the margin, on the side of targets 1 and -1", build_hinge,
      ABOVE_0("margin", "what outputs should reach")},
 };
@@ -87,7 +94,7 @@ static const kn_loss_row *find(const char *name, char guess[KN_GUESS_BYTES]) {
 }
 
 #define LOSS_NAMES                                                                                           \
-    "cross-entropy, nll, mse, l1, huber, smooth-l1, binary-cross-entropy, probability-cross-entropy, "        \
+    "cross-entropy, nll, mse, l1, huber, smooth-l1, binary-cross-entropy, probability-cross-entropy, "       \
     "kl-divergence or hinge"
 
 /* The word of the loss line, which may stand behind its settings. */
@@ -104,8 +111,10 @@ static int setting_of(const kn_loss_row *row, const char *name) {
     return -1;
 }
 
-/* "found 'smooting', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you mean 'smoothing'?" */
-static bool unknown_setting(kn_model *model, const kn_line *line, const kn_loss_row *row, const kn_word *key) {
+/* "found 'smooting', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you mean 'smoothing'?"
+ */
+static bool unknown_setting(kn_model *model, const kn_line *line, const kn_loss_row *row,
+                            const kn_word *key) {
     char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], expected[128] = "";
     const char *names[KN_LOSS_SETTINGS];
     size_t count = 0;
@@ -115,10 +124,10 @@ static bool unknown_setting(kn_model *model, const kn_line *line, const kn_loss_
         snprintf(expected + length, sizeof expected - length, "%s%s=NUMBER", i ? " or " : "", names[i]);
     }
     if (!count)
-        return kn_mistake(model, line, key->column, "found %s, but %s has no settings", kn_found(key->text, found),
-                          row->name);
-    return kn_mistake(model, line, key->column, "found %s, expected %s for %s%s", kn_found(key->text, found), expected,
-                      row->name, kn_guess(key->text, names, count, guess));
+        return kn_mistake(model, line, key->column, "found %s, but %s has no settings",
+                          kn_found(key->text, found), row->name);
+    return kn_mistake(model, line, key->column, "found %s, expected %s for %s%s", kn_found(key->text, found),
+                      expected, row->name, kn_guess(key->text, names, count, guess));
 }
 
 static void usual_settings(const kn_loss_row *row, double *settings) {
@@ -139,11 +148,13 @@ static bool read_settings(kn_model *model, const kn_line *line, const kn_loss_ro
         if (place < 0) return unknown_setting(model, line, row, &given->key);
         const kn_loss_setting *setting = &row->settings[place];
         if (seen[place])
-            return kn_mistake(model, line, given->key.column, "found a second %s, expected one", setting->name);
+            return kn_mistake(model, line, given->key.column, "found a second %s, expected one",
+                              setting->name);
         seen[place] = true;
         double number = 0;
         if (!kn_parse_double(given->value.text, &end, &number) || *end ||
-            !(number >= setting->least && number < setting->below) || (setting->whole && number != floor(number)))
+            !(number >= setting->least && number < setting->below) ||
+            (setting->whole && number != floor(number)))
             return kn_mistake(model, line, given->value.column, "found %s for %s, expected a number %s",
                               kn_found(given->value.text, found), setting->name, setting->expected);
         settings[place] = number;
@@ -182,8 +193,7 @@ static bool target_shape(kn_model *model, bool classes, char *shape, size_t byte
     if (!classes) return true;
     if (kn_value_rank(output) < 1) {
         kn_fail(&model->error, KN_ERROR_SHAPE,
-                "output '%s' is a single number; expected (...,classes) for classes",
-                kn_value_name(output));
+                "output '%s' is a single number; expected (...,classes) for classes", kn_value_name(output));
         return false;
     }
     size_t end = 0;
@@ -206,7 +216,9 @@ static kn_value *logits_of(kn_value *output) {
 
 /* What makes probabilities of the logits, with nothing behind it but a new shape; NULL: nothing. */
 static kn_value *applied_again(const kn_loss_row *row, kn_value *logits) {
-    const char *applied = row->build == build_cross_entropy ? "softmax" : row->build == build_binary ? "sigmoid" : NULL;
+    const char *applied = row->build == build_cross_entropy ? "softmax"
+                          : row->build == build_binary      ? "sigmoid"
+                                                            : NULL;
     static const char *const shapes[] = {"reshape", "transpose", "cast"};
     for (kn_value *at = logits; applied && at->producer; at = at->producer->inputs[0]) {
         const char *name = at->producer->op->name;
@@ -230,24 +242,27 @@ static kn_value *add_weights(kn_model *model, const kn_loss_row *row, const floa
     int rank = kn_value_rank(output);
     int64_t classes = rank > 0 ? kn_value_dimension(output, rank - 1) : -1;
     if (!row->classes || model->task != KN_TASK_CLASSIFICATION) {
-        kn_fail(&model->error, KN_ERROR_ARGUMENT, "the loss %s has no classes that could have weights", row->name);
+        kn_fail(&model->error, KN_ERROR_ARGUMENT, "the loss %s has no classes that could have weights",
+                row->name);
         return NULL;
     }
     if (classes >= 0 && (uint64_t)classes != count) {
-        kn_fail(&model->error, KN_ERROR_SHAPE, "%zu weights of classes, and output '%s' of the model tells %lld apart",
-                count, kn_value_name(output), (long long)classes);
+        kn_fail(&model->error, KN_ERROR_SHAPE,
+                "%zu weights of classes, and output '%s' of the model tells %lld apart", count,
+                kn_value_name(output), (long long)classes);
         return NULL;
     }
     for (size_t i = 0; i < count; i++)
         if (!(weights[i] >= 0 && isfinite(weights[i]))) {
-            kn_fail(&model->error, KN_ERROR_ARGUMENT, "weight %zu of the classes is %g, expected 0 or more", i,
-                    (double)weights[i]);
+            kn_fail(&model->error, KN_ERROR_ARGUMENT, "weight %zu of the classes is %g, expected 0 or more",
+                    i, (double)weights[i]);
             return NULL;
         }
     snprintf(shape, sizeof shape, "%zu", count);
     kn_value *made = kn_constant(model->graph, KN_FLOAT32, shape, weights, count * sizeof *weights);
     if (kn_graph_status(model->graph) == KN_OK) return made;
-    kn_fail(&model->error, kn_graph_status(model->graph), "weights of classes: %s", kn_graph_error(model->graph));
+    kn_fail(&model->error, kn_graph_status(model->graph), "weights of classes: %s",
+            kn_graph_error(model->graph));
     return NULL;
 }
 
@@ -255,13 +270,14 @@ static bool check_mixture(kn_model *model, const kn_loss_row *row) {
     const kn_value *output = model->outputs[0];
     if (row->classes && model->task == KN_TASK_CLASSIFICATION && kn_value_rank(output) == 2) return true;
     kn_fail(&model->error, KN_ERROR_ARGUMENT,
-            "mix-up and cut-mix need a class for each sample, and with the loss %s the output '%s' is trained on other targets",
+            "mix-up and cut-mix need a class for each sample, and with the loss %s the output '%s' is "
+            "trained on other targets",
             row->name, kn_value_name(output));
     return false;
 }
 
-static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, const float *weights, size_t count,
-                     bool mixed, kn_model_loss *loss) {
+static bool add_loss(kn_model *model, const kn_loss_row *row, const double *settings, const float *weights,
+                     size_t count, bool mixed, kn_model_loss *loss) {
     char shape[1024];
     bool classes = row->classes && model->task == KN_TASK_CLASSIFICATION;
     kn_loss_call call = {.output = model->outputs[0], .settings = settings};

@@ -92,7 +92,8 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text_finish(&list);
 }
 
-/* Behind a name, "?layers=2&width=64" become settings before those of the caller, which count where they differ. */
+/* Behind a name, "?layers=2&width=64" become settings before those of the caller, which count where they
+ * differ. */
 static bool read_settings(kn_model *model, const char *text) {
     size_t count = 1;
     for (const char *at = text; *at; at++)
@@ -104,9 +105,11 @@ static bool read_settings(kn_model *model, const char *text) {
         const char *end = text;
         settings[i].name = kn_arena_format(&model->arena, "%.*s", (int)name, text);
         if (!settings[i].name) return kn_model_no_memory(model);
-        if (name == 0 || name == bytes || !kn_parse_int64(text + name + 1, &end, &settings[i].value) || end != text + bytes)
-            return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: found '%.*s', expected NAME=NUMBER, several with & between",
-                           model->source, (int)bytes, text) == KN_OK;
+        if (name == 0 || name == bytes || !kn_parse_int64(text + name + 1, &end, &settings[i].value) ||
+            end != text + bytes)
+            return kn_fail(&model->error, KN_ERROR_ARGUMENT,
+                           "%s: found '%.*s', expected NAME=NUMBER, several with & between", model->source,
+                           (int)bytes, text) == KN_OK;
         text += bytes + 1;
     }
     if (model->wanted_count) memcpy(settings + count, model->wanted, model->wanted_count * sizeof *settings);
@@ -243,7 +246,8 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
 }
 
 const char *kn_model_setting_name(const kn_model *model, int position) {
-    return usable(model) && position >= 0 && position < model->setting_count ? model->settings[position].name : NULL;
+    return usable(model) && position >= 0 && position < model->setting_count ? model->settings[position].name
+                                                                             : NULL;
 }
 
 int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
@@ -251,7 +255,8 @@ int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
     if (!usable(model) || !pattern) return 0;
     kn_error_clear(&model->error);
     if (device && !*device) {
-        kn_fail(&model->error, KN_ERROR_ARGUMENT, "'%s': a pin needs the name of a device, which is empty", pattern);
+        kn_fail(&model->error, KN_ERROR_ARGUMENT, "'%s': a pin needs the name of a device, which is empty",
+                pattern);
         return 0;
     }
     if (!model->made_count) {
@@ -311,7 +316,8 @@ double kn_model_flops(const kn_model *model) {
     for (int i = 0; bindings && i < symbols; i++)
         bindings[i] = (kn_binding){kn_graph_symbol(graph, i), 1};
     const kn_bind_request request = {.bindings = bindings, .binding_count = (size_t)symbols};
-    if (outputs && kn_graph_bind(graph, model->outputs, (size_t)count, &request, &bound, outputs, NULL) == KN_OK)
+    if (outputs &&
+        kn_graph_bind(graph, model->outputs, (size_t)count, &request, &bound, outputs, NULL) == KN_OK)
         for (size_t i = 0; i < bound->node_count; i++) {
             kn_cost cost;
             kn_node_cost(bound->nodes[i], &cost);

@@ -144,25 +144,26 @@ struct kn_model {
     bool frozen_statistics; /* of all batch norms */
     kn_safetensors weights; /* with has_weights: what the file it was opened from has, unless that is ONNX */
     kn_onnx_model *onnx;    /* the file it was opened from, if that is ONNX; NULL otherwise */
-    const struct kn_caffe_weight *caffe_weights; /* of a net of Caffe: what its files have for which tensor; else NULL */
+    const struct kn_caffe_weight
+        *caffe_weights; /* of a net of Caffe: what its files have for which tensor; else NULL */
     size_t caffe_weight_count;
-    bool caffe_binary; /* it was opened from a file with weights */
+    bool caffe_binary;             /* it was opened from a file with weights */
     const kn_import_state *states; /* its parameters and statistics, and the tensors that they begin with */
     size_t state_count;
-    const kn_learnt *learnt; /* by initializer of the ONNX file's graph */
+    const kn_learnt *learnt;             /* by initializer of the ONNX file's graph */
     const kn_onnx_node **training_nodes; /* that train in the file and will not when it is saved */
     size_t training_node_count;
     kn_model_weight *listed; /* weights.c */
     size_t listed_count;
     struct {
         const char *name;
-        bool first; /* of an input */
+        bool first;   /* of an input */
     } open_sizes[32]; /* of an ONNX file, but for the batch */
     int open_size_count;
     const char **input_names, **output_names; /* in the ONNX file */
     kn_made_nodes *made; /* in the order of the ends of their lines; none for an ONNX file */
     size_t made_count, made_capacity;
-    const kn_scope *scope;  /* where the builder is, for messages */
+    const kn_scope *scope; /* where the builder is, for messages */
 };
 
 /* Records a mistake of the text, "source:line:column: …", and answers false. Inside blocks it is said where
@@ -195,7 +196,8 @@ bool kn_is_name(const char *word);
 
 /* ---- whole-number arithmetic (arithmetic.c) ------------------------------------------------------- */
 
-/* Settings of the text, parameters of blocks and counters of repeats. What is no whole number is kept as a word. */
+/* Settings of the text, parameters of blocks and counters of repeats. What is no whole number is kept as a
+ * word. */
 struct kn_variable {
     const char *name;
     bool whole;
@@ -287,7 +289,13 @@ typedef struct kn_layer_call {
     const kn_line *line;
 } kn_layer_call;
 
-enum { KN_TAKES_INIT = 1, KN_TAKES_BIAS_INIT = 2, KN_TAKES_SHARE = 4, KN_TAKES_FREEZE = 8, KN_TAKES_DEVICE = 16 };
+enum {
+    KN_TAKES_INIT = 1,
+    KN_TAKES_BIAS_INIT = 2,
+    KN_TAKES_SHARE = 4,
+    KN_TAKES_FREEZE = 8,
+    KN_TAKES_DEVICE = 16
+};
 
 struct kn_layer_row {
     const char *name;
@@ -347,7 +355,7 @@ enum { KN_LOSS_SETTINGS = 2 };
 typedef struct kn_loss_call {
     kn_value *output, *target;
     const double *settings;
-    kn_value *weights;        /* of classes, or NULL */
+    kn_value *weights;       /* of classes, or NULL */
     kn_value *other, *share; /* of samples that are mixtures, or NULL */
 } kn_loss_call;
 typedef struct kn_loss_row {
@@ -381,17 +389,21 @@ bool kn_import_open(kn_model *model, const char *path, const kn_model_params *pa
 /* Sets the parameters to what the file holds; *loaded counts them. */
 kn_status kn_import_load(kn_model *model, kn_states *states, int *loaded);
 /* Writes the file anew with the weights in `states`, which may be NULL: with its own. */
-kn_status kn_import_save(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params);
+kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_save_params *params);
 
-/* ---- nets of Caffe (caffe/) --------------------------------------------------------------------------------- */
+/* ---- nets of Caffe (caffe/)
+ * --------------------------------------------------------------------------------- */
 
 /* Opens a net, as text or with its weights: it becomes a text model. */
 bool kn_caffe_open_model(kn_model *model, const char *path);
-/* Opens a file with weights for a model that came from a net: tensors by the names of the model's text. What does not fit
- * is left out where `incomplete`. False, with nothing to close, where the model's error is set. */
+/* Opens a file with weights for a model that came from a net: tensors by the names of the model's text. What
+ * does not fit is left out where `incomplete`. False, with nothing to close, where the model's error is set.
+ */
 bool kn_caffe_open_weights(kn_model *model, const char *path, bool incomplete, kn_safetensors *file);
 
-/* ---- the list of weights (weights.c) --------------------------------------------------------------------- */
+/* ---- the list of weights (weights.c) ---------------------------------------------------------------------
+ */
 
 bool kn_model_list_weights(kn_model *model);
 

@@ -31,7 +31,8 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     return length <= count - 8;
 }
 
-/* A parameter whose numbers have 16 bits in the file has them on the device; of others the caller's word holds. */
+/* A parameter whose numbers have 16 bits in the file has them on the device; of others the caller's word
+ * holds. */
 static void store_as(kn_value *value, const kn_safetensor *tensor) {
     if (tensor && kn_is_half(tensor->array.type) && value->kind == KN_VALUE_STATE &&
         value->role == KN_STATE_PARAMETER && value->shape.dtype == KN_FLOAT32)
@@ -60,7 +61,8 @@ bool kn_saved_open(kn_model *model, const char *path) {
     }
     if (!kn_model_read(model, text, strlen(text))) return false;
     for (size_t i = 0; i < model->graph->value_count; i++)
-        store_as(model->graph->values[i], kn_safetensors_find(&model->weights, model->graph->values[i]->name));
+        store_as(model->graph->values[i],
+                 kn_safetensors_find(&model->weights, model->graph->values[i]->name));
     return true;
 }
 
@@ -122,7 +124,8 @@ static kn_status list_tensors(saving *s, bool training) {
     s->tensors = kn_arena_take(&s->arena, most, sizeof *s->tensors);
     s->names = kn_arena_take(&s->arena, most, sizeof *s->names);
     s->types = kn_arena_take(&s->arena, most, sizeof *s->types);
-    if (!s->tensors || !s->names || !s->types) return kn_fail_memory(&model->error, most * sizeof *s->tensors);
+    if (!s->tensors || !s->names || !s->types)
+        return kn_fail_memory(&model->error, most * sizeof *s->tensors);
     for (size_t width = 8; width >= 1; width /= 2) {
         for (size_t i = 0; i < most; i++) {
             kn_tensor_info info;
@@ -130,9 +133,10 @@ static kn_status list_tensors(saving *s, bool training) {
             if (!name) continue;
             const kn_value *value = kn_graph_find(model->graph, name);
             bool weight = is_weight(value);
-            kn_dtype type = weight && value->role == KN_STATE_PARAMETER && info.dtype == KN_FLOAT32 && info.rank > 1
-                                ? s->weights
-                                : info.dtype;
+            kn_dtype type =
+                weight && value->role == KN_STATE_PARAMETER && info.dtype == KN_FLOAT32 && info.rank > 1
+                    ? s->weights
+                    : info.dtype;
             if ((!weight && !training) || kn_dtype_bytes(type) != width) continue;
             kn_array *array = &s->tensors[s->count].array;
             *array = (kn_array){.type = type, .rank = info.rank};
@@ -188,8 +192,8 @@ static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
     if (!bytes) return kn_fail_memory(error, (size_t)s->largest);
     for (size_t i = 0; i < s->count && status == KN_OK; i++) {
         const kn_array *array = &s->tensors[i].array;
-        status = kn_states_get(s->states, s->names[i], bytes,
-                               (size_t)array->count * kn_dtype_bytes(s->types[i]));
+        status =
+            kn_states_get(s->states, s->names[i], bytes, (size_t)array->count * kn_dtype_bytes(s->types[i]));
         for (uint64_t j = 0; status == KN_OK && s->types[i] != array->type && j < array->count; j++)
             kn_element_set(array->type, bytes, (int64_t)j, kn_element_get(s->types[i], bytes, (int64_t)j));
         if (status != KN_OK)
@@ -260,7 +264,8 @@ typedef struct loading {
     const kn_safetensors *file;
     const char *path;
     kn_model_load_params params;
-    bool own; /* the file that the model is from: what it lacks was never used, but for Caffe's, which has all */
+    bool own; /* the file that the model is from: what it lacks was never used, but for Caffe's, which has all
+               */
     int found, loaded;
 } loading;
 

@@ -1,5 +1,5 @@
-/* A model that generates, place by place: its graph anew for a few rows, with caches where attention looks back, and
- * states that recurrent layers go on from. */
+/* A model that generates, place by place: its graph anew for a few rows, with caches where attention looks
+ * back, and states that recurrent layers go on from. */
 #include <stdio.h>
 #include <string.h>
 
@@ -68,8 +68,7 @@ static kn_value *carried(carrying *c, const kn_value *value) {
 static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs) {
     const kn_attribute_value *attributes = node->given ? node->given : node->attributes;
     for (int i = 0; i < node->op->attribute_count; i++)
-        for (int j = 0; j < attributes[i].count && node->op->attributes[i].kind == KN_ATTRIBUTE_DIMS;
-             j++)
+        for (int j = 0; j < attributes[i].count && node->op->attributes[i].kind == KN_ATTRIBUTE_DIMS; j++)
             if (!kn_dim_known(attributes[i].list[j]) && attributes[i].list[j] != -1) return false;
     kn_value *first = kn_node_add(c->to, node->op, NULL, inputs, node->input_count, attributes);
     if (kn_value_failed(first)) return false;
@@ -142,8 +141,8 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
 /* (1,units): what an earlier run left, or zeros at the first place. */
 static kn_value *begins_with(carrying *c, const kn_node *node, const char *what, kn_value **state) {
     char name[600];
-    const kn_shape shape = {.dtype = node->outputs[0]->shape.dtype, .rank = 2,
-                            .dims = {1, node->outputs[0]->shape.dims[2]}};
+    const kn_shape shape = {
+        .dtype = node->outputs[0]->shape.dtype, .rank = 2, .dims = {1, node->outputs[0]->shape.dims[2]}};
     const int32_t nothing = 0;
     snprintf(name, sizeof name, "%s.%s", node->name, what);
     *state = kn_state_add(c->to, kn_name_here(c->to, name), &shape, KN_STATE_CACHE, NULL);
@@ -214,11 +213,11 @@ static bool carry_node(carrying *c, const kn_node *node) {
     if (shape->rank < 2 || shape->dims[1] != c->window) return false;
     c->along[node->outputs[0]->id] = true;
     const char *name = node->op->name;
-    if (!strcmp(name, "attention") || !strcmp(name, "attention_dropout")) return carry_attention(c, node, inputs);
+    if (!strcmp(name, "attention") || !strcmp(name, "attention_dropout"))
+        return carry_attention(c, node, inputs);
     if (node->op->class == KN_CLASS_POINTWISE) return carry_pointwise(c, node, inputs);
     if (along != 1) return false;
-    if (!strcmp(name, "embedding") && is_along(c, node->inputs[1]))
-        return copy_node(c, node, inputs);
+    if (!strcmp(name, "embedding") && is_along(c, node->inputs[1])) return copy_node(c, node, inputs);
     if (!is_along(c, node->inputs[0])) return false;
     if (!strcmp(name, "rotary") && node->input_count == 1) {
         kn_value *pair[2] = {inputs[0], c->start};

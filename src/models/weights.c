@@ -16,7 +16,8 @@ static bool *mark_reached(const kn_model *model) {
     const kn_graph *graph = model->graph;
     bool *reached = kn_allocate(&model->host, graph->value_count + 1, sizeof *reached);
     if (!reached) return NULL;
-    if (model->output_count) reached[model->outputs[0]->id] = kn_dtype_is_float(model->outputs[0]->shape.dtype);
+    if (model->output_count)
+        reached[model->outputs[0]->id] = kn_dtype_is_float(model->outputs[0]->shape.dtype);
     for (size_t i = graph->node_count; i-- > 0;) {
         const kn_node *node = graph->nodes[i];
         bool flows = false;
@@ -29,7 +30,8 @@ static bool *mark_reached(const kn_model *model) {
     return reached;
 }
 
-/* ---- the list ---------------------------------------------------------------------------------------------- */
+/* ---- the list
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool is_weight(const kn_value *value) {
     return value->kind == KN_VALUE_STATE &&
@@ -71,7 +73,8 @@ static kn_model_weight of_tensor(kn_model *model, const kn_onnx_tensor *tensor) 
                               .type = kn_onnx_type_name(tensor->type),
                               .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
                               .elements = tensor->count,
-                              .why = learnt->yes ? "sizes or settings are made of it, or nothing" : learnt->why};
+                              .why =
+                                  learnt->yes ? "sizes or settings are made of it, or nothing" : learnt->why};
     if (!tensor->rank) weight.shape = "";
     weight.rule = "";
     kn_text_finish(&text);

@@ -302,7 +302,8 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
 /* ---- gradient and rows -----------------------------------------------------------------------------------
  */
 
-/* Lengths and masks get none. What was dropped is drawn again: by the key of the node whose gradient it is. */
+/* Lengths and masks get none. What was dropped is drawn again: by the key of the node whose gradient it is.
+ */
 static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[RESULT]) return KN_OK;
@@ -434,10 +435,10 @@ KN_OPERATOR(attention_dropout_gradient, .help = "gradients of attention_dropout 
                       .no_gradient = true,
                       .training = true,
                       .smallest = true}));
-KN_OPERATOR(attention_dropout_packed_gradient, .help = "gradient of attention_dropout by q, k and v side by side",
-            RATE_TOO, .min_inputs = 5, .max_inputs = 7, .backward = true, .random = true,
-            .shape = gradient_shape, .reference = gradient_reference, .cost = attention_cost, .tolerance = 2,
-            VARIANTS,
+KN_OPERATOR(attention_dropout_packed_gradient,
+            .help = "gradient of attention_dropout by q, k and v side by side", RATE_TOO, .min_inputs = 5,
+            .max_inputs = 7, .backward = true, .random = true, .shape = gradient_shape,
+            .reference = gradient_reference, .cost = attention_cost, .tolerance = 2, VARIANTS,
             KN_CASES({.inputs = {"1,3,10", "1,3,10", "1,2,3", "1,3,30", "uint32"},
                       .attributes = "heads=2 causal=1",
                       .ranges = {NULL, NULL, "1..2", "-1..1", "0..9"},

@@ -16,8 +16,8 @@ typedef struct kn_attention_form {
     int lengths_at, mask_at;       /* their positions among the node's inputs; -1: there is none */
     int64_t lengths_row;           /* from batch to batch; 0: all have the same */
     int64_t mask_batch, mask_head; /* likewise, in elements */
-    int step_at; /* the step counter where weights are dropped; -1: none are */
-    double rate; /* share of them */
+    int step_at;                   /* the step counter where weights are dropped; -1: none are */
+    double rate;                   /* share of them */
 } kn_attention_form;
 /* `first` is the position of q, or of the packed array, among the node's inputs. */
 void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);

@@ -369,8 +369,8 @@ static kn_value *along_channels(kn_value *value, int rank) {
     return kn_reshape_to(value, rank - 1, dims);
 }
 
-/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel depends
- * on states alone. */
+/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel
+ * depends on states alone. */
 static kn_value *by_running(kn_value *const *inputs, double epsilon) {
     int rank = inputs[0]->shape.rank;
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], epsilon));
@@ -390,39 +390,43 @@ static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value
 
 #define NORM_CASE(x, c)                                                                                      \
     .inputs = {x, c, c, c, c}, .ranges = {NULL, NULL, NULL, NULL, "0.5..2"}, .training = true
-KN_OPERATOR(
-    batch_norm, .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
-    KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
-                  KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
-    .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
-    .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
-    KN_VARIANTS(
-        {.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_norm, .takes_epilogue = true,
-         .any = true, .takes_statistics = true,
-         .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
-    KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
-             {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
-             {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("3,32,31,33", "32")}, {NORM_CASE("31,1,3,3,3", "1")},
-             {NORM_CASE("2,32,128,129", "32"), .no_gradient = true}, {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"}, {NORM_CASE("3,2,67,71", "2")},
-             {NORM_CASE("5,0,3", "0")},
-             {.inputs = {"31,33", "33", "33", "33", "33"},
-              .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
-              .training = true,
-              .no_gradient = true}),
-    .tolerance = 4);
+KN_OPERATOR(batch_norm,
+            .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
+            KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
+                          KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
+            .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
+            .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
+            KN_VARIANTS({.name = "parts",
+                         .accepts = kn_takes_kernel_types,
+                         .lower = lower_norm,
+                         .takes_epilogue = true,
+                         .any = true,
+                         .takes_statistics = true,
+                         .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
+            KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
+                     {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
+                     {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("3,32,31,33", "32")},
+                     {NORM_CASE("31,1,3,3,3", "1")}, {NORM_CASE("2,32,128,129", "32"), .no_gradient = true},
+                     {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"},
+                     {NORM_CASE("3,2,67,71", "2")}, {NORM_CASE("5,0,3", "0")},
+                     {.inputs = {"31,33", "33", "33", "33", "33"},
+                      .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
+                      .training = true,
+                      .no_gradient = true}),
+            .tolerance = 4);
 
 #define GRADIENT_CASE(x, c)                                                                                  \
     .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
-KN_OPERATOR(batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
-            .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
-            .reference = gradient_reference, .cost = norm_cost,
-            KN_VARIANTS({.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_gradient,
-                         .any = true}),
-            KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
-                     {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
-                     {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},
-                     {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
-            .tolerance = 4);
+KN_OPERATOR(
+    batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
+    .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
+    .reference = gradient_reference, .cost = norm_cost,
+    KN_VARIANTS({.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_gradient, .any = true}),
+    KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
+             {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
+             {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},
+             {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
+    .tolerance = 4);
 
 /* ---- builders ----------------------------------------------------------------------------------------- */
 
@@ -447,8 +451,8 @@ static bool is_statistic(const kn_value *value) {
     return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC;
 }
 
-/* The state, or what an earlier norm of this graph makes of it: running statistics follow all norms that share them,
- * one after the other. */
+/* The state, or what an earlier norm of this graph makes of it: running statistics follow all norms that
+ * share them, one after the other. */
 static kn_value *running(kn_value *state) {
     kn_value *next = is_statistic(state) && state->assign ? state->assign->inputs[1] : NULL;
     return next && next->producer && next->producer->op == &kn_row_batch_norm ? next : state;
@@ -525,11 +529,14 @@ kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_val
             return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is NULL", i);
         if (inputs[i]->failed) return inputs[i];
         if (inputs[i]->graph != graph)
-            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is of another graph", i);
-        if (x->shape.rank >= 2 && (inputs[i]->shape.rank != 1 || inputs[i]->shape.dims[0] != x->shape.dims[1]))
-            return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                                 "kn_batch_norm_by: x is %s and input %d is %s; expected one number per channel, (C)",
-                                 kn_shape_words(graph, &x->shape), i, kn_shape_words(graph, &inputs[i]->shape));
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is of another graph",
+                                 i);
+        if (x->shape.rank >= 2 &&
+            (inputs[i]->shape.rank != 1 || inputs[i]->shape.dims[0] != x->shape.dims[1]))
+            return kn_graph_fail(
+                graph, KN_ERROR_SHAPE,
+                "kn_batch_norm_by: x is %s and input %d is %s; expected one number per channel, (C)",
+                kn_shape_words(graph, &x->shape), i, kn_shape_words(graph, &inputs[i]->shape));
     }
     if (!check_params(graph, x, &given, "by values")) return &graph->failed;
     return build(graph, inputs, NULL, &given);

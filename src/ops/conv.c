@@ -76,7 +76,7 @@ static kn_status weight_shape(kn_shape_call *call) {
 }
 
 void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
-    bool forward = node->op == & kn_row_conv2d, data = node->op == & kn_row_conv2d_data;
+    bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
     const kn_shape *first = &node->inputs[0]->shape, *second = &node->inputs[1]->shape;
     const kn_shape *result = &node->outputs[0]->shape;
     const kn_shape *x = forward ? first : data ? result : second, *y = forward ? result : first;
@@ -105,7 +105,7 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
  * are read, the third is added to. */
 static kn_status conv_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
-    bool forward = node->op == & kn_row_conv2d, data = node->op == & kn_row_conv2d_data;
+    bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
     const double *first = call->inputs[0].data, *second = call->inputs[1].data;
     double *result = call->outputs[0].data;
     kn_conv_form form;
@@ -151,8 +151,8 @@ static void conv_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
 
-static kn_value *gradient_node(kn_gradient_call *call, const kn_operator *row, kn_value *first, kn_value *second,
-                               const kn_shape *size_from) {
+static kn_value *gradient_node(kn_gradient_call *call, const kn_operator *row, kn_value *first,
+                               kn_value *second, const kn_shape *size_from) {
     const kn_node *node = call->node;
     kn_settings settings;
     kn_settings_init(&settings, call->graph, row);
@@ -176,13 +176,12 @@ static kn_status conv_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* Of dx (N,C,H,W) by dy and weight: a transposed convolution is dx of its input. Both are linear in each, so that the
- * convolution and its gradient by weight are what is wanted. */
+/* Of dx (N,C,H,W) by dy and weight: a transposed convolution is dx of its input. Both are linear in each, so
+ * that the convolution and its gradient by weight are what is wanted. */
 static kn_status data_gradient(kn_gradient_call *call) {
     kn_value *dy = call->node->inputs[0], *weight = call->node->inputs[1], *by_dx = call->output_gradients[0];
     if (!by_dx) return KN_OK;
-    if (call->wanted[0])
-        call->input_gradients[0] = gradient_node(call, &kn_row_conv2d, by_dx, weight, NULL);
+    if (call->wanted[0]) call->input_gradients[0] = gradient_node(call, &kn_row_conv2d, by_dx, weight, NULL);
     if (call->wanted[1])
         call->input_gradients[1] = gradient_node(call, &kn_row_conv2d_weight, dy, by_dx, &weight->shape);
     return kn_gradient_status(call);
@@ -220,7 +219,10 @@ static kn_status data_gradient(kn_gradient_call *call) {
     {                                                                                                        \
         .name = #word, .accepts = kn_conv_winograd_accepts, .lower = kn_conv_##word##_weights_lower,         \
         .pays = kn_conv_##word##_weights_pays, .sample = kn_conv_winograd_weights_sample, .fast = true,      \
-        .doubtful = true, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}                                   \
+        .doubtful = true, .inputs = {                                                                        \
+            KN_LAYOUT_BLOCKED,                                                                               \
+            KN_LAYOUT_BLOCKED                                                                                \
+        }                                                                                                    \
     }
 #define SWEEPS                                                                                               \
     KN_VARIANTS(                                                                                             \
@@ -231,7 +233,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
         DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true, .joined = true),       \
-        WIDE("first", kn_conv_first, .sample = kn_conv_first_sample, .outputs = {KN_LAYOUT_BLOCKED},          \
+        WIDE("first", kn_conv_first, .sample = kn_conv_first_sample, .outputs = {KN_LAYOUT_BLOCKED},         \
              .takes_epilogue = true, .gathers = true),                                                       \
         WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,                                \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true),                       \
@@ -243,8 +245,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
 
 KN_OPERATOR(
     conv2d, .help = "convolution of images x (N,C,H,W) with filters (K,C/groups,R,S)",
-    KN_ATTRIBUTES(WINDOW,
-                  KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up"),
+    KN_ATTRIBUTES(WINDOW, KN_BOOLEAN("same", 0, "pads so that the size is divided by the stride, rounded up"),
                   KN_BOOLEAN("same_lower", 0, "the same, an odd line of padding above and on the left")),
     .min_inputs = 2, .max_inputs = 2, .shape = conv_shape, .gradient = conv_gradient,
     .reference = conv_reference, .cost = conv_cost, SWEEPS,
@@ -279,7 +280,8 @@ KN_OPERATOR(
         {.inputs = {"1,16,257,256", "16,16,1,1"}, .no_gradient = true},
         {.inputs = {"1,16,257,256", "16,1,3,3"}, .attributes = "padding=1 groups=16", .no_gradient = true},
         {.inputs = {"2,24,5,9", "32,24,1,1"}}, {.inputs = {"2,24,7,5", "40,24,1,1"}, .no_gradient = true},
-        {.inputs = {"2,16,5,7", "24,16,1,1"}}, {.inputs = {"1,32,7,6", "35,32,3,3"}, .attributes = "padding=1"},
+        {.inputs = {"2,16,5,7", "24,16,1,1"}},
+        {.inputs = {"1,32,7,6", "35,32,3,3"}, .attributes = "padding=1"},
         {.inputs = {"1,64,5,5", "96,64,3,3"}, .attributes = "stride=2 padding=1"},
         {.inputs = {"1,32,6,6", "32,16,3,3"}, .attributes = "padding=1 groups=2"},
         {.inputs = {"2,3,11,19", "16,3,5,4"},
@@ -294,14 +296,15 @@ KN_OPERATOR(
         {.inputs = {"1,16,5,11", "80,16,3,3"}, .attributes = "padding=2,0", .no_gradient = true},
         {.inputs = {"1,144,6,3", "16,144,3,3"}, .attributes = "padding=0,2,1,0", .no_gradient = true},
         {.inputs = {"1,48,7,5", "48,24,1,1"}, .attributes = "groups=2", .no_gradient = true},
-        {.inputs = {"1,16,33,32", "192,16,1,1"}, .no_gradient = true},
-        {.inputs = {"0,3,5,5", "2,3,3,3"}}, {.inputs = {"1,0,5,5", "16,0,3,3"}, .no_gradient = true},
+        {.inputs = {"1,16,33,32", "192,16,1,1"}, .no_gradient = true}, {.inputs = {"0,3,5,5", "2,3,3,3"}},
+        {.inputs = {"1,0,5,5", "16,0,3,3"}, .no_gradient = true},
         {.inputs = {"1,2,5,5", "3,2,3,3"}, .ranges = {"special"}, .no_gradient = true}));
 
 KN_OPERATOR(
-    conv2d_data, .help = "gradient of conv2d by its data, and what transposed convolutions are", .backward = true,
-    KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")), .min_inputs = 2,
-    .max_inputs = 2, .shape = data_shape, .gradient = data_gradient, .reference = conv_reference, .cost = conv_cost, SWEEPS,
+    conv2d_data, .help = "gradient of conv2d by its data, and what transposed convolutions are",
+    .backward = true, KN_ATTRIBUTES(WINDOW, KN_DIMS("size", "", "height and width of the data")),
+    .min_inputs = 2, .max_inputs = 2, .shape = data_shape, .gradient = data_gradient,
+    .reference = conv_reference, .cost = conv_cost, SWEEPS,
     KN_CASES(
         {.inputs = {"2,3,3,2", "3,2,3,3"}, .attributes = "size=5,4", .smallest = true},
         {.inputs = {"2,6,5,5", "6,1,3,3"},
@@ -343,17 +346,16 @@ KN_OPERATOR(
     conv2d_weight, .help = "gradient of conv2d by its filters", .backward = true,
     KN_ATTRIBUTES(WINDOW, KN_INTS("size", "", "height and width of the filters")), .min_inputs = 2,
     .max_inputs = 2, .shape = weight_shape, .reference = conv_reference, .cost = conv_cost,
-    KN_VARIANTS(WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
-                WIDE("depthwise_wide", kn_conv_depthwise_wide,
-                     .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-                {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
-                WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample,
-                     .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
-                WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample,
-                     .inputs = {KN_LAYOUT_BLOCKED}),
-                WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample,
-                     .inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
-                WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample), IMPLICIT),
+    KN_VARIANTS(
+        WINOGRAD_WEIGHTS(winograd4), WINOGRAD_WEIGHTS(winograd2),
+        WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+        {.name = "depthwise", .accepts = kn_conv_depthwise_accepts, .lower = kn_conv_depthwise_lower},
+        WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample,
+             .inputs = {KN_LAYOUT_BLOCKED, KN_LAYOUT_BLOCKED}),
+        WIDE("wide_first", kn_conv_wide_first, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED}),
+        WIDE("wide_last", kn_conv_wide_last, .sample = kn_conv_wide_sample,
+             .inputs = {KN_LAYOUT_PLAIN, KN_LAYOUT_BLOCKED}),
+        WIDE("wide_padded", kn_conv_wide_padded, .sample = kn_conv_wide_sample), IMPLICIT),
     KN_CASES(
         {.inputs = {"2,3,3,2", "2,2,5,4"}, .attributes = "size=3,3", .no_gradient = true, .smallest = true},
         {.inputs = {"2,6,5,5", "2,6,9,9"},

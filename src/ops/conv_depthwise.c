@@ -50,7 +50,7 @@ static kn_status lower_pixels(kn_lowering *lowering) {
     kn_conv_describe(node, &form);
     int64_t total = kn_elements_of(lowering->result), share = 1;
     if (total == 0) return KN_OK;
-    bool forward = node->op == & kn_row_conv2d;
+    bool forward = node->op == &kn_row_conv2d;
     if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
     kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", 1);
     kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
@@ -99,6 +99,6 @@ static kn_status lower_filters(kn_lowering *lowering) {
 }
 
 kn_status kn_conv_depthwise_lower(kn_lowering *lowering) {
-    if (lowering->node->op == & kn_row_conv2d_weight) return lower_filters(lowering);
+    if (lowering->node->op == &kn_row_conv2d_weight) return lower_filters(lowering);
     return lower_pixels(lowering);
 }

@@ -3,8 +3,8 @@
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
-/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have; pixels of a part of
- * statistics. */
+/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have; pixels of a part
+ * of statistics. */
 enum { MOST_TAPS = 64, PARTS = 64, GATHERED = 96 };
 
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -27,7 +27,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel) {
 static kn_status lower_sweep(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
-    bool swapped = node->op == & kn_row_conv2d_data;
+    bool swapped = node->op == &kn_row_conv2d_data;
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
@@ -52,7 +52,8 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_step_int(step, "item_images", images);
     kn_step_int(step, "stream", kn_is_streamed(lowering->result));
     if (gathers)
-        kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part), part);
+        kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part),
+                       part);
     kn_step_epilogue(step, lowering);
     kn_step_size3(step,
                   (size_t[3]){(size_t)kn_divide_up(result->dims[2], rows), (size_t)blocks,
@@ -93,7 +94,7 @@ static kn_status lower_filters(kn_lowering *lowering) {
 }
 
 kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
-    if (lowering->node->op == & kn_row_conv2d_weight) return lower_filters(lowering);
+    if (lowering->node->op == &kn_row_conv2d_weight) return lower_filters(lowering);
     if (lowering->before) return kn_conv_joined_lower(lowering);
     return lower_sweep(lowering);
 }

@@ -31,7 +31,7 @@ static void describe(const kn_target *target, const kn_node *node, first *made) 
 }
 
 static bool accepts(const kn_target *target, const kn_node *node) {
-    if (node->op != & kn_row_conv2d) return false;
+    if (node->op != &kn_row_conv2d) return false;
     first made;
     describe(target, node, &made);
     const kn_conv_form *form = &made.form;
@@ -91,8 +91,9 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
     kn_step_read_scratch(step, "filter", made.filter.scratch);
     int scratch = 0;
     if (padded)
-        kn_step_scratch(step, "y", scratch = kn_conv_padded_scratch(lowering, &made.filter, form->images,
-                                                               form->outputs, plane));
+        kn_step_scratch(
+            step, "y",
+            scratch = kn_conv_padded_scratch(lowering, &made.filter, form->images, form->outputs, plane));
     else
         kn_step_write(step, "y", lowering->result);
     const int64_t channels = kn_round_up(form->outputs, made.filter.width);

@@ -1,9 +1,10 @@
-/* A convolution with one filter for each channel that computes the 1x1 convolution in front of it on the way: steps for
- * cl/conv/single_depthwise.cl. Images are blocked by the vector width. */
+/* A convolution with one filter for each channel that computes the 1x1 convolution in front of it on the way:
+ * steps for cl/conv/single_depthwise.cl. Images are blocked by the vector width. */
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
-/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; rows of a band at least, since each makes those around it anew. */
+/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; rows of a band at least, since each makes those around it
+ * anew. */
 enum { MOST_TAPS = 64, RING = 16384, PIXELS = 8, LEAST_ROWS = 8 };
 
 typedef struct joined {
@@ -15,7 +16,8 @@ typedef struct joined {
 /* As many vectors as the ring has room for, up to `vectors`; false: not even one. */
 static bool fill_ring(joined *form, int64_t vectors) {
     const kn_conv_form *second = &form->second;
-    const int64_t reach = second->stride[1] * (second->out_width > PIXELS ? second->out_width - 1 : PIXELS - 1);
+    const int64_t reach =
+        second->stride[1] * (second->out_width > PIXELS ? second->out_width - 1 : PIXELS - 1);
     form->ring_width = second->padding[1] + second->width;
     if (form->ring_width < reach + second->filter_width) form->ring_width = reach + second->filter_width;
     for (form->filter.vectors = vectors; form->filter.vectors > 0; form->filter.vectors--) {
@@ -33,18 +35,19 @@ static bool describe(const kn_target *target, const kn_node *node, const kn_node
     kn_conv_describe(node, &form->second);
     const int64_t blocks = form->first.outputs / target->vector_width;
     form->filter = kn_conv_packing(target, &form->first, false, false);
-    /* Three vectors where that fills all panels, otherwise two: more would not leave room for rows of them. */
+    /* Three vectors where that fills all panels, otherwise two: more would not leave room for rows of them.
+     */
     return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
 }
 
 bool kn_conv_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
     joined form;
-    if (node->op != & kn_row_conv2d || before->op != & kn_row_conv2d) return false;
+    if (node->op != &kn_row_conv2d || before->op != &kn_row_conv2d) return false;
     if (kn_elements_of(node->outputs[0]) == 0 || !describe(target, node, before, &form)) return false;
     const kn_conv_form *second = &form.second;
     return kn_conv_is_pointwise(&form.first) && form.first.groups == 1 &&
-           form.first.channels % target->vector_width == 0 && second->dilation[0] == 1 && second->dilation[1] == 1 &&
-           second->filter_height * second->filter_width <= MOST_TAPS;
+           form.first.channels % target->vector_width == 0 && second->dilation[0] == 1 &&
+           second->dilation[1] == 1 && second->filter_height * second->filter_width <= MOST_TAPS;
 }
 
 /* The work of both, without a way to memory and back between them. */

@@ -1,10 +1,11 @@
-/* Convolutions on many-thread devices: steps for cl/conv/implicit.cl, implicit_data.cl and implicit_weight.cl. */
+/* Convolutions on many-thread devices: steps for cl/conv/implicit.cl, implicit_data.cl and
+ * implicit_weight.cl. */
 #include "ops/conv_private.h"
 #include "ops/product_private.h"
 
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
     kn_product_define(step, product);
-    if (lowering->node->op != & kn_row_conv2d_data) return;
+    if (lowering->node->op != &kn_row_conv2d_data) return;
     kn_conv_form form;
     kn_conv_describe(lowering->node, &form);
     kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
@@ -13,7 +14,7 @@ static void define(kn_step *step, const kn_lowering *lowering, const kn_product 
 kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *result = &node->outputs[0]->shape;
-    bool forward = node->op == & kn_row_conv2d, data = node->op == & kn_row_conv2d_data;
+    bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
     int64_t elements = kn_elements_of(lowering->result);
     if (elements == 0) return KN_OK;
     kn_conv_form form;

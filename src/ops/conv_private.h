@@ -11,7 +11,8 @@ typedef struct kn_conv_form {
     int64_t stride[2], padding[4], dilation[2], groups;
 } kn_conv_form;
 void kn_conv_describe(const kn_node *node, kn_conv_form *form);
-/* Sizes, stride, padding and dilation, as kernels for wide vectors take them. swapped: they read y and make x. */
+/* Sizes, stride, padding and dilation, as kernels for wide vectors take them. swapped: they read y and make
+ * x. */
 void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped);
 extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight;
 
@@ -91,10 +92,10 @@ void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int6
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);
 #define KN_WINOGRAD(name)                                                                                    \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant);                   \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant);                \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering);
 #define KN_WINOGRAD_WEIGHTS(name)                                                                            \
-    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant);           \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant);        \
     kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering);
 KN_WINOGRAD_WEIGHTS(winograd4)
 KN_WINOGRAD_WEIGHTS(winograd2)

@@ -28,7 +28,7 @@ static bool describe(const kn_target *target, const kn_node *node, kn_conv_form 
     if (!right_device(target, node)) return false;
     kn_conv_describe(node, form);
     if (form->channels == 0 || form->outputs == 0) return false;
-    bool swapped = node->op == & kn_row_conv2d_data;
+    bool swapped = node->op == &kn_row_conv2d_data;
     int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
     *sources = (swapped ? outputs : channels) % target->vector_width == 0;
     *targets = (swapped ? channels : outputs) % target->vector_width == 0;
@@ -83,8 +83,7 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
     char *x = sample->inputs[0], *other = sample->inputs[1];
     const size_t room = sizeof sample->inputs[0];
-    const bool by_data = node->op == & kn_row_conv2d_data,
-               by_weight = node->op == & kn_row_conv2d_weight;
+    const bool by_data = node->op == &kn_row_conv2d_data, by_weight = node->op == &kn_row_conv2d_weight;
     if (by_data || by_weight)
         snprintf(x, room, "2,%lld,%lld,%lld", outputs, (long long)kn_divide_up(7, stride),
                  (long long)kn_divide_up(5, stride));
@@ -94,10 +93,11 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
         snprintf(other, room, "2,%lld,7,5", channels);
     else
         snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
-    int used = snprintf(sample->attributes, sizeof sample->attributes, "padding=%d stride=%d", side / 2, stride);
+    int used =
+        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d stride=%d", side / 2, stride);
     if (by_data || by_weight)
-        snprintf(sample->attributes + used, sizeof sample->attributes - (size_t)used, " size=%d,%d", by_data ? 7 : side,
-                 by_data ? 5 : side);
+        snprintf(sample->attributes + used, sizeof sample->attributes - (size_t)used, " size=%d,%d",
+                 by_data ? 7 : side, by_data ? 5 : side);
 }
 
 kn_packing kn_conv_packing(const kn_target *target, const kn_conv_form *form, bool swapped, bool plain) {
@@ -280,7 +280,7 @@ static int64_t share_of(const kn_packing *filter, bool single, int64_t pixels, i
  * plain result of one that is padded. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
-    bool swapped = node->op == & kn_row_conv2d_data;
+    bool swapped = node->op == &kn_row_conv2d_data;
     int64_t units = lowering->target->compute_units;
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -408,7 +408,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
 }
 
 static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {
-    if (lowering->node->op == & kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
+    if (lowering->node->op == &kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
     return lower_sweep(lowering, plain, padded);
 }
 

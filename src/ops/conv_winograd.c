@@ -29,7 +29,7 @@ static void describe(const kn_target *target, const kn_node *node, int tile, win
     kn_conv_describe(node, &conv);
     const int64_t sizes[2][2] = {{conv.height, conv.width}, {conv.out_height, conv.out_width}};
     *form = (winograd){.width = target->vector_width, .tile = tile, .points = (tile + 2) * (tile + 2)};
-    form->swapped = node->op == & kn_row_conv2d_data;
+    form->swapped = node->op == &kn_row_conv2d_data;
     form->images = conv.images;
     form->sources = form->swapped ? conv.outputs : conv.channels;
     form->targets = form->swapped ? conv.channels : conv.outputs;
@@ -101,7 +101,7 @@ static bool pays(const kn_target *target, const kn_node *node, bool filter_stays
 
 /* Few images and results, but sums as long as the node's, on which rounding depends. */
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample) {
-    bool swapped = node->op == & kn_row_conv2d_data;
+    bool swapped = node->op == &kn_row_conv2d_data;
     long long depth = LEAST_SUM,
               sources = swapped ? node->inputs[1]->shape.dims[0] : node->inputs[1]->shape.dims[1];
     while (depth < sources)
@@ -385,8 +385,8 @@ void kn_conv_winograd_weights_sample(const kn_node *node, kn_sample *sample) {
 }
 
 #define WEIGHTS(name, tile)                                                                                  \
-    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant) {          \
-        (void)invariant;                                                                                        \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant) {       \
+        (void)invariant;                                                                                     \
         return weights_pay(target, node, tile);                                                              \
     }                                                                                                        \
     kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering) {                                        \
@@ -399,8 +399,8 @@ WEIGHTS(winograd2, 2)
  */
 
 #define VARIANT(name, tile, fused)                                                                           \
-    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {                  \
-        return pays(target, node, invariant, tile, fused);                                                      \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {               \
+        return pays(target, node, invariant, tile, fused);                                                   \
     }                                                                                                        \
     kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
         return lower(lowering, tile, fused);                                                                 \

@@ -1,5 +1,5 @@
-/* Sums of products by letters, "bij,bjk->bik": each pair of operands becomes one matrix product. Three points stand
- * for axes without a letter of the caller's: these get digits, 0 for the last. */
+/* Sums of products by letters, "bij,bjk->bik": each pair of operands becomes one matrix product. Three points
+ * stand for axes without a letter of the caller's: these get digits, 0 for the last. */
 #include "ops/ops_private.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ static bool refuse(const letter_sum *equation, const char *what) {
     kn_graph_fail(
         equation->graph, KN_ERROR_ARGUMENT,
         "einsum: \"%s\": %s; expected letters for the axes of each value, commas between values, and "
-        "perhaps -> and the letters of the result: \"bij,bjk->bik\"; ... once a value for axes without letters",
+        "perhaps -> and the letters of the result: \"bij,bjk->bik\"; ... once a value for axes without "
+        "letters",
         equation->text, what);
     return false;
 }

@@ -189,13 +189,14 @@ KN_OPERATOR(
         {.inputs = {"7,31,128", "int32 7,31"}, .ranges = {NULL, "0..6"}, .attributes = "rows=9"},
         {.inputs = {"0,7", "int32 0"}, .attributes = "rows=3"}));
 
-/* ---- what follows a table ------------------------------------------------------------------------------- */
+/* ---- what follows a table -------------------------------------------------------------------------------
+ */
 
-/* The embedding that made x, if its table has at most half as many rows as are picked from it: those may then be
- * worked on instead of the rows of x. */
+/* The embedding that made x, if its table has at most half as many rows as are picked from it: those may then
+ * be worked on instead of the rows of x. */
 static kn_node *small_table(const kn_value *x) {
     kn_node *node = x && !x->failed ? x->producer : NULL;
-    if (!node || node->op != & kn_row_embedding || node->derivative) return NULL;
+    if (!node || node->op != &kn_row_embedding || node->derivative) return NULL;
     return 2 * node->inputs[0]->shape.dims[0] <= kn_elements_of(node->inputs[1]) ? node : NULL;
 }
 
@@ -205,7 +206,8 @@ static kn_value *pick(kn_graph *bound, kn_value *table, const kn_node *embedding
     return kn_node_add(bound, &kn_row_embedding, NULL, inputs, 2, NULL);
 }
 
-/* Picked rows times a matrix are picked rows of the table times the matrix. x is (...,D), w (D,N) or (N,D). */
+/* Picked rows times a matrix are picked rows of the table times the matrix. x is (...,D), w (D,N) or (N,D).
+ */
 kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results) {
     const kn_node *embedding = small_table(inputs[0]);

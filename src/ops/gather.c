@@ -325,8 +325,8 @@ static kn_value *back_to(kn_gradient_call *call, const kn_value *x, int axis, bo
 static kn_status gather_gradient(kn_gradient_call *call) {
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     const kn_value *x = call->node->inputs[0];
-    call->input_gradients[0] = back_to(call, x, kn_axis_of(call->node, x->shape.rank),
-                                       call->node->op == & kn_row_gather_elements);
+    call->input_gradients[0] =
+        back_to(call, x, kn_axis_of(call->node, x->shape.rank), call->node->op == &kn_row_gather_elements);
     return kn_gradient_status(call);
 }
 
@@ -336,7 +336,7 @@ static kn_status scatter_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     kn_value *dy = call->output_gradients[0];
     int64_t mode = mode_of(node);
-    bool elements = node->op == & kn_row_scatter_elements;
+    bool elements = node->op == &kn_row_scatter_elements;
     if (!dy) return KN_OK;
     if (mode > ADD) {
         kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED,

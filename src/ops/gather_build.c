@@ -90,9 +90,8 @@ static kn_value *from_beginning(kn_value *numbers, kn_dim size) {
     const kn_shape scalar = {.dtype = numbers->shape.dtype};
     const uint64_t nothing = 0;
     kn_value *zero = kn_constant_add(numbers->graph, &scalar, &nothing, kn_dtype_bytes(scalar.dtype));
-    kn_value *moved = kn_dim_known(size)
-                          ? kn_shift(numbers, (double)size)
-                          : kn_add(numbers, size_value(numbers->graph, size, scalar.dtype));
+    kn_value *moved = kn_dim_known(size) ? kn_shift(numbers, (double)size)
+                                         : kn_add(numbers, size_value(numbers->graph, size, scalar.dtype));
     return kn_where(kn_less(numbers, zero), moved, numbers);
 }
 
@@ -103,10 +102,10 @@ static kn_value *times_size(kn_value *numbers, kn_dim size) {
                               : kn_mul(numbers, size_value(numbers->graph, size, numbers->shape.dtype));
 }
 
-/* numbers is (...,K): each K of them say where in K axes of x from `first` on. Answers (...) numbers along these axes as
- * one, whose length goes to *length, and K to *axes. NULL after telling the graph. */
-static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int first, kn_dim *length,
-                                int *axes) {
+/* numbers is (...,K): each K of them say where in K axes of x from `first` on. Answers (...) numbers along
+ * these axes as one, whose length goes to *length, and K to *axes. NULL after telling the graph. */
+static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int first,
+                                kn_dim *length, int *axes) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &numbers->shape;
     kn_dim depth = shape->rank ? shape->dims[shape->rank - 1] : -1;
@@ -117,7 +116,8 @@ static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numb
     for (int i = fits ? (int)depth - 1 : -1; i >= 0; i--) {
         kn_dim size = x->shape.dims[first + i];
         strides[i] = *length;
-        if (kn_dim_known(size) && kn_dim_known(*length)) fits = fits && size > 0 && *length <= INT32_MAX / size;
+        if (kn_dim_known(size) && kn_dim_known(*length))
+            fits = fits && size > 0 && *length <= INT32_MAX / size;
         *length = fits ? kn_dim_multiply(graph, *length, size) : 1;
     }
     if (!fits) {
@@ -170,24 +170,26 @@ static bool share_batches(const kn_shape *x, const kn_shape *numbers, int batch)
     return shared;
 }
 
-/* x is (B...,places...,rest...), numbers (B...,I...,K): seen as (B,length,R) and (B,I), so that the batch may be a
- * symbol. */
+/* x is (B...,places...,rest...), numbers (B...,I...,K): seen as (B,length,R) and (B,I), so that the batch may
+ * be a symbol. */
 kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
     if (kn_value_failed(x) || kn_value_failed(numbers) || batch == 0) return kn_gather_nd(x, numbers);
     kn_graph *graph = x->graph;
     kn_dim length;
     int axes;
     if (!share_batches(&x->shape, &numbers->shape, batch))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "gather_nd: x is %s and the numbers are %s; expected both to begin with the same %d axes, "
-                             "and to have more",
-                             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), batch);
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "gather_nd: x is %s and the numbers are %s; expected both to begin with the same %d axes, "
+            "and to have more",
+            kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), batch);
     kn_value *joined = joined_numbers("gather_nd", x, numbers, batch, &length, &axes);
     if (kn_value_failed(joined)) return &graph->failed;
     int rank = joined->shape.rank, rest = x->shape.rank - batch - axes;
     if (rank + rest > KN_MAX_RANK)
-        return kn_graph_fail(graph, KN_ERROR_SHAPE, "gather_nd: x is %s and the numbers are %s: more than %d dimensions",
-                             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), KN_MAX_RANK);
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE, "gather_nd: x is %s and the numbers are %s: more than %d dimensions",
+            kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), KN_MAX_RANK);
     kn_dim dims[KN_MAX_RANK], all[3] = {elements_between(graph, &x->shape, 0, batch), length,
                                         elements_between(graph, &x->shape, batch + axes, x->shape.rank)};
     kn_dim picked[3] = {all[0], elements_between(graph, &joined->shape, batch, rank), 1};

@@ -146,8 +146,7 @@ static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *ke
     kn_dtype type = node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "layer_norm.cl", kernel);
     kn_step_define(step, "KN_CENTERED", "%d", (int)is_centered(node));
-    kn_step_define(step, "KN_BIAS", "%d",
-                   !node->op->backward && node->input_count> 2 && node->inputs[2]);
+    kn_step_define(step, "KN_BIAS", "%d", !node->op->backward && node->input_count > 2 && node->inputs[2]);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
     if (deal->wide) kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
@@ -336,7 +335,7 @@ KN_OPERATOR(rms_norm_gradient, .help = "gradients of rms_norm by x and weight", 
                      {RMS_GRADIENT_CASE("2,1033", "1033", "2")}));
 
 static bool is_centered(const kn_node *node) {
-    return node->op == & kn_row_layer_norm || node->op == & kn_row_layer_norm_gradient;
+    return node->op == &kn_row_layer_norm || node->op == &kn_row_layer_norm_gradient;
 }
 
 /* ---- builders -------------------------------------------------------------------------------- */

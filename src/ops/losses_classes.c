@@ -68,9 +68,11 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     return kn_build(&kn_row_class_share, inputs, 2, &settings);
 }
 
-/* target and, where samples are mixed, the other one are (...) of class numbers, the share is (...); the result is
+/* target and, where samples are mixed, the other one are (...) of class numbers, the share is (...); the
+ * result is
  * (...,classes). */
-static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smoothing, const kn_cross_entropy_params *given) {
+static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smoothing,
+                              const kn_cross_entropy_params *given) {
     kn_value *own = shares_of(target, x, smoothing, given);
     if (!given->other) return own;
     kn_shape column = *x;
@@ -80,14 +82,16 @@ static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smooth
 }
 
 /* Whether the second target and its share are there and fit the first, which has class numbers. */
-static bool mixture_fits(const char *loss, kn_value *x, kn_value *target, const kn_cross_entropy_params *given, bool labels) {
+static bool mixture_fits(const char *loss, kn_value *x, kn_value *target,
+                         const kn_cross_entropy_params *given, bool labels) {
     const kn_value *other = given->other, *share = given->share;
     if (!other && !share) return true;
     if (other && share && labels && other->shape.dtype == KN_INT32 && share->shape.dtype == x->shape.dtype &&
         kn_shape_same(&other->shape, &target->shape) && kn_shape_same(&share->shape, &target->shape))
         return true;
     kn_graph_fail(x->graph, KN_ERROR_SHAPE,
-                  "%s: a mixture needs two targets of class numbers, alike in shape, and the share of the first, a fraction of "
+                  "%s: a mixture needs two targets of class numbers, alike in shape, and the share of the "
+                  "first, a fraction of "
                   "the same shape",
                   loss);
     return false;

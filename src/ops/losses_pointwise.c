@@ -1,5 +1,5 @@
-/* Losses that are a mean over a pointwise error: squares, absolute values, Huber, binary cross-entropy, divergence,
- * and those of pairs and triplets. */
+/* Losses that are a mean over a pointwise error: squares, absolute values, Huber, binary cross-entropy,
+ * divergence, and those of pairs and triplets. */
 #include "ops/ops_private.h"
 
 #include <math.h>
@@ -43,7 +43,8 @@ KN_POINTWISE(logits_error, .help = "cross-entropy of sigmoid(x) against the prob
 /* The logarithms end at -100, so that a wrong certainty costs much and not everything. */
 KN_POINTWISE(probability_error, .help = "cross-entropy of the probability x against the probability y",
              .value = "-(y * max(log(x), -100) + (1 - y) * max(log(1 - x), -100))",
-             .by = {"g * (x - y) / max(x * (1 - x), 1e-12)", "g * (max(log(1 - x), -100) - max(log(x), -100))"},
+             .by = {"g * (x - y) / max(x * (1 - x), 1e-12)",
+                    "g * (max(log(1 - x), -100) - max(log(x), -100))"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"0.1..0.9", "0..1"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .ranges = {"0.1..0.9", "0..1"}},
                       {.inputs = {"3,7", "3,7"}, .ranges = {"0..0", "0..1"}, .no_gradient = true},
@@ -69,7 +70,8 @@ KN_POINTWISE(divergence_error, .help = "y * (log(y) - x), for log-probabilities 
                       {.inputs = {"0,5", "0,5"}}),
              .tolerance = 4);
 KN_POINTWISE(hinge_error, .help = "how far x * y stays below the margin",
-             KN_ATTRIBUTES(KN_FLOAT("margin", 1, "what x * y should reach")), .value = "max(margin - x * y, 0)",
+             KN_ATTRIBUTES(KN_FLOAT("margin", 1, "what x * y should reach")),
+             .value = "max(margin - x * y, 0)",
              .by = {"margin - x * y > 0 ? -g * y : 0", "margin - x * y > 0 ? -g * x : 0"},
              KN_CASES({.inputs = {"7", "7"}, .smallest = true},
                       {.inputs = {"31,33", "33"}, .attributes = "margin=0.5"}, {.inputs = {"0,5", "0,5"}}));
@@ -119,7 +121,8 @@ kn_value *kn_huber(kn_value *prediction, kn_value *target, double delta) {
 /* ---- the same for the others ------------------------------------------------------------------------- */
 
 /* One number of the row for the mean over x and y. */
-static kn_value *mean_error(const kn_operator *row, kn_value *x, kn_value *y, const char *attribute, double number) {
+static kn_value *mean_error(const kn_operator *row, kn_value *x, kn_value *y, const char *attribute,
+                            double number) {
     kn_value *inputs[2] = {x, y};
     if (kn_value_failed(x)) return x;
     kn_settings settings;
@@ -152,17 +155,19 @@ kn_value *kn_binary_cross_entropy_weighted(kn_value *logits, kn_value *target, k
     if (kn_value_failed(errors)) return errors;
     kn_graph *graph = errors->graph;
     if (errors->shape.rank != logits->shape.rank || !kn_shape_same(&errors->shape, &logits->shape))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "binary cross-entropy: the logits are %s and the positive weight %s; expected one that "
-                             "broadcasts to the logits",
-                             kn_shape_words(graph, &logits->shape), kn_shape_words(graph, &positive_weight->shape));
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "binary cross-entropy: the logits are %s and the positive weight %s; expected one that "
+            "broadcasts to the logits",
+            kn_shape_words(graph, &logits->shape), kn_shape_words(graph, &positive_weight->shape));
     return kn_mean(errors, NULL, false);
 }
 
 /* Both are (...,classes): the sum over classes, the mean over rows. */
 kn_value *kn_kl_divergence(kn_value *log_prediction, kn_value *target) {
     if (!same_shape(log_prediction, target, "kl divergence")) return &log_prediction->graph->failed;
-    return kn_mean(kn_sum(kn_build2(&kn_row_divergence_error, log_prediction, target), "-1", false), NULL, false);
+    return kn_mean(kn_sum(kn_build2(&kn_row_divergence_error, log_prediction, target), "-1", false), NULL,
+                   false);
 }
 
 kn_value *kn_hinge(kn_value *prediction, kn_value *target, double margin) {

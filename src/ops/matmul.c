@@ -8,8 +8,8 @@
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
-/* a is (...,M,K) or, transposed, (...,K,M); b is (...,K,N) or (...,N,K); the result is (...,M,N). b may have 16 bits
- * where a is float32. */
+/* a is (...,M,K) or, transposed, (...,K,M); b is (...,K,N) or (...,N,K); the result is (...,M,N). b may have
+ * 16 bits where a is float32. */
 static kn_status matmul_shape(kn_shape_call *call) {
     const kn_shape *a = &call->inputs[0]->shape, *b = &call->inputs[1]->shape;
     kn_shape *y = &call->outputs[0];
@@ -79,8 +79,8 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     form->levels = count;
 }
 
-/* Rows of all batches are rows of one taller matrix where b is the same for all, unless the epilogue's operands
- * do not go on from batch to batch as they do from row to row. */
+/* Rows of all batches are rows of one taller matrix where b is the same for all, unless the epilogue's
+ * operands do not go on from batch to batch as they do from row to row. */
 void kn_matmul_join_batches(kn_matmul_form *form, const kn_epilogue *epilogue) {
     if (form->levels != 1 || form->b_strides[0] || !form->a_strides[0] || form->transpose_a) return;
     for (int i = 0; epilogue && i < epilogue->operand_count; i++)
@@ -162,15 +162,16 @@ static kn_value *as_matrix(kn_gradient_call *call, kn_value *x) {
     return kn_gradient_reshape(call, x, &matrix);
 }
 
-/* With A and B as they enter the product and g the gradient of its result: dA = g·Bᵀ and dB = Aᵀ·g. A B of 16 bits can
- * only stand on the right of a product. */
+/* With A and B as they enter the product and g the gradient of its result: dA = g·Bᵀ and dB = Aᵀ·g. A B of 16
+ * bits can only stand on the right of a product. */
 static kn_status matmul_gradient(kn_gradient_call *call) {
     kn_value *a = call->node->inputs[0], *b = call->node->inputs[1], *g = call->output_gradients[0];
     bool ta = kn_attribute_of(call->node, "transpose_a")->integer != 0;
     bool tb = kn_attribute_of(call->node, "transpose_b")->integer != 0;
     if (!g) return KN_OK;
     if (call->wanted[0]) {
-        kn_value *da = ta ? product(call, kn_gradient_cast(call, b, a->shape.dtype), g, tb, true) : product(call, g, b, false, !tb);
+        kn_value *da = ta ? product(call, kn_gradient_cast(call, b, a->shape.dtype), g, tb, true)
+                          : product(call, g, b, false, !tb);
         call->input_gradients[0] = sum_leading(call, da, &a->shape);
     }
     if (call->wanted[1]) {
@@ -187,8 +188,8 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
-/* Of the widest tile, which most products have, so that they and what they are believed by are one program; or thin,
- * as the node is. */
+/* Of the widest tile, which most products have, so that they and what they are believed by are one program;
+ * or thin, as the node is. */
 static void sample_like(kn_skinny kind, kn_sample *sample) {
     static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
                                             [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},
@@ -208,74 +209,74 @@ static void wide_sample(const kn_node *node, kn_sample *sample) {
     sample_like(kn_matmul_skinny_kind(node), sample);
 }
 
-KN_OPERATOR(matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
-            KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
-                          KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
-            .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .at_sizes = kn_product_of_table,
-            .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
-            KN_VARIANTS({.name = "packed",
-                         .accepts = kn_matmul_packed_accepts,
-                         .lower = kn_matmul_packed_lower,
-                         .sample = packed_sample,
-                         .takes_epilogue = true,
-                         .prepares = true,
-                         .doubtful = true},
-                        {.name = "library",
-                         .accepts = kn_matmul_library_accepts,
-                         .lower = kn_matmul_library_lower,
-                         .doubtful = true,
-                         .measured = true},
-                        {.name = "wide",
-                         .accepts = kn_matmul_wide_accepts,
-                         .lower = kn_matmul_wide_lower,
-                         .sample = wide_sample,
-                         .takes_epilogue = true,
-                         .doubtful = true},
-                        {.name = "tiled",
-                         .accepts = kn_matmul_tiled_accepts,
-                         .lower = kn_matmul_tiled_lower,
-                         .takes_epilogue = true}),
-            KN_CASES({.inputs = {"7,31", "31,33"}, .smallest = true},
-                     {.inputs = {"7,31", "9,31"}, .attributes = "transpose_b=1", .smallest = true},
-                     {.inputs = {"31,7", "31,33"}, .attributes = "transpose_a=1", .smallest = true},
-                     {.inputs = {"31,7", "33,31"}, .attributes = "transpose_a=1 transpose_b=1"},
-                     {.inputs = {"36,20", "20,40"}, .smallest = true},
-                     {.inputs = {"68,20", "72,20"}, .attributes = "transpose_b=1"},
-                     {.inputs = {"20,68", "20,72"}, .attributes = "transpose_a=1"},
-                     {.inputs = {"300,200", "300,290"}, .attributes = "transpose_a=1", .no_gradient = true},
-                     {.inputs = {"93,33", "33,93"}}, {.inputs = {"1,1", "1,1"}}, {.inputs = {"1,93", "93,1"}},
-                     {.inputs = {"93,1", "1,31"}}, {.inputs = {"5,1100", "1100,7"}},
-                     {.inputs = {"4,2100", "36,2100"}, .attributes = "transpose_b=1"},
-                     {.inputs = {"130,70", "70,131"}}, {.inputs = {"3,7,5", "3,5,9"}},
-                     {.inputs = {"3,7,5", "5,9"}}, {.inputs = {"7,5", "3,5,9"}},
-                     {.inputs = {"2,3,5,7", "9,5"}, .attributes = "transpose_a=1 transpose_b=1"},
-                     {.inputs = {"2,1,7,5", "3,5,9"}, .smallest = true},
-                     {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}}, {.inputs = {"0,5", "5,3"}},
-                     {.inputs = {"float64 31,93", "float64 93,33"}, .no_gradient = true},
-                     {.inputs = {"36,20", "float16 20,40"}, .no_gradient = true, .smallest = true},
-                     {.inputs = {"9,33", "bfloat16 93,33"}, .attributes = "transpose_b=1", .no_gradient = true},
-                     {.inputs = {"5,37", "float16 70,37"}, .attributes = "transpose_b=1", .no_gradient = true},
-                     {.inputs = {"3,1100", "bfloat16 1100,131"}, .no_gradient = true},
-                     {.inputs = {"3,20,7", "float16 3,20,33"}, .attributes = "transpose_a=1", .no_gradient = true},
-                     {.inputs = {"3,0", "0,4"}}, {.inputs = {"0,3,5", "5,2"}},
-                     {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true},
-                     {.inputs = {"7,31", "31,75"}, .smallest = true},
-                     {.inputs = {"8,2051", "13,2051"}, .attributes = "transpose_b=1", .no_gradient = true},
-                     {.inputs = {"5,70", "70,1100"}, .no_gradient = true},
-                     {.inputs = {"8,1030", "1030,520"}, .no_gradient = true},
-                     {.inputs = {"2,3,8,33", "3,33,96"}, .no_gradient = true},
-                     {.inputs = {"11,13", "11,75"}, .attributes = "transpose_a=1", .smallest = true},
-                     {.inputs = {"21,16", "16,1300"}, .no_gradient = true},
-                     {.inputs = {"8,520", "8,2080"}, .attributes = "transpose_a=1", .no_gradient = true},
-                     {.inputs = {"3,9,33", "9,128"}, .attributes = "transpose_a=1", .no_gradient = true},
-                     {.inputs = {"5,12", "bfloat16 12,128"}, .no_gradient = true},
-                     {.inputs = {"19,12", "float16 12,136"}, .no_gradient = true},
-                     {.inputs = {"20,9", "9,130"}, .ranges = {"special"}, .no_gradient = true},
-                     {.inputs = {"520,8", "8,2120"}, .no_gradient = true},
-                     {.inputs = {"3,0", "0,70"}}, {.inputs = {"20,0", "0,70"}},
-                     {.inputs = {"3,0", "4,0"}, .attributes = "transpose_b=1"}));
+KN_OPERATOR(
+    matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
+    KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
+                  KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
+    .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .at_sizes = kn_product_of_table,
+    .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
+    KN_VARIANTS({.name = "packed",
+                 .accepts = kn_matmul_packed_accepts,
+                 .lower = kn_matmul_packed_lower,
+                 .sample = packed_sample,
+                 .takes_epilogue = true,
+                 .prepares = true,
+                 .doubtful = true},
+                {.name = "library",
+                 .accepts = kn_matmul_library_accepts,
+                 .lower = kn_matmul_library_lower,
+                 .doubtful = true,
+                 .measured = true},
+                {.name = "wide",
+                 .accepts = kn_matmul_wide_accepts,
+                 .lower = kn_matmul_wide_lower,
+                 .sample = wide_sample,
+                 .takes_epilogue = true,
+                 .doubtful = true},
+                {.name = "tiled",
+                 .accepts = kn_matmul_tiled_accepts,
+                 .lower = kn_matmul_tiled_lower,
+                 .takes_epilogue = true}),
+    KN_CASES({.inputs = {"7,31", "31,33"}, .smallest = true},
+             {.inputs = {"7,31", "9,31"}, .attributes = "transpose_b=1", .smallest = true},
+             {.inputs = {"31,7", "31,33"}, .attributes = "transpose_a=1", .smallest = true},
+             {.inputs = {"31,7", "33,31"}, .attributes = "transpose_a=1 transpose_b=1"},
+             {.inputs = {"36,20", "20,40"}, .smallest = true},
+             {.inputs = {"68,20", "72,20"}, .attributes = "transpose_b=1"},
+             {.inputs = {"20,68", "20,72"}, .attributes = "transpose_a=1"},
+             {.inputs = {"300,200", "300,290"}, .attributes = "transpose_a=1", .no_gradient = true},
+             {.inputs = {"93,33", "33,93"}}, {.inputs = {"1,1", "1,1"}}, {.inputs = {"1,93", "93,1"}},
+             {.inputs = {"93,1", "1,31"}}, {.inputs = {"5,1100", "1100,7"}},
+             {.inputs = {"4,2100", "36,2100"}, .attributes = "transpose_b=1"},
+             {.inputs = {"130,70", "70,131"}}, {.inputs = {"3,7,5", "3,5,9"}}, {.inputs = {"3,7,5", "5,9"}},
+             {.inputs = {"7,5", "3,5,9"}},
+             {.inputs = {"2,3,5,7", "9,5"}, .attributes = "transpose_a=1 transpose_b=1"},
+             {.inputs = {"2,1,7,5", "3,5,9"}, .smallest = true}, {.inputs = {"2,1,2,3,5", "1,3,1,5,4"}},
+             {.inputs = {"0,5", "5,3"}}, {.inputs = {"float64 31,93", "float64 93,33"}, .no_gradient = true},
+             {.inputs = {"36,20", "float16 20,40"}, .no_gradient = true, .smallest = true},
+             {.inputs = {"9,33", "bfloat16 93,33"}, .attributes = "transpose_b=1", .no_gradient = true},
+             {.inputs = {"5,37", "float16 70,37"}, .attributes = "transpose_b=1", .no_gradient = true},
+             {.inputs = {"3,1100", "bfloat16 1100,131"}, .no_gradient = true},
+             {.inputs = {"3,20,7", "float16 3,20,33"}, .attributes = "transpose_a=1", .no_gradient = true},
+             {.inputs = {"3,0", "0,4"}}, {.inputs = {"0,3,5", "5,2"}},
+             {.inputs = {"7,9", "9,33"}, .ranges = {"special"}, .no_gradient = true},
+             {.inputs = {"7,31", "31,75"}, .smallest = true},
+             {.inputs = {"8,2051", "13,2051"}, .attributes = "transpose_b=1", .no_gradient = true},
+             {.inputs = {"5,70", "70,1100"}, .no_gradient = true},
+             {.inputs = {"8,1030", "1030,520"}, .no_gradient = true},
+             {.inputs = {"2,3,8,33", "3,33,96"}, .no_gradient = true},
+             {.inputs = {"11,13", "11,75"}, .attributes = "transpose_a=1", .smallest = true},
+             {.inputs = {"21,16", "16,1300"}, .no_gradient = true},
+             {.inputs = {"8,520", "8,2080"}, .attributes = "transpose_a=1", .no_gradient = true},
+             {.inputs = {"3,9,33", "9,128"}, .attributes = "transpose_a=1", .no_gradient = true},
+             {.inputs = {"5,12", "bfloat16 12,128"}, .no_gradient = true},
+             {.inputs = {"19,12", "float16 12,136"}, .no_gradient = true},
+             {.inputs = {"20,9", "9,130"}, .ranges = {"special"}, .no_gradient = true},
+             {.inputs = {"520,8", "8,2120"}, .no_gradient = true}, {.inputs = {"3,0", "0,70"}},
+             {.inputs = {"20,0", "0,70"}}, {.inputs = {"3,0", "4,0"}, .attributes = "transpose_b=1"}));
 
-/* ---- builders -------------------------------------------------------------------------------------------- */
+/* ---- builders --------------------------------------------------------------------------------------------
+ */
 
 kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b) {
     if (kn_value_failed(a)) return a;

@@ -36,8 +36,8 @@ bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node);
 /* The same kernels with b packed before, once for weights that stay. */
 kn_status kn_matmul_packed_lower(kn_lowering *lowering);
 
-/* matmul_skinny.c: products that memory bounds, in place. ALONG: few rows times weights (N,K); ACROSS: few rows times
- * (K,N); SHALLOW: sums of few. */
+/* matmul_skinny.c: products that memory bounds, in place. ALONG: few rows times weights (N,K); ACROSS: few
+ * rows times (K,N); SHALLOW: sums of few. */
 typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SKINNY_SHALLOW } kn_skinny;
 kn_skinny kn_matmul_skinny_kind(const kn_node *node);
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);

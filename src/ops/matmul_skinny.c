@@ -4,14 +4,15 @@
 
 /* As cl/matmul/skinny.cl has them. */
 enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
-/* Columns of weights kept as (K,N), at least; sums that few columns should split among cores; sums that one number should
- * not gather alone, for the sake of its error. */
+/* Columns of weights kept as (K,N), at least; sums that few columns should split among cores; sums that one
+ * number should not gather alone, for the sake of its error. */
 enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
 
 kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
-    /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows, too. */
+    /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows,
+     * too. */
     kn_matmul_join_batches(&form, NULL);
     const bool few = form.m <= FEW && !form.transpose_a;
     if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;
@@ -52,7 +53,8 @@ static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bo
 
 /* Sums of few: what is written is most of the work. */
 static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form) {
-    const int64_t least = 4 * (int64_t)lowering->target->vector_width, units = lowering->target->compute_units;
+    const int64_t least = 4 * (int64_t)lowering->target->vector_width,
+                  units = lowering->target->compute_units;
     const int64_t depth = form->k > 0 ? form->k : 1;
     int64_t columns = NEAR / depth / least * least;
     if (columns < least) columns = least;
@@ -80,5 +82,6 @@ kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind) {
     kn_matmul_form form;
     kn_matmul_describe(lowering->node, &form);
     kn_matmul_join_batches(&form, lowering->epilogue);
-    return kind == KN_SKINNY_SHALLOW ? lower_shallow(lowering, &form) : lower_few(lowering, &form, kind == KN_SKINNY_ALONG);
+    return kind == KN_SKINNY_SHALLOW ? lower_shallow(lowering, &form)
+                                     : lower_few(lowering, &form, kind == KN_SKINNY_ALONG);
 }

@@ -2,7 +2,8 @@
 #include "ops/matmul_private.h"
 #include "ops/product_private.h"
 
-/* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their numbers. */
+/* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their
+ * numbers. */
 enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
 
 /* What is known once the shapes are: sizes in the kernel's words. */
@@ -209,8 +210,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     kn_step_int(step, "accumulate", 0);
     kn_step_cost_of_node(step, lowering);
     kn_step_epilogue(step, lowering);
-    kn_step_size3(step,
-                  (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels, (size_t)batches},
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels, (size_t)batches},
                   (size_t[3]){1, 1, 1});
     kn_status status = kn_step_end(step, lowering);
     return status == KN_OK && wide->parts > 1 ? lower_sum(lowering, wide) : status;

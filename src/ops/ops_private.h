@@ -15,8 +15,8 @@
 kn_status kn_shape_fail(const kn_shape_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 /* The shape of an input in words, for messages. */
 const char *kn_shape_words_of(const kn_shape_call *call, int input);
-/* The value of a row's attribute, for reading and for completing. One that the row has not fails the node, with its name
- * and those that there are, whatever the rule answers. */
+/* The value of a row's attribute, for reading and for completing. One that the row has not fails the node,
+ * with its name and those that there are, whatever the rule answers. */
 kn_attribute_value *kn_shape_attribute(const kn_shape_call *call, const char *name);
 /* Reads an axis of a value of rank `rank`; negative ones count from the end. */
 kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis);
@@ -96,9 +96,11 @@ kn_value *kn_gradient_broadcast(kn_gradient_call *call, kn_value *x, const kn_sh
 /* KN_OK, or what the graph failed with. */
 kn_status kn_gradient_status(kn_gradient_call *call);
 
-/* ---- what follows a small table (embedding.c): of matmul and add, as kn_operator tells of at_sizes --------- */
+/* ---- what follows a small table (embedding.c): of matmul and add, as kn_operator tells of at_sizes
+ * --------- */
 
-kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
+kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                              kn_value **results);
 kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
 
 /* ---- reductions (reduce_lower.c) -------------------------------------------------------------- */
@@ -185,7 +187,6 @@ kn_value *kn_counted(kn_graph *graph, int64_t count, int axis, int rank);
 extern const kn_operator kn_row_add, kn_row_sub, kn_row_mul, kn_row_div, kn_row_neg, kn_row_scale,
     kn_row_equal, kn_row_cast;
 extern const kn_operator kn_row_sum, kn_row_mean, kn_row_reshape, kn_row_broadcast, kn_row_slice, kn_row_pad,
-    kn_row_transpose, kn_row_concat, kn_row_flatten,
-    kn_row_flip, kn_row_matmul;
+    kn_row_transpose, kn_row_concat, kn_row_flatten, kn_row_flip, kn_row_matmul;
 
 #endif

@@ -82,8 +82,8 @@ KN_POINTWISE(shrink, .help = "x brought nearer to 0 by bias; 0 where |x| is lamb
                            KN_FLOAT("bias", 0, "how much nearer")),
              .value = "x < -lambd ? x + bias : x > lambd ? x - bias : x - x",
              .by = {"x < -lambd || x > lambd ? g : 0"}, FEW_CASES(NULL, "lambd=0.75 bias=0.25"));
-KN_POINTWISE(prelu, .help = "x where x > 0, y * x elsewhere: y is learnt", .value = "max(x, 0) + y * min(x, 0)",
-             .by = {"x > 0 ? g : g * y", "x > 0 ? 0 : g * x"},
+KN_POINTWISE(prelu, .help = "x where x > 0, y * x elsewhere: y is learnt",
+             .value = "max(x, 0) + y * min(x, 0)", .by = {"x > 0 ? g : g * y", "x > 0 ? 0 : g * x"},
              KN_CASES({.inputs = {"7", "7"}, .smallest = true}, {.inputs = {"31,33", "1"}},
                       {.inputs = {"2,3,7,5", "3,1,1"}}, {.inputs = {"0,5", "5"}}));
 

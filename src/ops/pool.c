@@ -40,7 +40,8 @@ static kn_status complete_lists(kn_shape_call *call) {
     if (output->count == 0) return KN_OK;
     if (output->count != 2 || output->list[0] < 1 || output->list[1] < 1 || output->list[0] > INT32_MAX ||
         output->list[1] > INT32_MAX)
-        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "output is not one number, or two (height, width), of at least 1");
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "output is not one number, or two (height, width), of at least 1");
     return KN_OK;
 }
 
@@ -66,10 +67,11 @@ static kn_status round_up(kn_shape_call *call, int axis, int64_t size, kn_dim *r
     }
     /* The last one begins before image + sides - size + stride. */
     if (padding->list[axis + 2] + stride <= size) return KN_OK;
-    return kn_shape_fail(call, KN_ERROR_UNSUPPORTED,
-                         "x is %s, and whether the last window begins in the image depends on its size; expected a "
-                         "stride and padding that are no more than the window, or a size without symbols",
-                         kn_shape_words_of(call, 0));
+    return kn_shape_fail(
+        call, KN_ERROR_UNSUPPORTED,
+        "x is %s, and whether the last window begins in the image depends on its size; expected a "
+        "stride and padding that are no more than the window, or a size without symbols",
+        kn_shape_words_of(call, 0));
 }
 
 /* x is (N,C,H,W), the result (N,C,P,Q); a maximum keeps its place in each window, hidden. */
@@ -97,7 +99,8 @@ static kn_status pool_shape(kn_shape_call *call) {
         if (call->output_count > 1) {
             int64_t dilation = kn_shape_attribute(call, "dilation")->list[axis];
             if (dilation > INT32_MAX || (size > 1 && dilation > (INT32_MAX - 1) / (size - 1)))
-                return kn_shape_fail(call, KN_ERROR_ARGUMENT, "the window and its dilation are beyond 32 bits");
+                return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                                     "the window and its dilation are beyond 32 bits");
             size = (size - 1) * dilation + 1;
         }
         if (kn_window_size(call, axis, size, false, false, &y->dims[2 + axis])) return call->error->status;
@@ -131,8 +134,8 @@ typedef struct pool_form {
 } pool_form;
 
 static pool_form describe(const kn_node *node) {
-    pool_form form = {.data = node->op->backward };
-    form.maximum = node->op == & kn_row_max_pool || node->op == & kn_row_max_pool_data;
+    pool_form form = {.data = node->op->backward};
+    form.maximum = node->op == &kn_row_max_pool || node->op == &kn_row_max_pool_data;
     const kn_shape *x = form.data ? &node->outputs[0]->shape : &node->inputs[0]->shape;
     const kn_shape *y = form.data ? &node->inputs[0]->shape : &node->outputs[0]->shape;
     form.planes = x->dims[0] * x->dims[1];
@@ -175,7 +178,8 @@ static int64_t at_most(int64_t number, int64_t most) {
     return number < most ? number : most;
 }
 
-/* One window of one plane: x and dx are (H,W). Forward, answers the result and its place; with dx, spreads g. */
+/* One window of one plane: x and dx are (H,W). Forward, answers the result and its place; with dx, spreads g.
+ */
 static double window_reference(const pool_form *form, int64_t p, int64_t q, const double *x, double *dx,
                                double g, int64_t *place) {
     double most = -INFINITY, sum = 0;
@@ -188,7 +192,8 @@ static double window_reference(const pool_form *form, int64_t p, int64_t q, cons
             for (int64_t u = left; u < right; u += form->dilation[1]) {
                 if (v < 0 || v >= form->height || u < 0 || u >= form->width) continue;
                 int64_t at = v * form->width + u;
-                int64_t tap = (v - top) / form->dilation[0] * form->window[1] + (u - left) / form->dilation[1];
+                int64_t tap =
+                    (v - top) / form->dilation[0] * form->window[1] + (u - left) / form->dilation[1];
                 if (pass == 0) {
                     inside++;
                     if (!x) continue;
@@ -227,7 +232,8 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, taps * (double)form.planes * (double)form.out_height * (double)form.out_width, cost);
 }
 
-/* ---- lowering -------------------------------------------------------------------------------------------- */
+/* ---- lowering --------------------------------------------------------------------------------------------
+ */
 
 enum { LINE = 64 }; /* pixels beside one another whose maxima the first cache has room for */
 
@@ -281,11 +287,12 @@ static kn_status lower(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* ---- gradients --------------------------------------------------------------------------------------------- */
+/* ---- gradients
+ * --------------------------------------------------------------------------------------------- */
 
 static kn_status pool_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
-    bool maximum = node->op == & kn_row_max_pool;
+    bool maximum = node->op == &kn_row_max_pool;
     const kn_operator *row = maximum ? &kn_row_max_pool_data : &kn_row_average_pool_data;
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     kn_settings settings;
@@ -305,7 +312,8 @@ static kn_status pool_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* ---- the rows ------------------------------------------------------------------------------------------------ */
+/* ---- the rows
+ * ------------------------------------------------------------------------------------------------ */
 
 #define WINDOW                                                                                               \
     KN_INTS("window", "2", "size of the window: one number, or height,width"),                               \
@@ -319,11 +327,19 @@ static kn_status pool_gradient(kn_gradient_call *call) {
 #define FORWARD                                                                                              \
     .min_inputs = 1, .max_inputs = 1, .shape = pool_shape, .gradient = pool_gradient,                        \
     .reference = pool_reference, .cost = pool_cost,                                                          \
-    KN_VARIANTS({.name = "window", .accepts = kn_takes_kernel_types, .lower = lower, .takes_epilogue = true, .any = true})
+    KN_VARIANTS({.name = "window",                                                                           \
+                 .accepts = kn_takes_kernel_types,                                                           \
+                 .lower = lower,                                                                             \
+                 .takes_epilogue = true,                                                                     \
+                 .any = true})
 #define BACKWARD                                                                                             \
     .backward = true, .shape = pool_data_shape, .reference = pool_reference, .cost = pool_cost,              \
-    KN_VARIANTS({.name = "window", .accepts = kn_takes_kernel_types, .lower = lower, .takes_epilogue = true, .any = true})
-#define CASES(more, ...)                                                                                        \
+    KN_VARIANTS({.name = "window",                                                                           \
+                 .accepts = kn_takes_kernel_types,                                                           \
+                 .lower = lower,                                                                             \
+                 .takes_epilogue = true,                                                                     \
+                 .any = true})
+#define CASES(more, ...)                                                                                     \
     KN_CASES({.inputs = {"2,2,5,4"}, .attributes = more, .smallest = true},                                  \
              {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 " more},                     \
              {.inputs = {"1,2,5,5"}, .attributes = "window=3,2 stride=1 " more},                             \
@@ -339,14 +355,16 @@ static kn_status pool_gradient(kn_gradient_call *call) {
              {.inputs = {"0,3,5,5"}, .attributes = more},                                                    \
              {.inputs = {"2,3,6,6"}, .attributes = more, .ranges = {"special"}, .no_gradient = true})
 
-KN_OPERATOR(max_pool, .help = "largest element of each window of images (N,C,H,W)", KN_ATTRIBUTES(WINDOW, DILATION, CEIL),
-            .hidden = 1, FORWARD,
-            CASES("", {.inputs = {"1,2,9,8"}, .attributes = "window=3,2 stride=2,1 dilation=2,3 padding=1,0"}));
-KN_OPERATOR(average_pool, .help = "mean of each window of images (N,C,H,W)", KN_ATTRIBUTES(WINDOW, SKIP, CEIL),
-            FORWARD,
-            CASES("skip_padding=1", {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 ceil=1"}));
-KN_OPERATOR(max_pool_data, .help = "gradient of max_pool", KN_ATTRIBUTES(WINDOW, DILATION, SIZE), .min_inputs = 2,
-            .max_inputs = 2, BACKWARD,
+KN_OPERATOR(max_pool, .help = "largest element of each window of images (N,C,H,W)",
+            KN_ATTRIBUTES(WINDOW, DILATION, CEIL), .hidden = 1, FORWARD,
+            CASES("",
+                  {.inputs = {"1,2,9,8"}, .attributes = "window=3,2 stride=2,1 dilation=2,3 padding=1,0"}));
+KN_OPERATOR(average_pool, .help = "mean of each window of images (N,C,H,W)",
+            KN_ATTRIBUTES(WINDOW, SKIP, CEIL), FORWARD,
+            CASES("skip_padding=1",
+                  {.inputs = {"1,2,7,6"}, .attributes = "window=3 stride=2 padding=1 ceil=1"}));
+KN_OPERATOR(max_pool_data, .help = "gradient of max_pool", KN_ATTRIBUTES(WINDOW, DILATION, SIZE),
+            .min_inputs = 2, .max_inputs = 2, BACKWARD,
             KN_CASES({.inputs = {"2,2,2,2", "uint8 2,2,2,2"},
                       .ranges = {NULL, "0..3"},
                       .attributes = "size=5,4",
@@ -363,7 +381,8 @@ KN_OPERATOR(average_pool_data, .help = "gradient of average_pool", KN_ATTRIBUTES
                       .no_gradient = true,
                       .attributes = "window=3 stride=2 padding=1 size=7,6"}));
 
-/* ---- builders -------------------------------------------------------------------------------------------------- */
+/* ---- builders
+ * -------------------------------------------------------------------------------------------------- */
 
 /* x is (N,C,H,W), or (N,C,L) with the first number of each pair. */
 static kn_value *pool(const kn_operator *row, kn_value *x, int64_t window, const kn_pool_params *params) {
@@ -413,10 +432,13 @@ kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_pa
     KN_TAKE_PARAMS(given, params);
     if (!(power >= 1 && power < INFINITY))
         return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: the power is not a number of at least 1");
-    if (given.ceil) return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: `ceil` is for maxima and averages");
+    if (given.ceil)
+        return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "lp_pool: `ceil` is for maxima and averages");
     given.skip_padding = false;
     int64_t height = given.window[0] ? given.window[0] : window;
-    double taps = (double)height * (double)(x->shape.rank == 3 ? 1 : given.window[1] ? given.window[1] : height);
+    double taps = (double)height * (double)(x->shape.rank == 3 ? 1
+                                            : given.window[1]  ? given.window[1]
+                                                               : height);
     kn_value *powers = power == 2 ? kn_mul(x, x) : kn_abs(x);
     if (power != 1 && power != 2) powers = kn_pow(powers, kn_cast(kn_number(graph, power), x->shape.dtype));
     kn_value *sums = kn_scale(kn_average_pool(powers, window, &given), taps);
@@ -449,8 +471,9 @@ kn_value *kn_adaptive_average_pool(kn_value *x, int64_t height, int64_t width) {
 static kn_value *global(kn_value *x, const char *name, kn_value *(*reduce)(kn_value *, const char *, bool)) {
     if (kn_value_failed(x)) return x;
     if (x->shape.rank != 3 && x->shape.rank != 4)
-        return kn_graph_fail(x->graph, KN_ERROR_SHAPE, "%s: x is %s; expected images, (N,C,H,W), or sequences, (N,C,L)",
-                             name, kn_shape_words(x->graph, &x->shape));
+        return kn_graph_fail(x->graph, KN_ERROR_SHAPE,
+                             "%s: x is %s; expected images, (N,C,H,W), or sequences, (N,C,L)", name,
+                             kn_shape_words(x->graph, &x->shape));
     return reduce(x, x->shape.rank == 4 ? "2,3" : "2", true);
 }
 

@@ -25,8 +25,8 @@ void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
 /* The fourth argument of the kernels: where the parts go, or nothing. */
 void kn_product_shares(kn_step *step, const kn_product *product);
 void kn_product_size(kn_step *step, const kn_product *product);
-/* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file` is
- * the kernel file of the product and `define` gives it the same macros. */
+/* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file`
+ * is the kernel file of the product and `define` gives it the same macros. */
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
                             void (*define)(kn_step *step, const kn_lowering *lowering,
                                            const kn_product *product),

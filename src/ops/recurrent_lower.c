@@ -255,7 +255,8 @@ static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t
     kn_step_update(step, "y", lowering->result);
     kn_step_update(step, "kept", kept && kn_is_read(kept) ? kept : NULL);
     kn_step_update(step, "start", first ? on->previous : NULL);
-    kn_step_update(step, "final", last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
+    kn_step_update(step, "final",
+                   last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
     kn_step_update(step, "final_cells", last && final_cells && is_wanted(final_cells) ? final_cells : NULL);
     add_sizes(step, form);
     add_place(step, "before_row", "before_at", &before);
@@ -330,7 +331,8 @@ static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64
     write_place(step, "carry", &on->carry);
     write_place(step, "carry_cells", &on->carry_cells);
     kn_step_update(step, "start", start ? node->outputs[on->at.start] : NULL);
-    kn_step_update(step, "start_cells", done == 0 && start_cells && is_wanted(start_cells) ? start_cells : NULL);
+    kn_step_update(step, "start_cells",
+                   done == 0 && start_cells && is_wanted(start_cells) ? start_cells : NULL);
     add_sizes(step, form);
     add_place(step, "cells_before_row", "cells_before_at", &cells_before);
     kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
@@ -370,8 +372,7 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
 /* ---- variants ---------------------------------------------------------------------------------------- */
 
 static kn_status lower(kn_lowering *lowering, bool wide) {
-    return lowering->node->op->backward ? lower_backward(lowering, wide)
-                                              : lower_forward(lowering, wide);
+    return lowering->node->op->backward ? lower_backward(lowering, wide) : lower_forward(lowering, wide);
 }
 kn_status kn_recurrent_lower_wide(kn_lowering *lowering) {
     return lower(lowering, true);

@@ -153,7 +153,7 @@ static kn_status sum_gradient(kn_gradient_call *call) {
     kn_shape kept;
     int64_t count = kept_shape(call->node, reduced, &kept);
     gradient = kn_gradient_reshape(call, gradient, &kept);
-    if (call->node->op == & kn_row_mean && !kn_value_failed(gradient)) {
+    if (call->node->op == &kn_row_mean && !kn_value_failed(gradient)) {
         kn_settings settings;
         kn_settings_init(&settings, call->graph, &kn_row_scale);
         kn_settings_float(&settings, "factor", count ? 1.0 / (double)count : 0);
@@ -214,8 +214,7 @@ static kn_status extreme_gradient(kn_gradient_call *call) {
              {.inputs = {"2,16,5,7"}, .attributes = "axes=0,2,3", .smallest = true},                         \
              {.inputs = {"3,48,9,3"}, .attributes = "axes=2,3 keep=true"},                                   \
              {.inputs = {"1,1,7"}, .attributes = "axes=0,1"}, {.inputs = {"0,5"}, .attributes = "axes=1"},   \
-             {.inputs = {"float64 7,31,33"}, .attributes = "axes=0,2", .no_gradient = true},                 \
-             __VA_ARGS__)
+             {.inputs = {"float64 7,31,33"}, .attributes = "axes=0,2", .no_gradient = true}, __VA_ARGS__)
 #define REDUCTION(row, words, ...)                                                                           \
     KN_OPERATOR(                                                                                             \
         row, .help = words, REDUCE_ATTRIBUTES, .min_inputs = 1, .max_inputs = 1, .shape = reduce_shape,      \

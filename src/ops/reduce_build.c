@@ -22,8 +22,8 @@ static kn_value *without_axes(kn_value *x, kn_value *kept, const char *axes) {
     return kn_value_failed(model) ? model : kn_reshape_to(kept, model->shape.rank, model->shape.dims);
 }
 
-/* The largest element goes before exp and comes back after log, so that nothing overflows; infinite ones stay finite
- * on the way, since infinity less infinity is no number. */
+/* The largest element goes before exp and comes back after log, so that nothing overflows; infinite ones stay
+ * finite on the way, since infinity less infinity is no number. */
 kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
     kn_value *most = kn_clip(kn_reduce_max(x, axes, true), -FLT_MAX, FLT_MAX);

@@ -1,4 +1,5 @@
-/* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Its result is all that is kept. */
+/* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Its result is all that is kept.
+ */
 #include "ops/recurrent_private.h"
 
 static void step(kn_cell_step *on) {
@@ -35,7 +36,9 @@ KN_OPERATOR(
         {.inputs = {"2,3,5", "5,5"}, .smallest = true}, {.inputs = {"1,7,1", "1,1"}},
         {.inputs = {"3,7,31", "31,31"}, .ranges = {NULL, "-0.5..0.5"}},
         {.inputs = {"50,4,93", "93,93"}, .ranges = {NULL, "-0.3..0.3"}},
-        {.inputs = {"50,4,68", "68,68", "50,68"}, .ranges = {NULL, "-0.3..0.3"}, .attributes = "reverse=true"},
+        {.inputs = {"50,4,68", "68,68", "50,68"},
+         .ranges = {NULL, "-0.3..0.3"},
+         .attributes = "reverse=true"},
         {.inputs = {"9,2,516", "516,516"}, .ranges = {NULL, "-0.1..0.1"}, .no_gradient = true},
         {.inputs = {"3,4,31", "31,31", "3,31"}, .ranges = {NULL, "-0.3..0.3"}, .attributes = "relu=true"},
         {.inputs = {"50,4,5", "5,5", "-", "int32 50"}, .ranges = {[3] = "0..5"}},

@@ -199,10 +199,11 @@ kn_value *kn_cache(kn_value *rows, kn_value *start, int64_t most, const char *na
     if (graph->error.status != KN_OK) return &graph->failed;
     if (shape.rank == 3) shape.dims[1] = most;
     if (shape.rank != 3 || most < 1 || kn_shape_elements(&shape) < 0)
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "cache '%s' of %lld rows for %s: expected at least one row, and rows (B,T,C) where B and C "
-                             "are numbers",
-                             whole, (long long)most, kn_shape_words(graph, &rows->shape));
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "cache '%s' of %lld rows for %s: expected at least one row, and rows (B,T,C) where B and C "
+            "are numbers",
+            whole, (long long)most, kn_shape_words(graph, &rows->shape));
     kn_value *state = kn_state_add(graph, whole, &shape, KN_STATE_CACHE, NULL);
     kn_value *all = kn_put_rows(state, rows, start);
     if (!kn_value_failed(all)) kn_assign(graph, state, all);

@@ -76,8 +76,8 @@ kn_value *kn_whole(kn_graph *graph, int32_t number) {
     return kn_constant_add(graph, &scalar, &number, sizeof number);
 }
 
-/* Numbers from 0 on along an axis, as many as a size, which may be a symbol. Sums of ones: a text that asks for many
- * takes no memory here. */
+/* Numbers from 0 on along an axis, as many as a size, which may be a symbol. Sums of ones: a text that asks
+ * for many takes no memory here. */
 static kn_value *size_counted(kn_graph *graph, kn_dim size, int axis, int rank) {
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank && i < KN_MAX_RANK; i++)

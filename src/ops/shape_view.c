@@ -47,8 +47,10 @@ static kn_status reshape_shape(kn_shape_call *call) {
         fits = !kn_dim_known(elements) || !kn_dim_known(given) || elements % given == 0;
     }
     if (fits) return KN_OK;
-    return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s, which does not have the elements of %s; one of the sizes may be -1: whatever is left",
-                         kn_shape_words_of(call, 0), strchr(kn_shape_words(graph, y), '('));
+    return kn_shape_fail(
+        call, KN_ERROR_SHAPE,
+        "x is %s, which does not have the elements of %s; one of the sizes may be -1: whatever is left",
+        kn_shape_words_of(call, 0), strchr(kn_shape_words(graph, y), '('));
 }
 
 /* (N, everything else). */

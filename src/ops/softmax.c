@@ -183,7 +183,7 @@ KN_OPERATOR(softmax_gradient, .help = "gradient of softmax from its result and t
 KN_OPERATOR(log_softmax_gradient, .help = "the same of log_softmax", BACKWARD);
 
 static bool is_log(const kn_node *node) {
-    return node->op == & kn_row_log_softmax || node->op == & kn_row_log_softmax_gradient;
+    return node->op == &kn_row_log_softmax || node->op == &kn_row_log_softmax_gradient;
 }
 
 /* ---- builders ---------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ static kn_value *measured(kn_value *x, const char *kind, double start, int rank,
     const char *name = kn_arena_format(&graph->arena, "%s.%s", x->name, kind);
     if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a statistic");
     kn_value *state = kn_graph_find(graph, name);
-    if (!state || state->kind != KN_VALUE_STATE) state = kn_state_add(graph, name, &shape, KN_STATE_STATISTIC, &fill);
+    if (!state || state->kind != KN_VALUE_STATE)
+        state = kn_state_add(graph, name, &shape, KN_STATE_STATISTIC, &fill);
     return kn_reshape_to(state, rank, dims);
 }
 
@@ -20,13 +21,14 @@ kn_value *kn_standardize(kn_value *x) {
     kn_dim dims[KN_MAX_RANK];
     const int rank = x->shape.rank - 1;
     if (x->kind != KN_VALUE_INPUT)
-        return kn_graph_fail(graph, KN_ERROR_ARGUMENT,
-                             "standardize: %s is computed; expected an input, whose numbers can be measured before",
-                             x->name);
+        return kn_graph_fail(
+            graph, KN_ERROR_ARGUMENT,
+            "standardize: %s is computed; expected an input, whose numbers can be measured before", x->name);
     if (rank < 1 || !kn_dim_known(x->shape.dims[1]) || !kn_dtype_is_float(x->shape.dtype))
-        return kn_graph_fail(graph, KN_ERROR_SHAPE,
-                             "standardize: %s is %s; expected numbers (N,C,...) with a known number of channels", x->name,
-                             kn_shape_words(graph, &x->shape));
+        return kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "standardize: %s is %s; expected numbers (N,C,...) with a known number of channels", x->name,
+            kn_shape_words(graph, &x->shape));
     for (int d = 0; d < rank; d++)
         dims[d] = d == 0 ? x->shape.dims[1] : 1;
     return kn_div(kn_sub(x, measured(x, "mean", 0, rank, dims)), measured(x, "deviation", 1, rank, dims));

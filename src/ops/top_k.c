@@ -137,28 +137,25 @@ static bool compares_threads(const kn_target *target, const kn_node *node) {
     return size_of(node) <= ROUNDS && kn_takes_stored_types(target, node);
 }
 
-KN_OPERATOR(top_k,
-            .help = "the largest elements along an axis, in order; a second result says where they stand",
-            KN_ATTRIBUTES(KN_INT("k", 1, "how many"), KN_INT("axis", -1, "axis, negative from the end"),
-                          KN_BOOLEAN("smallest", 0, "the smallest instead")),
-            .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = top_k_shape, .gradient = top_k_gradient,
-            .reference = top_k_reference, .cost = top_k_cost,
-            KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
-                        {.name = "threads", .accepts = compares_threads, .lower = top_k_threads}),
-            KN_CASES({.inputs = {"3,7"}, .attributes = "k=2", .smallest = true},
-                     {.inputs = {"31,93"}, .attributes = "k=5 smallest=true"},
-                     {.inputs = {"5,33"}, .attributes = "k=33", .smallest = true},
-                     {.inputs = {"2,93"}, .attributes = "k=67"},
-                     {.inputs = {"33,7"}, .attributes = "k=3 axis=0"},
-                     {.inputs = {"3,31,5"}, .attributes = "k=17 axis=1 smallest=true"},
-                     {.inputs = {"int32 7,33"}, .attributes = "k=4", .no_gradient = true},
-                     {.inputs = {"int32 7,33"}, .attributes = "k=30 smallest=true", .no_gradient = true},
-                     {.inputs = {"3,33"}, .ranges = {"special"}, .attributes = "k=8", .no_gradient = true},
-                     {.inputs = {"3,33"},
-                      .ranges = {"special"},
-                      .attributes = "k=33 smallest=true",
-                      .no_gradient = true},
-                     {.inputs = {"0,5"}, .attributes = "k=2"}, {.inputs = {"3,5"}, .attributes = "k=0"}));
+KN_OPERATOR(
+    top_k, .help = "the largest elements along an axis, in order; a second result says where they stand",
+    KN_ATTRIBUTES(KN_INT("k", 1, "how many"), KN_INT("axis", -1, "axis, negative from the end"),
+                  KN_BOOLEAN("smallest", 0, "the smallest instead")),
+    .min_inputs = 1, .max_inputs = 1, .outputs = 2, .shape = top_k_shape, .gradient = top_k_gradient,
+    .reference = top_k_reference, .cost = top_k_cost,
+    KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = top_k_wide},
+                {.name = "threads", .accepts = compares_threads, .lower = top_k_threads}),
+    KN_CASES(
+        {.inputs = {"3,7"}, .attributes = "k=2", .smallest = true},
+        {.inputs = {"31,93"}, .attributes = "k=5 smallest=true"},
+        {.inputs = {"5,33"}, .attributes = "k=33", .smallest = true},
+        {.inputs = {"2,93"}, .attributes = "k=67"}, {.inputs = {"33,7"}, .attributes = "k=3 axis=0"},
+        {.inputs = {"3,31,5"}, .attributes = "k=17 axis=1 smallest=true"},
+        {.inputs = {"int32 7,33"}, .attributes = "k=4", .no_gradient = true},
+        {.inputs = {"int32 7,33"}, .attributes = "k=30 smallest=true", .no_gradient = true},
+        {.inputs = {"3,33"}, .ranges = {"special"}, .attributes = "k=8", .no_gradient = true},
+        {.inputs = {"3,33"}, .ranges = {"special"}, .attributes = "k=33 smallest=true", .no_gradient = true},
+        {.inputs = {"0,5"}, .attributes = "k=2"}, {.inputs = {"3,5"}, .attributes = "k=0"}));
 
 /* ---- builders ---------------------------------------------------------------------------------------------
  */

@@ -104,5 +104,6 @@ kn_value *kn_as_images(kn_value *x) {
 
 kn_value *kn_as_lengths(kn_value *images, const char *name) {
     if (kn_value_failed(images)) return images;
-    return kn_reshape_named(images, 3, (kn_dim[]){images->shape.dims[0], images->shape.dims[1], images->shape.dims[3]}, name);
+    return kn_reshape_named(
+        images, 3, (kn_dim[]){images->shape.dims[0], images->shape.dims[1], images->shape.dims[3]}, name);
 }

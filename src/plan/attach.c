@@ -25,7 +25,8 @@ kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn
     }
 }
 
-kn_buffer *kn_plan_result(const kn_plan *plan, const kn_memory *memories, size_t value, const kn_plan **part) {
+kn_buffer *kn_plan_result(const kn_plan *plan, const kn_memory *memories, size_t value,
+                          const kn_plan **part) {
     kn_part_place place = {0, value};
     if (plan->places) place = plan->places[value];
     *part = plan->parts[place.device];
@@ -135,8 +136,8 @@ static kn_status take_slices(kn_plan *plan, const kn_memory *memory, kn_error *e
 
 /* ---- arguments ----------------------------------------------------------------------------------------- */
 
-kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position, const kn_argument *argument,
-                               kn_buffer *buffer, kn_error *error) {
+kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position,
+                               const kn_argument *argument, kn_buffer *buffer, kn_error *error) {
     int64_t index = argument->integer;
     int32_t small = (int32_t)index;
     float number = (float)argument->number;

@@ -70,8 +70,8 @@ static int compare_places(const void *left, const void *right) {
     return (one > other) - (one < other);
 }
 
-/* Puts `other` and what it depends on in front of `group` and what depends on that, in the places that they have
- * together. */
+/* Puts `other` and what it depends on in front of `group` and what depends on that, in the places that they
+ * have together. */
 static void reorder(kn_depends *depends, int group, int other) {
     int *before = depends->queue[0], *behind = depends->queue[1];
     int least = depends->place[group], most = depends->place[other];
@@ -127,7 +127,8 @@ static int step(kn_depends *depends, search_end *end, const search_end *other, b
     }
     const kn_depend_edge *edge = &depends->edges[end->edge];
     bool direct = end->queue[end->done] == end->start && edge->group == end->target;
-    int place = depends->place[edge->group], from = depends->place[end->start], to = depends->place[end->target];
+    int place = depends->place[edge->group], from = depends->place[end->start],
+        to = depends->place[end->target];
     end->edge = edge->next;
     ++*depends->work;
     if (direct) return around ? 0 : 1;

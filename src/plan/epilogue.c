@@ -4,13 +4,15 @@
 
 #include "plan/plan_private.h"
 
-/* What the macros of an epilogue are called: those of a node that is computed on the way stand beside the others. */
+/* What the macros of an epilogue are called: those of a node that is computed on the way stand beside the
+ * others. */
 typedef struct words {
     const char *macro, *function, *operand;
 } words;
 
 static words words_of(const kn_epilogue *epilogue) {
-    return epilogue->before ? (words){"KN_BEFORE", "kn_before", "b"} : (words){"KN_EPILOGUE", "kn_epilogue", "e"};
+    return epilogue->before ? (words){"KN_BEFORE", "kn_before", "b"}
+                            : (words){"KN_EPILOGUE", "kn_epilogue", "e"};
 }
 
 typedef struct epilogue_names {
@@ -121,7 +123,8 @@ static void write_stride(const kn_epilogue *epilogue, int operand, int axis, int
         kn_text_format(text, "%s%d_%s", words_of(epilogue).operand, operand, names[axis]);
 }
 
-/* "e0 + ((outer) * … + (middle) * … + (inner) * …)" without its beginning: where a vector of an operand lies. */
+/* "e0 + ((outer) * … + (middle) * … + (inner) * …)" without its beginning: where a vector of an operand lies.
+ */
 static void write_vector_place(const kn_epilogue *epilogue, int operand, bool blocked, int width,
                                kn_text *text) {
     kn_text_add(text, "(outer) * ");

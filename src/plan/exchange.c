@@ -1,8 +1,8 @@
 /* Values on their way from one device to another. The sending device's compute queue reads them into memory
  * of the host's, the receiving one's writes them from there: in their place among the steps, since memory is
- * shared over time. Events of one driver mean nothing to another, so the host waits in between: before it lets the
- * receiver write, for the sender's read; and before it lets the sender read again, for the receiver's write of the
- * run before, which the host's memory still serves. */
+ * shared over time. Events of one driver mean nothing to another, so the host waits in between: before it
+ * lets the receiver write, for the sender's read; and before it lets the sender read again, for the
+ * receiver's write of the run before, which the host's memory still serves. */
 #include <string.h>
 
 #include "plan/run_private.h"

@@ -18,8 +18,8 @@ typedef struct fit_work {
     int count;
     uint64_t alignment, limit;
     int *order, *kept, *spare;
-    kn_gaps gaps; /* between those that have a place */
-    int *roots;   /* of blocks: their trees */
+    kn_gaps gaps;   /* between those that have a place */
+    int *roots;     /* of blocks: their trees */
     uint64_t *ends; /* of blocks */
     int block_count;
     /* The best so far. */
@@ -257,8 +257,8 @@ kn_status kn_place(kn_arena *arena, kn_tenant *tenants, int count, uint64_t alig
     fitting.best_blocks = kn_allocate(host, places, sizeof *fitting.best_blocks);
     fitting.best_offsets = kn_allocate(host, places, sizeof *fitting.best_offsets);
     uint64_t *sizes = kn_arena_take(arena, places, sizeof *sizes);
-    if (fitting.order && fitting.kept && fitting.spare && fitting.roots && fitting.gaps.branches && fitting.ends && fitting.best_blocks &&
-        fitting.best_offsets && sizes) {
+    if (fitting.order && fitting.kept && fitting.spare && fitting.roots && fitting.gaps.branches &&
+        fitting.ends && fitting.best_blocks && fitting.best_offsets && sizes) {
         search(&fitting, kn_place_bound(host, tenants, count, alignment));
         for (int i = 0; i < count; i++) {
             kn_tenant *tenant = &tenants[i];

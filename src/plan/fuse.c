@@ -14,7 +14,7 @@ typedef struct fuse_pass {
     kn_making *making;
     kn_consumers consumers;
     kn_depends depends; /* by the groups' ids */
-    bool *updates; /* by node: pointwise, and part of the update of a state */
+    bool *updates;      /* by node: pointwise, and part of the update of a state */
 } fuse_pass;
 
 static kn_group *group_of_value(fuse_pass *fusing, kn_value *value) {
@@ -226,7 +226,8 @@ kn_status kn_pass_fuse(kn_making *making) {
     making->group_of = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->group_of);
     bool good = kn_depends_init(&fusing.depends, making->host, graph->node_count, &making->work);
     kn_status status = KN_OK;
-    if (!making->group_of || !good) status = kn_fail_memory(making->error, graph->node_count * sizeof(kn_group *));
+    if (!making->group_of || !good)
+        status = kn_fail_memory(making->error, graph->node_count * sizeof(kn_group *));
     if (status == KN_OK) status = kn_consumers_make(making, &fusing.consumers);
     if (status == KN_OK && !find_updates(&fusing)) status = kn_fail_memory(making->error, graph->node_count);
     for (size_t i = 0; status == KN_OK && i < graph->node_count; i++)

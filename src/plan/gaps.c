@@ -19,7 +19,8 @@ static void add_core(kn_gap_branch *own, const kn_gap_branch *part, bool first) 
     if (part->core_last < own->core_last) own->core_last = part->core_last;
 }
 
-/* What a branch knows, from what those below it know. Who lives less than half as long as another is not of the core. */
+/* What a branch knows, from what those below it know. Who lives less than half as long as another is not of
+ * the core. */
 static void sum_up(kn_gaps *gaps, kn_gap_branch *own) {
     const kn_gap_branch alone = {.first_least = own->first,
                                  .last_most = own->last,
@@ -83,11 +84,12 @@ static int insert(kn_gaps *gaps, int root, int number) {
 }
 
 int kn_gaps_add(kn_gaps *gaps, int root, int number, int first, int last, uint64_t offset, uint64_t bytes) {
-    gaps->branches[number + 1] = (kn_gap_branch){.weight = (uint32_t)(kn_hash_number(0, (uint64_t)number) >> 32),
-                                                 .first = first,
-                                                 .last = last,
-                                                 .offset = offset,
-                                                 .bytes = bytes};
+    gaps->branches[number + 1] =
+        (kn_gap_branch){.weight = (uint32_t)(kn_hash_number(0, (uint64_t)number) >> 32),
+                        .first = first,
+                        .last = last,
+                        .offset = offset,
+                        .bytes = bytes};
     return insert(gaps, root, number + 1);
 }
 

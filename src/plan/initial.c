@@ -42,7 +42,8 @@ void kn_initial_elements(const kn_initializer *initializer, uint64_t key, kn_dty
     }
 }
 
-/* ---- orthogonal ------------------------------------------------------------------------------------------- */
+/* ---- orthogonal -------------------------------------------------------------------------------------------
+ */
 
 static double product(const double *left, const double *right, uint64_t length) {
     double sum = 0;
@@ -51,7 +52,8 @@ static double product(const double *left, const double *right, uint64_t length) 
     return sum;
 }
 
-/* Takes from vector `at` what lies along those before it, twice, which leaves rounding alone, and makes its length 1. */
+/* Takes from vector `at` what lies along those before it, twice, which leaves rounding alone, and makes its
+ * length 1. */
 static void straighten(double *vectors, uint64_t at, uint64_t length) {
     double *own = vectors + at * length;
     for (int round = 0; round < 2; round++)

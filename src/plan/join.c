@@ -1,5 +1,5 @@
-/* Nodes that the one behind them computes on the way, as the convolution in front of one with a filter for each
- * channel: what lies between never reaches memory, and there is a launch less. */
+/* Nodes that the one behind them computes on the way, as the convolution in front of one with a filter for
+ * each channel: what lies between never reaches memory, and there is a launch less. */
 #include "plan/plan_private.h"
 
 /* Whether nobody but the anchor of `group` reads what `before` makes, and that as its input 0. */
@@ -7,8 +7,8 @@ static bool is_private(const kn_making *making, const kn_group *group, const kn_
     const kn_value *result = kn_group_result(before);
     const kn_node *node = group->anchor;
     return node->inputs[0] == result && !result->wanted && making->consumers.counts[result->id] == 1 &&
-           making->consumers.nodes[result->id][0] == node && node->input_count > 1 && node->inputs[1] != result &&
-           before->anchor->output_count == 1;
+           making->consumers.nodes[result->id][0] == node && node->input_count > 1 &&
+           node->inputs[1] != result && before->anchor->output_count == 1;
 }
 
 static void look_for_write(void *user, kn_value *value) {

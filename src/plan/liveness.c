@@ -46,7 +46,8 @@ static bool reads(const kn_node *node, const kn_value *value) {
     return false;
 }
 
-/* Whether an anchor's kernels may write `value` over the state: they read it nowhere, or in its place alone. */
+/* Whether an anchor's kernels may write `value` over the state: they read it nowhere, or in its place alone.
+ */
 static bool may_write_over(const kn_group *group, const kn_value *state, const kn_value *value) {
     const kn_node *node = group->anchor;
     for (int i = 0; i < node->input_count; i++) {

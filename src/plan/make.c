@@ -1,5 +1,5 @@
-/* Making a plan: the graph is bound and extended, the passes run, and its steps are made ready (ready.c). The plan then
- * needs memory only (attach.c). */
+/* Making a plan: the graph is bound and extended, the passes run, and its steps are made ready (ready.c). The
+ * plan then needs memory only (attach.c). */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -7,8 +7,8 @@
 /* What a plan needs while it is made, beside the passes' own. */
 typedef struct plan_making {
     const kn_plan_request *request;
-    bool keeps; /* what depends on states alone, from run to run */
-    bool kept;  /* whether there is any of it */
+    bool keeps;   /* what depends on states alone, from run to run */
+    bool kept;    /* whether there is any of it */
     bool several; /* devices, as the graph was bound */
     kn_plan *plan;
     kn_making passes;
@@ -180,7 +180,8 @@ static kn_status sum_up(plan_making *making) {
     info->conversions = passes->conversions;
     uint64_t limit = making->request->params->memory_bytes;
     bool joined = plan->context != making->request->context;
-    if (!limit || (joined && device->memory_bytes && limit > device->memory_bytes)) limit = device->memory_bytes;
+    if (!limit || (joined && device->memory_bytes && limit > device->memory_bytes))
+        limit = device->memory_bytes;
     if (!limit || info->peak_bytes <= limit) return KN_OK;
     return kn_fail(
         making->error, KN_ERROR_DEVICE_MEMORY,
@@ -272,12 +273,13 @@ static kn_status cut_up(plan_making *making, kn_part cuts[KN_CONTEXT_DEVICES]) {
     int *homes = NULL, transfers = 0, devices = kn_context_device_count(head->context);
     head->places = kn_arena_take(&head->arena, head->value_count, sizeof *head->places);
     head->parts = kn_arena_take(&head->arena, (size_t)devices, sizeof(kn_plan *));
-    if (!head->places || !head->parts) return kn_fail_memory(making->error, head->value_count * sizeof *head->places);
+    if (!head->places || !head->parts)
+        return kn_fail_memory(making->error, head->value_count * sizeof *head->places);
     kn_status status = kn_devices_settle(head->context, head->states, whole, &homes, making->error);
     if (status == KN_OK) status = kn_pass_simplify(&simplified);
     if (status == KN_OK)
-        status = kn_cut_graph(head->context, whole, homes, head->values, head->value_count, cuts, head->places,
-                              &transfers, making->error);
+        status = kn_cut_graph(head->context, whole, homes, head->values, head->value_count, cuts,
+                              head->places, &transfers, making->error);
     if (status != KN_OK) return status;
     kn_graph_destroy(&head->graph);
     head->exchanges = kn_arena_take(&head->arena, (size_t)transfers, sizeof *head->exchanges);
@@ -303,7 +305,8 @@ static kn_status make_parts(plan_making *making) {
         status = make_part(&own);
         making->kept = making->kept || own.kept;
         if (status != KN_OK)
-            return kn_fail_in(making->error, "on the device '%s' (%s)", kn_context_device_name(head->context, i),
+            return kn_fail_in(making->error, "on the device '%s' (%s)",
+                              kn_context_device_name(head->context, i),
                               kn_context_device(head->parts[i]->context)->name);
         add_info(&head->total, &head->parts[i]->info);
     }

@@ -73,14 +73,16 @@ static kn_status time_variant(measuring *measure, const kn_variant *variant, dou
     return status;
 }
 
-static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant, char *key, size_t bytes) {
+static void name_sizes(kn_context *context, const kn_node *node, const kn_variant *variant, char *key,
+                       size_t bytes) {
     size_t used = kn_verdict_name(context, "faster", key, bytes);
     if (used < bytes)
         used += (size_t)snprintf(key + used, bytes - used, "/%s/%s", node->op->name, variant->name);
     for (int i = 0; i < node->input_count && i < KN_TRIAL_INPUTS; i++) {
         const kn_shape *shape = &node->inputs[i]->shape;
         for (int d = 0; d < shape->rank && used < bytes; d++)
-            used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/', (long long)class_of(shape->dims[d]));
+            used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/',
+                                     (long long)class_of(shape->dims[d]));
     }
     for (int i = 0; i < node->op->attribute_count && used < bytes; i++)
         used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)node->attributes[i].integer);

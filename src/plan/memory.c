@@ -5,8 +5,8 @@
  * may change. That is all a write promises by waiting: some drivers copy the data and write later, so the
  * run waits for the write's event as well.
  *
- * Where the caller waits for the run anyway there is nothing that a write could go on beside: it is the run's first
- * command, on the compute queue, and nobody waits in between. */
+ * Where the caller waits for the run anyway there is nothing that a write could go on beside: it is the run's
+ * first command, on the compute queue, and nobody waits in between. */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -114,11 +114,12 @@ kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_
 kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
                                 kn_error *error) {
     if (!bytes) return KN_OK;
-    return kn_queue_write(memory->context, KN_QUEUE_COMPUTE, memory->inputs[input].buffers[memory->turn], 0, data,
-                          bytes, false, (kn_event){NULL}, NULL, error);
+    return kn_queue_write(memory->context, KN_QUEUE_COMPUTE, memory->inputs[input].buffers[memory->turn], 0,
+                          data, bytes, false, (kn_event){NULL}, NULL, error);
 }
 
-kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
+kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
+                               kn_error *error) {
     struct kn_input_memory *held = &memory->inputs[input];
     if (!held->buffers[memory->turn] || held->bytes < bytes) return KN_OK;
     kn_status status = kn_memory_feed(memory, input, data, bytes, error);

@@ -2,8 +2,8 @@
  * to these. Inference packs weights and joins the numbers of a batch norm in the first run; the results
  * stay.
  *
- * What pointwise work makes larger is not among them: weights are stored narrow to save memory, which their wide
- * numbers, kept, would take again. These are made anew in each run.
+ * What pointwise work makes larger is not among them: weights are stored narrow to save memory, which their
+ * wide numbers, kept, would take again. These are made anew in each run.
  *
  * kn_find_invariant tells it of values before kernels are chosen, by the graph; kn_pass_once of steps, by the
  * memory that they touch, so that whatever the passes between them did is seen. */
@@ -150,7 +150,8 @@ void kn_once_keep(kn_making *making) {
         for (int a = 0; a < emitter->steps[s]->argument_count && making->once[s]; a++) {
             const kn_argument *argument = &emitter->steps[s]->arguments[a];
             kn_placement *placement = placement_of(making, argument);
-            if (placement && placement->home == KN_HOME_SCRATCH && argument->writes) placement->invariant = true;
+            if (placement && placement->home == KN_HOME_SCRATCH && argument->writes)
+                placement->invariant = true;
         }
     for (int s = 0; s < emitter->step_count; s++)
         for (int a = 0; a < emitter->steps[s]->argument_count; a++) {

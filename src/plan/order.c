@@ -26,7 +26,7 @@ typedef struct order_pass {
     int *waiting_hard;  /* those of them that are not soft */
     bool *done;
     heap ready, updates; /* who waits for nothing, by rank; updates, by position */
-    heap freed;           /* who waits for soft edges at most, by rank; among them who is done */
+    heap freed;          /* who waits for soft edges at most, by rank; among them who is done */
     int current;
     kn_status status;
 } order_pass;

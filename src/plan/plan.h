@@ -1,5 +1,6 @@
 /* The door of the plan room: how to compute. A session binds a graph, lets its owner extend it
- * (gradients, updates), plans it, and runs the plan. The public side is koine/session.h and koine/verify.h. */
+ * (gradients, updates), plans it, and runs the plan. The public side is koine/session.h and koine/verify.h.
+ */
 #ifndef KN_PLAN_DOOR_H
 #define KN_PLAN_DOOR_H
 
@@ -15,7 +16,8 @@ typedef struct kn_session_request {
     kn_value *const *values; /* to be fetched, all of one graph */
     size_t count;
     kn_session_params params;
-    /* Called on each newly bound graph with the bound values, in order: adds nodes and assigns. May be NULL. */
+    /* Called on each newly bound graph with the bound values, in order: adds nodes and assigns. May be NULL.
+     */
     kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
     void *user;
     uint64_t guard; /* for tests: so many bytes behind every value are watched (guard.c); 0: none */
@@ -24,12 +26,12 @@ kn_session *kn_session_open(const kn_session_request *request);
 /* A state that the session's plans read each run, such as the learning rate: changes its value in the
  * order of the runs, without waiting. The state must be a float32 or uint32 scalar known to the states. */
 kn_status kn_session_set_scalar(kn_session *session, const char *state, double value);
-/* kn_session_run without the waiting: what is fetched stands there after kn_session_wait. `ahead`: the feeds are those of
- * the last kn_session_feed_ahead, and what went to the device then is not written again. */
+/* kn_session_run without the waiting: what is fetched stands there after kn_session_wait. `ahead`: the feeds
+ * are those of the last kn_session_feed_ahead, and what went to the device then is not written again. */
 kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
                            const kn_fetch *fetches, size_t fetch_count);
-/* Writes what the next run is fed while the last may be under way, on the transfer queue, as far as there is memory; the
- * data may change afterwards. Whether it fits its input is found out by the run. */
+/* Writes what the next run is fed while the last may be under way, on the transfer queue, as far as there is
+ * memory; the data may change afterwards. Whether it fits its input is found out by the run. */
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
 /* Stores none of the states in a narrower type (kn_store) from now on: somebody trains them. */
 void kn_states_keep_whole(kn_states *states);

@@ -1,7 +1,8 @@
 /* What the files of the plan room share: a plan while it is made, and a plan that runs.
  *
- * Of several devices, nodes get theirs first: mark what was bound, extend it, settle the rest (devices.c), simplify the
- * whole, cut it into a part for each device (split.c); the passes from there on run for each part.
+ * Of several devices, nodes get theirs first: mark what was bound, extend it, settle the rest (devices.c),
+ * simplify the whole, cut it into a part for each device (split.c); the passes from there on run for each
+ * part.
  *
  * kn_plan_make runs the passes in this order; each has a file of its name:
  *   simplify   equal nodes become one, nodes that change nothing go
@@ -22,17 +23,18 @@
 /* One unit of scheduling: a node with kernels of its own and its epilogue, or a set of pointwise nodes. */
 typedef struct kn_group {
     int id;
-    kn_node *anchor;            /* NULL: pointwise nodes only */
-    const kn_variant *variant;  /* of the anchor */
-    kn_node **members;          /* pointwise nodes in order; of an anchor: its epilogue */
+    kn_node *anchor;           /* NULL: pointwise nodes only */
+    const kn_variant *variant; /* of the anchor */
+    kn_node **members;         /* pointwise nodes in order; of an anchor: its epilogue */
     int member_count, member_capacity;
-    kn_shape space;             /* of a pointwise group: the shape that it walks */
-    kn_layout layout;           /* of a pointwise group: how its results lie */
-    bool updates;               /* feeds an assign: runs as soon as it can */
-    kn_statistics *gathers;     /* of the result of an anchored group, for others; NULL: none */
+    kn_shape space;                /* of a pointwise group: the shape that it walks */
+    kn_layout layout;              /* of a pointwise group: how its results lie */
+    bool updates;                  /* feeds an assign: runs as soon as it can */
+    kn_statistics *gathers;        /* of the result of an anchored group, for others; NULL: none */
     const kn_statistics *gathered; /* of the anchor's input 0; NULL: none */
-    const struct kn_group *before; /* makes the anchor's input 0, which the anchor's kernel does on the way; NULL: none */
-    bool joined;                   /* it is computed by the group behind it, and has no steps */
+    const struct kn_group
+        *before; /* makes the anchor's input 0, which the anchor's kernel does on the way; NULL: none */
+    bool joined; /* it is computed by the group behind it, and has no steps */
 } kn_group;
 
 /* Where a value lives. */
@@ -46,12 +48,12 @@ typedef enum kn_home {
 
 typedef struct kn_placement {
     kn_home home;
-    kn_value *root;   /* the value whose memory this one shares (itself, mostly): views, updates in place */
-    uint64_t bytes;   /* of a root */
-    int first, last;  /* positions of the steps between which a root is alive, both included */
-    int block;        /* of scratch */
+    kn_value *root;  /* the value whose memory this one shares (itself, mostly): views, updates in place */
+    uint64_t bytes;  /* of a root */
+    int first, last; /* positions of the steps between which a root is alive, both included */
+    int block;       /* of scratch */
     uint64_t offset;
-    int slot;         /* of an input, a state or a constant: its position in the plan's list */
+    int slot;             /* of an input, a state or a constant: its position in the plan's list */
     bool invariant, kept; /* of scratch: written by steps that run once; and then read in each run */
 } kn_placement;
 
@@ -66,37 +68,37 @@ typedef struct kn_consumers {
 typedef struct kn_making {
     kn_context *context;
     const kn_host *host;
-    kn_arena *arena;      /* the plan's: lives as long as it */
-    kn_graph *graph;      /* bound, extended */
-    kn_value **wanted;    /* what the caller fetches; the layout pass may put a converted value in */
+    kn_arena *arena;   /* the plan's: lives as long as it */
+    kn_graph *graph;   /* bound, extended */
+    kn_value **wanted; /* what the caller fetches; the layout pass may put a converted value in */
     size_t wanted_count;
     kn_target target;
-    const char *variants; /* forced: "matmul=tiled,…" */
-    uint64_t guard;       /* bytes behind each value that stay free; values then share no memory */
+    const char *variants;      /* forced: "matmul=tiled,…" */
+    uint64_t guard;            /* bytes behind each value that stay free; values then share no memory */
     const kn_variant **chosen; /* by node id: the variant of each node with kernels of its own */
     size_t chosen_count;
-    kn_group **groups;    /* in order, after the order pass */
+    kn_group **groups; /* in order, after the order pass */
     int group_count, group_capacity;
-    kn_group **group_of;  /* by node id: NULL for views */
+    kn_group **group_of; /* by node id: NULL for views */
     size_t group_of_count;
     kn_consumers consumers; /* from the lower pass on */
     kn_emitter emitter;
     size_t step_group_count, step_group_capacity;
-    int *step_group;      /* by step: the position of its group */
-    bool keeps;           /* whether there is memory to keep results in from run to run */
-    bool *invariant;         /* by value id, from before the choose pass: depends on nothing but states that stay */
-    bool *once;           /* by step: whether it need not run again */
+    int *step_group; /* by step: the position of its group */
+    bool keeps;      /* whether there is memory to keep results in from run to run */
+    bool *invariant; /* by value id, from before the choose pass: depends on nothing but states that stay */
+    bool *once;      /* by step: whether it need not run again */
     int conversions;
-    kn_value **shares;    /* by value id: the value whose memory this one takes over, or NULL */
-    int *last_read;       /* by value id, of roots: the position of the last group that reads it; -1: none */
+    kn_value **shares; /* by value id: the value whose memory this one takes over, or NULL */
+    int *last_read;    /* by value id, of roots: the position of the last group that reads it; -1: none */
     size_t share_count;
     kn_placement *placements; /* by value id */
     size_t placement_count;
-    kn_placement *scratches;  /* by the emitter's scratch number */
-    uint64_t *block_bytes;    /* of scratch memory */
+    kn_placement *scratches; /* by the emitter's scratch number */
+    uint64_t *block_bytes;   /* of scratch memory */
     int block_count, block_capacity;
-    uint64_t bound_bytes;     /* the most that is alive at once */
-    uint64_t work;            /* elementary steps of the passes so far, for who watches how it grows */
+    uint64_t bound_bytes; /* the most that is alive at once */
+    uint64_t work;        /* elementary steps of the passes so far, for who watches how it grows */
     kn_error *error;
 } kn_making;
 
@@ -143,10 +145,11 @@ kn_value *kn_value_root(kn_value *value);
 /* Lets groups gather the statistics that others take of their results. */
 kn_status kn_share_statistics(kn_making *making);
 
-/* ---- nodes that others compute on the way (join.c) ------------------------------------------------------ */
+/* ---- nodes that others compute on the way (join.c) ------------------------------------------------------
+ */
 
-/* Lets groups compute one that they read, where their kernels can and are believed to; that comes to stand right in
- * front of them. From here on groups stay where they are. */
+/* Lets groups compute one that they read, where their kernels can and are believed to; that comes to stand
+ * right in front of them. From here on groups stay where they are. */
 void kn_join_groups(kn_making *making);
 
 /* ---- pointwise kernels (pointwise.c, epilogue.c, strides.c) -------------------------------------- */
@@ -156,16 +159,17 @@ kn_status kn_lower_pointwise(kn_making *making, kn_group *group);
 kn_status kn_make_epilogue(kn_making *making, const kn_group *group, bool before, kn_epilogue *epilogue);
 /* Writes a node's expression for a compute type; `name` writes the variable that holds a value. */
 kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char *type,
-                             void (*name)(const void *user, const kn_value *value, kn_text *text), const void *user,
-                             const char *uniform, kn_text *body);
+                             void (*name)(const void *user, const kn_value *value, kn_text *text),
+                             const void *user, const char *uniform, kn_text *body);
 kn_status kn_pointwise_expression(kn_making *making, const kn_node *node, kn_expression **expression);
 /* The input that an expression's name x, y, z, r or g stands for, or NULL. */
 kn_value *kn_pointwise_named_input(const kn_node *node, const char *name);
 const char *kn_pointwise_type(kn_dtype dtype);
 /* The strides, in elements, of a value's memory along the axes of a space, by the broadcasting rule; axes
  * in which it has size 1 get 0. Answers the number of axes (five in a blocked space). */
-int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space, kn_layout space_layout,
-                     int64_t sizes[KN_MAX_RANK + 1], int64_t strides[KN_MAX_RANK + 1]);
+int kn_value_strides(const kn_target *target, const kn_value *value, const kn_shape *space,
+                     kn_layout space_layout, int64_t sizes[KN_MAX_RANK + 1],
+                     int64_t strides[KN_MAX_RANK + 1]);
 
 /* Images of one pixel lie alike in both layouts. */
 bool kn_lies_alike(const kn_value *value);
@@ -183,12 +187,13 @@ kn_value *kn_memory_root(const kn_making *making, kn_value *value);
 
 /* ---- several devices (devices.c, split.c, transfer.c) ------------------------------------------------- */
 
-/* On a graph as it was bound: the device of each node, by its pin. *several: whether there is more than one, pins and
- * what lives elsewhere taken together; otherwise nothing is written. Fails where a pin names no device of the context. */
+/* On a graph as it was bound: the device of each node, by its pin. *several: whether there is more than one,
+ * pins and what lives elsewhere taken together; otherwise nothing is written. Fails where a pin names no
+ * device of the context. */
 kn_status kn_devices_mark(kn_context *context, const kn_states *states, kn_graph *bound, bool *several,
                           kn_error *error);
-/* On the same graph once it was extended: the device of the nodes that have none yet, which is where most of what they
- * read is, and the device on which each state lives: homes, by value id, in the graph's arena. */
+/* On the same graph once it was extended: the device of the nodes that have none yet, which is where most of
+ * what they read is, and the device on which each state lives: homes, by value id, in the graph's arena. */
 kn_status kn_devices_settle(kn_context *context, const kn_states *states, kn_graph *bound, int **homes,
                             kn_error *error);
 
@@ -203,15 +208,16 @@ typedef struct kn_part_place {
     int device;
     size_t position;
 } kn_part_place;
-/* Cuts a graph by the devices of its nodes: a graph for each, which may be empty. What one device makes and another
- * reads is sent by a node of the first and made by a node of the second. places, for each of values, is filled in, and
- * *transfers counted. The caller destroys the graphs, which are NULL after a failure. */
+/* Cuts a graph by the devices of its nodes: a graph for each, which may be empty. What one device makes and
+ * another reads is sent by a node of the first and made by a node of the second. places, for each of values,
+ * is filled in, and *transfers counted. The caller destroys the graphs, which are NULL after a failure. */
 kn_status kn_cut_graph(kn_context *context, const kn_graph *whole, const int *homes, kn_value *const *values,
                        size_t count, kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
                        kn_error *error);
 
-/* Nodes that send a value, or make one that was sent. Those of one device stand in the order in which all devices
- * together can do them: each reads a token, a value of no elements, that the one before it made (NULL: the first). */
+/* Nodes that send a value, or make one that was sent. Those of one device stand in the order in which all
+ * devices together can do them: each reads a token, a value of no elements, that the one before it made
+ * (NULL: the first). */
 kn_value *kn_send_add(kn_graph *graph, kn_value *value, int transfer, int device, kn_value *token);
 kn_value *kn_receive_add(kn_graph *graph, const kn_value *value, int transfer, int device, kn_value *token,
                          kn_value **result);

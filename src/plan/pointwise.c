@@ -188,7 +188,8 @@ static void write_loads(kernel_text *writing, kn_text *body) {
         kn_dtype dtype = operand->value->shape.dtype;
         if (operand->written == operand->value) continue;
         if (kn_is_half(dtype)) {
-            kn_text_format(body, "const float x%d = %s(", i, dtype == KN_FLOAT16 ? "vload_half" : "KN_LOAD_BFLOAT");
+            kn_text_format(body, "const float x%d = %s(", i,
+                           dtype == KN_FLOAT16 ? "vload_half" : "KN_LOAD_BFLOAT");
             write_place(writing, "p", i, stride, body);
             kn_text_format(body, ", p%d); ", i);
             continue;
@@ -197,7 +198,8 @@ static void write_loads(kernel_text *writing, kn_text *body) {
         if (!whole)
             kn_text_format(body, "const %s x%d = p%d[", kn_pointwise_type(dtype), i, i);
         else if (stride)
-            kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", writing->lanes, i, writing->lanes, i);
+            kn_text_format(body, "const float%d x%d = vload%d(0, p%d + ", writing->lanes, i, writing->lanes,
+                           i);
         else
             kn_text_format(body, "const float%d x%d = (float%d)(p%d[", writing->lanes, i, writing->lanes, i);
         write_place(writing, "p", i, stride, body);
@@ -267,8 +269,8 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
         }
         if (!names[i].length)
             status = kn_fail(making->error, KN_ERROR_INTERNAL,
-                             "%s '%s': the expression reads '%s', which it does not have",
-                             node->op->name, node->name, word);
+                             "%s '%s': the expression reads '%s', which it does not have", node->op->name,
+                             node->name, word);
         if (kn_text_failed(&names[i])) status = kn_fail_memory(making->error, 64);
         replacements[i] = names[i].data;
     }
@@ -320,7 +322,8 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
         kn_dtype dtype = result->shape.dtype;
         if (operand->written != result) continue;
         if (kn_is_half(dtype)) {
-            kn_text_format(body, "%s(v%d, ", dtype == KN_FLOAT16 ? "vstore_half_rte" : "KN_STORE_BFLOAT", position);
+            kn_text_format(body, "%s(v%d, ", dtype == KN_FLOAT16 ? "vstore_half_rte" : "KN_STORE_BFLOAT",
+                           position);
             write_place(writing, "p", i, operand->strides[writing->axes - 1], body);
             kn_text_format(body, ", p%d); ", i);
             continue;
@@ -340,8 +343,9 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
 
 /* Functions that compilers make no vectors of, though they have them for vectors. */
 static bool calls_functions(const char *body) {
-    static const char *const functions[] = {"exp(",  "expm1(", "log(",  "log1p(", "sin(", "cos(", "tan(", "atan2(",
-                                            "sinh(", "cosh(",  "tanh(", "erf(",   "pow("}; /* as parts of asin( and so on, too */
+    static const char *const functions[] = {
+        "exp(",   "expm1(", "log(",  "log1p(", "sin(", "cos(", "tan(",
+        "atan2(", "sinh(",  "cosh(", "tanh(",  "erf(", "pow("}; /* as parts of asin( and so on, too */
     for (size_t i = 0; i < KN_COUNT_OF(functions); i++)
         if (strstr(body, functions[i])) return true;
     return false;

@@ -162,8 +162,8 @@ void kn_plan_print(const kn_plan *plan, kn_text *text) {
 
 /* ---- steps one by one ---------------------------------------------------------------------------- */
 
-/* Whether a step writes to the memory of `root`, or, where that is NULL, to this scratch memory. Of copies and fills
- * the step knows the roots. */
+/* Whether a step writes to the memory of `root`, or, where that is NULL, to this scratch memory. Of copies
+ * and fills the step knows the roots. */
 static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t scratch) {
     const kn_step *step = ready->step;
     if (root && ready->target == root) return true;
@@ -171,7 +171,8 @@ static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t 
         const kn_argument *argument = &step->arguments[a];
         if (!argument->writes) continue;
         if (argument->kind == KN_ARGUMENT_SCRATCH && !root && argument->integer == scratch) return true;
-        if (argument->kind == KN_ARGUMENT_VALUE && root && argument->value && kn_value_root(argument->value) == root)
+        if (argument->kind == KN_ARGUMENT_VALUE && root && argument->value &&
+            kn_value_root(argument->value) == root)
             return true;
     }
     return false;
@@ -189,7 +190,8 @@ static void add_input(kn_plan_step *told, int position) {
 }
 
 /* The last step before this one that wrote what it reads. */
-static void add_writer(const kn_plan *plan, int position, const kn_value *root, int64_t scratch, kn_plan_step *told) {
+static void add_writer(const kn_plan *plan, int position, const kn_value *root, int64_t scratch,
+                       kn_plan_step *told) {
     for (int i = position - 1; i >= 0; i--)
         if (writes_to(&plan->steps[i], root, scratch)) {
             add_input(told, i);
@@ -241,10 +243,8 @@ kn_status kn_plan_tell_step(const kn_plan *plan, int position, kn_plan_step *tol
     const kn_step *step = ready->step;
     const kn_value *value = written_by(step);
     kn_text text;
-    *told = (kn_plan_step){.size = told->size,
-                           .flops = ready->cost.flops,
-                           .bytes = ready->cost.bytes,
-                           .once = ready->once};
+    *told = (kn_plan_step){
+        .size = told->size, .flops = ready->cost.flops, .bytes = ready->cost.bytes, .once = ready->once};
     kn_text_init(&text, &plan->host);
     kn_text_add(&text, step->label ? step->label : "");
     keep(told->label, sizeof told->label, &text);

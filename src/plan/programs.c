@@ -1,5 +1,6 @@
-/* The programs of a plan's steps: for each kernel with its prelude one that holds no other kernel of the file. Each
- * kernel costs time to compile, and so plans that launch other kernels of a file share what they have in common. */
+/* The programs of a plan's steps: for each kernel with its prelude one that holds no other kernel of the
+ * file. Each kernel costs time to compile, and so plans that launch other kernels of a file share what they
+ * have in common. */
 #include <string.h>
 
 #include "plan/run_private.h"
@@ -56,8 +57,8 @@ static bool gather(gathering *work, const kn_host *host, const kn_emitter *emitt
     return good;
 }
 
-kn_status kn_step_programs_list(const kn_plan *plan, const kn_emitter *emitter, const kn_session_params *params,
-                                kn_step_programs *list, kn_error *error) {
+kn_status kn_step_programs_list(const kn_plan *plan, const kn_emitter *emitter,
+                                const kn_session_params *params, kn_step_programs *list, kn_error *error) {
     const kn_host *host = &plan->host;
     size_t steps = (size_t)emitter->step_count;
     gathering work = {.list = list, .passing = kn_is_forced(params->variants, "kernels", "passing")};

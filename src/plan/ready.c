@@ -1,4 +1,5 @@
-/* The steps that the passes made become ready to run: programs are compiled, kernels made, their launches settled. */
+/* The steps that the passes made become ready to run: programs are compiled, kernels made, their launches
+ * settled. */
 #include "plan/run_private.h"
 
 /* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
@@ -28,14 +29,15 @@ static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
     if (count < 0 || count == step->argument_count) return KN_OK;
-    return kn_fail(error, KN_ERROR_ARGUMENT,
-                   "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
-                   "patterns and the attributes",
-                   step->label, step->kernel, count, step->argument_count);
+    return kn_fail(
+        error, KN_ERROR_ARGUMENT,
+        "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
+        "patterns and the attributes",
+        step->label, step->kernel, count, step->argument_count);
 }
 
-/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what sends only
- * the former. */
+/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what
+ * sends only the former. */
 static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
     const kn_step *step = ready->step;
     for (int a = 0; a < step->argument_count; a++) {
@@ -110,9 +112,11 @@ static kn_status make_kernels(kn_plan *plan, const kn_step_programs *list, const
                               kn_error *error) {
     kn_program **programs = kn_allocate(&plan->host, list->count + 1, sizeof *programs);
     if (!programs) return kn_fail_memory(error, list->count * sizeof *programs);
-    kn_status status = kn_program_get_all(plan->context, list->requests, list->count, progress, programs, error);
+    kn_status status =
+        kn_program_get_all(plan->context, list->requests, list->count, progress, programs, error);
     for (int i = 0; i < plan->step_count && status == KN_OK; i++)
-        if (list->program_of[i] >= 0) status = kn_plan_make_kernel(plan, i, programs[list->program_of[i]], error);
+        if (list->program_of[i] >= 0)
+            status = kn_plan_make_kernel(plan, i, programs[list->program_of[i]], error);
     kn_release(&plan->host, programs);
     return status;
 }
@@ -128,7 +132,7 @@ kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session
     plan->info.kernels = (int)list.count;
     if (status == KN_OK)
         status = kn_context_precompiles(plan->context) ? kn_plan_precompile(plan, &list, error)
-                                                     : make_kernels(plan, &list, &params->progress, error);
+                                                       : make_kernels(plan, &list, &params->progress, error);
     if (status == KN_OK) settle_costs(plan);
     kn_step_programs_finish(&list, &plan->host);
     return status;

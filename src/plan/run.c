@@ -1,5 +1,5 @@
-/* Running a plan: its steps go to the compute queue in their order, those of each part to that of its device. Nothing is
- * allocated here. */
+/* Running a plan: its steps go to the compute queue in their order, those of each part to that of its device.
+ * Nothing is allocated here. */
 #include "plan/run_private.h"
 
 static kn_status launch(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready,
@@ -40,7 +40,8 @@ static uint64_t version_of(const kn_plan *plan) {
 
 static kn_status begin(kn_plan *plan, kn_memory *memory, kn_run *run, kn_error *error) {
     uint64_t version = version_of(plan);
-    *run = (kn_run){.version = version, .kept = memory->kept == plan && plan->kept && plan->kept_version == version};
+    *run = (kn_run){.version = version,
+                    .kept = memory->kept == plan && plan->kept && plan->kept_version == version};
     /* Whatever happens from here on, the memory is this plan's, and complete only at the end. */
     memory->kept = plan;
     plan->kept = false;
@@ -55,7 +56,8 @@ static kn_status begin(kn_plan *plan, kn_memory *memory, kn_run *run, kn_error *
     return KN_OK;
 }
 
-static kn_status run_step(kn_plan *plan, const kn_memory *memory, const kn_run *run, int step, kn_error *error) {
+static kn_status run_step(kn_plan *plan, const kn_memory *memory, const kn_run *run, int step,
+                          kn_error *error) {
     const kn_ready_step *ready = &plan->steps[step];
     if (run->kept && ready->once) return KN_OK;
     kn_status status = launch(plan, memory, ready, error);
@@ -75,7 +77,8 @@ static kn_status run_parts(const kn_plan *plan, kn_memory *memories, const kn_ru
         bool turns = i + 1 == plan->total.steps || plan->order[i + 1].device != at->device;
         kn_status status = run_step(part, &memories[at->device], &runs[at->device], at->step, error);
         if (status == KN_OK && turns) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
-        if (status != KN_OK) return kn_fail_in(error, "on %s", kn_context_device_name(plan->context, at->device));
+        if (status != KN_OK)
+            return kn_fail_in(error, "on %s", kn_context_device_name(plan->context, at->device));
     }
     for (int i = 0; i < plan->part_count; i++)
         keep(plan->parts[i], &runs[i]);

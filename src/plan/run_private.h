@@ -12,21 +12,21 @@ typedef struct kn_state {
     kn_dtype stored;     /* in the memory of the device */
     uint64_t bytes;      /* there */
     kn_initializer initializer;
-    bool asked;        /* by a plan; until then somebody has only set it */
-    void *kept;        /* what it was set to, of the type of info, while it has no memory on the device */
+    bool asked;          /* by a plan; until then somebody has only set it */
+    void *kept;          /* what it was set to, of the type of info, while it has no memory on the device */
     kn_context *context; /* where it lives; NULL until a plan has asked for it */
-    kn_buffer *buffer; /* NULL until kn_states_settle */
-    uint64_t version;  /* grows with each change: whoever writes to a state's memory counts it up */
+    kn_buffer *buffer;   /* NULL until kn_states_settle */
+    uint64_t version;    /* grows with each change: whoever writes to a state's memory counts it up */
     unsigned char scalar[4]; /* what kn_session_set_scalar wrote last, */
     uint64_t scalar_version; /* and the version that it made; 0: none */
 } kn_state;
 
-/* Finds or adds the state of a bound graph's value, for plans of this context: its own, or one that was joined to it. The
- * answer stays where it is as long as the states. */
+/* Finds or adds the state of a bound graph's value, for plans of this context: its own, or one that was
+ * joined to it. The answer stays where it is as long as the states. */
 kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
                         kn_error *error);
-/* Whether the state may lie in the narrow type of a graph's value: it does, or nobody asked for it yet, and nobody
- * trains these states. */
+/* Whether the state may lie in the narrow type of a graph's value: it does, or nobody asked for it yet, and
+ * nobody trains these states. */
 bool kn_states_may_narrow(const kn_states *states, const kn_value *value);
 /* The bytes that who sets and gets the state sees. */
 uint64_t kn_state_outside_bytes(const kn_state *state);
@@ -118,11 +118,13 @@ kn_status kn_memory_grow(kn_memory *memory, const kn_plan *plan, kn_error *error
 /* Copies what is fed to an input for the next run; the data may change afterwards. */
 kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
 /* The same for a run that is over before the caller may change the data. */
-kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
+kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
+                                kn_error *error);
 kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
                                 kn_error *error);
 /* The same while a run is under way, if there is memory for so much; otherwise nothing. */
-kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error);
+kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
+                               kn_error *error);
 /* Nothing was fed ahead. */
 void kn_memory_forget_ahead(kn_memory *memory);
 /* The run that was queued reads the buffers of this turn; `idle`: it is over already. */
@@ -133,8 +135,8 @@ kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error);
 /* A value on its way from one device to another: through memory of the host's, which is the plan's. */
 typedef struct kn_exchange {
     kn_context *from, *to;
-    void *bytes; /* NULL until the send step is made */
-    bool sent;   /* by a step that stands in the order already */
+    void *bytes;            /* NULL until the send step is made */
+    bool sent;              /* by a step that stands in the order already */
     kn_event read, written; /* when the bytes are complete, and when they are no longer needed */
 } kn_exchange;
 
@@ -174,20 +176,22 @@ struct kn_plan {
     kn_graph *graph;
     int64_t *numbers; /* of the session's symbols; -1: none */
     size_t number_count;
-    kn_value **values; /* given at creation, as the passes left them; of a part: those that it makes, and more */
+    kn_value *
+        *values; /* given at creation, as the passes left them; of a part: those that it makes, and more */
     kn_tensor_info *infos; /* of those given at creation */
     size_t value_count;
-    /* One device: itself. Several: a plan for each of the context's, in their order, which are this one's but for
-     * itself, the first. Each has its own memory, steps and states, and runs beside the others. */
+    /* One device: itself. Several: a plan for each of the context's, in their order, which are this one's but
+     * for itself, the first. Each has its own memory, steps and states, and runs beside the others. */
     kn_plan **parts;
     int part_count;
-    kn_plan *head; /* of a part, the first included */
+    kn_plan *head;         /* of a part, the first included */
     kn_part_place *places; /* by the values given at creation; NULL: on the only device, in their order */
     kn_exchange *exchanges;
     int exchange_count;
-    kn_part_step *order; /* of several devices: all steps, each behind those that it reads; NULL: as they stand */
-    int *positions;      /* of a part: of its steps in that order; NULL: as they stand */
-    kn_plan_info total;  /* of all parts */
+    kn_part_step
+        *order;     /* of several devices: all steps, each behind those that it reads; NULL: as they stand */
+    int *positions; /* of a part: of its steps in that order; NULL: as they stand */
+    kn_plan_info total;       /* of all parts */
     kn_placement *placements; /* by value id; all name their root */
     size_t placement_count;
     kn_placement *scratches; /* of the emitter's */
@@ -240,8 +244,8 @@ typedef struct kn_plan_request {
     void *user;
 } kn_plan_request;
 
-/* From graph to compiled steps; takes no device memory, unless the context precompiles. Where what steps that run once leave
- * does not fit into the memory that is allowed, all steps run each time. */
+/* From graph to compiled steps; takes no device memory, unless the context precompiles. Where what steps that
+ * run once leave does not fit into the memory that is allowed, all steps run each time. */
 kn_status kn_plan_make(const kn_plan_request *request, kn_plan **plan, kn_error *error);
 void kn_plan_destroy(kn_plan **plan);
 /* The programs of a plan's steps (programs.c). */
@@ -251,18 +255,19 @@ typedef struct kn_step_programs {
     size_t count;
     int *program_of; /* by step: the position of its request; -1 without a kernel */
 } kn_step_programs;
-kn_status kn_step_programs_list(const kn_plan *plan, const kn_emitter *emitter, const kn_session_params *params,
-                                kn_step_programs *list, kn_error *error);
+kn_status kn_step_programs_list(const kn_plan *plan, const kn_emitter *emitter,
+                                const kn_session_params *params, kn_step_programs *list, kn_error *error);
 void kn_step_programs_finish(kn_step_programs *list, const kn_host *host);
 /* Makes the steps of the passes ready, which report their failure (ready.c). */
 kn_status kn_plan_ready(kn_plan *plan, const kn_making *passes, const kn_session_params *params);
 /* The kernel of a step, and how it is launched. */
 kn_status kn_plan_make_kernel(kn_plan *plan, int step, kn_program *program, kn_error *error);
-/* In place of all kernels, on a precompiling context: one of each kind is made and launched once (precompile.c). */
+/* In place of all kernels, on a precompiling context: one of each kind is made and launched once
+ * (precompile.c). */
 kn_status kn_plan_precompile(kn_plan *plan, const kn_step_programs *list, kn_error *error);
 /* Sets an argument of a step's kernel; `buffer` is that of a value or of scratch memory, NULL for none. */
-kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position, const kn_argument *argument,
-                               kn_buffer *buffer, kn_error *error);
+kn_status kn_plan_set_argument(const kn_plan *plan, kn_kernel *kernel, int position,
+                               const kn_argument *argument, kn_buffer *buffer, kn_error *error);
 /* Takes slices of the memory, which fits, and sets the arguments of all kernels. */
 kn_status kn_plan_attach(kn_plan *plan, const kn_memory *memory, kn_error *error);
 void kn_plan_detach(kn_plan *plan);
@@ -270,14 +275,18 @@ void kn_plan_detach(kn_plan *plan);
 kn_status kn_plan_run(kn_plan *plan, kn_memory *memories, kn_error *error);
 /* Where a value given at creation lies, on the device of *part. */
 kn_buffer *kn_plan_result(const kn_plan *plan, const kn_memory *memories, size_t value, const kn_plan **part);
-/* Host memory for the transfers of all parts, and the order of all steps; giving it back, when the devices are idle. */
+/* Host memory for the transfers of all parts, and the order of all steps; giving it back, when the devices
+ * are idle. */
 kn_status kn_exchanges_make(kn_plan *plan, kn_error *error);
 void kn_exchanges_destroy(kn_plan *plan);
 /* The steps that send and receive. The latter waits for the sending device. */
-kn_status kn_exchange_send(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
-kn_status kn_exchange_receive(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
+kn_status kn_exchange_send(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready,
+                           kn_error *error);
+kn_status kn_exchange_receive(const kn_plan *part, const kn_memory *memory, const kn_ready_step *ready,
+                              kn_error *error);
 /* A step that is a library's (target.c). */
-kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready, kn_error *error);
+kn_status kn_plan_product(const kn_plan *plan, const kn_memory *memory, const kn_ready_step *ready,
+                          kn_error *error);
 /* Where a value lies in this turn; NULL for values of no bytes and for constants that no step reads. */
 kn_buffer *kn_plan_buffer(const kn_plan *plan, const kn_memory *memory, const kn_value *value);
 const kn_placement *kn_plan_placement(const kn_plan *plan, const kn_value *value);

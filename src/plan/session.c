@@ -97,8 +97,9 @@ static kn_status copy_params(kn_session *session, const kn_session_params *param
         kn_states_guard(session->states, session->guard);
     } else if (kn_states_context(session->params.states) != session->context) {
         return kn_fail(&session->failure, KN_ERROR_ARGUMENT,
-                       kn_states_context(session->params.states) ? "the states belong to another context than the session"
-                                                                 : "the states are in host memory alone, and the session is on a device");
+                       kn_states_context(session->params.states)
+                           ? "the states belong to another context than the session"
+                           : "the states are in host memory alone, and the session is on a device");
     } else {
         session->states = kn_states_retain(session->params.states);
     }
@@ -129,8 +130,8 @@ static kn_status prepare(kn_session *session, const kn_session_request *request)
     if (status == KN_OK) status = list_symbols(session);
     session->device_count = kn_context_device_count(session->context);
     for (int i = 0; i < session->device_count && status == KN_OK; i++) {
-        status = kn_memory_init(&session->memories[i], kn_context_device_at(session->context, i), session->input_count,
-                                error);
+        status = kn_memory_init(&session->memories[i], kn_context_device_at(session->context, i),
+                                session->input_count, error);
         session->memories[i].guard = session->guard;
     }
     return status;
@@ -186,7 +187,8 @@ void kn_session_destroy(kn_session **handle) {
 kn_status kn_session_finish(const kn_session *session, kn_error *error) {
     kn_status status = KN_OK;
     for (int i = 0; i < session->device_count; i++) {
-        kn_status own = kn_queue_finish(session->memories[i].context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
+        kn_status own =
+            kn_queue_finish(session->memories[i].context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
         if (status == KN_OK) status = own;
     }
     return status;

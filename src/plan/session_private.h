@@ -44,7 +44,7 @@ struct kn_session {
     kn_given *given;         /* by input */
     uint64_t *settled_bytes; /* by input: the feeds that `numbers` were found from; UINT64_MAX: not fed */
     bool settled;
-    uint64_t guard; /* bytes behind each value */
+    uint64_t guard;                         /* bytes behind each value */
     kn_memory memories[KN_CONTEXT_DEVICES]; /* one for each of the context's, as they were when it was made */
     int device_count;
     kn_plan *plans[KN_SESSION_PLANS];

@@ -169,11 +169,13 @@ static kn_status upload_input(kn_session *session, int input, int part, bool wai
     kn_error *error = &session->error;
     if (!given->buffer && given->bytes && memory->inputs[input].ahead == given->bytes) return KN_OK;
     if (!given->buffer)
-        return (wait ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes, error);
+        return (wait ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes,
+                                                               error);
     if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
-    return kn_fail(error, KN_ERROR_UNSUPPORTED,
-                   "the input '%s' was given a buffer, and is read on the device '%s' too: feed it from host memory",
-                   session->inputs[input]->name, kn_context_device_name(session->context, part));
+    return kn_fail(
+        error, KN_ERROR_UNSUPPORTED,
+        "the input '%s' was given a buffer, and is read on the device '%s' too: feed it from host memory",
+        session->inputs[input]->name, kn_context_device_name(session->context, part));
 }
 
 /* To each device that reads it. `wait`: the host waits for the run. */
@@ -196,9 +198,10 @@ static kn_status fetch_to_buffers(kn_session *session) {
         if (!target || !bytes) continue;
         kn_buffer *source = kn_plan_result(session->current, session->memories, i, &part);
         if (part != session->current)
-            return kn_fail(&session->error, KN_ERROR_UNSUPPORTED,
-                           "'%s' is made on another device than that of the buffer for it: fetch it to host memory",
-                           session->outputs[i].name);
+            return kn_fail(
+                &session->error, KN_ERROR_UNSUPPORTED,
+                "'%s' is made on another device than that of the buffer for it: fetch it to host memory",
+                session->outputs[i].name);
         status = kn_queue_copy(session->context, KN_QUEUE_COMPUTE, source, 0, target, 0, bytes,
                                (kn_event){NULL}, NULL, &session->error);
     }
@@ -230,7 +233,8 @@ static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t coun
 /* ---- running ------------------------------------------------------------------------------------------- */
 
 /* Before or after a run, on each device. */
-static kn_status guard(kn_session *session, kn_status (*look)(const kn_plan *, const kn_memory *, kn_error *)) {
+static kn_status guard(kn_session *session,
+                       kn_status (*look)(const kn_plan *, const kn_memory *, kn_error *)) {
     kn_status status = KN_OK;
     for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
         status = look(session->current->parts[i], &session->memories[i], &session->error);
@@ -255,7 +259,8 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK) status = kn_session_settle_symbols(session);
     if (status == KN_OK) status = kn_session_find_plan(session);
     if (status == KN_OK && kn_context_precompiles(session->context))
-        status = kn_fail(error, KN_ERROR_CANCELLED, "the context only precompiles: kernels are compiled, nothing runs");
+        status = kn_fail(error, KN_ERROR_CANCELLED,
+                         "the context only precompiles: kernels are compiled, nothing runs");
     if (status == KN_OK) status = check_fed(session);
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);
@@ -300,7 +305,8 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
 static kn_status feed_part_ahead(kn_session *session, int part, const kn_feed *feeds, size_t feed_count) {
     kn_status status = KN_OK;
     for (int i = 0; i < session->input_count; i++)
-        for (size_t f = 0; f < feed_count && status == KN_OK && session->current->parts[part]->input_needed[i]; f++)
+        for (size_t f = 0;
+             f < feed_count && status == KN_OK && session->current->parts[part]->input_needed[i]; f++)
             if (!strcmp(feeds[f].name, session->inputs[i]->name))
                 status = kn_memory_feed_ahead(&session->memories[part], i, feeds[f].data, feeds[f].bytes,
                                               &session->error);

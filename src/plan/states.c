@@ -184,13 +184,14 @@ kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *
     else if (!same_info(&(*state)->info, &info))
         status = fail_info(states, *state, &info, error);
     if (status == KN_OK && (*state)->asked && (*state)->stored != value->shape.dtype)
-        status = kn_fail(error, KN_ERROR_DTYPE,
-                         "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
-                         "take states of their own",
-                         value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
+        status =
+            kn_fail(error, KN_ERROR_DTYPE,
+                    "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
+                    "take states of their own",
+                    value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
     if (status == KN_OK && (*state)->asked && (*state)->context != context)
-        status = kn_fail(error, KN_ERROR_INTERNAL, "the state '%s' lives on another device than the plan that reads it",
-                         value->name);
+        status = kn_fail(error, KN_ERROR_INTERNAL,
+                         "the state '%s' lives on another device than the plan that reads it", value->name);
     if (status != KN_OK || (*state)->asked) return status;
     (*state)->asked = true;
     (*state)->context = context;
@@ -253,7 +254,8 @@ static void chunk_add_state(piece *chunk, const kn_state *state) {
     }
 }
 
-/* Fills a block from the states that wait and lie in it, which are in the order of their offsets and of one device. */
+/* Fills a block from the states that wait and lie in it, which are in the order of their offsets and of one
+ * device. */
 static kn_status fill_block(kn_states *states, kn_buffer *block, kn_state *const *waiting,
                             const uint64_t *offsets, size_t count, kn_error *error) {
     piece chunk = {.states = states, .context = waiting[0]->context, .block = block, .error = error};
@@ -403,15 +405,16 @@ static kn_status fail_bytes(const kn_states *states, const kn_state *state, size
 }
 
 /* Between the caller's numbers and the device's, of another type. */
-static kn_status move_narrow(kn_states *states, kn_state *state, const void *given, void *wanted, kn_error *error) {
+static kn_status move_narrow(kn_states *states, kn_state *state, const void *given, void *wanted,
+                             kn_error *error) {
     uint64_t count = state->bytes / kn_dtype_bytes(state->stored);
     void *stored = state->bytes > SIZE_MAX ? NULL : kn_allocate(&states->host, (size_t)state->bytes, 1);
     if (!stored) return kn_fail_memory(error, (size_t)state->bytes);
     kn_status status = KN_OK;
     if (given) {
         convert(state->info.dtype, given, state->stored, stored, count);
-        status = kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
-                                (kn_event){NULL}, NULL, error);
+        status = kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes,
+                                true, (kn_event){NULL}, NULL, error);
     } else {
         status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
                                (kn_event){NULL}, NULL, error);

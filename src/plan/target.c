@@ -47,7 +47,8 @@ void kn_target_of(kn_context *context, kn_target *target) {
     };
 }
 
-static kn_status refuse(const kn_context *context, const kn_node *node, const kn_value *value, kn_error *error) {
+static kn_status refuse(const kn_context *context, const kn_node *node, const kn_value *value,
+                        kn_error *error) {
     return kn_fail(error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': '%s' is float64, and %s does not compute with 64-bit floats%s; use float32",
                    node->op->name, node->name, value->name, kn_context_device(context)->name,

@@ -63,7 +63,7 @@ static const kn_operator receive_row = {
 };
 
 bool kn_node_is_receive(const kn_node *node) {
-    return node->op == & receive_row;
+    return node->op == &receive_row;
 }
 
 int kn_transfer_of(const kn_node *node) {

@@ -94,8 +94,9 @@ static void verify_variant(verify_run *verifying, const kn_operator *row, int sa
              blocked ? " in blocks" : "");
     result.name = name;
     /* What shorter runs use is kept for them. */
-    result.status = kn_trial_run(verifying->context, row, &row->cases[sample], variant, blocked,
-                                 is_wanted(row, sample, 1) ? "all" : "passing", verifying->seed, &result.error, &error);
+    result.status =
+        kn_trial_run(verifying->context, row, &row->cases[sample], variant, blocked,
+                     is_wanted(row, sample, 1) ? "all" : "passing", verifying->seed, &result.error, &error);
     result.seconds = kn_clock() - start;
     take_result(verifying, &result, &error);
 }
@@ -185,7 +186,8 @@ static bool split(const char *text, char room[KN_TRIAL_INPUTS][64], const char *
     return true;
 }
 
-static void verify_own(verify_run *verifying, const kn_operator *custom, const kn_verify_case *given, size_t number) {
+static void verify_own(verify_run *verifying, const kn_operator *custom, const kn_verify_case *given,
+                       size_t number) {
     kn_error error = {.status = KN_OK};
     kn_verify_result result = {.message = ""};
     char name[96], inputs[KN_TRIAL_INPUTS][64], ranges[KN_TRIAL_INPUTS][64];
@@ -193,10 +195,12 @@ static void verify_own(verify_run *verifying, const kn_operator *custom, const k
     double start = kn_clock();
     snprintf(name, sizeof name, "%s#%zu", custom->name, number);
     result.name = name;
-    if (!given->inputs || !split(given->inputs, inputs, sample.inputs) || !split(given->ranges, ranges, sample.ranges))
-        result.status = kn_fail(&error, KN_ERROR_ARGUMENT,
-                                "a case has the shapes of at most %d inputs, separated by ';', and no more ranges",
-                                KN_TRIAL_INPUTS);
+    if (!given->inputs || !split(given->inputs, inputs, sample.inputs) ||
+        !split(given->ranges, ranges, sample.ranges))
+        result.status =
+            kn_fail(&error, KN_ERROR_ARGUMENT,
+                    "a case has the shapes of at most %d inputs, separated by ';', and no more ranges",
+                    KN_TRIAL_INPUTS);
     else if (custom->class == KN_CLASS_KERNEL && !custom->reference)
         result.status = kn_fail(&error, KN_ERROR_UNSUPPORTED, "it has no reference to be compared with");
     else
@@ -206,8 +210,8 @@ static void verify_own(verify_run *verifying, const kn_operator *custom, const k
     take_result(verifying, &result, &error);
 }
 
-kn_status kn_verify_operator(kn_context *context, const kn_operator *custom, const kn_verify_case *cases, size_t count,
-                             const kn_verify_params *params, int *passed, int *failed) {
+kn_status kn_verify_operator(kn_context *context, const kn_operator *custom, const kn_verify_case *cases,
+                             size_t count, const kn_verify_params *params, int *passed, int *failed) {
     verify_run verifying = {.passed = 0};
     kn_status status = begin(&verifying, context, params);
     if (status == KN_OK) status = kn_operator_status(custom);
@@ -221,8 +225,8 @@ kn_status kn_verify_operator(kn_context *context, const kn_operator *custom, con
 
 /* ---- which variants are believed ----------------------------------------------------------------------- */
 
-/* The smallest case of the table that it takes; failing that, any. Without its gradients: their rows' variants are
- * doubted by themselves, and each kernel costs time to compile. */
+/* The smallest case of the table that it takes; failing that, any. Without its gradients: their rows'
+ * variants are doubted by themselves, and each kernel costs time to compile. */
 static kn_status try_table(kn_context *context, const kn_operator *row, const kn_variant *variant,
                            kn_error *error) {
     double ratio;
@@ -263,7 +267,8 @@ bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_v
     const char *name = what + strlen("variant/");
     size_t used = kn_verdict_name(context, what, key, sizeof key);
     if (measured && used < sizeof key)
-        snprintf(key + used, sizeof key - used, "/%s;%s;%s", sample.inputs[0], sample.inputs[1], sample.attributes);
+        snprintf(key + used, sizeof key - used, "/%s;%s;%s", sample.inputs[0], sample.inputs[1],
+                 sample.attributes);
     if (kn_verdict_expect(context, key, 1, &verdict)) {
         if (verdict == 0) kn_variant_refused(context, name, "it computed wrongly here before");
         return verdict != 0;
@@ -271,10 +276,9 @@ bool kn_variant_believed(kn_context *context, const kn_operator *row, const kn_v
     kn_error error = {.status = KN_OK};
     kn_status status = measured ? try_sample(context, row, variant, &sample, &error)
                                 : try_table(context, row, variant, &error);
-    /* What says nothing about the kernel is not remembered; a compiler may have failed for want of room or memory,
-     * which the next run may have. */
-    if (status == KN_OK || status == KN_ERROR_MISMATCH)
-        kn_verdict_put(context, key, status == KN_OK);
+    /* What says nothing about the kernel is not remembered; a compiler may have failed for want of room or
+     * memory, which the next run may have. */
+    if (status == KN_OK || status == KN_ERROR_MISMATCH) kn_verdict_put(context, key, status == KN_OK);
     if (status != KN_OK) kn_variant_refused(context, name, error.text);
     return status == KN_OK;
 }

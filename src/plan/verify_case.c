@@ -70,7 +70,8 @@ static kn_status draw_input(kn_trial *trial, int input, kn_error *error) {
     trial->byte_counts[input] = (size_t)elements * kn_dtype_bytes(info->dtype);
     trial->values[input] = kn_allocate(trial->host, (size_t)elements + 1, sizeof(double));
     trial->bytes[input] = kn_allocate(trial->host, (size_t)elements + 1, kn_dtype_bytes(info->dtype));
-    if (!trial->values[input] || !trial->bytes[input]) return kn_fail_memory_for(error, "an array of a case", (uint64_t)elements, 8);
+    if (!trial->values[input] || !trial->bytes[input])
+        return kn_fail_memory_for(error, "an array of a case", (uint64_t)elements, 8);
     for (int64_t i = 0; i < (int64_t)elements; i++) {
         trial->values[input][i] = draw(key, i, special, whole, low, high);
         kn_element_set(info->dtype, trial->bytes[input], i, trial->values[input][i]);
@@ -160,7 +161,8 @@ static kn_status compute_node(const kn_trial *trial, const kn_node *node, kn_ref
         array->shape = node->outputs[i]->shape;
         array->elements = kn_shape_elements(&array->shape);
         array->data = kn_allocate(trial->host, (size_t)array->elements + 1, sizeof(double));
-        if (!array->data) return kn_fail_memory_for(error, "an array of a case", (uint64_t)array->elements, 8);
+        if (!array->data)
+            return kn_fail_memory_for(error, "an array of a case", (uint64_t)array->elements, 8);
         outputs[i] = *array;
     }
     kn_reference_call call = {.node = node,

@@ -5,8 +5,8 @@
 #include "plan/run_private.h"
 #include "plan/verify_private.h"
 
-/* Of the images on which it is tried: so many, with this many rows more than the filter has. All other sizes are the
- * nodes' own, since what a kernel becomes depends on them. */
+/* Of the images on which it is tried: so many, with this many rows more than the filter has. All other sizes
+ * are the nodes' own, since what a kernel becomes depends on them. */
 enum { IMAGES = 2, ROWS = 8 };
 
 typedef struct join_trial {
@@ -46,7 +46,8 @@ static kn_value *add_node(join_trial *trial, const kn_node *node, kn_value *firs
 }
 
 static kn_status build(join_trial *trial, const kn_node *node, const kn_node *before) {
-    kn_graph_params params = {.size = sizeof params, .allocator = trial->host->allocator, .log = trial->host->log};
+    kn_graph_params params = {
+        .size = sizeof params, .allocator = trial->host->allocator, .log = trial->host->log};
     trial->graph = kn_graph_create(&params);
     if (!trial->graph) return kn_fail_memory(trial->error, sizeof *trial->graph);
     kn_value *between = add_node(trial, before, NULL);
@@ -85,8 +86,8 @@ static kn_status compare(const join_trial *trial, size_t count) {
     for (size_t i = 0; i < count; i++) {
         double apart = fabs((double)trial->results[1][i] - (double)trial->results[0][i]);
         if (!(apart <= 1e-5 * largest + 1e-6))
-            return kn_fail(trial->error, KN_ERROR_MISMATCH, "element %zu: joined it gives %.9g, apart %.9g", i,
-                           (double)trial->results[1][i], (double)trial->results[0][i]);
+            return kn_fail(trial->error, KN_ERROR_MISMATCH, "element %zu: joined it gives %.9g, apart %.9g",
+                           i, (double)trial->results[1][i], (double)trial->results[0][i]);
     }
     return KN_OK;
 }
@@ -102,15 +103,18 @@ static kn_status try_join(join_trial *trial, const kn_node *node, const kn_node 
     return status == KN_OK ? compare(trial, (size_t)count) : status;
 }
 
-static void name_join(kn_context *context, const kn_node *node, const kn_node *before, char *key, size_t bytes) {
+static void name_join(kn_context *context, const kn_node *node, const kn_node *before, char *key,
+                      size_t bytes) {
     const kn_node *const nodes[2] = {before, node};
     size_t used = kn_verdict_name(context, "join", key, bytes);
     if (used < bytes)
-        used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)before->inputs[0]->shape.dims[3]);
+        used +=
+            (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)before->inputs[0]->shape.dims[3]);
     for (int n = 0; n < 2; n++) {
         const kn_shape *weight = &nodes[n]->inputs[1]->shape;
         for (int d = 0; d < weight->rank && used < bytes; d++)
-            used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/', (long long)weight->dims[d]);
+            used += (size_t)snprintf(key + used, bytes - used, "%c%lld", d ? 'x' : '/',
+                                     (long long)weight->dims[d]);
         for (int a = 0; a < nodes[n]->op->attribute_count && used < bytes; a++) {
             const kn_attribute_value *value = &nodes[n]->attributes[a];
             used += (size_t)snprintf(key + used, bytes - used, "/%lld", (long long)value->integer);

@@ -47,8 +47,9 @@ kn_status kn_trial_slope(kn_trial *trial, int input, int64_t element, double *sl
 kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
                        const char *variant, bool blocked, const char *kernels, uint64_t seed, double *ratio,
                        kn_error *error);
-/* Begins the name under which a device's verdict of `what` is kept: what a kernel becomes depends on these, and another
- * version of the kernels, or of what launches them, is tried anew. Answers its length, which may be above `bytes`. */
+/* Begins the name under which a device's verdict of `what` is kept: what a kernel becomes depends on these,
+ * and another version of the kernels, or of what launches them, is tried anew. Answers its length, which may
+ * be above `bytes`. */
 size_t kn_verdict_name(kn_context *context, const char *what, char *key, size_t bytes);
 /* Whether the device can take a variant for a case; and, where it takes any layout, for images in blocks. */
 bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample,

@@ -229,8 +229,8 @@ static kn_status run_trial(device_run *run, const char *variant, bool blocked, c
     char variants[176] = "";
     size_t used = 0;
     if (variant)
-        used = (size_t)snprintf(variants, sizeof variants, "%s=%s,*=%s%s%s", trial->row->name, variant, variant,
-                                blocked ? ",images=blocked" : "", kernels ? "," : "");
+        used = (size_t)snprintf(variants, sizeof variants, "%s=%s,*=%s%s%s", trial->row->name, variant,
+                                variant, blocked ? ",images=blocked" : "", kernels ? "," : "");
     if (kernels && used < sizeof variants)
         snprintf(variants + used, sizeof variants - used, "kernels=%s", kernels);
     bool gradients = false;

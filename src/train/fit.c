@@ -120,13 +120,13 @@ static kn_status remember(fit_run *fitting) {
     return status == KN_OK ? KN_OK : fail(fitting, status, kn_trainer_error(fitting->trainer));
 }
 
-/* A step; the next batch goes to the device beside it. One that is not ready yet is waited for when the step is over:
- * only then the device waits, too. */
+/* A step; the next batch goes to the device beside it. One that is not ready yet is waited for when the step
+ * is over: only then the device waits, too. */
 static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss) {
     kn_trainer *trainer = fitting->trainer;
     kn_batch *next = &fitting->next;
-    kn_status status =
-        kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count, fitting->ahead);
+    kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
+                                             fitting->ahead);
     fitting->ahead = false;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     /* Whoever looks into a step that went wrong needs its batch. */
@@ -332,7 +332,8 @@ static kn_status run(fit_run *fitting) {
         epoch++;
     }
     if (!judged) fitting->result->epoch_loss = epoch_loss(fitting);
-    /* A training that ends within an epoch is judged where it ends, unless somebody is waiting for it to stop. */
+    /* A training that ends within an epoch is judged where it ends, unless somebody is waiting for it to
+     * stop. */
     if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
         fitting->result->validation = (kn_score){.size = sizeof(kn_score)};
     } else if (!judged) {
@@ -386,7 +387,8 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
                        .start = kn_clock(),
                        .best_loss = NAN,
                        .kept = {.trainer = trainer}};
-    *result = (kn_fit_result){.size = sizeof *result, .loss = NAN, .epoch_loss = NAN, .step = kn_trainer_steps(trainer)};
+    *result = (kn_fit_result){
+        .size = sizeof *result, .loss = NAN, .epoch_loss = NAN, .step = kn_trainer_steps(trainer)};
     kn_status status = kn_trainer_status(trainer);
     if (status != KN_OK)
         fail(&fitting, status, kn_trainer_error(trainer));

@@ -113,7 +113,8 @@ static kn_status list_values(finite_search *search) {
 }
 
 /* "; what is fed as 'x' holds NaN at element 3 already", where that is what made `value` so; "" otherwise. */
-static void tell_feeds(const kn_value *value, const kn_feed *feeds, size_t feed_count, char *text, size_t bytes) {
+static void tell_feeds(const kn_value *value, const kn_feed *feeds, size_t feed_count, char *text,
+                       size_t bytes) {
     text[0] = 0;
     for (int i = 0; value->producer && i < value->producer->input_count && !text[0]; i++) {
         const kn_value *input = value->producer->inputs[i];
@@ -154,7 +155,9 @@ static kn_status look_at_results(finite_search *search, const kn_feed *feeds, si
         char fed[200];
         if (bad >= 0) {
             tell_feeds(value, feeds, feed_count, fed, sizeof fed);
-            say(search, "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of %s%s",
+            say(search,
+                "'%s', the result of %s, is the first with a value that is not finite: %s at element %lld of "
+                "%s%s",
                 value->name, value->producer ? value->producer->op->name : "an input",
                 word_for(((float *)fetches[i].data)[bad]), (long long)bad,
                 kn_shape_words(value->graph, &value->shape), fed);
@@ -181,8 +184,11 @@ static kn_status look_at_gradients(finite_search *search) {
         bool there = kn_states_read(search->states, name, data, (size_t)bytes, NULL) == KN_OK;
         int64_t bad = there ? first_bad(data, (int64_t)(bytes / 4)) : -1;
         if (bad >= 0)
-            say(search, "all results are finite; going backwards, the gradient by '%s' (%s) is the first that is not: %s at element %lld",
-                search->values[i]->name, search->values[i]->producer ? search->values[i]->producer->op->name : "input",
+            say(search,
+                "all results are finite; going backwards, the gradient by '%s' (%s) is the first that is "
+                "not: %s at element %lld",
+                search->values[i]->name,
+                search->values[i]->producer ? search->values[i]->producer->op->name : "input",
                 word_for(data[bad]), (long long)bad);
         kn_release(&trainer->host, data);
     }

@@ -83,12 +83,13 @@ double kn_schedule_rate(const kn_trainer_params *params, uint64_t update) {
     }
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------------------ */
+/* ---- scalars
+ * ------------------------------------------------------------------------------------------------ */
 
 void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAIN_NAME_BYTES]) {
     static const char *const kinds[KN_TRAIN_SCALARS] = {
-        [KN_TRAIN_RATE] = "rate", [KN_TRAIN_SHRINK] = "shrink", [KN_TRAIN_DECAY] = "decay",
-        [KN_TRAIN_ROOT] = "root", [KN_TRAIN_MEAN] = "mean",     [KN_TRAIN_GAIN] = "gain",
+        [KN_TRAIN_RATE] = "rate",   [KN_TRAIN_SHRINK] = "shrink", [KN_TRAIN_DECAY] = "decay",
+        [KN_TRAIN_ROOT] = "root",   [KN_TRAIN_MEAN] = "mean",     [KN_TRAIN_GAIN] = "gain",
         [KN_TRAIN_FIRST] = "first", [KN_TRAIN_WAIT] = "wait",
     };
     if (setting)
@@ -100,7 +101,8 @@ void kn_train_scalar_name(kn_train_scalar scalar, int setting, char name[KN_TRAI
 void kn_train_scalars_of(const kn_trainer_params *params, const kn_update_setting *setting, uint64_t step,
                          double share, double scalars[KN_TRAIN_SCALARS]) {
     uint64_t update = step / params->accumulate, part = step % params->accumulate;
-    double rate = kn_schedule_rate(params, update) * share * setting->rate_factor, count = (double)(update + 1);
+    double rate = kn_schedule_rate(params, update) * share * setting->rate_factor,
+           count = (double)(update + 1);
     double entered = 1 - pow(params->beta1, count), used = rate; /* of the mean gradient, so far */
     if (params->optimizer == KN_ADAM || params->optimizer == KN_ADAMW)
         used = rate / entered;

@@ -181,7 +181,8 @@ kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *fee
     return kn_trainer_step_fetch(trainer, count, feeds, feed_count, loss, NULL, 0);
 }
 
-kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count, bool ahead) {
+kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                                bool ahead) {
     const kn_fetch loss = {trainer->loss_name, &trainer->loss_begun, sizeof trainer->loss_begun};
     kn_status status = begin(trainer);
     if (status == KN_OK) status = prepare_step(trainer, count, feeds, feed_count);
@@ -261,7 +262,8 @@ kn_status kn_trainer_evaluate(kn_trainer *trainer, int64_t count, const kn_feed 
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count) {
+kn_status kn_trainer_compile_for(kn_trainer *trainer, int64_t count, const kn_feed *feeds,
+                                 size_t feed_count) {
     kn_status status = begin(trainer);
     if (status == KN_OK) status = bind_batch(trainer, trainer->session, count);
     if (status != KN_OK) return status;

@@ -60,9 +60,10 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer);
 
 /* ---- trainer.c: a step in two halves --------------------------------------------------------------- */
 
-/* Queues a step and returns; nothing but the two calls below comes before it is ended. `ahead`: the feeds are those of
- * the last kn_trainer_feed_ahead. */
-kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count, bool ahead);
+/* Queues a step and returns; nothing but the two calls below comes before it is ended. `ahead`: the feeds are
+ * those of the last kn_trainer_feed_ahead. */
+kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
+                                bool ahead);
 /* Writes what the next step is fed, beside the one that was begun; the data may change afterwards. */
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count);
 /* Waits for the step that was begun. */

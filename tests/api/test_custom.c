@@ -301,7 +301,7 @@ static void check(kn_context *context, const kn_operator *custom, const kn_verif
 
 static void expressions_are_computed(void **state) {
     kn_operator *custom = pointwise("x > 0 ? x * y : slope * x", "x > 0 ? g * y : g * slope",
-                                 "x > 0 ? g * x : 0", "slope=0.25");
+                                    "x > 0 ? g * x : 0", "slope=0.25");
     static const kn_verify_case cases[] = {{"31,33; 33", NULL, NULL, false},
                                            {"3,1,7; 5,1", "slope=-2", "-1..1; 0..3", false},
                                            {"0,5; 5", NULL, NULL, false},

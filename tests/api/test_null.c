@@ -1,5 +1,6 @@
-/* Every public function with NULL for whatever it takes: an error or an empty answer, and never a crash; builders of
- * graphs and what reads and writes files stand in files of their own. complete.py sees to it that none is forgotten. */
+/* Every public function with NULL for whatever it takes: an error or an empty answer, and never a crash;
+ * builders of graphs and what reads and writes files stand in files of their own. complete.py sees to it that
+ * none is forgotten. */
 #include "api_tests.h"
 
 #include <string.h>

@@ -20,8 +20,10 @@ static void shapes(kn_value *x) {
     assert_true(kn_value_failed(kn_pad_with_mode(NULL, NULL, KN_PAD_EDGE)));
     kn_resize_params_init(NULL);
     assert_true(kn_value_failed(kn_resize_image(NULL, 2, 2, NULL)));
-    assert_true(kn_value_failed(kn_gather(NULL, NULL, 0)) && kn_value_failed(kn_gather_elements(NULL, NULL, 0)));
-    assert_true(kn_value_failed(kn_gather_nd(NULL, NULL)) && kn_value_failed(kn_gather_nd_batches(NULL, NULL, 1)));
+    assert_true(kn_value_failed(kn_gather(NULL, NULL, 0)) &&
+                kn_value_failed(kn_gather_elements(NULL, NULL, 0)));
+    assert_true(kn_value_failed(kn_gather_nd(NULL, NULL)) &&
+                kn_value_failed(kn_gather_nd_batches(NULL, NULL, 1)));
     assert_true(kn_value_failed(kn_scatter(NULL, NULL, NULL, 0, KN_SCATTER_ADD)));
     assert_true(kn_value_failed(kn_scatter_elements(NULL, NULL, NULL, 0, KN_SCATTER_ADD)));
     assert_true(kn_value_failed(kn_scatter_nd(NULL, NULL, NULL, KN_SCATTER_ADD)));
@@ -81,20 +83,52 @@ static void operators(void **state) {
         kn_flatten,      kn_softplus,
         kn_hard_sigmoid, kn_hard_swish,
         kn_gelu_tanh,    kn_global_average_pool,
-        kn_floor, kn_ceil, kn_round, kn_sign, kn_reciprocal,
-        kn_log1p, kn_expm1, kn_tan, kn_asin, kn_acos,
-        kn_atan, kn_sinh, kn_cosh, kn_asinh, kn_acosh,
-        kn_atanh, kn_log_sigmoid, kn_mish, kn_softsign, kn_not,
-        kn_isnan, kn_isinf, kn_hard_tanh,
-        kn_global_max_pool,
+        kn_floor,        kn_ceil,
+        kn_round,        kn_sign,
+        kn_reciprocal,   kn_log1p,
+        kn_expm1,        kn_tan,
+        kn_asin,         kn_acos,
+        kn_atan,         kn_sinh,
+        kn_cosh,         kn_asinh,
+        kn_acosh,        kn_atanh,
+        kn_log_sigmoid,  kn_mish,
+        kn_softsign,     kn_not,
+        kn_isnan,        kn_isinf,
+        kn_hard_tanh,    kn_global_max_pool,
     };
     static binary *const binaries[] = {
-        kn_add,        kn_sub,     kn_mul,           kn_div,       kn_pow,
-        kn_min,        kn_max,     kn_equal,         kn_not_equal, kn_less,
-        kn_less_equal, kn_greater, kn_greater_equal, kn_mse,       kn_binary_cross_entropy,
-        kn_mod, kn_fmod, kn_atan2, kn_prelu, kn_and, kn_or, kn_xor,
-        kn_bit_and, kn_bit_or, kn_bit_xor, kn_bit_left, kn_bit_right,
-        kn_accuracy,   kn_l1,      kn_kl_divergence, kn_cosine_similarity, kn_probability_cross_entropy,
+        kn_add,
+        kn_sub,
+        kn_mul,
+        kn_div,
+        kn_pow,
+        kn_min,
+        kn_max,
+        kn_equal,
+        kn_not_equal,
+        kn_less,
+        kn_less_equal,
+        kn_greater,
+        kn_greater_equal,
+        kn_mse,
+        kn_binary_cross_entropy,
+        kn_mod,
+        kn_fmod,
+        kn_atan2,
+        kn_prelu,
+        kn_and,
+        kn_or,
+        kn_xor,
+        kn_bit_and,
+        kn_bit_or,
+        kn_bit_xor,
+        kn_bit_left,
+        kn_bit_right,
+        kn_accuracy,
+        kn_l1,
+        kn_kl_divergence,
+        kn_cosine_similarity,
+        kn_probability_cross_entropy,
     };
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3,4,4");

@@ -285,14 +285,9 @@ static void safetensors_files(void **state) {
 
 int test_null_files(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data),
-        cmocka_unit_test(fitting),
-        cmocka_unit_test(models),
-        cmocka_unit_test(checkpoints),
-        cmocka_unit_test(event_files),
-        cmocka_unit_test(npy_files),
-        cmocka_unit_test(onnx_files),
-        cmocka_unit_test(safetensors_files),
+        cmocka_unit_test(data),        cmocka_unit_test(fitting),           cmocka_unit_test(models),
+        cmocka_unit_test(checkpoints), cmocka_unit_test(event_files),       cmocka_unit_test(npy_files),
+        cmocka_unit_test(onnx_files),  cmocka_unit_test(safetensors_files),
     };
     return cmocka_run_group_tests_name("no data, models and files given", tests, NULL, NULL);
 }

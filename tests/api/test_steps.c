@@ -55,7 +55,8 @@ static kn_session *open_step(const kn_model *model, kn_context *context, kn_stat
 }
 
 static void run(kn_session *session, const int32_t *x, int32_t start, int32_t rows, float *logits) {
-    kn_feed feeds[3] = {{"x", x, (size_t)rows * sizeof *x}, {"step.start", &start, sizeof start}, {"step.count", &rows, 4}};
+    kn_feed feeds[3] = {
+        {"x", x, (size_t)rows * sizeof *x}, {"step.start", &start, sizeof start}, {"step.count", &rows, 4}};
     kn_fetch fetch = {"logits", logits, (size_t)rows * ANSWERS * sizeof *logits};
     good(session, kn_session_run(session, feeds, start < 0 ? 1 : 3, &fetch, 1));
 }
@@ -112,7 +113,8 @@ static void recurrent_steps_are_the_whole(void **state) {
     float expected[WINDOW * ANSWERS], got[WINDOW * ANSWERS];
     run(whole, x, -1, WINDOW, expected);
     for (int again = 0; again < 2; again++) {
-        const kn_feed feeds[] = {{"x", x, sizeof *x * PROMPT}, {"step.start", &start, 4}, {"step.count", &count, 4}};
+        const kn_feed feeds[] = {
+            {"x", x, sizeof *x * PROMPT}, {"step.start", &start, 4}, {"step.count", &count, 4}};
         kn_fetch fetch = {"logits", got, sizeof *got * PROMPT * ANSWERS};
         good(prompt, kn_session_run(prompt, feeds, 3, &fetch, 1));
         compare(got, expected, 0, count);
@@ -135,9 +137,9 @@ static void recurrent_steps_are_the_whole(void **state) {
 /* What looks at other places otherwise has no steps. */
 static void others_are_refused(void **state) {
     (void)state;
-    static const char *const lines[] = {"attention heads=2",         "lstm 36 bidirectional",
-                                        "transpose permutation=0,2,1",     "softmax axis=1",
-                                        "cumsum axis=1", "flip axes=1"};
+    static const char *const lines[] = {
+        "attention heads=2", "lstm 36 bidirectional", "transpose permutation=0,2,1",
+        "softmax axis=1",    "cumsum axis=1",         "flip axes=1"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char words[200];
         snprintf(words, sizeof words, "koine 1\ninput x 9 int32\nembedding @x 7 36\n%s\n", lines[i]);

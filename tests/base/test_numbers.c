@@ -350,7 +350,8 @@ static bool read_short(const char *text) {
         assert_true(value == 7);
         return false;
     }
-    if (memcmp(&value, &expected, sizeof value) != 0) fail_msg("%s: %.17g, expected %.17g", text, value, expected);
+    if (memcmp(&value, &expected, sizeof value) != 0)
+        fail_msg("%s: %.17g, expected %.17g", text, value, expected);
     return true;
 }
 
@@ -370,39 +371,59 @@ static void short_numbers_are_read_as_strtod_does(void **state) {
     assert_true(count > 15000);
     count = 0;
     for (int i = 0; i < 40000; i++) { /* up to 19 digits with a point anywhere, and an exponent or none */
-        const int digits = 1 + (int)(next_number(&seed) % 19), point = (int)(next_number(&seed) % (uint64_t)(digits + 1));
+        const int digits = 1 + (int)(next_number(&seed) % 19),
+                  point = (int)(next_number(&seed) % (uint64_t)(digits + 1));
         int used = 0;
         for (int d = 0; d < digits; d++) {
             if (d == point) text[used++] = '.';
             text[used++] = (char)('0' + next_number(&seed) % 10);
         }
         text[used] = 0;
-        if (i % 4 == 0) snprintf(text + used, sizeof text - (size_t)used, "e%d", (int)(next_number(&seed) % 700) - 350);
+        if (i % 4 == 0)
+            snprintf(text + used, sizeof text - (size_t)used, "e%d", (int)(next_number(&seed) % 700) - 350);
         count += read_short(text);
     }
     assert_true(count > 25000);
-    for (int i = 0; i < 20000; i++) { /* halves between two doubles, and what is next to them on either side */
+    for (int i = 0; i < 20000;
+         i++) { /* halves between two doubles, and what is next to them on either side */
         const int j = (int)(next_number(&seed) % 4);
         const uint64_t whole = ((uint64_t)1 << (52 - j)) + next_number(&seed) % ((uint64_t)1 << (52 - j));
-        const uint64_t part = (next_number(&seed) % ((uint64_t)1 << j) * 2 + 1) * 10000 >> (j + 1); /* of 10000 */
+        const uint64_t part =
+            (next_number(&seed) % ((uint64_t)1 << j) * 2 + 1) * 10000 >> (j + 1); /* of 10000 */
         for (int away = -1; away <= 1; away++) {
-            snprintf(text, sizeof text, "%llu.%04llu", (unsigned long long)whole, (unsigned long long)part + (unsigned long long)away);
+            snprintf(text, sizeof text, "%llu.%04llu", (unsigned long long)whole,
+                     (unsigned long long)part + (unsigned long long)away);
             read_short(text);
             text[strlen(text) - (j == 0 ? 2 : 1)] = '\0';
             read_short(text);
         }
     }
     for (uint64_t i = 0; i < 2000; i++) { /* where whole numbers begin to be rounded */
-        snprintf(text, sizeof text, "%llue-%d", 9007199254740992ull - 1000 + (unsigned long long)i, (int)(i % 23));
+        snprintf(text, sizeof text, "%llue-%d", 9007199254740992ull - 1000 + (unsigned long long)i,
+                 (int)(i % 23));
         read_short(text);
     }
 }
 
 static void short_numbers_are_whole_texts(void **state) {
-    static const char *const refused[] = {"", "-", "+", ".", "-.", "e5", "1e", "1e+", "1.2.3", "1 ", " 1", "+-1", "0x10", "inf", "nan",
-                                          "12345678901234567890", "1e400", "1e-400", "1e99999", "5e-324", "1,5"};
-    static const char *const read[] = {"0", "-0", "+0", "-0.0e9", "5.", ".5", "+7", "-1.25e3", "1E+05", "0000000000000000000000001",
-                                       "0.000000000000000000001", "9007199254740993e-1", "1e22", "1e-22"};
+    static const char *const refused[] = {
+        "",      "-",      "+",       ".",      "-.",   "e5",  "1e",  "1e+",
+        "1.2.3", "1 ",     " 1",      "+-1",    "0x10", "inf", "nan", "12345678901234567890",
+        "1e400", "1e-400", "1e99999", "5e-324", "1,5"};
+    static const char *const read[] = {"0",
+                                       "-0",
+                                       "+0",
+                                       "-0.0e9",
+                                       "5.",
+                                       ".5",
+                                       "+7",
+                                       "-1.25e3",
+                                       "1E+05",
+                                       "0000000000000000000000001",
+                                       "0.000000000000000000001",
+                                       "9007199254740993e-1",
+                                       "1e22",
+                                       "1e-22"};
     double value = 7;
     for (size_t i = 0; i < KN_COUNT_OF(refused); i++)
         if (read_short(refused[i])) fail_msg("\"%s\" was read", refused[i]);

@@ -1,4 +1,5 @@
-/* Samples that are changed at random, classes that come up alike, and several workers: always the same batches. */
+/* Samples that are changed at random, classes that come up alike, and several workers: always the same
+ * batches. */
 #include "data_tests.h"
 
 #include <math.h>
@@ -37,7 +38,8 @@ static void pictures_are_flipped_and_moved(void **state) {
         bool turned = x[0] != 1;
         flipped += turned;
         for (int i = 0; i < PIXELS; i++)
-            assert_true(x[i] == (turned ? was(i / PLANE, i / SIDE % SIDE, SIDE - 1 - i % SIDE) : (float)(i + 1)));
+            assert_true(x[i] ==
+                        (turned ? was(i / PLANE, i / SIDE % SIDE, SIDE - 1 - i % SIDE) : (float)(i + 1)));
         change(&crop, key, x);
         int from = (int)x[2 * SIDE + 2] - 1, down = 2 - from / SIDE, right = 2 - from % SIDE;
         assert_in_range(down + 2, 0, 4);
@@ -88,8 +90,10 @@ static void pictures_lose_a_square(void **state) {
 
 static void pictures_are_turned_and_shaded(void **state) {
     (void)state;
-    const kn_augmentation turn = {.size = sizeof turn, .rotation = 180}, bright = {.size = sizeof bright, .brightness = 0.5},
-                          contrast = {.size = sizeof contrast, .contrast = 0.5}, noise = {.size = sizeof noise, .noise = 2};
+    const kn_augmentation turn = {.size = sizeof turn, .rotation = 180},
+                          bright = {.size = sizeof bright, .brightness = 0.5},
+                          contrast = {.size = sizeof contrast, .contrast = 0.5},
+                          noise = {.size = sizeof noise, .noise = 2};
     bool turned = false, lighter = false, darker = false;
     double sum = 0, squares = 0;
     for (uint64_t key = 0; key < 100; key++) {
@@ -128,7 +132,8 @@ static void pictures_are_turned_and_shaded(void **state) {
 /* Rows keep their order, and straight lines stay straight: the numbers of a slope change by factors alone. */
 static void pictures_are_scaled_and_lean(void **state) {
     (void)state;
-    const kn_augmentation scale = {.size = sizeof scale, .scale = 0.5}, shear = {.size = sizeof shear, .shear = 40};
+    const kn_augmentation scale = {.size = sizeof scale, .scale = 0.5},
+                          shear = {.size = sizeof shear, .shear = 40};
     float least = 9, most = 0, left = 0, right = 0;
     for (uint64_t key = 0; key < 100; key++) {
         float x[PIXELS];
@@ -152,7 +157,8 @@ static void pictures_are_scaled_and_lean(void **state) {
 static void colours_are_turned(void **state) {
     (void)state;
     const kn_tensor_info pixel = {KN_FLOAT32, 3, {3, 1, 2}};
-    const kn_augmentation hue = {.size = sizeof hue, .hue = 180}, saturation = {.size = sizeof saturation, .saturation = 1};
+    const kn_augmentation hue = {.size = sizeof hue, .hue = 180},
+                          saturation = {.size = sizeof saturation, .saturation = 1};
     kn_error error = {0};
     bool other = false, grey = false, strong = false;
     assert_int_equal(kn_augment_check(&hue, &pixel, NULL, &error), KN_OK);
@@ -163,13 +169,15 @@ static void colours_are_turned(void **state) {
         for (int c = 0; c < 3; c++)
             assert_true(fabsf(x[2 * c + 1] - 0.5f) < 1e-6f);
         assert_true(fabsf(x[0] + x[2] + x[4] - 1.5f) < 1e-5f);
-        assert_true(fabsf(x[0] * x[0] + x[2] * x[2] + x[4] * x[4] - 0.99f) < 1e-5f); /* as far from grey as before */
+        assert_true(fabsf(x[0] * x[0] + x[2] * x[2] + x[4] * x[4] - 0.99f) <
+                    1e-5f); /* as far from grey as before */
         other = other || x[2] > 0.8f;
         float again[6] = {0.9f, 0.5f, 0.3f, 0.5f, 0.3f, 0.5f};
         kn_augment(&saturation, &pixel, key, again, scratch);
         for (int c = 0; c < 3; c++)
             assert_true(fabsf(again[2 * c + 1] - 0.5f) < 1e-6f);
-        assert_true(fabsf(0.299f * again[0] + 0.587f * again[2] + 0.114f * again[4] - (0.3f + 0.6f * 0.299f)) < 1e-5f);
+        assert_true(fabsf(0.299f * again[0] + 0.587f * again[2] + 0.114f * again[4] -
+                          (0.3f + 0.6f * 0.299f)) < 1e-5f);
         assert_true(again[2] == again[4] && again[0] - again[2] >= 0 && again[0] - again[2] <= 1.2f + 1e-5f);
         grey = grey || again[0] - again[2] < 0.1f;
         strong = strong || again[0] - again[2] > 1.1f;
@@ -205,7 +213,8 @@ static void what_cannot_be_changed(void **state) {
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         kn_status status = kn_augment_check(&cases[i].how, cases[i].x, cases[i].y, &error);
         assert_true(status != KN_OK);
-        if (!strstr(error.text, cases[i].part)) fail_msg("\"%s\"; expected \"%s\"", error.text, cases[i].part);
+        if (!strstr(error.text, cases[i].part))
+            fail_msg("\"%s\"; expected \"%s\"", error.text, cases[i].part);
         kn_error_clear(&error);
     }
     const kn_augmentation fine = {.cutout = 2, .noise = 1}, still = {.size = 0};
@@ -223,8 +232,14 @@ static kn_dataset *open_shapes(void) {
     return dataset;
 }
 
-static const kn_augmentation all_of_it = {.size = sizeof all_of_it, .crop = 4, .flip = true, .rotation = 10,
-                                          .brightness = 0.2, .contrast = 0.2, .cutout = 8, .noise = 0.1};
+static const kn_augmentation all_of_it = {.size = sizeof all_of_it,
+                                          .crop = 4,
+                                          .flip = true,
+                                          .rotation = 10,
+                                          .brightness = 0.2,
+                                          .contrast = 0.2,
+                                          .cutout = 8,
+                                          .noise = 0.1};
 
 static void workers_make_no_difference(void **state) {
     (void)state;
@@ -255,7 +270,8 @@ static void workers_make_no_difference(void **state) {
         for (int i = 1; i < 3 && batches[0].count > 0; i++)
             for (size_t f = 0; f < 2; f++) {
                 assert_int_equal(batches[0].feeds[f].bytes, batches[i].feeds[f].bytes);
-                assert_memory_equal(batches[0].feeds[f].data, batches[i].feeds[f].data, batches[0].feeds[f].bytes);
+                assert_memory_equal(batches[0].feeds[f].data, batches[i].feeds[f].data,
+                                    batches[0].feeds[f].bytes);
             }
     }
     for (int i = 0; i < 4; i++)
@@ -328,7 +344,8 @@ static void classes_come_up_alike(void **state) {
     kn_loader_destroy(&loader);
     float weights[4];
     assert_int_equal(kn_dataset_class_weights(dataset, weights, 4), KN_OK);
-    assert_true(weights[0] == 10 && weights[1] == 1 && weights[2] == 2 && weights[3] == (float)(60.0 / (3 * 48)));
+    assert_true(weights[0] == 10 && weights[1] == 1 && weights[2] == 2 &&
+                weights[3] == (float)(60.0 / (3 * 48)));
     assert_int_equal(kn_dataset_class_weights(dataset, weights, 3), KN_ERROR_ARGUMENT);
     params.no_shuffle = true;
     loader = kn_loader_create(dataset, &params);

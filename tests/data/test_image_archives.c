@@ -1,4 +1,5 @@
-/* Archives of pictures and of sounds, by a reader that the test brings: it reads zip files. Pictures are read by plain_pictures. */
+/* Archives of pictures and of sounds, by a reader that the test brings: it reads zip files. Pictures are read
+ * by plain_pictures. */
 #include "data_tests.h"
 
 #include <stdio.h>
@@ -36,11 +37,13 @@ static kn_status read_members(void *user, const kn_allocator *allocator, const c
         const uint8_t *bytes;
         void *owned;
         if (!visitor->wants(visitor->user, member->name)) continue;
-        if (kn_zip_member_read(NULL, &zip, member, most, &bytes, &owned, &error) != KN_OK) fail_msg("%s", error.text);
+        if (kn_zip_member_read(NULL, &zip, member, most, &bytes, &owned, &error) != KN_OK)
+            fail_msg("%s", error.text);
         uint8_t *copy = kn_resize(&host, NULL, member->size > 0 ? (size_t)member->size : 1, 1);
         if (copy && member->size > 0) memcpy(copy, bytes, (size_t)member->size);
         kn_release(NULL, owned);
-        status = copy ? visitor->take(visitor->user, member->name, copy, (size_t)member->size) : KN_ERROR_MEMORY;
+        status =
+            copy ? visitor->take(visitor->user, member->name, copy, (size_t)member->size) : KN_ERROR_MEMORY;
     }
     snprintf(message, message_bytes, "%s", error.text);
     kn_arena_finish(&arena);
@@ -57,7 +60,8 @@ static void end_archive(zip_bytes *zip, const char *folder, const char *name) {
     char path[600];
     kn_error error = {0};
     zip_end(zip);
-    if (kn_file_write(NULL, test_path(path, sizeof path, folder, name), zip->bytes, zip->count, &error) != KN_OK)
+    if (kn_file_write(NULL, test_path(path, sizeof path, folder, name), zip->bytes, zip->count, &error) !=
+        KN_OK)
         fail_msg("%s", error.text);
     free(zip->bytes);
     *zip = (zip_bytes){.count = 0};
@@ -73,7 +77,8 @@ static kn_dataset *open_archive(const char *folder, const char *rest, kn_dataset
     return kn_dataset_open(params, spec);
 }
 
-static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values, const int32_t *labels) {
+static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *values,
+                           const int32_t *labels) {
     kn_field field;
     assert_usable(dataset);
     assert_int_equal(kn_dataset_count(dataset), count);
@@ -98,8 +103,11 @@ static void parts_and_classes(void **state) {
         const struct {
             const char *name;
             uint8_t value;
-        } pictures[] = {{"val/ant/v.png", 50},   {"test/cat/c.png", 40}, {"train/cat/b.JPG", 20},
-                        {"train/ant/x.jpeg", 30}, {"train/cat/a.png", 10}};
+        } pictures[] = {{"val/ant/v.png", 50},
+                        {"test/cat/c.png", 40},
+                        {"train/cat/b.JPG", 20},
+                        {"train/ant/x.jpeg", 30},
+                        {"train/cat/a.png", 10}};
         zip_add(&zip, "train/ant/notes.txt", "text", 4, true);
         zip_add(&zip, "train/ant/.hidden.png", "text", 4, true);
         for (size_t i = 0; i < KN_COUNT_OF(pictures); i++) {
@@ -118,7 +126,8 @@ static void parts_and_classes(void **state) {
 
 /* Parts and folders are nothing then; a picture may stand in none. */
 static void pictures_without_classes(void **state) {
-    static const char *const names[] = {"./c.png", "a/deep/below.png", "b.png", "test/cat/2.png", "train/cat/1.png"};
+    static const char *const names[] = {"./c.png", "a/deep/below.png", "b.png", "test/cat/2.png",
+                                        "train/cat/1.png"};
     static const int order[] = {3, 0, 4, 1, 2};
     zip_bytes zip = {.count = 0};
     kn_dataset_params params = KN_DATASET_DEFAULTS;
@@ -129,7 +138,8 @@ static void pictures_without_classes(void **state) {
         add_picture(&zip, names[order[i]], 4, (uint8_t)(10 * order[i]));
     end_archive(&zip, *state, "plain.zip");
     params.inputs_only = true;
-    assert_failed(open_archive(*state, "plain.zip?size=4&grey", &params), KN_ERROR_FORMAT, "a/broken.png: no I");
+    assert_failed(open_archive(*state, "plain.zip?size=4&grey", &params), KN_ERROR_FORMAT,
+                  "a/broken.png: no I");
     params.skip_bad = true;
     kn_dataset *all = open_archive(*state, "plain.zip?size=4&grey", &params);
     assert_usable(all);
@@ -147,7 +157,8 @@ static void pictures_without_classes(void **state) {
     kn_dataset_destroy(&all);
     zip_add(&zip, "notes.txt", "text", 4, true);
     end_archive(&zip, *state, "none.zip");
-    assert_failed(open_archive(*state, "none.zip", &params), KN_ERROR_NOT_FOUND, "holds no .jpg, .jpeg or .png");
+    assert_failed(open_archive(*state, "none.zip", &params), KN_ERROR_NOT_FOUND,
+                  "holds no .jpg, .jpeg or .png");
 }
 
 /* More than are held at a time. */
@@ -178,7 +189,8 @@ static void faults_are_named(void **state) {
     zip_bytes zip = {.count = 0};
     zip_add(&zip, "1.png", "text", 4, true);
     end_archive(&zip, *state, "flat.zip");
-    assert_failed(open_archive(*state, "flat.zip", NULL), KN_ERROR_NOT_FOUND, "one for each class was expected");
+    assert_failed(open_archive(*state, "flat.zip", NULL), KN_ERROR_NOT_FOUND,
+                  "one for each class was expected");
     add_picture(&zip, "a/1.png", 4, 1);
     add_picture(&zip, "b/c/2.png", 4, 1);
     end_archive(&zip, *state, "deep.zip");
@@ -190,7 +202,8 @@ static void faults_are_named(void **state) {
     add_picture(&zip, "train/a/1.png", 4, 1);
     add_picture(&zip, "test/b/1.png", 4, 1);
     end_archive(&zip, *state, "other.zip");
-    assert_failed(open_archive(*state, "other.zip", NULL), KN_ERROR_NOT_FOUND, "which the training part has not");
+    assert_failed(open_archive(*state, "other.zip", NULL), KN_ERROR_NOT_FOUND,
+                  "which the training part has not");
     add_picture(&zip, "test/b/1.png", 4, 1);
     end_archive(&zip, *state, "test.zip");
     assert_failed(open_archive(*state, "test.zip", NULL), KN_ERROR_NOT_FOUND, "0 folders in train");
@@ -213,7 +226,8 @@ static void faults_are_named(void **state) {
     params.cache = 0;
     params.archives = (kn_archive_reader){&times, read_members};
     params.skip_bad = true;
-    assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE, "was changed while it was read");
+    assert_failed(open_archive(*state, "broken.zip?size=4", &params), KN_ERROR_FILE,
+                  "was changed while it was read");
     times = 2;
     kn_dataset *all = open_archive(*state, "broken.zip?size=4&grey", &params);
     expect_samples(all, 2, (const uint8_t[]){1, 1}, (const int32_t[]){0, 0});
@@ -229,7 +243,8 @@ static void faults_are_named(void **state) {
 /* Four numbers of 16 bits in one channel, all of that level. */
 static void add_sound(zip_bytes *zip, const char *name, uint8_t level) {
     uint8_t file[52];
-    memcpy(file, "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\x08\0\0\0", 44);
+    memcpy(file, "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\x08\0\0\0",
+           44);
     for (int i = 0; i < 8; i++)
         file[44 + i] = i % 2 ? level : 0;
     zip_add(zip, name, file, sizeof file, level % 2);

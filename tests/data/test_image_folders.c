@@ -94,7 +94,8 @@ static void classes_by_name(void **state) {
     params.classes = "ant\nCat";
     train = open_folder(*state, "", &params);
     assert_int_equal(kn_dataset_status(train), KN_ERROR_NOT_FOUND);
-    assert_non_null(strstr(kn_dataset_error(train), "the class \"cat\" is none of the 2 that the model was trained on, ant, Cat;"));
+    assert_non_null(strstr(kn_dataset_error(train),
+                           "the class \"cat\" is none of the 2 that the model was trained on, ant, Cat;"));
     kn_dataset_destroy(&train);
 }
 
@@ -297,8 +298,8 @@ static void memory_may_run_out(void **state) {
 }
 
 /* As plain_pictures, counted. */
-static kn_status read_counted(void *user, const kn_allocator *allocator, const void *bytes, size_t count, uint64_t most,
-                              kn_image *image, char *message, size_t message_bytes) {
+static kn_status read_counted(void *user, const kn_allocator *allocator, const void *bytes, size_t count,
+                              uint64_t most, kn_image *image, char *message, size_t message_bytes) {
     atomic_fetch_add((atomic_int *)user, 1);
     return plain_pictures.read(NULL, allocator, bytes, count, most, image, message, message_bytes);
 }
@@ -317,7 +318,8 @@ static void add_some(const char *folder) {
     }
 }
 
-/* Samples of 16 bytes, of which three have room: the first is kept, the second, and what is broken takes a place too. */
+/* Samples of 16 bytes, of which three have room: the first is kept, the second, and what is broken takes a
+ * place too. */
 static void what_has_no_room_is_decoded_anew(void **state) {
     atomic_int read = 0;
     char spec[600];
@@ -388,7 +390,8 @@ static void loaders_decode_anew(void **state) {
             assert_int_equal(kn_loader_next(loaders[i], &batches[i]), KN_OK);
         assert_int_equal(batches[0].count, batches[1].count);
         for (size_t f = 0; f < 2 && batches[0].count; f++)
-            assert_memory_equal(batches[0].feeds[f].data, batches[1].feeds[f].data, batches[0].feeds[f].bytes);
+            assert_memory_equal(batches[0].feeds[f].data, batches[1].feeds[f].data,
+                                batches[0].feeds[f].bytes);
     }
     remove(test_path(path, sizeof path, *state, "b/5.png"));
     kn_status status = KN_OK;

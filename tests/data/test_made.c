@@ -17,10 +17,18 @@ static const struct {
     const kn_made_kind *kind;
     uint64_t x[2], y[2];
 } bytes_of[] = {
-    {&kn_made_shapes, {0xf802d4d02363ade0ull, 0xa8369a3ecb260abaull}, {0xa0faf1bccb7dac21ull, 0x47eefd3e6facd4b7ull}},
-    {&kn_made_figures, {0xf802d4d02363ade0ull, 0xa8369a3ecb260abaull}, {0x0dc5809c010d74d3ull, 0x9cfe601740bb33f5ull}},
-    {&kn_made_wind, {0x622932464a7d2a8dull, 0x9037861e4496a351ull}, {0x8db29344c42125f3ull, 0xb765ecc946bf37ecull}},
-    {&kn_made_tones, {0x81a81492be7b3374ull, 0xef9e285b5d76c93dull}, {0x3bf87e727a0ef8cfull, 0xe9e983f6770c9789ull}},
+    {&kn_made_shapes,
+     {0xf802d4d02363ade0ull, 0xa8369a3ecb260abaull},
+     {0xa0faf1bccb7dac21ull, 0x47eefd3e6facd4b7ull}},
+    {&kn_made_figures,
+     {0xf802d4d02363ade0ull, 0xa8369a3ecb260abaull},
+     {0x0dc5809c010d74d3ull, 0x9cfe601740bb33f5ull}},
+    {&kn_made_wind,
+     {0x622932464a7d2a8dull, 0x9037861e4496a351ull},
+     {0x8db29344c42125f3ull, 0xb765ecc946bf37ecull}},
+    {&kn_made_tones,
+     {0x81a81492be7b3374ull, 0xef9e285b5d76c93dull},
+     {0x3bf87e727a0ef8cfull, 0xe9e983f6770c9789ull}},
 };
 
 static void same_bytes_everywhere(void **state) {
@@ -99,7 +107,8 @@ static void parts_open(void **state) {
     assert_failed(kn_dataset_open(NULL, "shaeps"), KN_ERROR_ARGUMENT, "did you mean \"shapes\"?");
 }
 
-/* Pictures are as large as they are wanted, each pixel several times; what should come out of figures is as large. */
+/* Pictures are as large as they are wanted, each pixel several times; what should come out of figures is as
+ * large. */
 static void pictures_grow(void **state) {
     const kn_tensor_info wanted = {KN_FLOAT32, 3, {1, 64, 100}};
     static float small[3][32][32], large[64][100];
@@ -268,10 +277,13 @@ static void variance_of_arrays(void **state) {
 
 int test_made(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes_everywhere), cmocka_unit_test(parts_open),
+        cmocka_unit_test(same_bytes_everywhere),
+        cmocka_unit_test(parts_open),
         cmocka_unit_test(pictures_grow),
-        cmocka_unit_test(tones_are_sounds),      cmocka_unit_test(sines),
-        cmocka_unit_test(wind_can_be_explained), cmocka_unit_test(variance_of_arrays),
+        cmocka_unit_test(tones_are_sounds),
+        cmocka_unit_test(sines),
+        cmocka_unit_test(wind_can_be_explained),
+        cmocka_unit_test(variance_of_arrays),
     };
     return cmocka_run_group_tests_name("made", tests, NULL, NULL);
 }

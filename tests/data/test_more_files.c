@@ -25,7 +25,8 @@ static void write_file(const char *folder, const char *name, const void *bytes, 
         fail_msg("%s", error.text);
 }
 
-static kn_dataset *open_with(const kn_dataset_params *params, const char *kind, const char *folder, const char *rest) {
+static kn_dataset *open_with(const kn_dataset_params *params, const char *kind, const char *folder,
+                             const char *rest) {
     char spec[600];
     snprintf(spec, sizeof spec, "%s:%s%s", kind, folder, rest);
     return kn_dataset_open(params, spec);
@@ -113,7 +114,8 @@ static void a_hundred_classes_in_two_files(void **state) {
 }
 
 static void cifar_faults_are_named(void **state) {
-    assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND, "data_batch_1.bin and the others");
+    assert_failed(open_with(NULL, "cifar10", *state, ""), KN_ERROR_NOT_FOUND,
+                  "data_batch_1.bin and the others");
     assert_failed(open_with(NULL, "cifar100", *state, ""), KN_ERROR_NOT_FOUND, "train.bin and test.bin");
     assert_failed(open_with(NULL, "cifar10", "/nonexistent", ""), KN_ERROR_FILE, "no such folder");
     write_records(*state, "data_batch_1.bin", 10, 1, 0);
@@ -149,7 +151,8 @@ static void add_array(zip_bytes *zip, const char *folder, const char *name, kn_d
 static const float numbers[] = {1, 2, 3, 4, 5, 6};
 static const int64_t labels[] = {0, 2, 1};
 
-static void add_pair(zip_bytes *zip, const char *folder, const char *x, const char *y, int64_t count, bool deflated) {
+static void add_pair(zip_bytes *zip, const char *folder, const char *x, const char *y, int64_t count,
+                     bool deflated) {
     add_array(zip, folder, x, KN_FLOAT32, 2, (int64_t[]){count, 2}, numbers, deflated);
     add_array(zip, folder, y, KN_INT64, 1, (int64_t[]){count}, labels, deflated);
 }
@@ -208,9 +211,12 @@ static void npz_faults_are_named(void **state) {
     add_array(&zip, *state, "two.npy", KN_INT64, 1, (int64_t[]){2}, labels, false);
     end_file(&zip, *state, "a.npz");
     write_file(*state, "b.npz", "no zip file of any kind", 23);
-    assert_failed(open_with(NULL, "npz", *state, "/a.npz"), KN_ERROR_NOT_FOUND, "it has pictures.npy, kinds.npy, word.npy");
-    assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=word"), KN_ERROR_FORMAT, "a.npz: word.npy");
-    assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=two"), KN_ERROR_SHAPE, "two.npy holds 2 samples");
+    assert_failed(open_with(NULL, "npz", *state, "/a.npz"), KN_ERROR_NOT_FOUND,
+                  "it has pictures.npy, kinds.npy, word.npy");
+    assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=word"), KN_ERROR_FORMAT,
+                  "a.npz: word.npy");
+    assert_failed(open_with(NULL, "npz", *state, "/a.npz?x=pictures&y=two"), KN_ERROR_SHAPE,
+                  "two.npy holds 2 samples");
     assert_failed(open_with(NULL, "npz", *state, "/a.npz?z=pictures"), KN_ERROR_ARGUMENT, "x=NAME");
     assert_failed(open_with(NULL, "npz", *state, "/b.npz"), KN_ERROR_FORMAT, "no zip file");
     assert_failed(open_with(NULL, "npz", *state, "/c.npz"), KN_ERROR_FILE, "c.npz");

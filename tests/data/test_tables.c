@@ -23,7 +23,8 @@ static const char weather[] = "station,day,pressure,note,speed\n"
                               "east,2023-01-01,1010,d4,10\n";
 
 /* A table of that text in the folder, opened with what follows the path. */
-static kn_dataset *open_table(const kn_dataset_params *params, const char *folder, const char *text, const char *how) {
+static kn_dataset *open_table(const kn_dataset_params *params, const char *folder, const char *text,
+                              const char *how) {
     char path[400], spec[500];
     kn_error error = {0};
     test_path(path, sizeof path, folder, "t.csv");
@@ -83,8 +84,8 @@ static void what_was_found_travels(void **state) {
     assert_usable(first);
     snprintf(columns, sizeof columns, "%s", kn_dataset_columns(first));
     params.columns = columns;
-    kn_dataset *again =
-        open_table(&params, *state, "pressure,day,station,more\n1000,2024-01-01,north,1\nNA,2024-01-01,west,2\n", "");
+    kn_dataset *again = open_table(
+        &params, *state, "pressure,day,station,more\n1000,2024-01-01,north,1\nNA,2024-01-01,west,2\n", "");
     assert_usable(again);
     assert_int_equal(kn_dataset_field_count(again), 1);
     assert_int_equal(kn_dataset_count(again), 2);
@@ -98,10 +99,10 @@ static void what_was_found_travels(void **state) {
     kn_dataset_destroy(&again);
     assert_failed(open_table(&params, *state, "pressure,day\n1,2024-01-01\n", ""), KN_ERROR_NOT_FOUND,
                   "has no column \"station\", which the model was trained on");
-    assert_failed(open_table(&params, *state, "pressure,day,station\nhigh,2024-01-01,north\n", ""), KN_ERROR_FORMAT,
-                  "row 1, column \"pressure\": \"high\", expected a number");
-    assert_failed(open_table(&params, *state, "pressure,day,station\n1,2024-13-01,north\n", ""), KN_ERROR_FORMAT,
-                  "expected a date");
+    assert_failed(open_table(&params, *state, "pressure,day,station\nhigh,2024-01-01,north\n", ""),
+                  KN_ERROR_FORMAT, "row 1, column \"pressure\": \"high\", expected a number");
+    assert_failed(open_table(&params, *state, "pressure,day,station\n1,2024-13-01,north\n", ""),
+                  KN_ERROR_FORMAT, "expected a date");
     params.inputs_only = true;
     again = open_table(&params, *state, weather, "");
     assert_usable(again);
@@ -111,7 +112,8 @@ static void what_was_found_travels(void **state) {
     params.columns = "{\"format\":2}";
     assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT, "format 2, expected 1");
     params.columns = "{\"format\":1,\"target\":{\"name\":\"a\",\"kind\":\"number\"},\"inputs\":[]}";
-    assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT, "not as kn_dataset_columns gives them");
+    assert_failed(open_table(&params, *state, weather, ""), KN_ERROR_FORMAT,
+                  "not as kn_dataset_columns gives them");
     kn_dataset_destroy(&first);
 }
 
@@ -121,9 +123,9 @@ static void targets_are_classes_or_numbers(void **state) {
         int classes;
         const char *last; /* name of the last class */
     } cases[] = {
-        {"1,yes\n2,no\n3,yes\n", "", 2, "yes"},        {"1,0\n2,2\n3,1\n", "", 3, "2"},
-        {"1,10\n2,9\n3,8\n", "", 0, NULL},             {"1,10\n2,9\n3,8\n", "&classes", 3, "10"},
-        {"1,0\n2,1\n3,1\n", "&number", 0, NULL},       {"1,0\n2,2\n3,5\n", "", 0, NULL},
+        {"1,yes\n2,no\n3,yes\n", "", 2, "yes"},  {"1,0\n2,2\n3,1\n", "", 3, "2"},
+        {"1,10\n2,9\n3,8\n", "", 0, NULL},       {"1,10\n2,9\n3,8\n", "&classes", 3, "10"},
+        {"1,0\n2,1\n3,1\n", "&number", 0, NULL}, {"1,0\n2,2\n3,5\n", "", 0, NULL},
         {"1,0.5\n2,1.5\n3,2.5\n", "", 0, NULL},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
@@ -143,7 +145,8 @@ static void targets_are_classes_or_numbers(void **state) {
 static void keys_and_rare_values(void **state) {
     char text[6000] = "key,kind,y\n";
     for (int i = 0; i < 300; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "k%d,v%d,%d\n", i, i < 150 ? i : i % 4, i * i);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "k%d,v%d,%d\n", i, i < 150 ? i : i % 4,
+                 i * i);
     kn_dataset *table = open_table(NULL, *state, text, "?target=y");
     assert_usable(table);
     kn_field field;
@@ -176,7 +179,8 @@ static void faults_are_named(void **state) {
         {weather, "?target=", KN_ERROR_ARGUMENT, "expected target=NAME"},
         {weather, "?target=speed&classes&number", KN_ERROR_ARGUMENT, "either classes or number"},
         {weather, "?target=station&number", KN_ERROR_FORMAT, "the value \"east\", expected numbers"},
-        {weather, "?target=speed&without=station,day,pressure,note", KN_ERROR_SHAPE, "nothing beside the target"},
+        {weather, "?target=speed&without=station,day,pressure,note", KN_ERROR_SHAPE,
+         "nothing beside the target"},
         {"a,a\n1,2\n", "?target=a", KN_ERROR_FORMAT, "two columns are called \"a\""},
         {"a,\n1,2\n", "?target=a", KN_ERROR_FORMAT, "column 2 has no name"},
         {"a,b\n1,\n2,NA\n", "?target=b", KN_ERROR_SHAPE, "has no value in any row"},
@@ -191,8 +195,9 @@ static void many_rows_stay_in_order(void **state) {
     enum { ROWS = 50000 };
     kn_host host = kn_host_defaults();
     kn_dataset_params params = KN_DATASET_DEFAULTS;
-    params.columns = "{\"format\":1,\"target\":{\"name\":\"y\",\"kind\":\"number\",\"mean\":0,\"deviation\":1},"
-                     "\"inputs\":[{\"name\":\"n\",\"kind\":\"number\",\"mean\":0,\"deviation\":1}]}";
+    params.columns =
+        "{\"format\":1,\"target\":{\"name\":\"y\",\"kind\":\"number\",\"mean\":0,\"deviation\":1},"
+        "\"inputs\":[{\"name\":\"n\",\"kind\":\"number\",\"mean\":0,\"deviation\":1}]}";
     for (int faults = 0; faults < 2; faults++) {
         kn_text text;
         kn_text_init(&text, &host);
@@ -216,7 +221,8 @@ static void many_rows_stay_in_order(void **state) {
         assert_int_equal(kn_dataset_read(table, NULL, count, 0, x, count * sizeof *x), KN_OK);
         assert_int_equal(kn_dataset_read(table, NULL, count, 1, y, count * sizeof *y), KN_OK);
         for (uint64_t i = 0; i < count; i++)
-            if (x[i] != (float)(i / 2 * 3 + i % 2 + 1) || x[i] != y[i]) fail_msg("sample %d: %g and %g", (int)i, (double)x[i], (double)y[i]);
+            if (x[i] != (float)(i / 2 * 3 + i % 2 + 1) || x[i] != y[i])
+                fail_msg("sample %d: %g and %g", (int)i, (double)x[i], (double)y[i]);
         free(x);
         kn_dataset_destroy(&table);
     }

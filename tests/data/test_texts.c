@@ -130,7 +130,8 @@ static const char few_signs[] = "b\xc3\xa4"
                                 "b\n";
 
 static void characters_of_a_file(void **state) {
-    kn_dataset *train = kn_dataset_open(NULL, text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
+    kn_dataset *train =
+        kn_dataset_open(NULL, text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
     kn_dataset *test = kn_dataset_test(train);
     assert_usable(train);
     assert_usable(test);
@@ -188,9 +189,14 @@ static void bytes_of_a_file(void **state) {
     kn_dataset_destroy(&test);
 }
 
-/* 100 times "abab ": first ab, then abab, then that with the space before it, and nothing else comes twice. */
+/* 100 times "abab ": first ab, then abab, then that with the space before it, and nothing else comes twice.
+ */
 static void learnt_vocabulary(void **state) {
-    static const char learnt[] = "\x1e \x1e" "a\x1e" "b\x1e" "ab\x1e" "abab\x1e abab";
+    static const char learnt[] = "\x1e \x1e"
+                                 "a\x1e"
+                                 "b\x1e"
+                                 "ab\x1e"
+                                 "abab\x1e abab";
     char text[501];
     for (int i = 0; i < 500; i++)
         text[i] = "abab "[i % 5];
@@ -209,7 +215,8 @@ static void learnt_vocabulary(void **state) {
     kn_dataset_destroy(&train);
     kn_dataset_params params = KN_DATASET_DEFAULTS;
     params.vocabulary = learnt;
-    train = kn_dataset_open(&params, text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, "?length=1"));
+    train = kn_dataset_open(&params,
+                            text_spec(*state, "t", "bab ab bab ab bab ab bab ab bab ab", 34, "?length=1"));
     assert_usable(train);
     expect_row(train, 0, 1, (const int32_t[]){2}, (const int32_t[]){3});
     expect_row(train, 1, 1, (const int32_t[]){3}, (const int32_t[]){0});
@@ -222,15 +229,20 @@ static void learnt_vocabulary(void **state) {
                  {"?vocabulary=5000", "2 to 4096"},
                  {"?vocabulary=9&bytes", "either bytes or a vocabulary"}};
     for (size_t i = 0; i < 3; i++)
-        assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", text, 500, wrong[i].options)), KN_ERROR_ARGUMENT,
-                      wrong[i].part);
+        assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", text, 500, wrong[i].options)),
+                      KN_ERROR_ARGUMENT, wrong[i].part);
     assert_failed(kn_dataset_open(NULL, "text?vocabulary=40"), KN_ERROR_ARGUMENT, "is for files");
-    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9")), KN_ERROR_FORMAT, "U+001E");
+    assert_failed(kn_dataset_open(NULL, text_spec(*state, "t", "ab\x1e", 3, "?vocabulary=9")),
+                  KN_ERROR_FORMAT, "U+001E");
 }
 
 static void texts_become_numbers(void **state) {
     (void)state;
-    static const char learnt[] = "\x1e \x1e" "a\x1e" "b\x1e" "ab\x1e" "abab\x1e abab";
+    static const char learnt[] = "\x1e \x1e"
+                                 "a\x1e"
+                                 "b\x1e"
+                                 "ab\x1e"
+                                 "abab\x1e abab";
     int32_t numbers[16];
     size_t count, bytes;
     assert_int_equal(kn_text_encode(NULL, learnt, "bab abab", numbers, &count, &bytes), KN_OK);
@@ -239,7 +251,11 @@ static void texts_become_numbers(void **state) {
     assert_int_equal(kn_text_encode(NULL, learnt, "abz", numbers, &count, &bytes), KN_ERROR_NOT_FOUND);
     assert_int_equal(count * 100 + bytes, 102);
     assert_int_equal(numbers[0], 3);
-    assert_int_equal(kn_text_encode(NULL, "\nab\xc3\xa4", "\xc3\xa4" "b", numbers, &count, &bytes), KN_OK);
+    assert_int_equal(kn_text_encode(NULL, "\nab\xc3\xa4",
+                                    "\xc3\xa4"
+                                    "b",
+                                    numbers, &count, &bytes),
+                     KN_OK);
     assert_int_equal(count * 100 + bytes, 203);
     assert_memory_equal(numbers, ((const int32_t[]){3, 2}), 8);
     assert_int_equal(kn_text_encode(NULL, "", "\xff", numbers, &count, &bytes), KN_OK);
@@ -278,8 +294,10 @@ static void text_faults_are_named(void **state) {
 static void memory_may_run_out(void **state) {
     char specs[2][600];
     static const char pairs[] = "ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab";
-    snprintf(specs[0], sizeof specs[0], "%s", text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
-    snprintf(specs[1], sizeof specs[1], "%s", text_spec(*state, "p", pairs, sizeof pairs - 1, "?length=1&vocabulary=9"));
+    snprintf(specs[0], sizeof specs[0], "%s",
+             text_spec(*state, "t", few_signs, sizeof few_signs - 1, "?length=2"));
+    snprintf(specs[1], sizeof specs[1], "%s",
+             text_spec(*state, "p", pairs, sizeof pairs - 1, "?length=1&vocabulary=9"));
     int tried = 0;
     for (size_t fail_at = 1; tried < 2; fail_at++) {
         const char *spec = specs[tried];

@@ -68,8 +68,10 @@ static struct _cl_platform_id platforms[] = {
 };
 static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[1], "Stub Mute", "OpenCL 1.2 stub", "", .type = GPU, .mute = true},
-    {&dispatch, &platforms[1], "Stub Frail", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true, .frail = true},
-    {&dispatch, &platforms[1], "Stub Small", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true, .local_bytes = 1024},
+    {&dispatch, &platforms[1], "Stub Frail", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true,
+     .frail = true},
+    {&dispatch, &platforms[1], "Stub Small", "OpenCL 1.2 stub", "", .type = GPU, .no_kernel = true,
+     .local_bytes = 1024},
 };
 #else
 static struct _cl_platform_id platforms[] = {
@@ -87,8 +89,8 @@ static struct _cl_device_id devices[] = {
     {&dispatch, &platforms[2], "Stub Liar", "OpenCL 1.2 stub",
      "cl_khr_fp64 cl_khr_fp16 cl_khr_subgroups_extra", .type = GPU, .wrong_half = true, .short_loops = true,
      .delay_ms = 20},
-    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64", .type = GPU,
-     .delay_ms = 600},
+    {&dispatch, &platforms[2], "Stub Honest", "OpenCL 1.2 stub with tenderness", "cl_khr_fp16 cl_khr_fp64",
+     .type = GPU, .delay_ms = 600},
     {&dispatch, &platforms[2], "Stub Twice", "OpenCL 1.2 stub", "", .type = GPU, .compiles_binaries = true,
      .delay_ms = 600},
 };

@@ -327,11 +327,15 @@ static void entries_without_room_are_told(void **state) {
 /* What killed programs left is removed; what may still be written, and files of others, are not. */
 static void old_temporary_files_are_swept(void **state) {
     host = kn_host_defaults();
-    static const char *const names[] = {".koine-0123456789abcdef.tmp", ".koine-0123456789abcde0.tmp", "notes.tmp"};
+    static const char *const names[] = {".koine-0123456789abcdef.tmp", ".koine-0123456789abcde0.tmp",
+                                        "notes.tmp"};
     const struct utimbuf old = {time(NULL) - 7200, time(NULL) - 7200};
     for (int part = 0; part < 2; part++) {
         char *folder = test_folder_make(), place[512], path[3][512];
-        assert_int_equal(kn_folder_make(&host, test_path(place, sizeof place, folder, part ? "devices" : "programs"), NULL), KN_OK);
+        assert_int_equal(kn_folder_make(&host,
+                                        test_path(place, sizeof place, folder, part ? "devices" : "programs"),
+                                        NULL),
+                         KN_OK);
         for (int i = 0; i < 3; i++)
             put(test_path(path[i], sizeof path[i], place, names[i]), "half", 4);
         assert_int_equal(utime(path[0], &old) | utime(path[2], &old), 0);

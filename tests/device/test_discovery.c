@@ -45,8 +45,9 @@ static void drivers_that_fail_are_explained(void **state) {
     /* Another failure says nothing of what is installed. */
     wrapped_calls.fail_code = -6;
     list = kn_device_list_create(NULL, NULL);
-    assert_string_equal(kn_device_list_entry(list, 0)->problem, "the OpenCL platforms could not be listed "
-                                                                "(CL_OUT_OF_HOST_MEMORY): a driver or the ICD loader failed");
+    assert_string_equal(kn_device_list_entry(list, 0)->problem,
+                        "the OpenCL platforms could not be listed "
+                        "(CL_OUT_OF_HOST_MEMORY): a driver or the ICD loader failed");
     kn_device_list_destroy(&list);
 
     wrapped_calls.fail_name = "clGetDeviceIDs";

@@ -116,8 +116,8 @@ static bool same_capabilities(const kn_context *context, const kn_capabilities *
 
 /* A disk that was full for a moment must not decide about the device for good. */
 static void what_could_not_be_tried_is_tried_again(void **state) {
-    static const char *const functions[] = {"clBuildProgram", "clCreateKernel", "clCreateBuffer", "clEnqueueNDRangeKernel",
-                                            "clEnqueueReadBuffer"};
+    static const char *const functions[] = {"clBuildProgram", "clCreateKernel", "clCreateBuffer",
+                                            "clEnqueueNDRangeKernel", "clEnqueueReadBuffer"};
     kn_context *context = open_context(NULL);
     const kn_capabilities sound = *kn_context_capabilities(context);
     kn_context_destroy(&context);
@@ -133,7 +133,8 @@ static void what_could_not_be_tried_is_tried_again(void **state) {
         kn_context_destroy(&context);
         wrapped_reset();
         context = open_context(&params);
-        if (!same_capabilities(context, &sound)) fail_msg("%s failed once, and is believed for good", functions[i]);
+        if (!same_capabilities(context, &sound))
+            fail_msg("%s failed once, and is believed for good", functions[i]);
         kn_context_destroy(&context);
         test_folder_remove(folder);
     }
@@ -152,9 +153,9 @@ static void check_numbers(const kn_capabilities *c) {
 /* A context works whatever number the driver tells of its device. */
 static void numbers_of_a_driver_are_doubted(void **state) {
     static const cl_device_info questions[] = {
-        CL_DEVICE_MAX_COMPUTE_UNITS,  CL_DEVICE_MAX_CLOCK_FREQUENCY, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
+        CL_DEVICE_MAX_COMPUTE_UNITS,   CL_DEVICE_MAX_CLOCK_FREQUENCY, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
         CL_DEVICE_MEM_BASE_ADDR_ALIGN, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
-        CL_DEVICE_GLOBAL_MEM_SIZE,    CL_DEVICE_LOCAL_MEM_SIZE};
+        CL_DEVICE_GLOBAL_MEM_SIZE,     CL_DEVICE_LOCAL_MEM_SIZE};
     static const cl_ulong lies[] = {0, UINT64_MAX, 1ull << 63};
     for (size_t i = 0; i < KN_COUNT_OF(questions); i++)
         for (size_t j = 0; j < KN_COUNT_OF(lies); j++) {
@@ -182,12 +183,15 @@ static void failed_waits_leave_nothing_under_way(void **state) {
         wrapped_calls.fail_name = way == 1 ? "clEnqueueReadBuffer" : "clWaitForEvents";
         wrapped_calls.fail_code = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
         if (way == 0)
-            status = kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, values, sizeof values, true, none, NULL, &error);
+            status = kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, values, sizeof values, true, none,
+                                    NULL, &error);
         else if (way == 1)
-            status = kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, values, sizeof values, true, none, NULL, &error);
+            status = kn_queue_read(context, KN_QUEUE_COMPUTE, buffer, 0, values, sizeof values, true, none,
+                                   NULL, &error);
         else {
-            assert_int_equal(kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, values, sizeof values, false, none,
-                                            &done, &error), KN_OK);
+            assert_int_equal(kn_queue_write(context, KN_QUEUE_TRANSFER, buffer, 0, values, sizeof values,
+                                            false, none, &done, &error),
+                             KN_OK);
             status = kn_event_wait(context, done, &error);
             kn_event_release(&done);
         }

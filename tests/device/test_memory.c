@@ -88,7 +88,8 @@ static void a_driver_without_memory_is_survived(void **state) {
         assert_int_equal(kn_buffer_create(context, 4096, &buffer, &error), cases[i].status);
         assert_null(buffer);
         assert_non_null(strstr(error.text, "4096"));
-        assert_int_equal(strstr(error.text, "smaller batch") != NULL, cases[i].status == KN_ERROR_DEVICE_MEMORY);
+        assert_int_equal(strstr(error.text, "smaller batch") != NULL,
+                         cases[i].status == KN_ERROR_DEVICE_MEMORY);
         assert_int_equal(device_bytes(context), before);
     }
     wrapped_reset();

@@ -148,9 +148,10 @@ static void lines_keep_their_numbers(void **state) {
     put(folder, "part.cl", "/* one\n * two\n * three */\n");
     put(folder, "skip.cl", "#if 0\n#include \"part.cl\"\n  # else\nint a;\n#endif\nint b;\n#if 0\n#endif\n");
     if (kn_source_file(context, "skip.cl", "", false, &source, &error)) fail_msg("%s", error.text);
-    assert_string_equal(source.text.data, "#line 1 \"skip.cl\"\n#if 0\n#line 1 \"part.cl\"\n/* one\n * two\n * three */\n"
-                                          "#line 3 \"skip.cl\"\n  # else\n#line 4 \"skip.cl\"\nint a;\n#endif\n"
-                                          "#line 6 \"skip.cl\"\nint b;\n#if 0\n#endif\n#line 9 \"skip.cl\"\n");
+    assert_string_equal(source.text.data,
+                        "#line 1 \"skip.cl\"\n#if 0\n#line 1 \"part.cl\"\n/* one\n * two\n * three */\n"
+                        "#line 3 \"skip.cl\"\n  # else\n#line 4 \"skip.cl\"\nint a;\n#endif\n"
+                        "#line 6 \"skip.cl\"\nint b;\n#if 0\n#endif\n#line 9 \"skip.cl\"\n");
     kn_source_finish(&source);
     finish_folder(context, folder);
 }
@@ -178,7 +179,9 @@ static void each_file_compiles_alone(void **state) {
         if (!strcmp(name, "probe/dot.cl") && !device->integer_dot) continue;
         if (!strcmp(name, "probe/dot.cl")) prelude = "// language: CL3.0\n";
         if (!strcmp(name, "probe/subgroups.cl")) prelude = "// language: CL3.0";
-        if (!strcmp(name, "probe/subgroups.cl") && !(device->subgroups && kn_device_speaks(&context->host, &context->found, 300))) continue;
+        if (!strcmp(name, "probe/subgroups.cl") &&
+            !(device->subgroups && kn_device_speaks(&context->host, &context->found, 300)))
+            continue;
         if (!strcmp(name, "common/builtins.cl") && !context->short_header) continue;
         if (get(context, name, prelude, &program, &error)) fail_msg("%s: %s", name, error.text);
         if (program->full_header && !needs_full_header(name))
@@ -197,8 +200,11 @@ static void a_missing_function_is_found_in_the_whole_header(void **state) {
     kn_error error = {0};
     mkdir(test_path(path, sizeof path, folder, "common"), 0700);
     put(folder, "common/builtins.cl", "#define SHORT 1\n");
-    put(folder, "main.cl", "#ifdef SHORT\n#error no such function\n#endif\nkernel void k(global float *y) { y[0] = exp(y[1]); }\n");
-    put(folder, "short.cl", "#ifndef SHORT\n#error no such header\n#endif\nkernel void k(global float *y) { y[0] = y[1]; }\n");
+    put(folder, "main.cl",
+        "#ifdef SHORT\n#error no such function\n#endif\nkernel void k(global float *y) { y[0] = exp(y[1]); "
+        "}\n");
+    put(folder, "short.cl",
+        "#ifndef SHORT\n#error no such header\n#endif\nkernel void k(global float *y) { y[0] = y[1]; }\n");
     context->short_header = true;
     if (get(context, "main.cl", "", &program, &error)) fail_msg("%s", error.text);
     assert_true(program->full_header);
@@ -384,13 +390,16 @@ static void many_are_compiled_at_once(void **state) {
 
 int test_programs(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_is_compiled_once),  cmocka_unit_test(includes_are_taken_in_once),
-        cmocka_unit_test(wrong_files_are_named),       cmocka_unit_test(the_compilers_message_is_shown),
+        cmocka_unit_test(a_program_is_compiled_once),
+        cmocka_unit_test(includes_are_taken_in_once),
+        cmocka_unit_test(wrong_files_are_named),
+        cmocka_unit_test(the_compilers_message_is_shown),
         cmocka_unit_test(lines_keep_their_numbers),
         cmocka_unit_test(each_file_compiles_alone),
         cmocka_unit_test(a_missing_function_is_found_in_the_whole_header),
         cmocka_unit_test(kernels_are_compiled_as_wanted),
-        cmocka_unit_test(a_language_can_be_asked_for), cmocka_unit_test(threads_share_one_compilation),
+        cmocka_unit_test(a_language_can_be_asked_for),
+        cmocka_unit_test(threads_share_one_compilation),
         cmocka_unit_test(many_are_compiled_at_once),
     };
     return cmocka_run_group_tests_name("device: programs", tests, NULL, NULL);

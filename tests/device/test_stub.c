@@ -155,7 +155,8 @@ static void wide_vectors_need_long_loops(void **state) {
             assert_int_equal(counts.variants_refused, !wide);
             assert_int_equal(kn_context_capabilities(context)->wide_vector, wide);
             assert_int_equal(kn_context_capabilities(context)->vector_width, wide ? 8 : 1);
-            assert_int_equal(strstr(messages, "variant wide is not used on Stub Liar: long loops") != NULL, !wide);
+            assert_int_equal(strstr(messages, "variant wide is not used on Stub Liar: long loops") != NULL,
+                             !wide);
             kn_context_destroy(&context);
         }
     }

@@ -126,11 +126,15 @@ cl_int __wrap_clFinish(cl_command_queue queue) {
     return fails("clFinish") ? wrapped_calls.fail_code : __real_clFinish(queue);
 }
 
-cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed);
-cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value, size_t *needed) {
+cl_int __real_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
+                              size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
+                              size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t bytes, void *value,
+                              size_t *needed) {
     if (fails("clGetDeviceInfo")) return wrapped_calls.fail_code;
     cl_int code = __real_clGetDeviceInfo(device, what, bytes, value, needed);
-    if (code == CL_SUCCESS && what == wrapped_calls.lie_about) memcpy(value, &wrapped_calls.lie, bytes < 8 ? bytes : 8);
+    if (code == CL_SUCCESS && what == wrapped_calls.lie_about)
+        memcpy(value, &wrapped_calls.lie, bytes < 8 ? bytes : 8);
     return code;
 }

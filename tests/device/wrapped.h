@@ -13,7 +13,7 @@ typedef struct wrapped {
     const char *fail_name; /* the function that fails with fail_code */
     int fail_at;           /* or: the call with this number fails; 0 for none */
     cl_int fail_code;
-    const char *failed; /* which function failed last */
+    const char *failed;       /* which function failed last */
     cl_device_info lie_about; /* clGetDeviceInfo answers `lie` to this question; 0 for none */
     cl_ulong lie;
 } wrapped;

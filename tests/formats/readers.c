@@ -387,9 +387,11 @@ kn_status read_onnx_value(const kn_host *host, const uint8_t *bytes, uint64_t co
 static void look_at_caffe(const kn_caffe_item *item, int depth) {
     if (depth > 40) reader_inconsistent = true;
     look_at(item->name, strlen(item->name) + 1);
-    if (item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD) look_at(item->as.text, strlen(item->as.text) + 1);
+    if (item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD)
+        look_at(item->as.text, strlen(item->as.text) + 1);
     if (item->kind == KN_CAFFE_ARRAY) look_at_array(item->as.array);
-    for (const kn_caffe_item *field = item->kind == KN_CAFFE_MESSAGE ? item->as.first : NULL; field; field = field->next)
+    for (const kn_caffe_item *field = item->kind == KN_CAFFE_MESSAGE ? item->as.first : NULL; field;
+         field = field->next)
         look_at_caffe(field, depth + 1);
 }
 

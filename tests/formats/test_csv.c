@@ -35,7 +35,9 @@ static void cells_are_read(void **state) {
     (void)state;
     has_cells("a,b\n1,2\n", "a|b/1|2");
     has_cells("a,b\r\n1,2\r\n\r\n3,4", "a|b/1|2/3|4");
-    has_cells("\xef\xbb\xbf""a;b\n1,5;2\n", "a|b/1,5|2");
+    has_cells("\xef\xbb\xbf"
+              "a;b\n1,5;2\n",
+              "a|b/1,5|2");
     has_cells("a\tb\n 1 \t\n", "a|b/1|");
     has_cells("a\n1\n2\n", "a/1/2");
     has_cells("\n\na,b,c\n,,\n", "a|b|c/||");
@@ -61,8 +63,9 @@ static void faults_are_named(void **state) {
         kn_csv table;
         kn_error error = {0};
         kn_arena_init(&arena, &host);
-        assert_refused(kn_csv_read(&arena, "t.csv", (const uint8_t *)cases[i][0], strlen(cases[i][0]), &table, &error),
-                       &error, KN_ERROR_FORMAT, cases[i][1]);
+        assert_refused(
+            kn_csv_read(&arena, "t.csv", (const uint8_t *)cases[i][0], strlen(cases[i][0]), &table, &error),
+            &error, KN_ERROR_FORMAT, cases[i][1]);
         assert_null(table.places);
         kn_arena_finish(&arena);
     }
@@ -82,9 +85,11 @@ static void long_values_are_refused(void **state) {
         kn_error error = {0};
         memcpy(text + count - 4 + more, ",1\n", 3);
         kn_arena_init(&arena, &host);
-        kn_status status = kn_csv_read(&arena, "t.csv", (const uint8_t *)text, count - 1 + (size_t)more, &table, &error);
+        kn_status status =
+            kn_csv_read(&arena, "t.csv", (const uint8_t *)text, count - 1 + (size_t)more, &table, &error);
         if (more)
-            assert_refused(status, &error, KN_ERROR_UNSUPPORTED, "t.csv: line 2: a value of 16777216 bytes, at most 16777215");
+            assert_refused(status, &error, KN_ERROR_UNSUPPORTED,
+                           "t.csv: line 2: a value of 16777216 bytes, at most 16777215");
         else
             assert_int_equal(kn_csv_at(&table, 0, 0).length, most);
         kn_arena_finish(&arena);
@@ -102,12 +107,14 @@ static char *all_of(const char *text, size_t count, uint64_t bytes_each) {
     kn_text found;
     kn_arena_init(&arena, &host);
     kn_text_init(&found, &host);
-    if (kn_csv_read_pieces(&arena, "t.csv", (const uint8_t *)text, count, bytes_each, &table, &error) != KN_OK)
+    if (kn_csv_read_pieces(&arena, "t.csv", (const uint8_t *)text, count, bytes_each, &table, &error) !=
+        KN_OK)
         kn_text_add(&found, error.text);
     else
         kn_text_format(&found, "%zu columns, %zu rows, %c:", table.columns, table.rows, table.separator);
     for (size_t i = 0; i < (table.rows + 1) * table.columns; i++) {
-        const kn_csv_cell cell = i < table.columns ? table.names[i] : kn_csv_at(&table, i / table.columns - 1, i % table.columns);
+        const kn_csv_cell cell =
+            i < table.columns ? table.names[i] : kn_csv_at(&table, i / table.columns - 1, i % table.columns);
         kn_text_format(&found, "%zu ", cell.length);
         kn_text_add_bytes(&found, cell.text, cell.length);
     }
@@ -121,7 +128,8 @@ static void same_in_pieces(const char *text, size_t count, uint64_t largest) {
     char *whole = all_of(text, count, count + 1);
     for (uint64_t each = 1; each <= largest; each++) {
         char *pieces = all_of(text, count, each);
-        if (strcmp(pieces, whole) != 0) fail_msg("%s\nin pieces of %d: %s\nexpected %s", text, (int)each, pieces, whole);
+        if (strcmp(pieces, whole) != 0)
+            fail_msg("%s\nin pieces of %d: %s\nexpected %s", text, (int)each, pieces, whole);
         kn_release(NULL, pieces);
     }
     kn_release(NULL, whole);
@@ -131,25 +139,47 @@ static void same_in_pieces(const char *text, size_t count, uint64_t largest) {
 static void pieces_change_nothing(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n\r\n\r\n3,4", "\xef\xbb\xbf""a;b\n1,5;2\n\n\n", "a\r1\r\r2\r", "\n\na,b,c\n,,\n",
-        "\"a, or b\",c\n\"1\n2\",\" 3 \"\n\"\n\n\n\",x\n", "a,b\n\"say \"\"yes\"\"\",\"\"\"\"\n\"\"\"\",\"\"\n", "a,\"\"\"b\"\n",
-        "a\n\"1,2\n3,4\n5,6\n7\"\n8\n", "a,b\n\"1\n2,3\n4,5\",6\n7,8\n\"\n9,10\n\",11\n", "a,b\n\xc3\xa4,\xe2\x82\xac\n\xf0\x9f\x98\x80,1\n",
-        "a,b\n1,2\n1\n3,4\n", "a,b\n1,2\n\"x\ny\",2\n1,2,3\n4,5\n", "a,b\n1,2\n\"1,2\n3,4\n", "a,b\n1,2\n\"1\"2,3\n4,5\n",
-        "a,b\n1,2\n\xff,3\n", "a,b\n1,2\n1\n\xff,3\n", "a,b\n1,2\n\xe2\n\x82,3\n", "a,b\n", "a,b", "", "\n\r\n", "a\n 5\"\n6\n",
+        "a,b\n1,2\n3,4\n",
+        "a,b\r\n1,2\r\n\r\n\r\n3,4",
+        "\xef\xbb\xbf"
+        "a;b\n1,5;2\n\n\n",
+        "a\r1\r\r2\r",
+        "\n\na,b,c\n,,\n",
+        "\"a, or b\",c\n\"1\n2\",\" 3 \"\n\"\n\n\n\",x\n",
+        "a,b\n\"say \"\"yes\"\"\",\"\"\"\"\n\"\"\"\",\"\"\n",
+        "a,\"\"\"b\"\n",
+        "a\n\"1,2\n3,4\n5,6\n7\"\n8\n",
+        "a,b\n\"1\n2,3\n4,5\",6\n7,8\n\"\n9,10\n\",11\n",
+        "a,b\n\xc3\xa4,\xe2\x82\xac\n\xf0\x9f\x98\x80,1\n",
+        "a,b\n1,2\n1\n3,4\n",
+        "a,b\n1,2\n\"x\ny\",2\n1,2,3\n4,5\n",
+        "a,b\n1,2\n\"1,2\n3,4\n",
+        "a,b\n1,2\n\"1\"2,3\n4,5\n",
+        "a,b\n1,2\n\xff,3\n",
+        "a,b\n1,2\n1\n\xff,3\n",
+        "a,b\n1,2\n\xe2\n\x82,3\n",
+        "a,b\n",
+        "a,b",
+        "",
+        "\n\r\n",
+        "a\n 5\"\n6\n",
     };
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         same_in_pieces(texts[i], strlen(texts[i]), strlen(texts[i]) + 2);
     uint64_t seed = 3;
     for (int i = 0; i < 3000; i++) {
-        static const char *const parts[] = {"1", "23", ",", ",", ",", "\n", "\n", "\r\n", "\"", "\"\"", "\"4\n5\"", "\"6,7\"", "\"8\"\"9\"", " ", "\xc3\xa4", "\r"};
+        static const char *const parts[] = {"1",          "23",   ",",        ",",    ",",        "\n",
+                                            "\n",         "\r\n", "\"",       "\"\"", "\"4\n5\"", "\"6,7\"",
+                                            "\"8\"\"9\"", " ",    "\xc3\xa4", "\r"};
         char text[200] = "a,b\n";
         const bool rows = i % 2; /* mostly right ones */
         for (int j = 0; j < 12; j++) {
             for (int cell = 0; cell < (rows ? 3 : 1); cell++) {
                 seed = seed * 6364136223846793005u + 1442695040888963407u;
-                strcat(text, !rows ? parts[(seed >> 40) % KN_COUNT_OF(parts)]
+                strcat(text, !rows       ? parts[(seed >> 40) % KN_COUNT_OF(parts)]
                              : cell == 1 ? ","
-                                         : ((const char *const[]){"1", "", "\"4\n5\"", "\"6,\n7\"", "\"8\"\"\n9\""})[(seed >> 40) % 5]);
+                                         : ((const char *const[]){"1", "", "\"4\n5\"", "\"6,\n7\"",
+                                                                  "\"8\"\"\n9\""})[(seed >> 40) % 5]);
             }
             if (rows) strcat(text, j % 3 ? "\n" : "\r\n");
         }
@@ -159,6 +189,7 @@ static void pieces_change_nothing(void **state) {
 
 int test_csv(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cells_are_read), cmocka_unit_test(faults_are_named),
-                                       cmocka_unit_test(long_values_are_refused), cmocka_unit_test(pieces_change_nothing)};
+                                       cmocka_unit_test(long_values_are_refused),
+                                       cmocka_unit_test(pieces_change_nothing)};
     return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
 }

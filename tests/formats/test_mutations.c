@@ -143,8 +143,9 @@ static void readers_withstand(void **state) {
     zip_add(&zip, "json", json, sizeof json, true);
     zip_add(&zip, "idx", idx, sizeof idx, false);
     zip_end(&zip);
-    static const char net[] = "name: \"n\" # c\ninput: 'x'\ninput_dim: [1, 3, 8]\nlayer {\n  name: \"a\\x41\" \"b\" top: \"a\"\n"
-                              "  convolution_param < num_output: 4 bias_term: false pad: -1.5e0 >\n  p: { pool: MAX; }, }\n";
+    static const char net[] =
+        "name: \"n\" # c\ninput: 'x'\ninput_dim: [1, 3, 8]\nlayer {\n  name: \"a\\x41\" \"b\" top: \"a\"\n"
+        "  convolution_param < num_output: 4 bias_term: false pad: -1.5e0 >\n  p: { pool: MAX; }, }\n";
     made weights = {.count = 0}, blob = {.count = 0}, layer = {.count = 0};
     add_float(add_float(add_number(add_number(&blob, 1, 1), 4, 2), 5, 1), 5, 2);
     add_text(add_message(add_text(add_text(&layer, 1, "ab"), 2, "ReLU"), 7, &blob), 3, "x");

@@ -178,14 +178,16 @@ static void tensors_become_arrays(void **state) {
     assert_true(kn_array_number(&array, 0) == 513);
     kn_array_finish(NULL, &array);
     /* Below a byte, a byte each: 4 bits 1, 2, -1, and 2 bits 1, 2, 3, 0, 1. */
-    tensor = (kn_onnx_tensor){.type = KN_ONNX_INT4, .rank = 1, .shape = (int64_t[]){3}, .bytes = (const uint8_t *)"\x21\x0f"};
+    tensor = (kn_onnx_tensor){
+        .type = KN_ONNX_INT4, .rank = 1, .shape = (int64_t[]){3}, .bytes = (const uint8_t *)"\x21\x0f"};
     assert_true(kn_onnx_tensor_measure(&tensor));
     assert_fine(kn_onnx_tensor_array(NULL, &tensor, &array, &error), &error);
     assert_int_equal(array.type, KN_INT8);
     assert_int_equal(array.byte_count, 3);
     assert_memory_equal(array.bytes, "\1\2\xff", 3);
     kn_array_finish(NULL, &array);
-    tensor = (kn_onnx_tensor){.type = KN_ONNX_UINT2, .rank = 1, .shape = (int64_t[]){5}, .bytes = (const uint8_t *)"\x39\1"};
+    tensor = (kn_onnx_tensor){
+        .type = KN_ONNX_UINT2, .rank = 1, .shape = (int64_t[]){5}, .bytes = (const uint8_t *)"\x39\1"};
     assert_true(kn_onnx_tensor_measure(&tensor));
     assert_fine(kn_onnx_tensor_array(NULL, &tensor, &array, &error), &error);
     assert_int_equal(array.type, KN_UINT8);

@@ -1,4 +1,5 @@
-/* zip: members stored and deflated, and what is damaged; and CIFAR's records, which need no file of their own. */
+/* zip: members stored and deflated, and what is damaged; and CIFAR's records, which need no file of their
+ * own. */
 #include "formats_tests.h"
 
 #include "zip_bytes.h"
@@ -6,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char story[] = "a text that is long enough, a text that is long enough, a text that is long enough";
+static const char story[] =
+    "a text that is long enough, a text that is long enough, a text that is long enough";
 
 static void make(zip_bytes *zip) {
     zip_add(zip, "plain.txt", "stored", 6, false);
@@ -35,8 +37,8 @@ static void members_are_read(void **state) {
         assert_null(owned);
         assert_true(bytes > made.bytes && bytes < made.bytes + made.count);
         assert_memory_equal(bytes, "stored", 6);
-        assert_refused(kn_zip_member_read(NULL, &zip, member, 5, &bytes, &owned, &error), &error, KN_ERROR_FORMAT,
-                       "expected at most 5");
+        assert_refused(kn_zip_member_read(NULL, &zip, member, 5, &bytes, &owned, &error), &error,
+                       KN_ERROR_FORMAT, "expected at most 5");
         member = kn_zip_find(&zip, "a/story");
         assert_non_null(member);
         assert_int_equal(member->size, sizeof story);
@@ -44,7 +46,8 @@ static void members_are_read(void **state) {
         assert_ptr_equal(bytes, owned);
         assert_string_equal((const char *)bytes, story);
         kn_release(NULL, owned);
-        assert_fine(kn_zip_member_read(NULL, &zip, kn_zip_find(&zip, "none"), 0, &bytes, &owned, &error), &error);
+        assert_fine(kn_zip_member_read(NULL, &zip, kn_zip_find(&zip, "none"), 0, &bytes, &owned, &error),
+                    &error);
         kn_release(NULL, owned);
         kn_arena_finish(&arena);
         free(made.bytes);
@@ -100,7 +103,8 @@ static void bombs_are_refused(void **state) {
     entry[27] = 0x7f;
     meter memory = {0};
     kn_host host = metered_host(&memory);
-    assert_refused(read_zip(&host, made.bytes, made.count, &error), &error, KN_ERROR_FORMAT, "expected at most");
+    assert_refused(read_zip(&host, made.bytes, made.count, &error), &error, KN_ERROR_FORMAT,
+                   "expected at most");
     assert_true(memory.peak < 100000);
     free(made.bytes);
 }
@@ -116,15 +120,16 @@ static void records_of_pictures(void **state) {
     assert_int_equal(file.count, 3);
     assert_int_equal(file.record_bytes * 100 + file.label_at * 10 + file.pixels_at, 307301);
     bytes[3073] = 10;
-    assert_refused(kn_cifar_read("a.bin", bytes, 3 * 3073, KN_CIFAR_COARSE, &file, &error), &error, KN_ERROR_FORMAT,
-                   "a.bin: byte 3073: class 10, expected 0 to 9");
+    assert_refused(kn_cifar_read("a.bin", bytes, 3 * 3073, KN_CIFAR_COARSE, &file, &error), &error,
+                   KN_ERROR_FORMAT, "a.bin: byte 3073: class 10, expected 0 to 9");
     bytes[3074] = 200; /* a kind, of which nothing is asked; the label of the second record follows */
     bytes[3075] = 99;
     assert_fine(kn_cifar_read("b.bin", bytes, 2 * 3074, KN_CIFAR_FINE, &file, &error), &error);
     assert_int_equal(file.count * 100000 + file.record_bytes * 10 + file.label_at, 230741);
     assert_refused(kn_cifar_read("b.bin", bytes, 3073, KN_CIFAR_FINE, &file, &error), &error, KN_ERROR_FORMAT,
                    "3073 bytes, expected records of 3074");
-    assert_refused(kn_cifar_read("b.bin", bytes, 0, KN_CIFAR_FINE, &file, &error), &error, KN_ERROR_FORMAT, "0 bytes");
+    assert_refused(kn_cifar_read("b.bin", bytes, 0, KN_CIFAR_FINE, &file, &error), &error, KN_ERROR_FORMAT,
+                   "0 bytes");
     free(bytes);
 }
 

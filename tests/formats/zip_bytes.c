@@ -22,8 +22,8 @@ static void add_number(uint8_t **bytes, size_t *used, uint64_t number, int size)
 }
 
 /* What the header of a member and its entry in the directory have in common. */
-static void add_common(uint8_t **bytes, size_t *used, const char *name, uint32_t checksum, uint64_t packed, uint64_t size,
-                       bool deflated, size_t extra) {
+static void add_common(uint8_t **bytes, size_t *used, const char *name, uint32_t checksum, uint64_t packed,
+                       uint64_t size, bool deflated, size_t extra) {
     add_number(bytes, used, 20, 2);
     add_number(bytes, used, 0, 2);
     add_number(bytes, used, deflated ? 8 : 0, 2);
@@ -64,8 +64,8 @@ void zip_add(zip_bytes *zip, const char *name, const void *data, size_t count, b
     const uint32_t elsewhere = 0xffffffff;
     add_number(to, used, 0x02014b50, 4);
     add_number(to, used, 20, 2);
-    add_common(to, used, name, checksum, zip->large ? elsewhere : length, zip->large ? elsewhere : count, deflated,
-               zip->large ? 33 : 0);
+    add_common(to, used, name, checksum, zip->large ? elsewhere : length, zip->large ? elsewhere : count,
+               deflated, zip->large ? 33 : 0);
     add_number(to, used, 0, 2);
     add_number(to, used, 0, 4);
     add_number(to, used, 0, 4);

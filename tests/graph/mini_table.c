@@ -359,10 +359,10 @@ static const kn_operator rows[] = {
 };
 
 const kn_operator *const kn_operator_table[] = {
-    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],  &rows[7],  &rows[8],
-    &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13], &rows[14], &rows[15], &rows[16], &rows[17],
-    &rows[18], &rows[19], &rows[20], &rows[21], &rows[22], &rows[23], &rows[24], &rows[25], &rows[26],
-    &rows[27],
+    &rows[0],  &rows[1],  &rows[2],  &rows[3],  &rows[4],  &rows[5],  &rows[6],
+    &rows[7],  &rows[8],  &rows[9],  &rows[10], &rows[11], &rows[12], &rows[13],
+    &rows[14], &rows[15], &rows[16], &rows[17], &rows[18], &rows[19], &rows[20],
+    &rows[21], &rows[22], &rows[23], &rows[24], &rows[25], &rows[26], &rows[27],
 };
 const int kn_operator_table_count = (int)KN_COUNT_OF(kn_operator_table);
 

@@ -16,7 +16,7 @@ STANDARD = {"c": "c11", "c++": "c++11"}[LANGUAGE]
 
 def compiles(name):
     source = (FOLDER / name).read_text()
-    defaults = re.findall(r"#define (KN_\w+_DEFAULTS)\s*\\?\s*\{\s*sizeof\((\w+)\)", source)
+    defaults = re.findall(r"#define (KN_\w+_DEFAULTS)\s*\\?\s*\{[\s\\]*sizeof\((\w+)\)", source)
     if len(defaults) != len(re.findall(r"#define KN_\w+_DEFAULTS", source)):
         return ["a KN_..._DEFAULTS does not begin with the size of its struct"]
     uses = "".join(f"{kind} value{i} = {macro};\n" for i, (macro, kind) in enumerate(defaults))

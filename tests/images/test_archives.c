@@ -62,7 +62,8 @@ static kn_status read_archive(const char *path, uint64_t most, seen *state, char
 static const struct {
     const char *name;
     size_t bytes;
-} members[] = {{"pets/cat/1.png", 5}, {"./pets/cat/2.png", 200000}, {"pets/notes.txt", 9}, {"pets/dog/größe.png", 0}};
+} members[] = {
+    {"pets/cat/1.png", 5}, {"./pets/cat/2.png", 200000}, {"pets/notes.txt", 9}, {"pets/dog/größe.png", 0}};
 enum { ASKED = 4, TAKEN = 3, BYTES = 200005 };
 
 static void add_member(struct archive *archive, const char *name, size_t bytes, bool folder) {

@@ -7,8 +7,8 @@
 
 static const char *command; /* the built koine */
 
-/* Runs `koine train MODEL … --json`; answers the number called `key` of the object that it prints at the end. MODEL is
- * the first of the arguments, or, with a text, a model of that text. */
+/* Runs `koine train MODEL … --json`; answers the number called `key` of the object that it prints at the end.
+ * MODEL is the first of the arguments, or, with a text, a model of that text. */
 static double trained_number(const char *text_model, const char *arguments, const char *key) {
     char *folder = test_folder_make(), line[1600], text[600] = "", wanted[40];
     char out[400], model[400], source[400] = "";
@@ -21,8 +21,8 @@ static double trained_number(const char *text_model, const char *arguments, cons
         fputs(text_model, file);
         assert_int_equal(fclose(file), 0);
     }
-    snprintf(line, sizeof line, "'%s' train %s %s --json --quiet --save '%s' > '%s'", command, source, arguments, model,
-             out);
+    snprintf(line, sizeof line, "'%s' train %s %s --json --quiet --save '%s' > '%s'", command, source,
+             arguments, model, out);
     snprintf(wanted, sizeof wanted, "\"%s\": ", key);
     int status = system(line);
     FILE *file = fopen(out, "r");
@@ -109,21 +109,23 @@ static double trained_on(const char *needed, const char *format, const char *key
 /* MNIST's 10,000 test images. */
 static void lenet_learns_mnist(void **state) {
     (void)state;
-    assert_true(trained_on("mnist-10k", "lenet --data 'idx:%s/mnist-10k' --validation 0.1 --epochs 10", "accuracy") >=
-                0.975);
+    assert_true(trained_on("mnist-10k", "lenet --data 'idx:%s/mnist-10k' --validation 0.1 --epochs 10",
+                           "accuracy") >= 0.975);
 }
 
 /* train/ and test/ with a folder of JPEG files for each of ten classes. */
 static void cifar_cnn_learns_photographs(void **state) {
     (void)state;
-    assert_true(trained_on("cifar10-jpeg", "cifar-cnn --data 'images:%s/cifar10-jpeg' --epochs 12", "accuracy") >= 0.72);
+    assert_true(trained_on("cifar10-jpeg", "cifar-cnn --data 'images:%s/cifar10-jpeg' --epochs 12",
+                           "accuracy") >= 0.72);
 }
 
 /* Nats a character on the last tenth of a text of a million characters. */
 static void char_rnn_learns_to_read(void **state) {
     (void)state;
-    double nats = trained_on("shakespeare.txt", "char-rnn --data 'text:%s/shakespeare.txt' --steps 2500 --batch 32",
-                             "validation_loss");
+    double nats =
+        trained_on("shakespeare.txt", "char-rnn --data 'text:%s/shakespeare.txt' --steps 2500 --batch 32",
+                   "validation_loss");
     assert_true(nats > 0 && nats < 1.70);
 }
 

@@ -49,7 +49,7 @@ void has_parameters(const kn_model *model, const char *names) {
 }
 
 int main(void) {
-    return (test_texts() + test_mistakes() + test_blocks() + test_layers() + test_zoo() + test_saved() + test_caffe() +
-            test_losses() + test_hostile() + test_checkpoints() + test_onnx() +
+    return (test_texts() + test_mistakes() + test_blocks() + test_layers() + test_zoo() + test_saved() +
+            test_caffe() + test_losses() + test_hostile() + test_checkpoints() + test_onnx() +
             test_onnx_train() + test_onnx_export() + test_onnx_rows()) != 0;
 }

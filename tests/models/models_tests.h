@@ -8,8 +8,8 @@
 
 /* A model that has to be right: the test fails with its error otherwise. */
 kn_model *parse(const char *text);
-/* The text has to be refused with exactly this message, "text:LINE:COLUMN: …". Two lines stand in front of it,
- * "koine 1" and "input x 3", unless it begins with '|'. */
+/* The text has to be refused with exactly this message, "text:LINE:COLUMN: …". Two lines stand in front of
+ * it, "koine 1" and "input x 3", unless it begins with '|'. */
 void refused(const char *text, const char *message);
 /* The shape of a value by its name, "32,1,3,3"; the test fails when there is none. */
 void has_shape(const kn_model *model, const char *name, const char *shape);

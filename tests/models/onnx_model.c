@@ -151,8 +151,8 @@ void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const ch
     add_message(&graph->bytes, GRAPH_NODE, &node);
 }
 
-void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs, const char *key,
-                    const char *says) {
+void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
+                    const char *key, const char *says) {
     made node = start_node(type, inputs, outputs), pair = made_pair(key, says);
     add_message(&node, 9, &pair);
     add_message(&graph->bytes, GRAPH_NODE, &node);

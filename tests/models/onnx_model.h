@@ -26,8 +26,8 @@ void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers);
 void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says);
 void onnx_graph_says(onnx_graph *graph, const char *key, const char *says);
 /* A node, and what the file says of it. */
-void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs, const char *key,
-                    const char *says);
+void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
+                    const char *key, const char *says);
 /* inputs and outputs separated by commas; attributes as "axis=1 alpha=0.5f perm=0:2:1 mode='edge'". A body is
  * the attribute of the name that its word gives, such as "then_branch". */
 void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,

@@ -55,8 +55,8 @@ static void linears(void **state) {
 static void begins(const kn_graph *graph, const char *name, kn_initializer_kind kind, double value) {
     const kn_initializer *found = &kn_graph_find(graph, name)->initializer;
     if (found->kind != kind || !(fabs(found->value - value) <= 1e-12))
-        fail_msg("%s begins as %d by %.17g, expected %d by %.17g", name, (int)found->kind, found->value, (int)kind,
-                 value);
+        fail_msg("%s begins as %d by %.17g, expected %d by %.17g", name, (int)found->kind, found->value,
+                 (int)kind, value);
 }
 
 /* By PyTorch's fans: 12 * 6 elements feed a filter of b, 20 * 6 are fed by a channel. */
@@ -292,7 +292,8 @@ static void recurrent(void **state) {
     has_shape(model, "b.weight_hh", "20,5");
     has_shape(model, "a.bias_hh", "20");
     has_shape(model, "c", "batch,length,5");
-    has_parameters(model, "a.weight_ih a.weight_hh a.bias_ih a.bias_hh b.weight_ih b.weight_hh b.bias_ih b.bias_hh");
+    has_parameters(model,
+                   "a.weight_ih a.weight_hh a.bias_ih a.bias_hh b.weight_ih b.weight_hh b.bias_ih b.bias_hh");
     assert_int_equal(kn_graph_find(graph, "a.weight_ih")->initializer.kind, KN_INITIALIZE_UNIFORM);
     assert_true(fabs(kn_graph_find(graph, "a.weight_ih")->initializer.value - 1 / sqrt(5)) < 1e-15);
     assert_int_equal(kn_graph_find(graph, "b.weight_hh")->initializer.kind, KN_INITIALIZE_NORMAL);
@@ -509,12 +510,24 @@ static void grammar_examples(void **state) {
 
 int test_layers(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(linears), cmocka_unit_test(beginnings),
-        cmocka_unit_test(tokens), cmocka_unit_test(row_norms), cmocka_unit_test(attentions), cmocka_unit_test(attention_with_dropout),
-        cmocka_unit_test(recurrent), cmocka_unit_test(recurrent_options), cmocka_unit_test(pools),
-        cmocka_unit_test(windows_of_other_kinds), cmocka_unit_test(norms), cmocka_unit_test(other_layers),
-        cmocka_unit_test(operators), cmocka_unit_test(shapes), cmocka_unit_test(whole_table),
-        cmocka_unit_test(grammar), cmocka_unit_test(grammar_examples),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(linears),
+        cmocka_unit_test(beginnings),
+        cmocka_unit_test(tokens),
+        cmocka_unit_test(row_norms),
+        cmocka_unit_test(attentions),
+        cmocka_unit_test(attention_with_dropout),
+        cmocka_unit_test(recurrent),
+        cmocka_unit_test(recurrent_options),
+        cmocka_unit_test(pools),
+        cmocka_unit_test(windows_of_other_kinds),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(other_layers),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(whole_table),
+        cmocka_unit_test(grammar),
+        cmocka_unit_test(grammar_examples),
     };
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }

@@ -142,7 +142,8 @@ static void samples_are_mixed(void **state) {
     model = parse("koine 1\ninput x 7\nlinear 3\n");
     assert_int_equal(kn_model_add_mixed_loss(model, "nll", weights, 3, &loss), KN_OK);
     kn_model_destroy(&model);
-    static const char *const others[] = {"koine 1\ntask regression\ninput x 7\nlinear 3\n", "koine 1\nloss mse\ninput x 7\nlinear 3\n",
+    static const char *const others[] = {"koine 1\ntask regression\ninput x 7\nlinear 3\n",
+                                         "koine 1\nloss mse\ninput x 7\nlinear 3\n",
                                          "koine 1\ninput x 5x7\nlinear 3\n"};
     for (size_t i = 0; i < KN_COUNT_OF(others); i++) {
         model = parse(others[i]);

@@ -19,54 +19,56 @@ static void all_refused(const mistake *mistakes, size_t count) {
     } while (0)
 static void head(void **state) {
     (void)state;
-    ALL_REFUSED({"koine 2\n", "text:3:1: found a second 'koine', expected one in a model"},
-                {"model a\nmodel b\n", "text:4:1: found a second 'model', expected one in a model"},
-                {"koine 1\n", "text:3:1: found a second 'koine', expected one in a model"},
-                {"|koine 1 2\n", "text:1:9: found '2', expected 'koine 1' and no more"},
-                {"|input x 3\n",
-                 "text:1:1: found 'input', expected 'koine 1', the version of the format, in the first line"},
-                {"|", "text:1:1: found no line, expected 'koine 1', the version of the format, in the first"},
-                {"|koine 1\n", "text:1:1: found the end of the text, expected an 'input NAME SHAPE' before"},
-                {"|koine\n", "text:1:6: found the end of the line, expected 'koine 1'"},
-                {"|# no version\n\nmodel x\n",
-                 "text:3:1: found 'model', expected 'koine 1', the version of the format, in the first line"},
-                {"|name = relu\n",
-                 "text:1:1: found 'name', expected 'koine 1', the version of the format, in the first line"},
-                {"model my net\n", "text:3:10: found 'net', expected 'model NAME' and no more"},
-                {"model -x\n", "text:3:7: found '-x', expected a name of letters, digits, '_', '.' and '-'"},
-                {"task clasification\n", "text:3:6: found 'clasification', expected classification or "
-                                         "regression; did you mean 'classification'?"},
-                {"task\n",
-                 "text:3:5: found the end of the line, expected 'task classification' or 'task regression'"},
-                {"set n\n", "text:3:6: found the end of the line, expected 'set NAME NUMBER'"},
-                {"set n 1\nset n 2\n", "text:4:5: found a second setting 'n', expected a new name"},
-                {"set n m\n", "text:3:7: found 'm', expected a whole number"},
-                {"set 2n 1\n", "text:3:5: found '2n', expected a name for the setting: a letter, then letters, digits and "
-                               "'_', at most 64"},
-                {"loss\n", "text:3:5: found the end of the line, expected 'loss NAME'"},
-                {"loss crossentropy\n", "text:3:6: found 'crossentropy', expected cross-entropy, nll, "
-                                        "mse, l1, huber, smooth-l1, binary-cross-entropy, "
-                                        "probability-cross-entropy, kl-divergence or hinge; did you mean "
-                                        "'cross-entropy'?"},
-                {"loss mse huber\n", "text:3:10: found 'huber', expected 'loss NAME' and no more"},
-                {"loss mse delta=3\n", "text:3:10: found 'delta', but mse has no settings"},
-                {"loss huber delta=0\n", "text:3:18: found '0' for delta, expected a number above 0"},
-                {"loss huber detla=1\n",
-                 "text:3:12: found 'detla', expected delta=NUMBER for huber; did you mean 'delta'?"},
-                {"loss huber delta=1 delta=2\n", "text:3:20: found a second delta, expected one"},
-                {"loss cross-entropy smoothing=1\n",
-                 "text:3:30: found '1' for smoothing, expected a number from 0 to 1, 1 left out"},
-                {"loss cross-entropy ignroe=1\n",
-                 "text:3:20: found 'ignroe', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you "
-                 "mean 'ignore'?"},
-                {"loss nll ignore=1.5\n",
-                 "text:3:17: found '1.5' for ignore, expected a number without a fraction"},
-                {"augment\n", "text:3:8: found the end of the line, expected 'augment flip crop=N ...'"},
-                {"augment flip crop=2.5\n", "text:3:14: 'crop' needs a whole number above 0, such as crop=4"},
-                {"augment flip flop\n",
-                 "text:3:14: 'flop' changes no samples; expected flip, crop, shift, rotate, scale, shear, brightness, contrast, "
-                 "saturation, hue, cutout, noise, mix-up, cut-mix, or none; did you mean 'flip'?"},
-                {"augment flip\naugment crop=1\n", "text:4:1: found a second 'augment', expected one in a model"});
+    ALL_REFUSED(
+        {"koine 2\n", "text:3:1: found a second 'koine', expected one in a model"},
+        {"model a\nmodel b\n", "text:4:1: found a second 'model', expected one in a model"},
+        {"koine 1\n", "text:3:1: found a second 'koine', expected one in a model"},
+        {"|koine 1 2\n", "text:1:9: found '2', expected 'koine 1' and no more"},
+        {"|input x 3\n",
+         "text:1:1: found 'input', expected 'koine 1', the version of the format, in the first line"},
+        {"|", "text:1:1: found no line, expected 'koine 1', the version of the format, in the first"},
+        {"|koine 1\n", "text:1:1: found the end of the text, expected an 'input NAME SHAPE' before"},
+        {"|koine\n", "text:1:6: found the end of the line, expected 'koine 1'"},
+        {"|# no version\n\nmodel x\n",
+         "text:3:1: found 'model', expected 'koine 1', the version of the format, in the first line"},
+        {"|name = relu\n",
+         "text:1:1: found 'name', expected 'koine 1', the version of the format, in the first line"},
+        {"model my net\n", "text:3:10: found 'net', expected 'model NAME' and no more"},
+        {"model -x\n", "text:3:7: found '-x', expected a name of letters, digits, '_', '.' and '-'"},
+        {"task clasification\n", "text:3:6: found 'clasification', expected classification or "
+                                 "regression; did you mean 'classification'?"},
+        {"task\n",
+         "text:3:5: found the end of the line, expected 'task classification' or 'task regression'"},
+        {"set n\n", "text:3:6: found the end of the line, expected 'set NAME NUMBER'"},
+        {"set n 1\nset n 2\n", "text:4:5: found a second setting 'n', expected a new name"},
+        {"set n m\n", "text:3:7: found 'm', expected a whole number"},
+        {"set 2n 1\n",
+         "text:3:5: found '2n', expected a name for the setting: a letter, then letters, digits and "
+         "'_', at most 64"},
+        {"loss\n", "text:3:5: found the end of the line, expected 'loss NAME'"},
+        {"loss crossentropy\n", "text:3:6: found 'crossentropy', expected cross-entropy, nll, "
+                                "mse, l1, huber, smooth-l1, binary-cross-entropy, "
+                                "probability-cross-entropy, kl-divergence or hinge; did you mean "
+                                "'cross-entropy'?"},
+        {"loss mse huber\n", "text:3:10: found 'huber', expected 'loss NAME' and no more"},
+        {"loss mse delta=3\n", "text:3:10: found 'delta', but mse has no settings"},
+        {"loss huber delta=0\n", "text:3:18: found '0' for delta, expected a number above 0"},
+        {"loss huber detla=1\n",
+         "text:3:12: found 'detla', expected delta=NUMBER for huber; did you mean 'delta'?"},
+        {"loss huber delta=1 delta=2\n", "text:3:20: found a second delta, expected one"},
+        {"loss cross-entropy smoothing=1\n",
+         "text:3:30: found '1' for smoothing, expected a number from 0 to 1, 1 left out"},
+        {"loss cross-entropy ignroe=1\n",
+         "text:3:20: found 'ignroe', expected smoothing=NUMBER or ignore=NUMBER for cross-entropy; did you "
+         "mean 'ignore'?"},
+        {"loss nll ignore=1.5\n", "text:3:17: found '1.5' for ignore, expected a number without a fraction"},
+        {"augment\n", "text:3:8: found the end of the line, expected 'augment flip crop=N ...'"},
+        {"augment flip crop=2.5\n", "text:3:14: 'crop' needs a whole number above 0, such as crop=4"},
+        {"augment flip flop\n",
+         "text:3:14: 'flop' changes no samples; expected flip, crop, shift, rotate, scale, shear, "
+         "brightness, contrast, "
+         "saturation, hue, cutout, noise, mix-up, cut-mix, or none; did you mean 'flip'?"},
+        {"augment flip\naugment crop=1\n", "text:4:1: found a second 'augment', expected one in a model"});
 }
 
 static void inputs_and_outputs(void **state) {
@@ -160,8 +162,8 @@ static void arguments(void **state) {
          "groups, bias, init, bias_init, share, freeze or device; did you mean 'stride'?"},
         {"conv 32 3 4\n", "text:3:11: found '4', expected 'conv channels size' and then NAME=VALUE"},
         {"conv 32 3 stride=0\n", "text:3:18: found '0' for stride of conv, expected at least 1"},
-        {"conv 32 3 padding=smae\n",
-         "text:3:19: found 'smae' for padding of conv, expected numbers or same or same-lower; did you mean 'same'?"},
+        {"conv 32 3 padding=smae\n", "text:3:19: found 'smae' for padding of conv, expected numbers or same "
+                                     "or same-lower; did you mean 'same'?"},
         {"conv 32 3 padding=1,2,3\n",
          "text:3:19: found '1,2,3' for padding of conv, expected 1, 2 or 4 numbers"},
         {"conv 32 3 stride=1,2,3\n",
@@ -193,8 +195,8 @@ static void arguments(void **state) {
          "text:3:9: found 'axes', expected an argument of softmax: axis or device; did you mean 'axis'?"},
         {"softmax axis=one\n", "text:3:14: found 'one', expected a whole number"},
         {"softmax axis=1,2\n", "text:3:15: found ',2' in '1,2', expected one of + - * / % or the end"},
-        {"leaky_relu slop=2\n",
-         "text:3:12: found 'slop', expected an argument of leaky_relu: slope or device; did you mean 'slope'?"},
+        {"leaky_relu slop=2\n", "text:3:12: found 'slop', expected an argument of leaky_relu: slope or "
+                                "device; did you mean 'slope'?"},
         {"sum keep=2\n", "text:3:10: found '2' for keep of sum, expected yes or no"},
         {"sum axes=a\n", "text:3:10: found 'a', expected a whole number"},
         {"cast dtype=flaot16\n",
@@ -252,7 +254,8 @@ static void names(void **state) {
         {"a = groupnorm 1\nlinear 5\ninstancenorm share=a\n",
          "text:5:1: the weight of 'a' is for 3 channels; expected a value (batch,channels,...) with as many"},
         {"reshape 3x1\na = convtranspose 2 3\nreshape 3x2\nconvtranspose 2 4 share=a\n",
-         "text:6:1: the shared filter, that of 'a', is 3x3 and makes 2 channels; expected these numbers, or none"},
+         "text:6:1: the shared filter, that of 'a', is 3x3 and makes 2 channels; expected these numbers, or "
+         "none"},
         {"p = parameter 3x3x3\nlinear share=p\n",
          "text:4:1: the weight of 'p' does not exist; expected share= with another linear"});
 }

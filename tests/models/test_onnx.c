@@ -308,7 +308,8 @@ static void numbers_below_a_byte(void **state) {
     onnx_graph graph = {.bytes.count = 0};
     made tensor = {.count = 0}, raw = {.count = 0};
     for (int i = 0; i < 5002; i += 2)
-        raw.bytes[raw.count++] = (uint8_t)((7 * i + 8) % 16 | (i + 1 < 5001 ? (7 * (i + 1) + 8) % 16 : 0) << 4);
+        raw.bytes[raw.count++] =
+            (uint8_t)((7 * i + 8) % 16 | (i + 1 < 5001 ? (7 * (i + 1) + 8) % 16 : 0) << 4);
     add_number(add_number(&tensor, 1, 5001), 2, 22);
     add_text(&tensor, 8, "w");
     add_packet(&tensor, 9, raw.bytes, raw.count);
@@ -426,11 +427,13 @@ static void contradictions(void **state) {
     static const struct {
         const char *type, *inputs, *attributes, *message;
     } cases[] = {
-        {"MatMul", "x", "", "could not be built: has 1 inputs and 1 outputs, which may not be the operator's"},
+        {"MatMul", "x", "",
+         "could not be built: has 1 inputs and 1 outputs, which may not be the operator's"},
         {"Softmax", "x", "axis='one'", "the attribute 'axis' is a string, expected an integer"},
         {"Conv", "x,w", "group=0", "group is 0, expected 1 or more"},
         {"Conv", "x,w", "kernel_shape=3:5", "kernel_shape has 5, and the weight 3"},
-        {"Conv", "x,w", "auto_pad='MAYBE'", "auto_pad is 'MAYBE', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"},
+        {"Conv", "x,w", "auto_pad='MAYBE'",
+         "auto_pad is 'MAYBE', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         onnx_graph graph = {.bytes.count = 0};
@@ -477,11 +480,12 @@ static void nodes_in_no_order(void **state) {
         onnx_node(&graph, "Add", self ? "x,y" : "x,z", "y", NULL);
         onnx_node(&graph, "Relu", "y", "z", NULL);
         onnx_output(&graph, "z");
-        onnx_refused(&graph, NULL,
-                     self ? "node 'y' (Add): reads the result of node 'y' (Add), which is made from its own: nodes "
-                            "stand in a circle"
-                          : "node 'z' (Relu): reads the result of node 'y' (Add), which is made from its own: nodes "
-                            "stand in a circle");
+        onnx_refused(
+            &graph, NULL,
+            self ? "node 'y' (Add): reads the result of node 'y' (Add), which is made from its own: nodes "
+                   "stand in a circle"
+                 : "node 'z' (Relu): reads the result of node 'y' (Add), which is made from its own: nodes "
+                   "stand in a circle");
     }
 }
 
@@ -491,11 +495,14 @@ static void inputs_left_out(void **state) {
     static const struct {
         const char *type, *inputs, *attributes;
     } cases[] = {
-        {"Cast", "", "to=7"},       {"Neg", "", ""},           {"Gather", ",one", ""},
-        {"Squeeze", ",one", ""},    {"Unsqueeze", ",one", ""}, {"Reshape", ",one", ""},
-        {"ReduceSum", ",one", ""},  {"Slice", "list,,one", ""}, {"Slice", "list,one,,one", ""},
-        {"Slice", ",one,one", ""},  {"Range", "one,,one", ""}, {"Range", ",one,one", ""},
-        {"Where", "one,,list", ""}, {"Concat", ",list", ""},   {"Add", ",list", ""},
+        {"Cast", "", "to=7"},           {"Neg", "", ""},
+        {"Gather", ",one", ""},         {"Squeeze", ",one", ""},
+        {"Unsqueeze", ",one", ""},      {"Reshape", ",one", ""},
+        {"ReduceSum", ",one", ""},      {"Slice", "list,,one", ""},
+        {"Slice", "list,one,,one", ""}, {"Slice", ",one,one", ""},
+        {"Range", "one,,one", ""},      {"Range", ",one,one", ""},
+        {"Where", "one,,list", ""},     {"Concat", ",list", ""},
+        {"Add", ",list", ""},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         onnx_graph graph = {.bytes.count = 0};

@@ -21,7 +21,8 @@ static kn_states *states_of(const kn_model *model) {
         assert_in_range(count, 1, 512);
         for (int64_t k = 0; k < count; k++)
             numbers[k] = (float)k;
-        assert_int_equal(kn_states_set(states, value->name, &info, numbers, (size_t)count * sizeof *numbers), KN_OK);
+        assert_int_equal(kn_states_set(states, value->name, &info, numbers, (size_t)count * sizeof *numbers),
+                         KN_OK);
     }
     return states;
 }
@@ -71,7 +72,8 @@ static void there_and_back(void **state) {
     kn_states *taken = fake_states_make();
     assert_int_equal(kn_model_load(read, NULL, taken, NULL, NULL), KN_OK);
     assert_int_equal(kn_states_count(taken), kn_states_count(states));
-    assert_int_equal(kn_graph_parameter_count(kn_model_graph(read)), kn_graph_parameter_count(kn_model_graph(model)));
+    assert_int_equal(kn_graph_parameter_count(kn_model_graph(read)),
+                     kn_graph_parameter_count(kn_model_graph(model)));
     for (int i = 0; i < kn_states_count(states); i++) {
         kn_tensor_info info;
         float before[512], after[512];
@@ -96,7 +98,8 @@ static void there_and_back(void **state) {
     test_folder_remove(folder);
 }
 
-/* What nobody learns is no weight of whoever reads the file: constants, and what was measured before the training. */
+/* What nobody learns is no weight of whoever reads the file: constants, and what was measured before the
+ * training. */
 static void learns_no_more(void **state) {
     (void)state;
     char path[4096];
@@ -122,7 +125,8 @@ static void open_sizes(void **state) {
         {"koine 1\ninput x lengthx6\nclass = parameter 1x1x6\nfirst = broadcast @class shape=batch,1,6\n"
          "concat @first @x axis=1\nlast = relu\n",
          "batch,length+1,6"},
-        {"koine 1\ninput x 4,height,width\nreshape 2,2,height,width\nlast = relu\n", "batch,2,2,height,width"},
+        {"koine 1\ninput x 4,height,width\nreshape 2,2,height,width\nlast = relu\n",
+         "batch,2,2,height,width"},
     };
     char path[4096];
     char *folder = test_folder_make();

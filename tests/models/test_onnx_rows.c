@@ -1,5 +1,5 @@
-/* Each row that becomes ONNX nodes, on the small ones of its own cases: the graph is written, read again and computed on
- * the host, and has to give what the row's reference gives. */
+/* Each row that becomes ONNX nodes, on the small ones of its own cases: the graph is written, read again and
+ * computed on the host, and has to give what the row's reference gives. */
 #include "models_tests.h"
 
 #include <math.h>
@@ -66,7 +66,8 @@ static void draw(trip *t, int place) {
     uint64_t key = kn_random_key(7, value->name);
     for (int64_t i = 0; i < elements; i++) {
         float uniform = kn_random_uniform(key, (uint64_t)i);
-        double number = whole ? floor(low + uniform * (high - low + 1)) : (float)(low + uniform * (high - low));
+        double number =
+            whole ? floor(low + uniform * (high - low + 1)) : (float)(low + uniform * (high - low));
         uint64_t element = 0; /* as the type holds it */
         kn_element_set(value->shape.dtype, &element, 0, number);
         t->numbers[place][i] = kn_element_get(value->shape.dtype, &element, 0);
@@ -221,7 +222,8 @@ static void rows_there_and_back(void **state) {
         rows++;
         wrong += done.wrong;
         if (done.refused != refused || done.tried <= done.refused) {
-            print_error("%s: %d of %d cases are refused; expected %d\n", row->name, done.refused, done.tried, refused);
+            print_error("%s: %d of %d cases are refused; expected %d\n", row->name, done.refused, done.tried,
+                        refused);
             wrong++;
         }
     }

@@ -1,4 +1,5 @@
-/* ONNX files that are trained: which weights are, what batch norms and dropouts become, and the file that is saved. */
+/* ONNX files that are trained: which weights are, what batch norms and dropouts become, and the file that is
+ * saved. */
 #include "onnx_model.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include "graph/graph.h"
 
 /* why: it is not trained, or "" */
-static void is_weight(const kn_model *model, int position, const char *name, const char *shape, const char *why) {
+static void is_weight(const kn_model *model, int position, const char *name, const char *shape,
+                      const char *why) {
     kn_model_weight weight = KN_MODEL_WEIGHT_DEFAULTS;
     assert_true(kn_model_weight_at(model, position, &weight));
     assert_string_equal(weight.name, name);
@@ -40,8 +42,8 @@ static void network(onnx_graph *graph, bool training) {
     onnx_floats(graph, "ratio", "", 0.25f);
     onnx_wholes(graph, "yes", "1");
     if (training) {
-        onnx_node(graph, "BatchNormalization", "images,scale,shift,mean,variance", "n,next_mean,next_variance",
-                  "momentum=0.75f training_mode=1");
+        onnx_node(graph, "BatchNormalization", "images,scale,shift,mean,variance",
+                  "n,next_mean,next_variance", "momentum=0.75f training_mode=1");
         onnx_node(graph, "Dropout", "n,ratio,yes", "d", NULL);
     } else {
         onnx_node(graph, "BatchNormalization", "images,scale,shift,mean,variance", "n", "momentum=0.75f");
@@ -118,9 +120,10 @@ static void what_the_file_says(void **state) {
         memcpy(last, next, sizeof last);
     }
     onnx_output(&graph, last);
-    onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature",
-                    "\n# inputs\np_w: PARAMETER target='lin.w'\nb_t: BUFFER target='t' persistent=True\nx: USER_INPUT\n"
-                    "b_e: BUFFER target='e' persistent=False\n\n# outputs\nadd: USER_OUTPUT\n");
+    onnx_graph_says(
+        &graph, "pkg.torch.export.ExportedProgram.graph_signature",
+        "\n# inputs\np_w: PARAMETER target='lin.w'\nb_t: BUFFER target='t' persistent=True\nx: USER_INPUT\n"
+        "b_e: BUFFER target='e' persistent=False\n\n# outputs\nadd: USER_OUTPUT\n");
     onnx_says(&graph, "a", kind, "PARAMETER");
     onnx_says(&graph, "b", kind, "BUFFER");
     onnx_says(&graph, "c", kind, "CONSTANT_TENSOR");
@@ -146,7 +149,8 @@ static void changed(kn_states *states, const char *name, int64_t count, float fi
     assert_int_equal(kn_states_set(states, name, &info, numbers, (size_t)count * sizeof *numbers), KN_OK);
 }
 
-/* Exporters make one initializer of all that begin alike; each is learnt by itself all the same, and saved so. */
+/* Exporters make one initializer of all that begin alike; each is learnt by itself all the same, and saved
+ * so. */
 static void one_for_several(void **state) {
     (void)state;
     static const char kind[] = "pkg.torch.export.graph_signature.InputSpec.kind";
@@ -163,9 +167,10 @@ static void one_for_several(void **state) {
             onnx_says(&graph, "a.weight", kind, "PARAMETER");
             onnx_says(&graph, "a.bias", kind, "PARAMETER");
             onnx_node_says(&graph, "BatchNormalization", "x,a.weight,a.bias,a.bias,a.weight", "n",
-                           "pkg.torch.onnx.fx_node", "(%x, %p_a_weight, %p_a_bias, %b_a_mean, %b_a_var, 0.1)");
-            onnx_node_says(&graph, "InstanceNormalization", "n,a.weight,a.bias", "y", "pkg.torch.onnx.fx_node",
-                           "(%n, %p_b_weight, %p_b_bias)");
+                           "pkg.torch.onnx.fx_node",
+                           "(%x, %p_a_weight, %p_a_bias, %b_a_mean, %b_a_var, 0.1)");
+            onnx_node_says(&graph, "InstanceNormalization", "n,a.weight,a.bias", "y",
+                           "pkg.torch.onnx.fx_node", "(%n, %p_b_weight, %p_b_bias)");
         } else {
             onnx_node(&graph, "Identity", "a.weight", "b.weight", NULL);
             onnx_node(&graph, "Identity", "a.bias", "b.bias", NULL);
@@ -208,7 +213,8 @@ static void names_that_are_taken(void **state) {
     onnx_floats(&graph, "a.weight", "3", 1);
     onnx_floats(&graph, "a.bias", "3", 0);
     onnx_floats(&graph, "n.running_mean", "2", 7);
-    onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature", "p_z: PARAMETER target='z.weight'\n");
+    onnx_graph_says(&graph, "pkg.torch.export.ExportedProgram.graph_signature",
+                    "p_z: PARAMETER target='z.weight'\n");
     char copy[16], from[16] = "n", to[16], inputs[40];
     onnx_node(&graph, "BatchNormalization", "x,a.weight,a.bias,a.bias,a.weight", "n", NULL);
     for (int i = 0; i < 12; i++) {
@@ -227,7 +233,8 @@ static void names_that_are_taken(void **state) {
     kn_model_destroy(&model);
 }
 
-/* Where the file says nothing: names, numbers, and the nodes that read an initializer, by way of others or not. */
+/* Where the file says nothing: names, numbers, and the nodes that read an initializer, by way of others or
+ * not. */
 static void what_nodes_make_of_it(void **state) {
     (void)state;
     static const struct {
@@ -361,7 +368,8 @@ static void saved_again(void **state) {
     test_folder_remove(folder);
 }
 
-/* Norms that share their statistics are written as they were read. copies: the second reads copies of them. */
+/* Norms that share their statistics are written as they were read. copies: the second reads copies of them.
+ */
 static void check_shared(bool copies) {
     onnx_graph graph = {.bytes.count = 0};
     char path[4096];
@@ -440,14 +448,10 @@ static void weights_alone(void **state) {
 
 int test_onnx_train(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_and_reasons),
-        cmocka_unit_test(what_the_file_says),
-        cmocka_unit_test(what_nodes_make_of_it),
-        cmocka_unit_test(one_for_several),
-        cmocka_unit_test(no_gradient),
-        cmocka_unit_test(saved_again),
-        cmocka_unit_test(shared_statistics),
-        cmocka_unit_test(names_that_are_taken),
+        cmocka_unit_test(weights_and_reasons),   cmocka_unit_test(what_the_file_says),
+        cmocka_unit_test(what_nodes_make_of_it), cmocka_unit_test(one_for_several),
+        cmocka_unit_test(no_gradient),           cmocka_unit_test(saved_again),
+        cmocka_unit_test(shared_statistics),     cmocka_unit_test(names_that_are_taken),
         cmocka_unit_test(weights_alone),
     };
     return cmocka_run_group_tests_name("training of ONNX files", tests, NULL, NULL);

@@ -191,8 +191,9 @@ static void files(void **state) {
 /* A line `set` gives a number to all lines, blocks included; the caller may want another. */
 static void settings(void **state) {
     (void)state;
-    static const char text[] = "koine 1\nset n 3\nset depth 2\nblock twice\n    linear 2*n\nend\ninput x 2*n\n"
-                               "repeat depth\n    twice\nend\nlinear n+1\n";
+    static const char text[] =
+        "koine 1\nset n 3\nset depth 2\nblock twice\n    linear 2*n\nend\ninput x 2*n\n"
+        "repeat depth\n    twice\nend\nlinear n+1\n";
     const kn_model_setting wanted[] = {{"n", 5}, {"depth", 1}}, unknown = {"deph", 1};
     kn_model_params params = KN_MODEL_DEFAULTS;
     int64_t number = 0;
@@ -220,7 +221,8 @@ static void settings(void **state) {
     params.setting_count = 1;
     model = kn_model_parse(text, &params);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(kn_model_error(model), "'deph' is not among its settings: n=3, depth=2; did you mean 'depth'?"));
+    assert_non_null(strstr(kn_model_error(model),
+                           "'deph' is not among its settings: n=3, depth=2; did you mean 'depth'?"));
     kn_model_destroy(&model);
 }
 

@@ -202,7 +202,8 @@ static void sizes(void **state) {
     kn_model_destroy(&model);
     model = kn_model_create_named("gpt?layers=2&", NULL);
     assert_int_equal(kn_model_status(model), KN_ERROR_ARGUMENT);
-    assert_string_equal(kn_model_error(model), "gpt?layers=2&: found '', expected NAME=NUMBER, several with & between");
+    assert_string_equal(kn_model_error(model),
+                        "gpt?layers=2&: found '', expected NAME=NUMBER, several with & between");
     kn_model_destroy(&model);
 }
 
@@ -228,9 +229,15 @@ static void unknown(void **state) {
 
 int test_zoo(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list),    cmocka_unit_test(folder),         cmocka_unit_test(all),
-        cmocka_unit_test(lenet),   cmocka_unit_test(mlp_and_linear), cmocka_unit_test(networks_of_images),
-        cmocka_unit_test(networks_of_sequences), cmocka_unit_test(sizes), cmocka_unit_test(unknown),
+        cmocka_unit_test(list),
+        cmocka_unit_test(folder),
+        cmocka_unit_test(all),
+        cmocka_unit_test(lenet),
+        cmocka_unit_test(mlp_and_linear),
+        cmocka_unit_test(networks_of_images),
+        cmocka_unit_test(networks_of_sequences),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests_name("zoo", tests, NULL, NULL);
 }

@@ -100,7 +100,8 @@ static kn_value *loss(const char *name, kn_value **in, const kn_json *given) {
     return NULL;
 }
 
-/* Parameters are inputs, called "net.weight_ih" and so on; the result and the last states stand one behind the other. */
+/* Parameters are inputs, called "net.weight_ih" and so on; the result and the last states stand one behind
+ * the other. */
 static kn_value *recurrent(const char *name, kn_value *x, const kn_json *given) {
     kn_graph *graph = kn_value_graph(x);
     kn_value *final = NULL, *final_cells = NULL;
@@ -115,9 +116,11 @@ static kn_value *recurrent(const char *name, kn_value *x, const kn_json *given) 
                                   .final = &final,
                                   .final_cells = &final_cells};
     bool lstm = !strncmp(name, "lstm", 4);
-    kn_value *y = (lstm ? kn_lstm : !strncmp(name, "gru", 3) ? kn_gru : kn_rnn)(
-        x, (int64_t)number(given, "units", 0), &params);
-    kn_value *parts[3] = {kn_reshape(y, "-1"), kn_reshape(final, "-1"), lstm ? kn_reshape(final_cells, "-1") : NULL};
+    kn_value *y = (lstm                       ? kn_lstm
+                   : !strncmp(name, "gru", 3) ? kn_gru
+                                              : kn_rnn)(x, (int64_t)number(given, "units", 0), &params);
+    kn_value *parts[3] = {kn_reshape(y, "-1"), kn_reshape(final, "-1"),
+                          lstm ? kn_reshape(final_cells, "-1") : NULL};
     return kn_concat(parts, lstm ? 3 : 2, 0);
 }
 

@@ -17,7 +17,8 @@ static double *take(const kn_value *value, const host_input *inputs, int count) 
     const double *given = NULL;
     bool takes = value->kind == KN_VALUE_INPUT || value->kind == KN_VALUE_STATE;
     for (int i = 0; i < count && takes; i++)
-        if (inputs[i].name && !strcmp(inputs[i].name, value->name)) given = inputs[i].numbers; /* absent: no name */
+        if (inputs[i].name && !strcmp(inputs[i].name, value->name))
+            given = inputs[i].numbers; /* absent: no name */
     for (int64_t i = 0; i < elements; i++) {
         if (given)
             numbers[i] = given[i];

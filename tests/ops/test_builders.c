@@ -212,20 +212,24 @@ static void weighted_losses(void **state) {
     shape_is(kn_binary_cross_entropy_weighted(x, y, weights), "mean", "float32 ()");
 }
 
-/* By hand: the mean over samples of share * loss against one class and the rest against the other; of weighted classes over
- * what they weigh. */
+/* By hand: the mean over samples of share * loss against one class and the rest against the other; of
+ * weighted classes over what they weigh. */
 static void mixed_losses(void **state) {
     (void)state;
     enum { BATCH = 3, MANY = 4 };
     static const double rows[BATCH * MANY] = {0.5, -1, 2, 0.25, -0.5, 1.5, 0, 1, 3, -2, 0.75, -0.25};
     static const double own[BATCH] = {2, 0, 3}, others[BATCH] = {1, 0, 0}, shares[BATCH] = {0.75, 0.5, 0.125};
     static const double weights[MANY] = {1, 0.5, 2, 3};
-    kn_value *other = kn_input(graph, "other", KN_INT32, "batch"), *share = kn_input(graph, "share", KN_FLOAT32, "batch");
+    kn_value *other = kn_input(graph, "other", KN_INT32, "batch"),
+             *share = kn_input(graph, "share", KN_FLOAT32, "batch");
     kn_value *weight = kn_input(graph, "weights", KN_FLOAT32, "4");
     for (int kind = 0; kind < 4; kind++) {
         const double smoothing = kind % 2 ? 0.25 : 0;
         const bool weighted = kind > 1;
-        kn_cross_entropy_params params = {.size = sizeof params, .label_smoothing = smoothing, .other = other, .share = share,
+        kn_cross_entropy_params params = {.size = sizeof params,
+                                          .label_smoothing = smoothing,
+                                          .other = other,
+                                          .share = share,
                                           .class_weights = weighted ? weight : NULL};
         kn_value *loss = kn_cross_entropy(x, labels, &params), *result;
         kn_graph *bound;
@@ -234,7 +238,8 @@ static void mixed_losses(void **state) {
         kn_bind_request request = {.bindings = &binding, .binding_count = 1};
         is_row(loss, weighted ? "div" : "cross_entropy");
         if (kn_graph_bind(graph, &loss, 1, &request, &bound, &result, &error)) fail_msg("%s", error.text);
-        const host_input inputs[] = {{"x", rows}, {"labels", own}, {"other", others}, {"share", shares}, {"weights", weights}};
+        const host_input inputs[] = {
+            {"x", rows}, {"labels", own}, {"other", others}, {"share", shares}, {"weights", weights}};
         host_values values = host_compute(bound, inputs, 5);
         double sum = 0, counted = 0;
         for (int i = 0; i < BATCH; i++) {
@@ -245,13 +250,14 @@ static void mixed_losses(void **state) {
                 const double part = t ? 1 - shares[i] : shares[i];
                 const int class = (int)(t ? others[i] : own[i]);
                 for (int c = 0; c < MANY; c++)
-                    sum += part * ((c == class ? 1 - smoothing : 0) + smoothing / MANY) * (weighted ? weights[c] : 1) *
-                           (log(all) - rows[i * MANY + c]);
+                    sum += part * ((c == class ? 1 - smoothing : 0) + smoothing / MANY) *
+                           (weighted ? weights[c] : 1) * (log(all) - rows[i * MANY + c]);
                 counted += part * (weighted ? weights[class] : 1);
             }
         }
         const double found = values.numbers[result->id][0];
-        if (!(fabs(found - sum / counted) < 1e-6)) fail_msg("kind %d: %.9g, expected %.9g", kind, found, sum / counted);
+        if (!(fabs(found - sum / counted) < 1e-6))
+            fail_msg("kind %d: %.9g, expected %.9g", kind, found, sum / counted);
         host_release(&values);
         kn_graph_destroy(&bound);
     }
@@ -370,10 +376,16 @@ static void dropout_drops(void **state) {
 /* A bool mask hides what is not true; lengths stand in front of it. */
 static void attention_takes_limits(void **state) {
     (void)state;
-    kn_value *q = kn_input(graph, "q", KN_FLOAT32, "batch,2,8"), *k = kn_input(graph, "k", KN_FLOAT32, "batch,3,4");
+    kn_value *q = kn_input(graph, "q", KN_FLOAT32, "batch,2,8"),
+             *k = kn_input(graph, "k", KN_FLOAT32, "batch,3,4");
     kn_value *mask = kn_input(graph, "mask", KN_BOOL, "1,1,2,3");
-    kn_attention_params params = {.size = sizeof params, .heads = 4, .key_heads = 2, .causal = true, .last = true,
-                                  .lengths = labels, .mask = mask};
+    kn_attention_params params = {.size = sizeof params,
+                                  .heads = 4,
+                                  .key_heads = 2,
+                                  .causal = true,
+                                  .last = true,
+                                  .lengths = labels,
+                                  .mask = mask};
     kn_value *value = kn_attention(q, k, k, &params), *result;
     is_row(value, "attention");
     assert_int_equal(integer(value, "key_heads"), 2);
@@ -399,7 +411,8 @@ static void attention_takes_limits(void **state) {
 
 enum { DROPPED_KEYS = 4000 };
 
-/* Equal weights on ones: the result is the mean of what is kept, and the gradient of v shows which those are. */
+/* Equal weights on ones: the result is the mean of what is kept, and the gradient of v shows which those are.
+ */
 static void attention_drops(void **state) {
     (void)state;
     static double ones[DROPPED_KEYS], query[1];
@@ -508,11 +521,15 @@ static void mistakes(void **state) {
             value = kn_kl_divergence(a, b);
             break;
         case 17:
-            value = kn_nll(a, a, &(kn_cross_entropy_params){.size = sizeof(kn_cross_entropy_params), .class_weights = b});
+            value = kn_nll(
+                a, a,
+                &(kn_cross_entropy_params){.size = sizeof(kn_cross_entropy_params), .class_weights = b});
             break;
         case 18:
-            value = kn_cross_entropy(
-                a, a, &(kn_cross_entropy_params){.size = sizeof(kn_cross_entropy_params), .sum = true, .label_smoothing = 2}),
+            value = kn_cross_entropy(a, a,
+                                     &(kn_cross_entropy_params){.size = sizeof(kn_cross_entropy_params),
+                                                                .sum = true,
+                                                                .label_smoothing = 2}),
             expected = KN_ERROR_ARGUMENT;
             break;
         case 19:
@@ -566,16 +583,23 @@ static kn_status misspelt_rule(kn_shape_call *call) {
 static void misspelt_attributes(void **state) {
     (void)state;
     static const kn_attribute attributes[] = {KN_INT("width", 3, ""), KN_INT("stride", 1, "")};
-    const kn_operator row = {.name = "odd", .min_inputs = 1, .max_inputs = 1, .shape = misspelt_rule, .attributes = attributes, .attribute_count = 2};
+    const kn_operator row = {.name = "odd",
+                             .min_inputs = 1,
+                             .max_inputs = 1,
+                             .shape = misspelt_rule,
+                             .attributes = attributes,
+                             .attribute_count = 2};
     kn_settings settings;
     assert_true(kn_value_failed(kn_build1(&row, x)));
-    if (!strstr(kn_graph_error(graph), "no attribute 'widht'; it has 'width', 'stride'")) fail_msg("%s", kn_graph_error(graph));
+    if (!strstr(kn_graph_error(graph), "no attribute 'widht'; it has 'width', 'stride'"))
+        fail_msg("%s", kn_graph_error(graph));
     kn_graph *other = kn_graph_create(NULL);
     kn_value *in = kn_input(other, "x", KN_FLOAT32, "batch,4");
     kn_settings_init(&settings, other, kn_operator_find("leaky_relu"));
     kn_settings_float(&settings, "slop", 0.1);
     assert_true(kn_value_failed(kn_build(kn_operator_find("leaky_relu"), &in, 1, &settings)));
-    if (!strstr(kn_graph_error(other), "leaky_relu: no attribute 'slop'; it has 'slope'")) fail_msg("%s", kn_graph_error(other));
+    if (!strstr(kn_graph_error(other), "leaky_relu: no attribute 'slop'; it has 'slope'"))
+        fail_msg("%s", kn_graph_error(other));
     kn_graph_destroy(&other);
 }
 

@@ -149,7 +149,8 @@ static kn_value *reductions(const char *name, kn_value *x, const kn_json *given)
 static kn_value *build(const kn_json *sample, kn_graph *graph, kn_value **in, int count) {
     const char *name = text_of(sample, "operator");
     const kn_json *given = member(sample, "attributes");
-    if (kn_json_member(given, "words")) return kn_apply(graph, name, in, (size_t)count, text_of(given, "words"));
+    if (kn_json_member(given, "words"))
+        return kn_apply(graph, name, in, (size_t)count, text_of(given, "words"));
     if (!strcmp(name, "einsum")) return kn_einsum(text_of(given, "equation"), in, (size_t)count);
     if (!strncmp(name, "reduce_", 7)) return reductions(name, in[0], given);
     if (!strcmp(name, "gelu"))
@@ -184,7 +185,8 @@ static kn_value *build(const kn_json *sample, kn_graph *graph, kn_value **in, in
     if (!strcmp(name, "reshape")) return kn_reshape(in[0], list_of(given, "shape"));
     if (!strcmp(name, "expand")) return kn_broadcast(in[0], list_of(given, "shape"));
     kn_value *layer = golden_layer(name, given, in, count);
-    return layer ? layer : kn_apply(graph, name, in, (size_t)count, NULL); /* the names agree, and no attributes */
+    return layer ? layer
+                 : kn_apply(graph, name, in, (size_t)count, NULL); /* the names agree, and no attributes */
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */

@@ -178,8 +178,8 @@ static const char line_of_matmul[] = "vector finished = value;";
 static const wrong_kernel wrong_kernels[] = {
     {"a kernel that computes wrongly is replaced", "vector finished = value + 0.5f;", "the device gives",
      "it computed wrongly here before"},
-    {"a kernel that does not compile is replaced", "vector finished = nobody_knows_this;", "nobody_knows_this",
-     "nobody_knows_this"},
+    {"a kernel that does not compile is replaced", "vector finished = nobody_knows_this;",
+     "nobody_knows_this", "nobody_knows_this"},
 };
 
 static void wrong_kernels_are_replaced(void **state) {
@@ -187,8 +187,8 @@ static void wrong_kernels_are_replaced(void **state) {
     char *folder = test_folder_make(), *cache = test_folder_make(), plan[8000];
     link_kernels(KERNEL_FOLDER, folder);
     change_kernel(folder, "matmul/wide_finish.cl", line_of_matmul, wrong->to);
-    /* On the second turn a wrong result is known, and what did not compile is tried again; on the third the kernels
-     * are the library's. */
+    /* On the second turn a wrong result is known, and what did not compile is tried again; on the third the
+     * kernels are the library's. */
     for (int turn = 0; turn < 3; turn++) {
         remembered log = {.lines = 0};
         kn_context_params params = device_params();
@@ -261,7 +261,8 @@ static void long_loops_are_right_or_refused(void **state) {
     kn_context *context = device_open(&params);
     bool wide = kn_context_capabilities(context)->wide_vector;
     kn_graph *graph = kn_graph_create(NULL);
-    kn_value *a = kn_input(graph, "a", KN_FLOAT32, "600,2000"), *b = kn_input(graph, "b", KN_FLOAT32, "2000,900");
+    kn_value *a = kn_input(graph, "a", KN_FLOAT32, "600,2000"),
+             *b = kn_input(graph, "b", KN_FLOAT32, "2000,900");
     kn_value *results[2] = {kn_name(kn_matmul(a, b, false, false), "product"), kn_name(kn_neg(b), "minus")};
     kn_session *session = kn_session_create(context, results, 2, NULL);
     kn_graph_destroy(&graph);
@@ -272,7 +273,8 @@ static void long_loops_are_right_or_refused(void **state) {
         given[i] = (float)(i % 7) - 3;
     for (int i = 0; i < DEPTH * COLUMNS; i++)
         other[i] = (float)(i % 11) - 5;
-    kn_feed feeds[2] = {{"a", given, sizeof *given * ROWS * DEPTH}, {"b", other, sizeof *other * DEPTH * COLUMNS}};
+    kn_feed feeds[2] = {{"a", given, sizeof *given * ROWS * DEPTH},
+                        {"b", other, sizeof *other * DEPTH * COLUMNS}};
     kn_fetch fetches[2] = {{"product", product, sizeof *product * ROWS * COLUMNS},
                            {"minus", minus, sizeof *minus * DEPTH * COLUMNS}};
     if (kn_session_run(session, feeds, 2, fetches, 2) != KN_OK) fail_msg("%s", kn_session_error(session));
@@ -298,7 +300,8 @@ static void long_loops_are_right_or_refused(void **state) {
 
 /* y = convolution of x (8,16,32,32) with w (16,16,3,3), on vectors of four. Fills in the plan's text. Answers
  * false where the device gets no kernels for vectors. */
-static bool convolve(const char *folder, bool fast, remembered *log, char *plan, size_t bytes, float *result) {
+static bool convolve(const char *folder, bool fast, remembered *log, char *plan, size_t bytes,
+                     float *result) {
     enum { X = 8 * 16 * 32 * 32, W = 16 * 16 * 3 * 3 };
     static float x[X], w[W];
     kn_context_params params = device_params();

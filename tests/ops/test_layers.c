@@ -1,5 +1,5 @@
-/* Layers and what goes with them: names and shapes of parameters, how these begin, windows and padding, batch norm's
- * two lives, and mistakes that a newcomer must understand. */
+/* Layers and what goes with them: names and shapes of parameters, how these begin, windows and padding, batch
+ * norm's two lives, and mistakes that a newcomer must understand. */
 #include "ops_tests.h"
 
 #include <math.h>
@@ -190,7 +190,8 @@ static void transposed(void **state) {
     params = (kn_conv_params){.size = sizeof params, .stride = {2, 1}};
     shape_is(kn_conv_transpose(open, 4, 2, 3, &params), "batch,4,2*height,time+2");
     kn_value *line = kn_input(graph, "line", KN_FLOAT32, "batch,3,7");
-    shape_is(kn_conv_transpose(line, 4, 4, 0, &(kn_conv_params){.size = sizeof params, .stride = {3}}), "batch,4,22");
+    shape_is(kn_conv_transpose(line, 4, 4, 0, &(kn_conv_params){.size = sizeof params, .stride = {3}}),
+             "batch,4,22");
 }
 
 /* ---- pooling ------------------------------------------------------------------------------------------- */
@@ -224,7 +225,8 @@ static void pools(void **state) {
     assert_int_equal(large->producer->outputs[1]->shape.dtype, KN_INT32);
 }
 
-/* ---- batch norm ----------------------------------------------------------------------------------------- */
+/* ---- batch norm -----------------------------------------------------------------------------------------
+ */
 
 static kn_graph *bind(kn_value *value, bool training, kn_value **result) {
     kn_graph *bound = NULL;
@@ -292,7 +294,8 @@ static void batch_norm_by_hand(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* Statistics that two norms share follow the first, then the second; outside training both read what there is. */
+/* Statistics that two norms share follow the first, then the second; outside training both read what there
+ * is. */
 static void batch_norms_share_statistics(void **state) {
     (void)state;
     const double x[6] = {1, 10, 2, 20, 6, 60}; /* (3,2): means 3 and 30 */
@@ -317,7 +320,8 @@ static void batch_norms_share_statistics(void **state) {
     kn_graph_destroy(&bound);
 }
 
-/* ---- other norms ------------------------------------------------------------------------------------------ */
+/* ---- other norms ------------------------------------------------------------------------------------------
+ */
 
 static void group_norms(void **state) {
     (void)state;
@@ -367,7 +371,8 @@ static void standardized(void **state) {
         assert_int_not_equal(graph->values[i]->kind, KN_VALUE_STATE);
 }
 
-/* ---- mistakes -------------------------------------------------------------------------------------------- */
+/* ---- mistakes --------------------------------------------------------------------------------------------
+ */
 
 static void told(kn_value *value, kn_status status, const char *first, const char *second) {
     assert_true(kn_value_failed(value));
@@ -417,10 +422,11 @@ static void mistakes(void **state) {
     told(kn_average_pool(images, 2, &apart), KN_ERROR_ARGUMENT, "dilation", "maxima");
     told(kn_adaptive_max_pool(images, 0, 3), KN_ERROR_ARGUMENT, "output", "at least 1");
     kn_pool_params rounded = {.size = sizeof rounded, .stride = {3}, .ceil = true};
-    told(kn_max_pool(kn_input(graph, "open", KN_FLOAT32, "1,1,n,n"), 2, &rounded), KN_ERROR_UNSUPPORTED, "(1,1,n,n)",
-         "symbols");
+    told(kn_max_pool(kn_input(graph, "open", KN_FLOAT32, "1,1,n,n"), 2, &rounded), KN_ERROR_UNSUPPORTED,
+         "(1,1,n,n)", "symbols");
     told(kn_standardize(kn_relu(rows)), KN_ERROR_ARGUMENT, "standardize", "expected an input");
-    told(kn_standardize(kn_input(graph, "words", KN_INT32, "batch,5")), KN_ERROR_SHAPE, "int32 (batch,5)", "(N,C,...)");
+    told(kn_standardize(kn_input(graph, "words", KN_INT32, "batch,5")), KN_ERROR_SHAPE, "int32 (batch,5)",
+         "(N,C,...)");
     told(kn_lp_pool(images, 0.5, 2, NULL), KN_ERROR_ARGUMENT, "lp_pool", "at least 1");
     told(kn_group_norm(images, 4, NULL), KN_ERROR_ARGUMENT, "4 groups", "multiple");
     told(kn_local_response_norm(images, 0, NULL), KN_ERROR_ARGUMENT, "0 channels", "at least 1");
@@ -430,7 +436,8 @@ static void mistakes(void **state) {
     told(kn_batch_norm(rows, &unlikely), KN_ERROR_ARGUMENT, "momentum", "0 to 1");
 }
 
-/* ---- ways to compute --------------------------------------------------------------------------------------- */
+/* ---- ways to compute
+ * --------------------------------------------------------------------------------------- */
 
 static void lowered_as(kn_value *value, const char *variant, const kn_target *target, kn_emitter *emitter,
                        kn_arena *arena, const kn_host *host) {
@@ -452,7 +459,8 @@ static void lowered_as(kn_value *value, const char *variant, const kn_target *ta
     kn_graph_destroy(&bound);
 }
 
-/* Groups fit the device, whatever it takes; a long sum with few tiles is split and joined by a second launch. */
+/* Groups fit the device, whatever it takes; a long sum with few tiles is split and joined by a second launch.
+ */
 static void tiles_fit(void **state) {
     (void)state;
     kn_host host = kn_host_defaults();
@@ -564,8 +572,7 @@ static void pick_and_multiply(int64_t table_rows, const char *maker, double foun
     kn_value *by[3] = {kn_graph_find(bound, "table"), kn_graph_find(bound, "w"), kn_graph_find(bound, "b")};
     kn_value *gradients[3], *loss = kn_sum(kn_mul(result, result), NULL, false);
     if (kn_graph_gradient(bound, loss, by, 3, gradients, &error)) fail_msg("%s", error.text);
-    const host_input inputs[] = {
-        {"table", table_numbers}, {"w", weights}, {"b", biases}, {"picks", picks}};
+    const host_input inputs[] = {{"table", table_numbers}, {"w", weights}, {"b", biases}, {"picks", picks}};
     host_values values = host_compute(bound, inputs, 4);
     memcpy(found, values.numbers[result->id], 16 * sizeof *found);
     memcpy(found + 16, values.numbers[gradients[0]->id], 15 * sizeof *found);
@@ -576,7 +583,8 @@ static void pick_and_multiply(int64_t table_rows, const char *maker, double foun
     kn_graph_destroy(&own);
 }
 
-/* With eight rows picked from a table of three the product is made of the table; from one of five it is not. */
+/* With eight rows picked from a table of three the product is made of the table; from one of five it is not.
+ */
 static void small_tables_are_multiplied(void **state) {
     (void)state;
     double of_table[PICKED], of_rows[PICKED];

@@ -93,8 +93,7 @@ static void check_step(const kn_step *step, const kn_node *node, const kn_target
         size_t local = step->local[d] ? step->local[d] : 1; /* 0: the plan chooses */
         items *= local;
         if (!step->global[d] || step->global[d] % local)
-            fail_msg("%s launches %zu in groups of %zu", node->op->name, step->global[d],
-                     step->local[d]);
+            fail_msg("%s launches %zu in groups of %zu", node->op->name, step->global[d], step->local[d]);
     }
     if (items > target->work_group_items) fail_msg("%s: a group of %zu", node->op->name, items);
     assert_non_null(step->file);
@@ -110,13 +109,14 @@ static void cases_lower(void **state) {
             const kn_operator *row = kn_operator_table[i];
             const kn_node *node;
             kn_graph *bound = bind_case(row, &row->cases[j], &node);
-            for (int v = 0; node && node->op == row && v<row->variant_count; v++)
+            for (int v = 0; node && node->op == row && v < row->variant_count; v++)
                 for (size_t t = 0; t < KN_COUNT_OF(targets); t++) {
                     if (!suits(&row->variants[v], targets[t], node)) continue;
                     lowered on;
                     lower(&on, node, &row->variants[v], targets[t]);
                     /* Hidden outputs beside empty results need not be written. */
-                    bool nothing = empty(node, node->output_count), unseen = empty(node, node->output_count - row->hidden);
+                    bool nothing = empty(node, node->output_count),
+                         unseen = empty(node, node->output_count - row->hidden);
                     if (on.emitter.step_count ? nothing : !unseen)
                         fail_msg("%s case %d, %s: %d steps", row->name, j, row->variants[v].name,
                                  on.emitter.step_count);

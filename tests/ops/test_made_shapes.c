@@ -20,17 +20,21 @@ static kn_value *resized(kn_resize_params params) {
     return kn_resize_image(y, 5, 3, &params);
 }
 
-/* How far a convolution of whole numbers is from that of the same fractions: of images in two groups, or along a length
- * with a zero point for each filter. */
+/* How far a convolution of whole numbers is from that of the same fractions: of images in two groups, or
+ * along a length with a zero point for each filter. */
 static kn_value *convolution_off_by(bool along) {
     const uint8_t zero = 17;
     const int8_t low = 3, lows[6] = {1, -2, 3, -4, 5, -6};
-    const kn_conv_params params = {
-        .size = sizeof params, .stride = {2, 1}, .padding = {1, 2}, .groups = along ? 1 : 2, .all_padding = along};
+    const kn_conv_params params = {.size = sizeof params,
+                                   .stride = {2, 1},
+                                   .padding = {1, 2},
+                                   .groups = along ? 1 : 2,
+                                   .all_padding = along};
     kn_value *points = kn_constant(graph, KN_UINT8, "", &zero, 1);
     kn_value *pixels = kn_cast(kn_range(graph, KN_FLOAT32, 0, 100, 1), KN_UINT8);
     kn_value *taps = kn_cast(kn_range(graph, KN_FLOAT32, -36, 36, 1), KN_INT8);
-    kn_value *filters = along ? kn_constant(graph, KN_INT8, "6", lows, 6) : kn_constant(graph, KN_INT8, "", &low, 1);
+    kn_value *filters =
+        along ? kn_constant(graph, KN_INT8, "6", lows, 6) : kn_constant(graph, KN_INT8, "", &low, 1);
     pixels = kn_reshape(pixels, along ? "1,4,25" : "1,4,5,5");
     taps = kn_reshape(taps, along ? "6,4,3" : "6,2,3,2");
     kn_value *whole = along ? kn_conv1d_integer(pixels, taps, points, filters, &params)
@@ -38,8 +42,7 @@ static kn_value *convolution_off_by(bool along) {
     pixels = kn_sub(kn_cast(pixels, KN_FLOAT32), kn_cast(points, KN_FLOAT32));
     filters = kn_cast(filters, KN_FLOAT32);
     taps = kn_sub(kn_cast(taps, KN_FLOAT32), along ? kn_reshape(filters, "6,1,1") : filters);
-    kn_value *parts =
-        along ? kn_conv1d(pixels, taps, NULL, &params) : kn_conv2d(pixels, taps, NULL, &params);
+    kn_value *parts = along ? kn_conv1d(pixels, taps, NULL, &params) : kn_conv2d(pixels, taps, NULL, &params);
     return kn_sum(kn_abs(kn_sub(kn_cast(whole, KN_FLOAT32), parts)), NULL, false);
 }
 
@@ -100,7 +103,8 @@ MADE(einsum_iji_ik_to_j, kn_einsum("iji,ik->j", (kn_value *const[]){z, x}, 2))
 MADE(einsum_ji_jk_to_ik, kn_einsum("ji,jk->ik", (kn_value *const[]){y, y}, 2))
 MADE(einsum_points_ii_to_points_i, kn_einsum("...ii->...i", (kn_value *const[]){z}, 1))
 MADE(einsum_points_bik_kj, kn_einsum("...ik, ...kj", (kn_value *const[]){z, kn_slice(y, 0, 0, 2)}, 2))
-MADE(einsum_points_to_first, kn_einsum("i...,j->...ij", (kn_value *const[]){x, kn_slice(kn_reshape(y, "12"), 0, 0, 2)}, 2))
+MADE(einsum_points_to_first,
+     kn_einsum("i...,j->...ij", (kn_value *const[]){x, kn_slice(kn_reshape(y, "12"), 0, 0, 2)}, 2))
 MADE(einsum_points_summed, kn_einsum("...j->j", (kn_value *const[]){z}, 1))
 MADE(einsum_points_repeat,
      kn_einsum("a...,a...->...a", (kn_value *const[]){z, kn_slice(kn_reshape(y, "2,1,6"), 2, 0, 2)}, 2))
@@ -370,7 +374,8 @@ static void products_have_gradients(void **state) {
 /* What is kept of open sizes is known when these are. */
 static void triangles_of_open_sizes(void **state) {
     (void)state;
-    const double given_numbers[6] = {1, 2, 3, 4, 5, 6}, expected[2][6] = {{1, 0, 0, 4, 5, 0}, {0, 2, 3, 0, 0, 6}};
+    const double given_numbers[6] = {1, 2, 3, 4, 5, 6},
+                 expected[2][6] = {{1, 0, 0, 4, 5, 0}, {0, 2, 3, 0, 0, 6}};
     kn_value *v = kn_input(graph, "v", KN_FLOAT32, "rows,columns"), *results[2];
     kn_value *made[2] = {kn_tril(v, 0), kn_triu(v, 1)};
     kn_graph *bound;

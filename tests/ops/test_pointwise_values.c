@@ -107,7 +107,7 @@ KNOWN(and, x != 0 && y != 0)
 KNOWN(or, x != 0 || y != 0)
 KNOWN(xor, (x != 0) ^ (y != 0))
 KNOWN(not, x == 0)
-KNOWN(bit_and, (double)((long)x & (long)y))
+KNOWN(bit_and, (double)((long)x &(long)y))
 KNOWN(bit_or, (double)((long)x | (long)y))
 KNOWN(bit_xor, (double)((long)x ^ (long)y))
 KNOWN(bit_left, trunc(x) * exp2(trunc(y)))
@@ -115,8 +115,8 @@ KNOWN(bit_right, floor(trunc(x) / exp2(trunc(y))))
 KNOWN(isnan, isnan(x) != 0)
 KNOWN(isinf, isinf(x) != 0)
 KNOWN(absolute_error, fabs(x - y))
-KNOWN(weighted_logits_error, -(z * y * log(logistic(x)) + (1 - y) * log(1 - logistic(x))))
-KNOWN(probability_error, -(y * log(x) + (1 - y) * log(1 - x)))
+KNOWN(weighted_logits_error, -(z *y *log(logistic(x)) + (1 - y) * log(1 - logistic(x))))
+KNOWN(probability_error, -(y *log(x) + (1 - y) * log(1 - x)))
 KNOWN(divergence_error, y *(log(y) - x))
 KNOWN(hinge_error, fmax(a[0] - x * y, 0))
 KNOWN(cosine_error, y > 0 ? 1 - x : fmax(x - a[0], 0))
@@ -343,8 +343,8 @@ static void values_are_right(void **state) {
         for (int sample = 0; sample < SAMPLES; sample++) {
             answers both = value_at(&table[i], row, row->value, sample);
             if (!values_agree(&both))
-                fail_msg("%s(%.9g, %.9g, %.9g) is %.17g; expected %.17g", row->name, both.at.in[0], both.at.in[1],
-                         both.at.in[2], both.actual, both.expected);
+                fail_msg("%s(%.9g, %.9g, %.9g) is %.17g; expected %.17g", row->name, both.at.in[0],
+                         both.at.in[1], both.at.in[2], both.actual, both.expected);
         }
     }
 }
@@ -365,7 +365,8 @@ static void gradients_are_right(void **state) {
     }
 }
 
-/* Whether a sample of one of the row's functions tells `text` from its value (by -1) or its gradient by an input. */
+/* Whether a sample of one of the row's functions tells `text` from its value (by -1) or its gradient by an
+ * input. */
 static bool is_noticed(const kn_operator *row, int by, const char *text) {
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         if (row_of(&table[i]) != row || (by >= 0 && !has_gradient(&table[i], row, by))) continue;
@@ -378,8 +379,8 @@ static bool is_noticed(const kn_operator *row, int by, const char *text) {
     return false;
 }
 
-/* Turns the sign at `place` round, if one is there: one before a number or a name is left out. One of an exponent is no
- * sign of its own, and one before a zero that only passes NaN on says nothing. */
+/* Turns the sign at `place` round, if one is there: one before a number or a name is left out. One of an
+ * exponent is no sign of its own, and one before a zero that only passes NaN on says nothing. */
 static bool turn_sign(char *text, size_t place) {
     size_t before = place;
     if (text[place] != '+' && text[place] != '-') return false;
@@ -408,7 +409,8 @@ static int unnoticed_signs(const kn_operator *row, int by, const char *expressio
     return unnoticed;
 }
 
-/* Devices and references get these numbers from one expression, so that only this table would notice a sign in it. */
+/* Devices and references get these numbers from one expression, so that only this table would notice a sign
+ * in it. */
 static void signs_are_noticed(void **state) {
     (void)state;
     int unnoticed = 0;
@@ -432,11 +434,21 @@ static void corners_are_chosen(void **state) {
         int by;
         double x, y, expected;
     } corners[] = {
-        {"min", 0, 2, 2, 0.5},         {"min", 1, 2, 2, 0.5}, {"max", 0, 2, 2, 0.5},
-        {"max", 1, 2, 2, 0.5},         {"relu", 0, 0, 0, 0},  {"abs", 0, 0, 0, 0},
-        {"clip", 0, 1e30, 0, 1},       {"pow", 0, 0, 0, 0},   {"pow", 1, 0, 2, 0},
-        {"leaky_relu", 0, 0, 0, 0.01}, {"relu6", 0, 6, 0, 0}, {"huber_error", 0, 3, 2, 1},
-        {"absolute_error", 0, 2, 2, 0}, {"share_error", 0, -2, 0, 0},  {"hinge_error", 0, 1, 1, 0},
+        {"min", 0, 2, 2, 0.5},
+        {"min", 1, 2, 2, 0.5},
+        {"max", 0, 2, 2, 0.5},
+        {"max", 1, 2, 2, 0.5},
+        {"relu", 0, 0, 0, 0},
+        {"abs", 0, 0, 0, 0},
+        {"clip", 0, 1e30, 0, 1},
+        {"pow", 0, 0, 0, 0},
+        {"pow", 1, 0, 2, 0},
+        {"leaky_relu", 0, 0, 0, 0.01},
+        {"relu6", 0, 6, 0, 0},
+        {"huber_error", 0, 3, 2, 1},
+        {"absolute_error", 0, 2, 2, 0},
+        {"share_error", 0, -2, 0, 0},
+        {"hinge_error", 0, 1, 1, 0},
         {"divergence_error", 0, -2, 0, 0},
     };
     for (size_t i = 0; i < KN_COUNT_OF(corners); i++) {
@@ -458,7 +470,8 @@ static void nan_is_passed_on(void **state) {
     (void)state;
     for (size_t i = 0; i < KN_COUNT_OF(table); i++) {
         const kn_operator *row = row_of(&table[i]);
-        if (row->fixed_dtype || row->mixed_inputs || row->random || row->training_only || !strcmp(row->name, "cast"))
+        if (row->fixed_dtype || row->mixed_inputs || row->random || row->training_only ||
+            !strcmp(row->name, "cast"))
             continue;
         int least, most;
         kn_operator_arity(row, &least, &most);
@@ -497,9 +510,9 @@ static int end(void **state) {
 
 int test_pointwise_values(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_right),   cmocka_unit_test(gradients_are_right),
-        cmocka_unit_test(signs_are_noticed),  cmocka_unit_test(corners_are_chosen),
-        cmocka_unit_test(nan_is_passed_on),   cmocka_unit_test(every_row_is_here),
+        cmocka_unit_test(values_are_right),  cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(signs_are_noticed), cmocka_unit_test(corners_are_chosen),
+        cmocka_unit_test(nan_is_passed_on),  cmocka_unit_test(every_row_is_here),
     };
     return cmocka_run_group_tests_name("pointwise values", tests, begin, end);
 }

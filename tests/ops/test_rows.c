@@ -120,8 +120,8 @@ static bool compare(trial *on, int input, const double *gradient, int64_t elemen
         *place = middle;
         if (fabs(sign * gradient[i] - slope) <= 2e-6 * largest) continue;
         if (sign < 0) return false;
-        fail_msg("%s, by input %d, element %d: the rule gives %.12g, central differences %.12g", on->where, input,
-                 (int)i, gradient[i], slope);
+        fail_msg("%s, by input %d, element %d: the rule gives %.12g, central differences %.12g", on->where,
+                 input, (int)i, gradient[i], slope);
     }
     return true;
 }
@@ -189,18 +189,21 @@ static void gradients_agree(void **state) {
         signs seen = {.flows = {false}};
         bool any = false;
         for (int j = 0; j < row->case_count; j++) {
-            if (row->cases[j].no_gradient || (row->backward && !row->gradient) || !has_gradient(row)) continue;
+            if (row->cases[j].no_gradient || (row->backward && !row->gradient) || !has_gradient(row))
+                continue;
             trial on = make(row, &row->cases[j]);
             check_gradients(&on, &seen);
             finish(&on);
             checked++;
             any = true;
         }
-        if (has_gradient(row) && !row->backward && !any) fail_msg("no case checks a gradient of %s", row->name);
+        if (has_gradient(row) && !row->backward && !any)
+            fail_msg("no case checks a gradient of %s", row->name);
         for (int j = 0; j < MOST_INPUTS; j++) {
             bool promised = row->class == KN_CLASS_POINTWISE && j < 3 && row->by[j];
             if ((promised || seen.flows[j]) && !seen.held[j])
-                fail_msg("no case of %s would notice the wrong sign of its gradient by input %d", row->name, j);
+                fail_msg("no case of %s would notice the wrong sign of its gradient by input %d", row->name,
+                         j);
         }
     }
     assert_true(checked > 100);

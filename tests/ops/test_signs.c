@@ -54,7 +54,8 @@ static const turned families[] = {
     {"matmul/tiled.cl", "KN_EPILOGUE(each[l]", "KN_EPILOGUE(-each[l]", "matmul", "tiled", MANY},
     {"matmul/skinny.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
     {"matmul/wide.cl", "sum##row##_##v += left", "sum##row##_##v -= left", "matmul", "wide", WIDE},
-    {"matmul/wide_finish.cl", "vector finished = value;", "vector finished = -value;", "matmul", "wide", WIDE},
+    {"matmul/wide_finish.cl", "vector finished = value;", "vector finished = -value;", "matmul", "wide",
+     WIDE},
     {"pad.cl", "inside ? in[from]", "inside ? -in[from]", "pad", "plain", MANY},
     {"pointwise.cl", "#if KN_RANDOM\n", "#undef exp\n#define exp(x) exp2(-1.442695f * (x))\n#if KN_RANDOM\n",
      "exp", NULL, MANY},
@@ -133,7 +134,8 @@ static void a_wrong_sign_is_noticed(void **state) {
 
 /* Of tests, of helpers that families include, and of two operators at once (tests/plan/run/test_joins.c). */
 static bool is_no_family(const char *name) {
-    return !strncmp(name, "probe/", 6) || !strncmp(name, "common/", 7) || !strcmp(name, "conv/single_depthwise.cl");
+    return !strncmp(name, "probe/", 6) || !strncmp(name, "common/", 7) ||
+           !strcmp(name, "conv/single_depthwise.cl");
 }
 
 static int count_missing(const char *folder, const char *prefix) {

@@ -1,4 +1,5 @@
-/* How the work of planning grows with the network, counted in elementary steps: nearly as the network does. */
+/* How the work of planning grows with the network, counted in elementary steps: nearly as the network does.
+ */
 #include "support.h"
 
 #include <stdio.h>
@@ -16,8 +17,9 @@ static const double growth_most = 2.3; /* per doubling */
 static const struct {
     const char *name;
     kn_status (*run)(kn_making *making);
-} passes_after_simplify[PASSES] = {{"choose", kn_pass_choose}, {"fuse", kn_pass_fuse},   {"order", kn_pass_order},
-                                   {"layout", kn_pass_layout}, {"lower", kn_pass_lower}, {"bucket", kn_pass_bucket}};
+} passes_after_simplify[PASSES] = {{"choose", kn_pass_choose}, {"fuse", kn_pass_fuse},
+                                   {"order", kn_pass_order},   {"layout", kn_pass_layout},
+                                   {"lower", kn_pass_lower},   {"bucket", kn_pass_bucket}};
 
 typedef struct training {
     kn_trainer_params params;
@@ -53,14 +55,16 @@ static void count_work(kn_graph *graph, kn_value *loss, uint64_t work[PASSES]) {
 
 static void check_growth(const char *what, uint64_t small, uint64_t large) {
     if (!small || (double)large > growth_most * (double)small)
-        fail_msg("%s: %llu steps of work became %llu when the network was doubled; expected at most %g times as many",
+        fail_msg("%s: %llu steps of work became %llu when the network was doubled; expected at most %g times "
+                 "as many",
                  what, (unsigned long long)small, (unsigned long long)large, growth_most);
 }
 
 /* Each layer reads the one before, and with `shortcuts` the one before that as well: x is (batch,8). */
 static void plan_layers(int layers, bool shortcuts, uint64_t work[PASSES]) {
     kn_graph *graph = kn_graph_create(NULL);
-    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,8"), *target = kn_input(graph, "target", KN_INT32, "batch");
+    kn_value *x = kn_input(graph, "x", KN_FLOAT32, "batch,8"),
+             *target = kn_input(graph, "target", KN_INT32, "batch");
     for (int i = 0; i < layers; i++) {
         kn_value *y = kn_relu(kn_linear(x, 8, NULL));
         x = shortcuts ? kn_layer_norm(kn_add(y, x), NULL) : y;
@@ -102,7 +106,8 @@ static uint64_t place_layers(int layers) {
         tenants[layers + i] = (kn_tenant){4096, back, back + 2, 0, 0};
         tenants[2 * layers + i] = (kn_tenant){256, back, back + 20, 0, 0};
     }
-    kn_status status = kn_place(&arena, tenants, count, 64, UINT64_MAX / 8, &sizes, &blocks, &culprit, &work, &error);
+    kn_status status =
+        kn_place(&arena, tenants, count, 64, UINT64_MAX / 8, &sizes, &blocks, &culprit, &work, &error);
     assert_int_equal(status, KN_OK);
     kn_arena_finish(&arena);
     free(tenants);

@@ -271,7 +271,15 @@ static int count_kernels(const pass_run *passes, const char *kernel) {
 }
 
 /* What stands around a batch norm of an image (batch,64,9,9) that a convolution made. */
-typedef enum norm_place { ALONE, BESIDE_A_READER, TWICE, BEHIND_A_POOL, BEHIND_AN_INPUT, TRANSPOSED, FROZEN } norm_place;
+typedef enum norm_place {
+    ALONE,
+    BESIDE_A_READER,
+    TWICE,
+    BEHIND_A_POOL,
+    BEHIND_AN_INPUT,
+    TRANSPOSED,
+    FROZEN
+} norm_place;
 
 /* How many batch norms are given statistics. */
 static int count_gathered(norm_place place, bool training, const char *variants) {
@@ -413,7 +421,8 @@ static bool has_vectors(kn_value *y, int width, bool training) {
     return body != NULL;
 }
 
-/* Functions and random numbers are written for vectors where the device has them; the compiler sees to the rest. */
+/* Functions and random numbers are written for vectors where the device has them; the compiler sees to the
+ * rest. */
 static void lower_writes_vectors_of_functions(void **state) {
     (void)state;
     kn_value *exp = kn_exp(x), *neg = kn_neg(x), *dropped = kn_dropout(x, 0.5);
@@ -450,8 +459,8 @@ static void check_joined(kn_value *loss, kn_trainer_params *params) {
             updates += strstr(step->label, " and 3 more") != NULL;
     }
     if (before - after < 3 || before - after > 4 || updates != 1)
-        fail_msg("optimizer %d: %d pointwise steps became %d, and %d of them updates", (int)params->optimizer, before,
-                 after, updates);
+        fail_msg("optimizer %d: %d pointwise steps became %d, and %d of them updates", (int)params->optimizer,
+                 before, after, updates);
     passes_end(&passes);
 }
 

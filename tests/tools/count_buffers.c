@@ -1,5 +1,5 @@
-/* Preloaded before the OpenCL loader: writes to the file that COUNT_BUFFERS names how many buffers a program asked for.
- * From the one on whose number FAIL_BUFFERS is, from 1, there are none. */
+/* Preloaded before the OpenCL loader: writes to the file that COUNT_BUFFERS names how many buffers a program
+ * asked for. From the one on whose number FAIL_BUFFERS is, from 1, there are none. */
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS

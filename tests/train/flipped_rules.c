@@ -1,5 +1,5 @@
-/* Optimizer rules with one sign turned round: calls of rules.c are led here by the linker. KOINE_TEST_FLIP says which
- * of a rule's additions, subtractions, factors and summands, from 0 on. */
+/* Optimizer rules with one sign turned round: calls of rules.c are led here by the linker. KOINE_TEST_FLIP
+ * says which of a rule's additions, subtractions, factors and summands, from 0 on. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

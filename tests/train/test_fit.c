@@ -240,7 +240,8 @@ static void patience_keeps_the_best(void **state) {
             if (epochs > 1) assert_int_equal(fit.result.end == KN_FIT_PATIENCE, patience == 3);
             /* What is told of it is of these weights. */
             kn_score score = KN_SCORE_DEFAULTS;
-            assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score), KN_OK);
+            assert_int_equal(kn_evaluate(fit.judge, judged_by, SAMPLES, fit.params.loss, NULL, &score),
+                             KN_OK);
             assert_true(fabs(score.loss - fit.result.validation.loss) <= 1e-6);
             assert_true(fit.result.epoch_loss == fit.losses[back ? 0 : epochs - 1]);
             end(&fit);
@@ -307,8 +308,8 @@ static uint64_t hash_after_foreign_step(fitting *fit) {
     return hash;
 }
 
-/* Each step has its own batch, over the ends of epochs and with fewer samples too; and what went to the device for a step
- * that did not come is not taken for something else. */
+/* Each step has its own batch, over the ends of epochs and with fewer samples too; and what went to the
+ * device for a step that did not come is not taken for something else. */
 static void steps_that_overlap_are_those_one_by_one(void **state) {
     const uint64_t steps[] = {2, 2 * BATCHES + 1};
     for (int i = 0; i < 2; i++) {
@@ -327,8 +328,8 @@ static void steps_that_overlap_are_those_one_by_one(void **state) {
             assert_int_equal(kn_loader_next(loader, &batch), KN_OK);
             if (!batch.count) continue;
             double loss = 0;
-            trainer_good(fit.trainer,
-                         kn_trainer_step(fit.trainer, (int64_t)batch.count, batch.feeds, batch.feed_count, &loss));
+            trainer_good(fit.trainer, kn_trainer_step(fit.trainer, (int64_t)batch.count, batch.feeds,
+                                                      batch.feed_count, &loss));
             done++;
         }
         kn_loader_destroy(&loader);
@@ -398,14 +399,13 @@ static void broken_parts_are_told(void **state) {
 
 int test_fit(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(epochs_are_counted),    cmocka_unit_test(it_learns),
-        cmocka_unit_test(full_batches_alone),    cmocka_unit_test(steps_are_of_the_trainer),
-        cmocka_unit_test(seconds_end_it),        cmocka_unit_test(callbacks_end_it),
+        cmocka_unit_test(epochs_are_counted),      cmocka_unit_test(it_learns),
+        cmocka_unit_test(full_batches_alone),      cmocka_unit_test(steps_are_of_the_trainer),
+        cmocka_unit_test(seconds_end_it),          cmocka_unit_test(callbacks_end_it),
         cmocka_unit_test(patience_keeps_the_best), cmocka_unit_test(an_older_result_is_filled_in),
-        cmocka_unit_test(patience_ends_it),      cmocka_unit_test(it_goes_on_where_it_was),
-        cmocka_unit_test(not_finite_ends_it),    cmocka_unit_test(judging_takes_every_sample),
-        cmocka_unit_test(broken_parts_are_told),
-        cmocka_unit_test(steps_that_overlap_are_those_one_by_one),
+        cmocka_unit_test(patience_ends_it),        cmocka_unit_test(it_goes_on_where_it_was),
+        cmocka_unit_test(not_finite_ends_it),      cmocka_unit_test(judging_takes_every_sample),
+        cmocka_unit_test(broken_parts_are_told),   cmocka_unit_test(steps_that_overlap_are_those_one_by_one),
     };
     return cmocka_run_group_tests_name("fitting", tests, device_setup, device_teardown);
 }

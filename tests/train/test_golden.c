@@ -2,8 +2,8 @@
  *
  *     test-golden FOLDER [NAME]
  *
- * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those that fast_math
- * allows. */
+ * NAME: only the trajectories of that file. Some run twice: with exact algorithms, and with those that
+ * fast_math allows. */
 #include "device_support.h"
 
 #include <koine/koine.h>
@@ -27,7 +27,7 @@ typedef struct golden {
     const char *name;
     uint64_t seed;
     int64_t batch, steps, elements, classes; /* elements of one sample */
-    int64_t tokens, labels;                  /* inputs are below tokens, if it is not 0; labels of one sample */
+    int64_t tokens, labels; /* inputs are below tokens, if it is not 0; labels of one sample */
 } golden;
 
 static const kn_json *member(const kn_json *object, const char *key) {
@@ -168,7 +168,8 @@ static void take_groups(const kn_json *optimizer, kn_parameter_group *groups, kn
 }
 
 /* The groups have to stay until the trainer is made. */
-static kn_trainer_params take_optimizer(const golden *file, bool fast, kn_parameter_group groups[MOST_GROUPS]) {
+static kn_trainer_params take_optimizer(const golden *file, bool fast,
+                                        kn_parameter_group groups[MOST_GROUPS]) {
     const kn_json *optimizer = file->optimizer;
     kn_trainer_params params;
     kn_trainer_params_init(&params);
@@ -450,7 +451,7 @@ int main(int argc, char **argv) {
     if (!device_is_there()) return 77;
     for (size_t i = 0; i < KN_COUNT_OF(all); i++)
         if (argc == 2 || !strcmp(argv[2], all[i].name))
-            tests[count++] =
-                (struct CMUnitTest){.name = all[i].test, .test_func = run_trajectory, .initial_state = &all[i]};
+            tests[count++] = (struct CMUnitTest){
+                .name = all[i].test, .test_func = run_trajectory, .initial_state = &all[i]};
     return _cmocka_run_group_tests("trajectories", tests, count, open_device, close_device) != 0;
 }

@@ -77,7 +77,8 @@ static void warm_up_then_constant(void **state) {
 }
 
 /* Rates that PyTorch's schedulers of these names gave, asked for in any order. */
-static void check_asked(kn_context *context, const kn_trainer_params *params, const double *rates, int count) {
+static void check_asked(kn_context *context, const kn_trainer_params *params, const double *rates,
+                        int count) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_trainer *trainer = trainer_make(context, line_loss(graph), params);
     for (int step = count - 1; step >= 0; step--) {
@@ -113,8 +114,7 @@ static void exponential(void **state) {
 }
 
 static void cosine(void **state) {
-    const double rates[] = {0.4,  0.375884572681199, 0.31, 0.22, 0.13, 0.06411542731880104,
-                            0.04, 0.04};
+    const double rates[] = {0.4, 0.375884572681199, 0.31, 0.22, 0.13, 0.06411542731880104, 0.04, 0.04};
     kn_trainer_params params = plain(0.4);
     params.schedule = KN_COSINE;
     params.total_steps = 6;

@@ -1,5 +1,5 @@
-/* What one step does: clipping, leaving out what is not finite, several steps for an update, moving averages, groups,
- * frozen parameters, values fetched beside the loss. */
+/* What one step does: clipping, leaving out what is not finite, several steps for an update, moving averages,
+ * groups, frozen parameters, values fetched beside the loss. */
 #include "train_tests.h"
 
 #include <math.h>

@@ -35,11 +35,11 @@ small_net net_make(void);
 small_net net_open(const char *path);
 void net_destroy(small_net *net);
 
-/* A small convolutional network, so that all families of kernels take part, and a batch for it, drawn from `word`: answers
- * the word for the next. */
+/* A small convolutional network, so that all families of kernels take part, and a batch for it, drawn from
+ * `word`: answers the word for the next. */
 enum { PICTURES = 24, PICTURE_PIXELS = 14 * 14 };
-/* A network whose first convolution has so many channels: of 16 the batch norm behind it has its statistics gathered
- * by wide kernels, of 12 it takes them itself. */
+/* A network whose first convolution has so many channels: of 16 the batch norm behind it has its statistics
+ * gathered by wide kernels, of 12 it takes them itself. */
 kn_model *picture_model(int channels);
 uint32_t picture_batch(uint32_t word, float x[PICTURES * PICTURE_PIXELS], int32_t y[PICTURES]);
 

@@ -33,7 +33,8 @@ static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
 
 static bool prepare_training(void *user, kn_context *context) {
     setup_trial *trial = user;
-    trial->trainer = kn_trainer_create(context, trial->setup->loss.judged, trial->params); /* the data alone feeds it */
+    trial->trainer =
+        kn_trainer_create(context, trial->setup->loss.judged, trial->params); /* the data alone feeds it */
     if (kn_trainer_status(trial->trainer) == KN_OK &&
         kn_trainer_compile_for(trial->trainer, trial->batch, trial->feeds, trial->feed_count) == KN_OK)
         return true;

@@ -10,9 +10,11 @@ typedef struct fitting {
     kn_status status;
 } fitting;
 
-/* Whether the last plan failed for another reason than device memory or indices, of which a smaller batch needs less. */
+/* Whether the last plan failed for another reason than device memory or indices, of which a smaller batch
+ * needs less. */
 static bool broken(const fitting *state) {
-    return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY && state->status != KN_ERROR_UNSUPPORTED;
+    return state->status != KN_OK && state->status != KN_ERROR_DEVICE_MEMORY &&
+           state->status != KN_ERROR_UNSUPPORTED;
 }
 
 static bool fits(fitting *state, int64_t batch) {
@@ -60,18 +62,22 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
     if (state.status == KN_ERROR_DEVICE_MEMORY && fits(&state, *batch)) return true;
     complaint(&state, device, why, sizeof why);
     if (broken(&state) || *batch == 1 || !fits(&state, 1)) {
-        const char *large = broken(&state) || state.status == KN_ERROR_UNSUPPORTED ? "" : "the model is too large for the device, even with a batch of 1: ";
+        const char *large = broken(&state) || state.status == KN_ERROR_UNSUPPORTED
+                                ? ""
+                                : "the model is too large for the device, even with a batch of 1: ";
         return command_fail("%s%s", large, complaint(&state, device, why, sizeof why)) == EXIT_DONE;
     }
     int64_t largest = search(&state, 1, *batch);
-    if (broken(&state) || !fits(&state, largest)) return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
+    if (broken(&state) || !fits(&state, largest))
+        return command_fail("%s", plans->error(plans->user)) == EXIT_DONE;
     command_warn("a batch of %lld does not fit: %s; %s %lld, the largest that does", (long long)*batch, why,
                  then, (long long)largest);
     *batch = largest;
     return true;
 }
 
-kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states, bool exact) {
+kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
+                          bool exact) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;

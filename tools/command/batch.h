@@ -19,14 +19,16 @@ typedef struct batch_plans {
  * is wrong, says so and answers false. `then` ends the sentence: "training goes on with". */
 bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch);
 
-/* A session that infers, without a limit of its own, for batch_fit sets the limit. states NULL: some of its own. The
- * session tells whether it works. */
-kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states, bool exact);
+/* A session that infers, without a limit of its own, for batch_fit sets the limit. states NULL: some of its
+ * own. The session tells whether it works. */
+kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
+                          bool exact);
 /* All outputs of a model, *count of them; free() takes the list. NULL: out of memory, which is told. */
 kn_value **batch_outputs(const kn_model *model, size_t *count);
 /* Tells a session how many samples come; models whose sizes are all numbers do not ask. */
 kn_status batch_bind(kn_session *session, int64_t batch);
-/* The bytes of a session with so many samples. `feeds` tell the sizes that the model leaves open (setup_sizes). */
+/* The bytes of a session with so many samples. `feeds` tell the sizes that the model leaves open
+ * (setup_sizes). */
 kn_status batch_plan_session(kn_session *session, int64_t batch, const kn_feed *feeds, size_t feed_count,
                              kn_plan_info *info);
 

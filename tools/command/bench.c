@@ -58,10 +58,12 @@ static int run_case(const char *name, const bench_options *options, const case_o
 /* What --weights, --input, --dump and --set do not go with; EXIT_DONE if nothing is wrong. */
 static int files_check(const bench_options *options, const char *const *words, int word_count) {
     if (!options->weights && !options->input && !options->dump && !options->set) return EXIT_DONE;
-    if (word_count > 1) return command_misuse("--weights, --input, --dump and --set are of one case at a time");
+    if (word_count > 1)
+        return command_misuse("--weights, --input, --dump and --set are of one case at a time");
     if (is_apart(words[0]))
         return command_misuse("--weights, --input, --dump and --set are of models, not of %s", words[0]);
-    if (options->dump && !path_writable(options->dump, PATH_WHOLE, options->common.overwrite)) return EXIT_FAILED;
+    if (options->dump && !path_writable(options->dump, PATH_WHOLE, options->common.overwrite))
+        return EXIT_FAILED;
     return EXIT_DONE;
 }
 
@@ -75,7 +77,8 @@ static int pin_check(const common_options *common, const char *const *words, int
 /* The same for --power and --price. */
 static int power_check(bench_power *power, const char *const *words, int word_count) {
     bool priced = !isnan(power->price);
-    if (priced && !(power->price > 0)) return command_misuse("--price is %g; expected a number above 0", power->price);
+    if (priced && !(power->price > 0))
+        return command_misuse("--price is %g; expected a number above 0", power->price);
     power->wanted = power->wanted || power->command;
     power->watts = power->per_joule = NAN;
     if (!priced) power->price = 0;
@@ -86,7 +89,8 @@ static int power_check(bench_power *power, const char *const *words, int word_co
 }
 
 /* The same for what is of some cases alone. */
-static int crossover_check(const case_options *more, bool overwrite, const char *const *words, int word_count) {
+static int crossover_check(const case_options *more, bool overwrite, const char *const *words,
+                           int word_count) {
     bool crossover = !strcmp(words[0], "crossover");
     if (more->only && !crossover && strcmp(words[0], "operators") != 0)
         return command_misuse("--operators is of the cases operators and crossover");
@@ -96,7 +100,8 @@ static int crossover_check(const case_options *more, bool overwrite, const char 
     if (more->plot && !crossover) return command_misuse("--plot is of the case crossover");
     if (!crossover) return EXIT_DONE;
     int status = bench_crossover_check(more->only, more->sizes);
-    if (status == EXIT_DONE && more->plot && !path_writable(more->plot, PATH_WHOLE, overwrite)) return EXIT_FAILED;
+    if (status == EXIT_DONE && more->plot && !path_writable(more->plot, PATH_WHOLE, overwrite))
+        return EXIT_FAILED;
     return status;
 }
 
@@ -110,9 +115,9 @@ static int run(int count, char **arguments) {
     const option options[] = {
         HEADING("steps"),
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
-        {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)",
-         &batch},
-        {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3; crossover 0.2)", &bench.seconds},
+        {"batch", OPTION_COUNT, "N", "samples in a step (by the case: 64, mlp 128, resnet50 4 …)", &batch},
+        {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3; crossover 0.2)",
+         &bench.seconds},
         SET_OPTION(bench.set),
         HEADING("gemm, operators, crossover"),
         {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
@@ -133,12 +138,14 @@ static int run(int count, char **arguments) {
          &bench.common.timeline},
         TRACE_OPTION(trace),
         OVERWRITE_OPTION(bench.common),
-        {"power", OPTION_FLAG, NULL, "samples per joule, by the counters and sensors of this machine", &bench.power.wanted},
-        {"power-command", OPTION_TEXT, "COMMAND", "what prints the watts of now, asked ten times a second (none)",
-         &bench.power.command},
+        {"power", OPTION_FLAG, NULL, "samples per joule, by the counters and sensors of this machine",
+         &bench.power.wanted},
+        {"power-command", OPTION_TEXT, "COMMAND",
+         "what prints the watts of now, asked ten times a second (none)", &bench.power.command},
         {"power-root", OPTION_TEXT, "DIR", "the folder that holds class/powercap and class/hwmon (/sys)",
          &bench.power.root},
-        {"price", OPTION_NUMBER, "N", "of an hour of this machine: samples per unit of money", &bench.power.price},
+        {"price", OPTION_NUMBER, "N", "of an hour of this machine: samples per unit of money",
+         &bench.power.price},
         HEADING("device"),
         PIN_OPTION(bench.common),
         MATH_OPTION(bench.common),
@@ -152,12 +159,14 @@ static int run(int count, char **arguments) {
         return status;
     if ((status = kernel_options_check(&bench.common)) != EXIT_DONE ||
         (status = math_option_check(&bench.common)) != EXIT_DONE ||
-        (status = settings_check(bench.set)) != EXIT_DONE || (status = pin_option_check(&bench.common)) != EXIT_DONE)
+        (status = settings_check(bench.set)) != EXIT_DONE ||
+        (status = pin_option_check(&bench.common)) != EXIT_DONE)
         return status;
     int chosen = option_choice("mode", mode, modes, 2);
     if (chosen < 0) return EXIT_USAGE;
     bench.training = chosen == 0;
-    if (!word_count) return command_misuse("bench needs a case: mlp, lenet, another model, gemm, operators or crossover");
+    if (!word_count)
+        return command_misuse("bench needs a case: mlp, lenet, another model, gemm, operators or crossover");
     if (batch != UINT64_MAX && (!batch || batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)batch, INT32_MAX);
     bench.batch = batch == UINT64_MAX ? 0 : batch;
@@ -166,10 +175,12 @@ static int run(int count, char **arguments) {
         return command_misuse("--seconds is %g; expected a number from 0 on", bench.seconds);
     for (int i = 0; i < 3; i++) {
         if (more.gemm[i] == UINT64_MAX) more.gemm[i] = size;
-        if (more.gemm[i] < 1 || more.gemm[i] > 32768) return command_misuse("sizes of gemm are from 1 to 32768");
+        if (more.gemm[i] < 1 || more.gemm[i] > 32768)
+            return command_misuse("sizes of gemm are from 1 to 32768");
     }
     if ((status = power_check(&bench.power, words, word_count)) != EXIT_DONE) return status;
-    if ((status = crossover_check(&more, bench.common.overwrite, words, word_count)) != EXIT_DONE) return status;
+    if ((status = crossover_check(&more, bench.common.overwrite, words, word_count)) != EXIT_DONE)
+        return status;
     if ((status = files_check(&bench, words, word_count)) != EXIT_DONE) return status;
     if ((status = pin_check(&bench.common, words, word_count)) != EXIT_DONE) return status;
     if (trace && (word_count > 1 || is_apart(words[0])))
@@ -195,35 +206,53 @@ static int run(int count, char **arguments) {
 
 const command command_bench = {
     "bench", "how fast models train and run here", "CASE… [--mode train|infer] [--OPTION …]",
-    "A CASE is a model, gemm, a matrix product beside a plain C loop on one core and on all, or operators: what\n"
-    "each takes at a size as networks have it, forward and gradient, of the device's limits, or crossover: at\n"
-    "which size each device here beats the others. A training step is the upload of a fresh batch, forward with\n"
-    "dropout, loss, backward, the update of every parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at 0.0003\n"
-    "with decay 0.01), and the loss read by the host; an inference step uploads a batch and reads the output.\n"
-    "Steps are timed for at least 3 seconds (--seconds) and 5 steps after 4 of warm-up, each case in a process of\n"
+    "A CASE is a model, gemm, a matrix product beside a plain C loop on one core and on all, or operators: "
+    "what\n"
+    "each takes at a size as networks have it, forward and gradient, of the device's limits, or crossover: "
+    "at\n"
+    "which size each device here beats the others. A training step is the upload of a fresh batch, forward "
+    "with\n"
+    "dropout, loss, backward, the update of every parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at "
+    "0.0003\n"
+    "with decay 0.01), and the loss read by the host; an inference step uploads a batch and reads the "
+    "output.\n"
+    "Steps are timed for at least 3 seconds (--seconds) and 5 steps after 4 of warm-up, each case in a "
+    "process of\n"
     "its own.\n"
     "\n"
-    "crossover measures matrix products, convolutions and training steps at growing sizes on all devices, with\n"
-    "uploads and downloads, and tells from which size on each is the fastest: by 5% at least, else the one before\n"
+    "crossover measures matrix products, convolutions and training steps at growing sizes on all devices, "
+    "with\n"
+    "uploads and downloads, and tells from which size on each is the fastest: by 5% at least, else the one "
+    "before\n"
     "stays. A device is not tried beyond the size that takes it a quarter of a second.\n"
     "\n"
-    "--power runs the steps once more for as long, and tells watts and samples per joule: of a processor by the\n"
-    "counters of its packages (powercap; often root alone may read them) or a sensor (hwmon), of another device by\n"
+    "--power runs the steps once more for as long, and tells watts and samples per joule: of a processor by "
+    "the\n"
+    "counters of its packages (powercap; often root alone may read them) or a sensor (hwmon), of another "
+    "device by\n"
     "its own sensors and the packages. --power-command is asked instead where it is given, such as\n"
     "'nvidia-smi -i 0 --query-gpu=power.draw --format=csv,noheader'. What is not known is null.\n"
     "\n"
     "--device auto times a few steps on each device, takes the fastest and says why.\n"
     "--trace writes the steps that --profile looks at, and shows that as well.\n"
-    "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are measured\n"
-    "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, each\n"
-    "byte once, so that Winograd's method and caches can bring a part above 100%. Where layers are pinned to other\n"
+    "--profile shows GFLOP/s, GB/s and the share of the limit by kernel and by node. The limits are "
+    "measured\n"
+    "beside it: multiply-adds from registers, and reading memory. Work is counted by the direct methods, "
+    "each\n"
+    "byte once, so that Winograd's method and caches can bring a part above 100%. Where layers are pinned to "
+    "other\n"
     "devices, it is of the main one alone; --trace shows them all.\n"
     "\n"
-    "Another program can check what is timed. --weights has the parameters and running statistics by their names,\n"
-    "as koine train saves them; what it lacks begins as always where it is the moment of an optimizer, and is a\n"
-    "mistake otherwise. --input has 'x' (and the targets 'y') for one batch or several, which the steps take in\n"
-    "turn; without --batch all of it is one batch. --dump gets, in training, 'losses': the loss of each step from\n"
-    "the first on, warm-up included, in double precision; in inference the output by its name ('logits'), row by\n"
+    "Another program can check what is timed. --weights has the parameters and running statistics by their "
+    "names,\n"
+    "as koine train saves them; what it lacks begins as always where it is the moment of an optimizer, and "
+    "is a\n"
+    "mistake otherwise. --input has 'x' (and the targets 'y') for one batch or several, which the steps take "
+    "in\n"
+    "turn; without --batch all of it is one batch. --dump gets, in training, 'losses': the loss of each step "
+    "from\n"
+    "the first on, warm-up included, in double precision; in inference the output by its name ('logits'), "
+    "row by\n"
     "row for all samples of the input.\n"
     "\n"
     "  koine bench mlp lenet --mode train\n"

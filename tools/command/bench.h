@@ -42,10 +42,10 @@ typedef struct bench_power {
     double watts, per_joule;    /* NaN where they are not known */
     char about[300];            /* what told them */
 } bench_power;
-/* Runs steps for so many seconds while their energy is measured; not knowing it is said, and no failure. Answers false
- * where a step failed. */
-bool bench_power_measure(bench_power *power, const kn_device_info *device, bool (*step)(void *user), void *user,
-                         double seconds, int64_t batch);
+/* Runs steps for so many seconds while their energy is measured; not knowing it is said, and no failure.
+ * Answers false where a step failed. */
+bool bench_power_measure(bench_power *power, const kn_device_info *device, bool (*step)(void *user),
+                         void *user, double seconds, int64_t batch);
 /* What was found, behind the line of the case; or more fields of its object. per_s: samples in a second. */
 void bench_power_text(const bench_power *power, double per_s);
 void bench_power_json(const bench_power *power, double per_s);
@@ -67,22 +67,25 @@ int bench_model_steps(const char *name, const bench_options *options);
 
 /* ---- arrays from and to other programs (bench_files.c) ---- */
 
-/* The samples of --input for a value of the model: `count` of them, row-major. Where *count is 0 it becomes the
- * number that the file has. NULL, with the file, the tensor and the expected shape said, where they do not fit. */
+/* The samples of --input for a value of the model: `count` of them, row-major. Where *count is 0 it becomes
+ * the number that the file has. NULL, with the file, the tensor and the expected shape said, where they do
+ * not fit. */
 void *bench_read_samples(const char *path, const kn_value *value, int64_t *count);
 /* Writes one tensor; says what is wrong and answers false. */
 bool bench_write_tensor(const char *path, const char *name, const kn_tensor_info *info, const void *data);
 
-/* Tables by kernel and by node, the slowest first; or a table of the steps in the order of the plan; or more fields of
- * a JSON object. */
+/* Tables by kernel and by node, the slowest first; or a table of the steps in the order of the plan; or more
+ * fields of a JSON object. */
 typedef enum bench_profile_form { PROFILE_TABLES, PROFILE_STEPS, PROFILE_JSON } bench_profile_form;
 /* Prints where the time of `runs` runs in `seconds` went, from the context's timeline. */
 bool bench_profile_print(kn_context *context, int runs, double seconds, bench_profile_form form);
 
-/* Each operator (only: those of a list with commas, or NULL), forward and gradient, of the device's limits. */
+/* Each operator (only: those of a list with commas, or NULL), forward and gradient, of the device's limits.
+ */
 int bench_operators(const bench_options *options, const char *only);
 
-/* Operations at growing sizes on each device beside one another. only: as for operators; plot: an SVG file, or NULL. */
+/* Operations at growing sizes on each device beside one another. only: as for operators; plot: an SVG file,
+ * or NULL. */
 int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot);
 int bench_crossover_check(const char *only, uint64_t sizes);
 

@@ -107,8 +107,8 @@ static void compare_plain(int64_t m, int64_t n, int64_t k, double *one, double *
     free(c);
 }
 
-static void print_text(bench_times *times, const bench_result *result, const bench_power *power, const int64_t *sizes,
-                       double one, double all, int cores) {
+static void print_text(bench_times *times, const bench_result *result, const bench_power *power,
+                       const int64_t *sizes, double one, double all, int cores) {
     double median, best, p99;
     bench_summary(times, &median, &best, &p99);
     progress_clear();
@@ -120,8 +120,8 @@ static void print_text(bench_times *times, const bench_result *result, const ben
     bench_power_text(power, 1 / median);
 }
 
-static void print_json(bench_times *times, const bench_result *result, const bench_power *power, const int64_t *sizes,
-                       double one, double all, int cores) {
+static void print_json(bench_times *times, const bench_result *result, const bench_power *power,
+                       const int64_t *sizes, double one, double all, int cores) {
     double median, best, p99;
     bench_summary(times, &median, &best, &p99);
     bench_print_json(result, times);

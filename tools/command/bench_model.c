@@ -43,8 +43,8 @@ typedef struct model_bench {
     kn_trainer *trainer; /* one of them */
     kn_session *session;
     int64_t batch;
-    kn_value *output;    /* the first */
-    kn_fetch *fetches;   /* of one batch, by output; the data of the first is `result` */
+    kn_value *output;  /* the first */
+    kn_fetch *fetches; /* of one batch, by output; the data of the first is `result` */
     size_t output_count;
     bench_samples fed[MOST_INPUTS + 1]; /* in training the target is the last */
     int fed_count;
@@ -79,13 +79,15 @@ static bool step(void *user) {
         feeds[i] = (kn_feed){kn_value_name(fed->value), fed->data + turn * fed->bytes, fed->bytes};
     }
     if (bench->options->training) {
-        if (kn_trainer_step(bench->trainer, bench->batch, feeds, (size_t)bench->fed_count, &bench->loss) == KN_OK)
+        if (kn_trainer_step(bench->trainer, bench->batch, feeds, (size_t)bench->fed_count, &bench->loss) ==
+            KN_OK)
             return !dump || keep_loss(bench);
         command_fail("%s", kn_trainer_error(bench->trainer));
         return false;
     }
     bench->fetches[0].data = bench->result + (dump ? turn * bench->output_bytes : 0);
-    if (kn_session_run(bench->session, feeds, (size_t)bench->fed_count, bench->fetches, bench->output_count) == KN_OK)
+    if (kn_session_run(bench->session, feeds, (size_t)bench->fed_count, bench->fetches,
+                       bench->output_count) == KN_OK)
         return true;
     command_fail("%s", kn_session_error(bench->session));
     return false;
@@ -113,7 +115,8 @@ static bool profile_steps(model_bench *bench, bench_profile_form form) {
 
 /* ---- samples ------------------------------------------------------------------------------------- */
 
-/* The bytes of one batch of `value`, in which the batch may stand anywhere, or nowhere; 0: too large, or a size is open. */
+/* The bytes of one batch of `value`, in which the batch may stand anywhere, or nowhere; 0: too large, or a
+ * size is open. */
 static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
     int64_t elements = 1;
     char name[128];
@@ -126,7 +129,8 @@ static size_t batch_bytes(const model_bench *bench, const kn_value *value) {
     return (size_t)elements * kn_dtype_bytes(kn_value_dtype(value));
 }
 
-/* Random numbers for the batches of a value: from -1 to 1, or classes; zeros of other types. NULL: out of memory. */
+/* Random numbers for the batches of a value: from -1 to 1, or classes; zeros of other types. NULL: out of
+ * memory. */
 static char *make_numbers(const model_bench *bench, const kn_value *value, size_t bytes, uint64_t *state) {
     int last = kn_value_rank(bench->output) - 1;
     int64_t classes = kn_value_dimension(bench->output, last);
@@ -158,8 +162,9 @@ static bool read_batches(model_bench *bench) {
         if (i) continue;
         if (!bench->options->batch) bench->batch = samples;
         if (samples % bench->batch)
-            return command_fail("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld", path,
-                                kn_value_name(fed->value), (long long)samples, (long long)bench->batch) == EXIT_DONE;
+            return command_fail("'%s': tensor '%s' has %lld samples; expected a multiple of --batch %lld",
+                                path, kn_value_name(fed->value), (long long)samples,
+                                (long long)bench->batch) == EXIT_DONE;
         bench->turns = samples / bench->batch;
     }
     return true;
@@ -169,8 +174,8 @@ static bool list_fed(model_bench *bench) {
     const kn_model *model = bench->setup.model;
     int count = kn_model_input_count(model);
     if (count > MOST_INPUTS)
-        return command_fail("'%s' has %d inputs; bench feeds models that have up to %d", kn_model_name(model), count,
-                            MOST_INPUTS) == EXIT_DONE;
+        return command_fail("'%s' has %d inputs; bench feeds models that have up to %d", kn_model_name(model),
+                            count, MOST_INPUTS) == EXIT_DONE;
     for (int i = 0; i < count; i++)
         bench->fed[bench->fed_count++].value = kn_model_input(model, i);
     if (bench->options->training) bench->fed[bench->fed_count++].value = bench->setup.loss.target;
@@ -194,7 +199,8 @@ static bool make_batches(model_bench *bench) {
         fed->bytes = batch_bytes(bench, fed->value);
         if (!fed->data && fed->bytes) fed->data = make_numbers(bench, fed->value, fed->bytes, &state);
         if (!fed->bytes || !fed->data)
-            return command_fail("a batch of %lld for '%s' could not be made: too large, or a size that only data tells",
+            return command_fail("a batch of %lld for '%s' could not be made: too large, or a size that only "
+                                "data tells",
                                 (long long)bench->batch, kn_model_name(model)) == EXIT_DONE;
     }
     return true;
@@ -259,7 +265,9 @@ static kn_status make_results(model_bench *bench) {
         kn_status status = kn_session_info(bench->session, name, &info);
         if (status != KN_OK) return status;
         size_t results = bench->options->dump && !i ? (size_t)bench->turns : 1;
-        char *data = kn_tensor_bytes(&info, &bytes) && bytes < SIZE_MAX / results ? malloc((size_t)bytes * results + 1) : NULL;
+        char *data = kn_tensor_bytes(&info, &bytes) && bytes < SIZE_MAX / results
+                         ? malloc((size_t)bytes * results + 1)
+                         : NULL;
         bench->fetches[i] = (kn_fetch){name, data, (size_t)bytes};
         if (!data) return KN_ERROR_MEMORY;
         if (i) continue;
@@ -293,10 +301,11 @@ static void print_text(const bench_result *result, const bench_power *power, ben
     char memory[32];
     bench_summary(times, &median, &best, &p99);
     progress_clear();
-    printf("%s %s, %s math, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first step after "
+    printf("%s %s, %s math, batch %lld: %.3f ms (best %.3f, p99 %.3f), %.0f samples/s, %.1f GFLOP/s, first "
+           "step after "
            "%.2f s, %llu kernels, plan %s\n",
-           result->name, result->mode, result->math, (long long)result->batch, 1e3 * median, 1e3 * best, 1e3 * p99,
-           (double)result->batch / median, result->flops / median * 1e-9, times->first,
+           result->name, result->mode, result->math, (long long)result->batch, 1e3 * median, 1e3 * best,
+           1e3 * p99, (double)result->batch / median, result->flops / median * 1e-9, times->first,
            (unsigned long long)result->kernels,
            bytes_text((double)result->plan_bytes, memory, sizeof memory));
     bench_power_text(power, (double)result->batch / median);
@@ -327,7 +336,8 @@ static bool measure(model_bench *bench, uint64_t base) {
     if (precompiling()) return true;
     if (!bench_measure(step, bench, options->seconds, &times)) return false;
     bench_power power = options->power;
-    if (!bench_power_measure(&power, kn_context_device(bench->context), step, bench, options->seconds, bench->batch))
+    if (!bench_power_measure(&power, kn_context_device(bench->context), step, bench, options->seconds,
+                             bench->batch))
         return false;
     bench_result result = {.name = kn_model_name(bench->setup.model),
                            .mode = options->training ? "train" : "infer",
@@ -370,7 +380,8 @@ static int run_model(const char *name, const bench_options *options, bool (*run)
     bench.context = context_open(&options->common);
     uint64_t base = bench_rss();
     if (bench.context && open_model(&bench, name) &&
-        devices_join(bench.context, &options->common, bench.setup.model) && make_batches(&bench) && run(&bench, base))
+        devices_join(bench.context, &options->common, bench.setup.model) && make_batches(&bench) &&
+        run(&bench, base))
         status = EXIT_DONE;
     kn_trainer_destroy(&bench.trainer);
     kn_session_destroy(&bench.session);
@@ -406,8 +417,8 @@ static bool choose_device(const char *name, bench_options *options) {
     own.dump = NULL;
     bool fine = open_model(&bench, name) && make_batches(&bench);
     auto_trial trial = {what, bench.setup.model, &bench, prepare_trial, step, finish_trial};
-    snprintf(what, sizeof what, "%s of %lld samples, transfers included,", own.training ? "a training step" : "a batch",
-             (long long)bench.batch);
+    snprintf(what, sizeof what, "%s of %lld samples, transfers included,",
+             own.training ? "a training step" : "a batch", (long long)bench.batch);
     fine = fine && device_auto(&options->common, &trial);
     free_batches(&bench);
     setup_finish(&bench.setup);

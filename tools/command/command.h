@@ -21,9 +21,9 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 typedef enum option_kind {
     OPTION_FLAG,
     OPTION_TEXT,
-    OPTION_COUNT,  /* a whole number from 0 on */
-    OPTION_NUMBER, /* any finite number */
-    OPTION_BYTES,  /* 512MB, 4GiB, 1000000 */
+    OPTION_COUNT,   /* a whole number from 0 on */
+    OPTION_NUMBER,  /* any finite number */
+    OPTION_BYTES,   /* 512MB, 4GiB, 1000000 */
     OPTION_HEADING, /* no option: `help` stands above those that follow */
 } option_kind;
 
@@ -35,7 +35,8 @@ typedef struct option {
     void *target; /* bool, const char *, uint64_t, double, uint64_t */
 } option;
 /* The row of an option table that begins a group. */
-#define HEADING(words) {"", OPTION_HEADING, NULL, words, NULL}
+#define HEADING(words)                                                                                       \
+    { "", OPTION_HEADING, NULL, words, NULL }
 
 typedef struct command {
     const char *name;
@@ -54,12 +55,12 @@ int option_choice(const char *option, const char *word, const char *const *words
 /* The one of `count` words that `word` was most likely meant to be, or NULL. */
 const char *nearest_word(const char *word, const char *const *words, int count);
 
-/* Text in lines as wide as the stream's terminal, or COLUMNS, says: 80 where neither is known, 100 at most. Lines that begin
- * with spaces stay lines; one of two parts with spaces between is a row of a table, and deeper lines behind it go on with
- * it (help.c). */
+/* Text in lines as wide as the stream's terminal, or COLUMNS, says: 80 where neither is known, 100 at most.
+ * Lines that begin with spaces stay lines; one of two parts with spaces between is a row of a table, and
+ * deeper lines behind it go on with it (help.c). */
 void help_text(FILE *stream, const char *text);
-/* Whether a text begins with a row "  left   right": the bytes up to its right column, and of all of it, with the deeper
- * lines behind it. */
+/* Whether a text begins with a row "  left   right": the bytes up to its right column, and of all of it, with
+ * the deeper lines behind it. */
 bool help_row(const char *text, size_t *left, size_t *bytes);
 /* What `koine COMMAND --help` says, with the options in groups. */
 void help_print(const command *self, const option *options);
@@ -79,16 +80,16 @@ typedef struct common_options {
     uint64_t width;
     bool json, quiet, verbose, no_cache, wide_indices;
     bool overwrite; /* files that are there already are replaced */
-    bool timeline; /* record when each step runs */
-    bool exact;    /* --math, once checked: fast unless it says exact */
+    bool timeline;  /* record when each step runs */
+    bool exact;     /* --math, once checked: fast unless it says exact */
 } common_options;
 /* The rows of an option table for them. */
 #define COMMON_OPTIONS(common)                                                                               \
     {"device", OPTION_TEXT, "DEVICE",                                                                        \
      "number, platform:device, type, part of a name, or auto (else KOINE_DEVICE, else the fastest)",         \
      &(common).device},                                                                                      \
-        {"kernel-cache", OPTION_TEXT, "DIR", "where compiled kernels are kept (else the user's cache folder)", \
-         &(common).cache},                                                                                   \
+        {"kernel-cache", OPTION_TEXT, "DIR",                                                                 \
+         "where compiled kernels are kept (else the user's cache folder)", &(common).cache},                 \
         {"no-cache", OPTION_FLAG, NULL, "keep nothing between runs", &(common).no_cache},                    \
         HEADING("messages"),                                                                                 \
         {"json", OPTION_FLAG, NULL, "results as JSON objects, one a line, for programs", &(common).json},    \
@@ -129,8 +130,8 @@ void command_tell(const char *format, ...) COMMAND_PRINTF(1, 2);
 void messages_setup(const common_options *common);
 /* Whether --device or KOINE_DEVICE is auto (auto.h). */
 bool device_is_auto(const common_options *common);
-/* Opens the device, or says why not and answers NULL. auto is as if nothing was said: where a command has no step to
- * time on each, the fastest by a short matrix product has to do. */
+/* Opens the device, or says why not and answers NULL. auto is as if nothing was said: where a command has no
+ * step to time on each, the fastest by a short matrix product has to do. */
 kn_context *context_open(const common_options *common);
 /* Opens a model, or says why not and answers NULL. */
 kn_model *model_open(const char *name);
@@ -138,13 +139,14 @@ kn_model *model_open(const char *name);
 #define PIN_OPTION(common)                                                                                   \
     {                                                                                                        \
         "pin", OPTION_TEXT, "PATTERN=DEVICE,…",                                                              \
-            "layers whose names fit are on other devices in this run, such as 'stage2*=cpu'; main: that of --device",        \
+            "layers whose names fit are on other devices in this run, such as 'stage2*=cpu'; main: that of " \
+            "--device",                                                                                      \
             &(common).pin                                                                                    \
     }
 /* EXIT_DONE, or says what of --pin makes no sense and answers EXIT_USAGE. */
 int pin_option_check(const common_options *common);
-/* Pins the model's layers as --pin says, and opens each device that some are pinned to, also by the model's own text,
- * to be the context's. Says why not and answers false. */
+/* Pins the model's layers as --pin says, and opens each device that some are pinned to, also by the model's
+ * own text, to be the context's. Says why not and answers false. */
 bool devices_join(kn_context *context, const common_options *common, kn_model *model);
 /* Whether a path ends so, with something before it. */
 bool path_ends(const char *path, const char *ending, bool any_case);
@@ -176,7 +178,8 @@ bool interrupted(void);
 typedef enum path_use { PATH_WHOLE, PATH_STREAM } path_use;
 /* Whether anything has that name, a link to nothing too. */
 bool path_there(const char *path);
-/* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is written. */
+/* Whether a file may be written there, and where `replace` is false, none is there; says why not. Nothing is
+ * written. */
 bool path_writable(const char *path, path_use use, bool replace);
 /* The same for files in a folder, which will be made, with those that it is in, where it is not there. */
 bool folder_writable(const char *path);
@@ -198,17 +201,20 @@ bool whole_close(whole_file *file, bool keep);
 
 /* ---- a process beside this one (process.c, precompile.c) ------------------------------------------ */
 
-/* Starts this program once more; `silent`: it reads nothing and nobody hears it. 0, or what errno would be. */
+/* Starts this program once more; `silent`: it reads nothing and nobody hears it. 0, or what errno would be.
+ */
 int process_start(char *const *arguments, bool silent, pid_t *child);
 /* Waits for its end, as waitpid tells it; false where it was lost. */
 bool process_wait(pid_t child, int *result);
 
-/* To be called first: takes "precompile" off the command line where it is there, and otherwise remembers the line. */
+/* To be called first: takes "precompile" off the command line where it is there, and otherwise remembers the
+ * line. */
 void precompile_begin(int *count, char **arguments);
-/* Whether this process compiles for another one: it writes no files, and ends where it would take its first step. */
+/* Whether this process compiles for another one: it writes no files, and ends where it would take its first
+ * step. */
 bool precompiling(void);
-/* Lets the first kernel that has to be compiled for the context from here on start precompiling; not where nothing is kept,
- * nor for a device with memory of its own, which might be needed twice. */
+/* Lets the first kernel that has to be compiled for the context from here on start precompiling; not where
+ * nothing is kept, nor for a device with memory of its own, which might be needed twice. */
 void precompile_allow(const common_options *common, const kn_context *context);
 void precompile_start(void);
 /* Ends it, where there is one, after the first step; none starts from here on. */
@@ -230,8 +236,8 @@ void json_measure_member(FILE *stream, const char *name, double number);
 
 /* ---- progress (progress.c) ------------------------------------------------------------------- */
 
-/* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. On a narrow one
- * fields, which stand two spaces apart, are left out, and a bar is shorter. */
+/* A line on the standard error: rewritten in place on a terminal, and not at all elsewhere or when quiet. On
+ * a narrow one fields, which stand two spaces apart, are left out, and a bar is shorter. */
 void progress_setup(const common_options *common);
 /* At most ten times a second. */
 void progress_line(const char *format, ...) COMMAND_PRINTF(1, 2);
@@ -256,8 +262,8 @@ void progress_compile(void *user, const char *label, uint64_t done, uint64_t tot
         "trace", OPTION_TEXT, "FILE", "what host and queues did when, for Perfetto and chrome://tracing",    \
             &(target)                                                                                        \
     }
-/* Begins the file (path NULL: none, and the calls below do nothing; `replace`: also one that is there) and asks for the timeline of the context that is
- * opened next. Says what is wrong and answers false. */
+/* Begins the file (path NULL: none, and the calls below do nothing; `replace`: also one that is there) and
+ * asks for the timeline of the context that is opened next. Says what is wrong and answers false. */
 bool trace_open(const char *path, bool replace, common_options *common);
 /* A stretch of the host's time, by kn_context_clock. */
 void trace_host(const char *name, double begin, double end);
@@ -268,7 +274,8 @@ bool trace_close(void);
 
 /* ---- the commands ------------------------------------------------------------------------------- */
 
-extern const command command_devices, command_doctor, command_train, command_eval, command_infer, command_generate,
-    command_convert, command_plan, command_bench, command_verify, command_models, command_datasets;
+extern const command command_devices, command_doctor, command_train, command_eval, command_infer,
+    command_generate, command_convert, command_plan, command_bench, command_verify, command_models,
+    command_datasets;
 
 #endif

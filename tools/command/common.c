@@ -146,14 +146,16 @@ kn_context *context_open(const common_options *common) {
     context_params_from(common, &params);
     kn_context *context = kn_context_create(&params);
     if (kn_context_status(context) == KN_OK) {
-        if (params.cache_folder && !common->cache && !advised && access(params.cache_folder, W_OK | X_OK) != 0)
+        if (params.cache_folder && !common->cache && !advised &&
+            access(params.cache_folder, W_OK | X_OK) != 0)
             command_tell("koine: --kernel-cache DIR keeps them in another folder");
         advised = true;
         return context;
     }
     /* What the environment asked for is easily forgotten. */
     const char *from = "";
-    if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device && *params.device)
+    if (kn_context_status(context) == KN_ERROR_NO_DEVICE && !common->device && params.device &&
+        *params.device)
         from = "from KOINE_DEVICE: ";
     if (kn_context_status(context) == KN_ERROR_FILE && params.kernel_folder && *params.kernel_folder)
         from = "from KOINE_KERNEL_DIR: ";

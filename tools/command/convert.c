@@ -18,22 +18,21 @@ static int write_text(const kn_model *model, const char *path) {
 }
 
 /* What the model's file has, or --weights. */
-static int write_weights(kn_model *model, const char *weights, const char *path,
-                         kind to, kn_dtype dtype) {
+static int write_weights(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
     kn_model_save_params params = KN_MODEL_SAVE_DEFAULTS;
     params.weights = dtype;
     kn_states *states = kn_states_create_host(NULL);
     kn_status status = KN_ERROR_MEMORY;
     if (states) status = kn_model_load(model, weights, states, NULL, NULL);
     if (states && status == KN_OK)
-        status = to == ONNX ? kn_model_save_onnx(model, path, states, &params) : kn_model_save(model, path, states, &params);
+        status = to == ONNX ? kn_model_save_onnx(model, path, states, &params)
+                            : kn_model_save(model, path, states, &params);
     if (status != KN_OK) command_fail("%s", states ? kn_model_error(model) : "out of memory");
     kn_states_destroy(&states);
     return status == KN_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int convert(kn_model *model, const char *weights, const char *path, kind to,
-                   kn_dtype dtype) {
+static int convert(kn_model *model, const char *weights, const char *path, kind to, kn_dtype dtype) {
     if (to == TEXT) return write_text(model, path);
     if (!weights && !kn_model_has_weights(model))
         return command_fail("'%s' has no weights that could go to a file: name some with --weights",
@@ -50,20 +49,22 @@ static int run(int count, char **arguments) {
     kn_dtype dtype = KN_FLOAT32;
     int word_count, status;
     const option options[] = {
-        {"weights", OPTION_TEXT, "FILE", "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
-        {"dtype", OPTION_TEXT, "TYPE", "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
+        {"weights", OPTION_TEXT, "FILE",
+         "a file with the model's weights, .safetensors or .caffemodel (those of its own file)", &weights},
+        {"dtype", OPTION_TEXT, "TYPE",
+         "of weights of two axes and more in a safetensors file: float32, float16, bfloat16", &type},
         OVERWRITE_OPTION(common),
         {"quiet", OPTION_FLAG, NULL, "only errors", &common.quiet},
         {.name = NULL}};
-    if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status)) return status;
+    if (!options_read(&command_convert, options, count, arguments, words, &word_count, 2, &status))
+        return status;
     messages_setup(&common);
     if (word_count < 2) return command_misuse("convert needs two files: what is read, and what is written");
-    kind to = path_is_onnx(words[1])                       ? ONNX
-              : path_ends(words[1], ".safetensors", false) ? SAFETENSORS
-                                                           : TEXT;
+    kind to = path_is_onnx(words[1]) ? ONNX : path_ends(words[1], ".safetensors", false) ? SAFETENSORS : TEXT;
     if (to == TEXT && !path_ends(words[1], ".koine", false))
-        return command_misuse("'%s' does not say by its end what it is to be; expected .onnx, .safetensors or .koine",
-                              words[1]);
+        return command_misuse(
+            "'%s' does not say by its end what it is to be; expected .onnx, .safetensors or .koine",
+            words[1]);
     if (type && (!kn_dtype_parse(type, &dtype) ||
                  (dtype != KN_FLOAT32 && dtype != KN_FLOAT16 && dtype != KN_BFLOAT16)))
         return command_misuse("--dtype is float32, float16 or bfloat16, not '%s'", type);
@@ -76,13 +77,17 @@ static int run(int count, char **arguments) {
 }
 
 const command command_convert = {
-    "convert", "write a model as another kind of file", "FROM TO [--weights FILE] [--dtype TYPE] [--overwrite]",
+    "convert", "write a model as another kind of file",
+    "FROM TO [--weights FILE] [--dtype TYPE] [--overwrite]",
     "FROM is a saved model, an ONNX file or a net of Caffe, and the end of TO says what is written: .onnx,\n"
     ".safetensors (weights, and the text of a model that has one) or .koine (the text alone).\n"
     "A text model becomes an ONNX graph of opset 20 that any other program reads.\n"
-    "A model from an ONNX file goes back with its own names and nodes; those that train in the file only infer in\n"
-    "the new one. --weights takes a file that koine train saved from that model. With --dtype float16 or bfloat16 the\n"
-    "weights take half the bytes, in the file and, but for training, on the device; all is computed in float32.\n"
+    "A model from an ONNX file goes back with its own names and nodes; those that train in the file only "
+    "infer in\n"
+    "the new one. --weights takes a file that koine train saved from that model. With --dtype float16 or "
+    "bfloat16 the\n"
+    "weights take half the bytes, in the file and, but for training, on the device; all is computed in "
+    "float32.\n"
     "\n"
     "  koine convert lenet.safetensors lenet.onnx\n"
     "  koine convert trained.onnx weights.safetensors\n"

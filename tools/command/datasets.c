@@ -64,7 +64,8 @@ static bool read_all(reading *run, const char *word) {
     run->dataset = kn_dataset_open(&params, word);
     run->opening = clock_now() - begin;
     if (kn_dataset_status(run->dataset) != KN_OK)
-        return command_fail("%s", run->dataset ? kn_dataset_error(run->dataset) : "out of memory") == EXIT_DONE;
+        return command_fail("%s", run->dataset ? kn_dataset_error(run->dataset) : "out of memory") ==
+               EXIT_DONE;
     how.batch = run->batch;
     how.seed = run->seed;
     how.workers = (int)run->workers;
@@ -94,7 +95,8 @@ static uint64_t count_test(const kn_dataset *dataset) {
 static void describe(const kn_field *field, char *text, size_t room) {
     snprintf(text, room, "%s (", kn_dtype_name(field->info.dtype));
     for (int d = 0; d < field->info.rank; d++)
-        snprintf(text + strlen(text), room - strlen(text), "%s%lld", d ? "," : "", (long long)field->info.shape[d]);
+        snprintf(text + strlen(text), room - strlen(text), "%s%lld", d ? "," : "",
+                 (long long)field->info.shape[d]);
     snprintf(text + strlen(text), room - strlen(text), ")");
 }
 
@@ -108,7 +110,8 @@ static void tell_broken(const kn_dataset *dataset) {
 
 static void print_reading(const reading *run, const char *word) {
     const kn_dataset *dataset = run->dataset;
-    const uint64_t count = kn_dataset_count(dataset), test = count_test(dataset), left = kn_dataset_left_out(dataset);
+    const uint64_t count = kn_dataset_count(dataset), test = count_test(dataset),
+                   left = kn_dataset_left_out(dataset);
     const int classes = kn_dataset_classes(dataset);
     const double all = (double)(count + test), samples = (double)count;
     kn_field field;
@@ -116,7 +119,8 @@ static void print_reading(const reading *run, const char *word) {
     if (run->common.json) {
         printf("{\"data\": ");
         json_text(stdout, word);
-        printf(", \"samples\": %llu, \"test_samples\": %llu, \"left_out\": %llu, \"classes\": %d, \"opening_s\": ",
+        printf(", \"samples\": %llu, \"test_samples\": %llu, \"left_out\": %llu, \"classes\": %d, "
+               "\"opening_s\": ",
                (unsigned long long)count, (unsigned long long)test, (unsigned long long)left, classes);
         json_measure(stdout, run->opening);
         printf(", \"first_epoch_s\": ");
@@ -134,8 +138,10 @@ static void print_reading(const reading *run, const char *word) {
         printf(", %s %s", field.name, text);
     }
     if (classes) printf(", %d classes", classes);
-    printf("\nopened in %.3f s, %.0f samples/s; batches of %llu: %.0f samples/s in the first epoch, %.0f later\n",
-           run->opening, all / run->opening, (unsigned long long)run->batch, samples / run->first, samples / run->later);
+    printf("\nopened in %.3f s, %.0f samples/s; batches of %llu: %.0f samples/s in the first epoch, %.0f "
+           "later\n",
+           run->opening, all / run->opening, (unsigned long long)run->batch, samples / run->first,
+           samples / run->later);
 }
 
 static int run(int count, char **arguments) {
@@ -145,7 +151,8 @@ static int run(int count, char **arguments) {
         HEADING("data"),
         {"augment", OPTION_TEXT, "LIST", "change samples at random, as koine train does it", &augment},
         {"batch", OPTION_COUNT, "N", "samples in a batch (64)", &run.batch},
-        {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as there is work for)", &run.workers},
+        {"workers", OPTION_COUNT, "N", "threads that prepare batches (as many as there is work for)",
+         &run.workers},
         {"seed", OPTION_COUNT, "N", "of the order and the changes (0)", &run.seed},
         BAD_SAMPLE_OPTION(bad),
         CACHE_OPTION(run.cache),
@@ -155,10 +162,12 @@ static int run(int count, char **arguments) {
         {.name = NULL}};
     const char *words[1];
     int word_count, status;
-    if (!options_read(&command_datasets, options, count, arguments, words, &word_count, 1, &status)) return status;
+    if (!options_read(&command_datasets, options, count, arguments, words, &word_count, 1, &status))
+        return status;
     if (run.batch < 1 || run.batch > INT32_MAX || run.workers > 16)
         return command_misuse("expected a --batch from 1 to %d, and at most 16 --workers", INT32_MAX);
-    if ((status = bad_sample_check(bad, &run.skip_bad)) || (status = train_augment_check(augment, &run.augmentation)))
+    if ((status = bad_sample_check(bad, &run.skip_bad)) ||
+        (status = train_augment_check(augment, &run.augmentation)))
         return status;
     if (!word_count) {
         list_sources(run.common.json);
@@ -175,15 +184,19 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_datasets = {"datasets", "list what can be trained on, or read one of them", "[DATA] [--OPTION …]",
-                                  "Lists the words that --data of koine train and koine eval understands. What Koine makes itself is the same\n"
-    "on every machine, and WORD:train or WORD:test names one of its parts. Put a word with ? or & in quotes in a\n"
-    "shell.\n"
-    "\n"
-    "With such a word, that data is opened and gone through twice in batches: how many samples it has, of what kind,\n"
-    "and how many a second there are without any training.\n"
-    "\n"
-    "  koine datasets\n"
-    "  koine datasets 'images:photos?size=64' --augment flip,crop=4\n"
-    "  koine train char-rnn --data 'text:FILE?stride=32'",
-    run};
+const command command_datasets = {"datasets", "list what can be trained on, or read one of them",
+                                  "[DATA] [--OPTION …]",
+                                  "Lists the words that --data of koine train and koine eval understands. "
+                                  "What Koine makes itself is the same\n"
+                                  "on every machine, and WORD:train or WORD:test names one of its parts. Put "
+                                  "a word with ? or & in quotes in a\n"
+                                  "shell.\n"
+                                  "\n"
+                                  "With such a word, that data is opened and gone through twice in batches: "
+                                  "how many samples it has, of what kind,\n"
+                                  "and how many a second there are without any training.\n"
+                                  "\n"
+                                  "  koine datasets\n"
+                                  "  koine datasets 'images:photos?size=64' --augment flip,crop=4\n"
+                                  "  koine train char-rnn --data 'text:FILE?stride=32'",
+                                  run};

@@ -28,7 +28,8 @@ static void measured_json(const measured *found) {
 }
 
 static void measured_text(const measured *found) {
-    printf("      measured: %.0f GFLOP/s, memory %.1f GB/s, to the device %.1f GB/s, from it %.1f GB/s, a launch "
+    printf("      measured: %.0f GFLOP/s, memory %.1f GB/s, to the device %.1f GB/s, from it %.1f GB/s, a "
+           "launch "
            "%.1f us\n",
            found->limits.gflops, found->limits.gbytes, found->transfers.upload_gbytes,
            found->transfers.download_gbytes, 1e6 * found->transfers.launch_seconds);
@@ -60,23 +61,25 @@ static void print_json(const kn_device_list *list, const kn_context *context, co
 
 static void print_chosen(const kn_context *context) {
     const kn_capabilities *can = kn_context_capabilities(context);
-    printf("      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s, integer dot products %s\n",
-           can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
-           can->half           ? "yes"
-           : can->half_claimed ? "claimed, but computed wrongly"
-                               : "no",
-           can->double_precision ? "yes"
-           : can->double_claimed ? "claimed, but computed wrongly"
+    printf(
+        "      %s kernels, vectors of %d floats, half %s, double %s, subgroups %s, integer dot products %s\n",
+        can->wide_vector ? "wide-vector" : "many-thread", can->vector_width,
+        can->half           ? "yes"
+        : can->half_claimed ? "claimed, but computed wrongly"
+                            : "no",
+        can->double_precision ? "yes"
+        : can->double_claimed ? "claimed, but computed wrongly"
+                              : "no",
+        can->subgroups           ? "yes"
+        : can->subgroups_claimed ? "claimed, but computed wrongly"
                                  : "no",
-           can->subgroups           ? "yes"
-           : can->subgroups_claimed ? "claimed, but computed wrongly"
-                                    : "no",
-           can->integer_dot           ? "yes"
-           : can->integer_dot_claimed ? "claimed, but computed wrongly"
-                                      : "no");
+        can->integer_dot           ? "yes"
+        : can->integer_dot_claimed ? "claimed, but computed wrongly"
+                                   : "no");
 }
 
-static void print_text(const kn_device_list *list, const kn_context *context, bool asked, const measured *found) {
+static void print_text(const kn_device_list *list, const kn_context *context, bool asked,
+                       const measured *found) {
     const kn_device_info *chosen = context ? kn_context_device(context) : NULL;
     for (int i = 0; i < kn_device_list_count(list); i++) {
         const kn_device_info *info = kn_device_list_entry(list, i);
@@ -104,12 +107,12 @@ static int run(int count, char **arguments) {
     common_options common = {.device = NULL};
     bool measure = false;
     measured found = {{.size = sizeof found.limits}, {.size = sizeof found.transfers}};
-    const option options[] = {
-        HEADING("device"),
-        {"measure", OPTION_FLAG, NULL, "what the device taken does at most: arithmetic, memory, transfers, launches",
-         &measure},
-        COMMON_OPTIONS(common),
-        {.name = NULL}};
+    const option options[] = {HEADING("device"),
+                              {"measure", OPTION_FLAG, NULL,
+                               "what the device taken does at most: arithmetic, memory, transfers, launches",
+                               &measure},
+                              COMMON_OPTIONS(common),
+                              {.name = NULL}};
     const char *words[1];
     int word_count, status;
     if (!options_read(&command_devices, options, count, arguments, words, &word_count, 0, &status))
@@ -119,7 +122,8 @@ static int run(int count, char **arguments) {
     int usable = 0, platforms = 0;
     const char *wish = getenv("KOINE_DEVICE");
     for (int i = 0; i < kn_device_list_count(list); i++)
-        usable += kn_device_list_entry(list, i)->usable, platforms += kn_device_list_entry(list, i)->platform_index >= 0;
+        usable += kn_device_list_entry(list, i)->usable,
+            platforms += kn_device_list_entry(list, i)->platform_index >= 0;
     kn_context *context = usable ? context_open(&common) : NULL;
     if (measure && context) {
         progress_now("measuring");
@@ -130,12 +134,15 @@ static int run(int count, char **arguments) {
     if (common.json)
         print_json(list, context, measure ? &found : NULL);
     else
-        print_text(list, context, (common.device || (wish && *wish)) && !device_is_auto(&common), measure ? &found : NULL);
+        print_text(list, context, (common.device || (wish && *wish)) && !device_is_auto(&common),
+                   measure ? &found : NULL);
     status = context ? EXIT_DONE : EXIT_FAILED;
     if (!usable)
         command_fail("no OpenCL device can be used here; koine doctor tells what mends it%s",
-                     platforms ? "" : ". On a machine without a GPU, PoCL makes one of the processor: apt-get install "
-                                      "pocl-opencl-icd, or your system's package of that name");
+                     platforms
+                         ? ""
+                         : ". On a machine without a GPU, PoCL makes one of the processor: apt-get install "
+                           "pocl-opencl-icd, or your system's package of that name");
     kn_context_destroy(&context);
     kn_device_list_destroy(&list);
     return status;

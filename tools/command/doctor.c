@@ -51,7 +51,8 @@ static void try_device(doctor_visit *doctor, const kn_device_info *info) {
     params.device = place;
     params.log = (kn_logger){.level = KN_LOG_WARNING, .write = remember, .user = &said};
     kn_context *context = kn_context_create(&params);
-    const bool open = kn_context_status(context) == KN_OK, computes = open && try_kernel(context, reason, sizeof reason);
+    const bool open = kn_context_status(context) == KN_OK,
+               computes = open && try_kernel(context, reason, sizeof reason);
     progress_clear();
     if (!open) {
         finding_tell(&doctor->found, FINDING_PROBLEM, "device", "", "%s (%s) cannot be opened: %s",
@@ -152,13 +153,16 @@ static void check_opencl(doctor_visit *doctor) {
         progress_clear();
         if (doctor->device < 0) {
             finding_tell(&doctor->found, FINDING_PROBLEM, "platform", "",
-                         "a driver fails when OpenCL's devices are listed: %s. So does every program that asks for them; the "
-                         "environment variable OCL_ICD_VENDORS may name the ICD file of one driver, to find out which it is",
+                         "a driver fails when OpenCL's devices are listed: %s. So does every program that "
+                         "asks for them; the "
+                         "environment variable OCL_ICD_VENDORS may name the ICD file of one driver, to find "
+                         "out which it is",
                          doctor->end);
             return;
         }
         finding_tell(&doctor->found, FINDING_PROBLEM, "device", "",
-                     "%s fails while a simple kernel is compiled and run: %s. A newer driver may help; until then take another "
+                     "%s fails while a simple kernel is compiled and run: %s. A newer driver may help; until "
+                     "then take another "
                      "device, with --device or KOINE_DEVICE",
                      doctor->name, doctor->end);
     }
@@ -198,10 +202,14 @@ static int run(int count, char **arguments) {
 
 const command command_doctor = {
     "doctor", "what is wrong with the OpenCL installation, and what mends it", "[--OPTION …]",
-    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, then\n"
-    "compiles and runs a kernel on each device. Drivers are asked in another process, so that one that ends its\n"
-    "program or never answers is told of as well. Each finding has a word in front (ok, hint or problem) and, where\n"
-    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL loader is\n"
+    "Looks at the loader, at the files that name drivers, at the drivers' libraries and at the device nodes, "
+    "then\n"
+    "compiles and runs a kernel on each device. Drivers are asked in another process, so that one that ends "
+    "its\n"
+    "program or never answers is told of as well. Each finding has a word in front (ok, hint or problem) "
+    "and, where\n"
+    "one is known, the command that mends it. The status is 1 where there is a problem. Where no OpenCL "
+    "loader is\n"
     "installed koine cannot start, and the program koine-doctor says what can be said then.\n"
     "\n"
     "  koine doctor\n"

@@ -15,11 +15,11 @@ typedef struct doctor_visit {
     unsigned patience; /* seconds that a driver has for one step */
     bool apart;        /* the part runs in a process of its own */
     bool finished;
-    char end[120];     /* how it ended otherwise */
-    bool loaded;       /* the library, */
-    char reason[600];  /* else why not */
-    int device;        /* the entry of the list that is tried; -1 before there is one */
-    char name[600];    /* and what it is called */
+    char end[120];    /* how it ended otherwise */
+    bool loaded;      /* the library, */
+    char reason[600]; /* else why not */
+    int device;       /* the entry of the list that is tried; -1 before there is one */
+    char name[600];   /* and what it is called */
 } doctor_visit;
 
 /* Memory that processes which begin from here on share; NULL without memory. */
@@ -30,7 +30,8 @@ typedef void doctor_part(doctor_visit *doctor, const char *about);
 bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about);
 /* Within it: a step begins, for which there is `patience`. */
 void doctor_step(const doctor_visit *doctor);
-/* Loads a driver's library in another process and asks for devices: `loaded`, else `reason`; false as above. */
+/* Loads a driver's library in another process and asks for devices: `loaded`, else `reason`; false as above.
+ */
 bool doctor_library(doctor_visit *doctor, const char *path);
 
 /* The loader, the files that name drivers, the drivers' libraries and the device nodes. */

@@ -1,5 +1,6 @@
-/* koine doctor, of what drivers do: parts of the visit that run in a process of their own, so that a driver that ends its
- * program, or never answers, is reported. The visit itself is memory that both processes share. */
+/* koine doctor, of what drivers do: parts of the visit that run in a process of their own, so that a driver
+ * that ends its program, or never answers, is reported. The visit itself is memory that both processes share.
+ */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +18,8 @@
 enum { PATIENCE = 120, MOST_PLATFORMS = 64 };
 
 doctor_visit *doctor_begin(void) {
-    doctor_visit *doctor = mmap(NULL, sizeof *doctor, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    doctor_visit *doctor =
+        mmap(NULL, sizeof *doctor, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (doctor == MAP_FAILED) return NULL;
     doctor->root = "";
     doctor->patience = PATIENCE;
@@ -71,7 +73,8 @@ bool doctor_apart(doctor_visit *doctor, doctor_part *part, const char *about) {
 
 /* Of OpenCL's interface between loader and driver, whose headers are not needed here. */
 typedef int platforms_function(unsigned room, void **platforms, unsigned *count);
-typedef int devices_function(void *platform, unsigned long long type, unsigned room, void **devices, unsigned *count);
+typedef int devices_function(void *platform, unsigned long long type, unsigned room, void **devices,
+                             unsigned *count);
 enum { PLACE_OF_DEVICES = 2 }; /* of clGetDeviceIDs in the table that each platform begins with */
 static const unsigned long long all_types = 0xffffffff;
 
@@ -87,7 +90,8 @@ static void ask(void *library) {
     unsigned count = 0, devices = 0;
     if (!function.pointer) return;
     function.pointer = function.address("clIcdGetPlatformIDsKHR");
-    if (!function.pointer || function.platforms(0, NULL, &count) != 0 || !count || count > MOST_PLATFORMS) return;
+    if (!function.pointer || function.platforms(0, NULL, &count) != 0 || !count || count > MOST_PLATFORMS)
+        return;
     if (function.platforms(count, platforms, NULL) != 0) return;
     for (unsigned i = 0; i < count; i++) {
         function.pointer = (*(void ***)platforms[i])[PLACE_OF_DEVICES];

@@ -1,5 +1,5 @@
-/* koine doctor, of folders that are written to without being asked for: Koine's for compiled kernels, and that of PoCL,
- * which shows no device, or compiles nothing, where it has none. */
+/* koine doctor, of folders that are written to without being asked for: Koine's for compiled kernels, and
+ * that of PoCL, which shows no device, or compiles nothing, where it has none. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,11 +13,13 @@ void doctor_cache(doctor_visit *doctor) {
     static const char mend[] = "export XDG_CACHE_HOME=\"$(mktemp -d /var/tmp/cache-XXXXXX)\"";
     if (!kn_default_cache_folder(getenv("XDG_CACHE_HOME"), getenv("HOME"), folder, sizeof folder))
         finding_tell(&doctor->found, FINDING_HINT, "cache", mend,
-                     "neither XDG_CACHE_HOME nor HOME is set: kernels are compiled again in each run, unless --kernel-cache "
+                     "neither XDG_CACHE_HOME nor HOME is set: kernels are compiled again in each run, unless "
+                     "--kernel-cache "
                      "DIR names a folder for them");
     else if (!folder_makable(folder, reason, sizeof reason))
         finding_tell(&doctor->found, FINDING_HINT, "cache", mend,
-                     "%s cannot be written (%s): kernels are compiled again in each run, unless --kernel-cache DIR names "
+                     "%s cannot be written (%s): kernels are compiled again in each run, unless "
+                     "--kernel-cache DIR names "
                      "another folder for them",
                      folder, reason);
     else
@@ -41,8 +43,10 @@ void doctor_cache_pocl(doctor_visit *doctor) {
     char folder[PATH_ROOM], reason[PATH_ROOM + 100];
     pocl_folder(folder, sizeof folder);
     if (folder_makable(folder, reason, sizeof reason)) return;
-    finding_tell(&doctor->found, FINDING_PROBLEM, "cache", "export POCL_CACHE_DIR=\"$(mktemp -d /var/tmp/pocl-XXXXXX)\"",
-                 "PoCL keeps what it compiles in %s, which cannot be written (%s): it shows no device, or compiles nothing. "
+    finding_tell(&doctor->found, FINDING_PROBLEM, "cache",
+                 "export POCL_CACHE_DIR=\"$(mktemp -d /var/tmp/pocl-XXXXXX)\"",
+                 "PoCL keeps what it compiles in %s, which cannot be written (%s): it shows no device, or "
+                 "compiles nothing. "
                  "The environment variable POCL_CACHE_DIR names another folder",
                  folder, reason);
 }

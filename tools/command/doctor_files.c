@@ -99,7 +99,8 @@ static void check_library(doctor_visit *doctor, const char *path, const char *li
         doctor->deadly = true;
         snprintf(mend, sizeof mend, "sudo mv %.900s %.900s.off", path, path);
         finding_tell(&doctor->found, FINDING_PROBLEM, "icd", mend,
-                     "%s names %s, which fails when it is %s: %s. So does every program that asks for OpenCL's devices, as long "
+                     "%s names %s, which fails when it is %s: %s. So does every program that asks for "
+                     "OpenCL's devices, as long "
                      "as this file names it; a newer driver%s%s may help",
                      path, library, doctor->loaded ? "asked for its devices" : "loaded", doctor->end,
                      package[0] ? " from the package " : "", package);

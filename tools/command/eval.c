@@ -62,7 +62,11 @@ static void print_json_classes(const kn_dataset *dataset, const judgement *judge
     const bool written = judged->matrix && judged->classes <= JSON_MATRIX;
     if (!written) fputs("null", stdout);
     for (int64_t i = 0; written && i < judged->classes * judged->classes; i++)
-        printf("%s%llu", i % judged->classes ? ", " : i ? "], [" : "[[", (unsigned long long)judged->matrix[i]);
+        printf("%s%llu",
+               i % judged->classes ? ", "
+               : i                 ? "], ["
+                                   : "[[",
+               (unsigned long long)judged->matrix[i]);
     if (written) fputs("]]", stdout);
 }
 
@@ -114,7 +118,8 @@ static void print_classes(const kn_dataset *dataset, const judgement *judged) {
             shown[i] = shown[i - 1];
         shown[at] = c;
     }
-    if (judged->classes > ROWS) printf("\nthe %d of %lld classes that are found worst", count, (long long)judged->classes);
+    if (judged->classes > ROWS)
+        printf("\nthe %d of %lld classes that are found worst", count, (long long)judged->classes);
     printf("\n%-*s %9s  precision   recall       F1\n", NAME, "class", "samples");
     for (int i = 0; i < count; i++) {
         char name[80], precision[16], recall[16], f1[16];
@@ -166,13 +171,16 @@ static void print_pairs(const kn_dataset *dataset, const judgement *judged) {
             shown[j] = shown[j - 1];
         shown[at] = i;
     }
-    if (count) printf("\nmost often taken for another\n%-*s  %-*s %9s    share\n", NAME, "truth", NAME, "taken for", "samples");
+    if (count)
+        printf("\nmost often taken for another\n%-*s  %-*s %9s    share\n", NAME, "truth", NAME, "taken for",
+               "samples");
     for (int i = 0; i < count; i++) {
         char truth[80], said[80], text[16];
         const int64_t row = shown[i] / judged->classes;
         const uint64_t times = judged->matrix[shown[i]];
-        printf("%-*.*s  %-*.*s %9llu  %7s\n", NAME, NAME, judge_class(dataset, row, truth, sizeof truth), NAME, NAME,
-               judge_class(dataset, shown[i] % judged->classes, said, sizeof said), (unsigned long long)times,
+        printf("%-*.*s  %-*.*s %9llu  %7s\n", NAME, NAME, judge_class(dataset, row, truth, sizeof truth),
+               NAME, NAME, judge_class(dataset, shown[i] % judged->classes, said, sizeof said),
+               (unsigned long long)times,
                percent((double)times / (double)judged->truth[row], text, sizeof text));
     }
 }
@@ -197,7 +205,8 @@ static void print_text(const eval_run *run, const judgement *judged) {
     const training_setup *setup = &run->setup;
     const kn_score *score = &judged->score;
     char quality[80];
-    printf("loss %.4f%s%s", score->loss, setup->unit, setup_quality(setup, score, ", ", quality, sizeof quality));
+    printf("loss %.4f%s%s", score->loss, setup->unit,
+           setup_quality(setup, score, ", ", quality, sizeof quality));
     printf(" on %llu samples of %s\n", (unsigned long long)score->samples, run->data);
     if (isfinite(judged->top5)) printf("among the five likeliest %.2f%%\n", 100 * judged->top5);
     if (isfinite(judged->rmse))
@@ -219,7 +228,8 @@ static int judge(eval_run *run) {
     int64_t batch = judge_batch_most(setup, (int64_t)(run->batch < samples ? run->batch : samples));
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->states = kn_states_create(run->context, 1);
-    run->session = run->states ? setup_judge(setup, run->context, run->states, run->common.exact, true) : NULL;
+    run->session =
+        run->states ? setup_judge(setup, run->context, run->states, run->common.exact, true) : NULL;
     if (!run->session || !batch_fit(run->context, &plans, "judging goes on with", &batch)) return EXIT_FAILED;
     if (kn_model_load(setup->model, run->weights, run->states, NULL, NULL) != KN_OK)
         return command_fail("%s", kn_model_error(setup->model));
@@ -264,7 +274,8 @@ static int run(int count, char **arguments) {
     if (!run.batch || run.batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run.batch, INT32_MAX);
     if ((status = math_option_check(&run.common)) || (status = pin_option_check(&run.common)) ||
-         (status = bad_sample_check(bad, &run.setup.skip_bad))) return status;
+        (status = bad_sample_check(bad, &run.setup.skip_bad)))
+        return status;
     if (loss && option_choice("loss", loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     status = EXIT_FAILED;
     progress_setup(&run.common);
@@ -272,7 +283,8 @@ static int run(int count, char **arguments) {
     run.setup.by_name = true;
     if (setup_model(&run.setup, words[0], loss)) {
         if (!run.weights && !kn_model_has_weights(run.setup.model))
-            command_fail("'%s' has no weights to judge: expected a file that koine train saved, or --weights", words[0]);
+            command_fail("'%s' has no weights to judge: expected a file that koine train saved, or --weights",
+                         words[0]);
         else if (setup_batch_fits(&run.setup, run.batch) && setup_data(&run.setup, 0, 0) &&
                  device_auto_judging(&run.common, &run.setup, run.batch) &&
                  (run.context = context_open(&run.common)) &&
@@ -286,15 +298,20 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_eval = {"eval", "judge a saved model on a data set", "FILE --data DATA [--OPTION …]",
-                              "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the truth is\n"
-                              "among the five likeliest, and of each class precision (the share of right ones among those taken for it),\n"
-                              "recall (the share of its samples that were found) and F1, and which are taken for which; for text the\n"
-                              "perplexity; for numbers R2 and how far off they are. Classes that have names in the model's file and in the data,\n"
-                              "such as those of folders, are the same where their names are. All samples count, those of a last partial\n"
-                              "batch too. DATA is as for koine train; digits:train and digits:test name one part. --device auto times\n"
-                              "a batch, transfers included, on each device and takes the fastest.\n"
-                              "\n"
-                              "  koine eval lenet.safetensors --data digits\n"
-                              "  koine eval lenet.safetensors --data digits --json",
-                              run};
+const command command_eval = {
+    "eval", "judge a saved model on a data set", "FILE --data DATA [--OPTION …]",
+    "FILE is a model that koine train saved. Prints the loss; for classes the accuracy, how often the truth "
+    "is\n"
+    "among the five likeliest, and of each class precision (the share of right ones among those taken for "
+    "it),\n"
+    "recall (the share of its samples that were found) and F1, and which are taken for which; for text the\n"
+    "perplexity; for numbers R2 and how far off they are. Classes that have names in the model's file and in "
+    "the data,\n"
+    "such as those of folders, are the same where their names are. All samples count, those of a last "
+    "partial\n"
+    "batch too. DATA is as for koine train; digits:train and digits:test name one part. --device auto times\n"
+    "a batch, transfers included, on each device and takes the fastest.\n"
+    "\n"
+    "  koine eval lenet.safetensors --data digits\n"
+    "  koine eval lenet.safetensors --data digits --json",
+    run};

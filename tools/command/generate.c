@@ -26,7 +26,8 @@ typedef struct generate_run {
     int64_t window, answers; /* signs that the model reads, and that it tells apart */
     int32_t *text;           /* the numbers of all signs so far */
     uint64_t used;
-    /* Sessions that keep what they read, for the whole window and for one sign, or NULL; how many signs that are. */
+    /* Sessions that keep what they read, for the whole window and for one sign, or NULL; how many signs that
+     * are. */
     kn_session *whole, *single;
     uint64_t kept;
     bool on;       /* what was read stays beyond the window, too */
@@ -63,7 +64,8 @@ static void write_sign(const generate_run *run, FILE *stream, int32_t number) {
     if (!run->begins)
         putc(number, stream);
     else
-        fwrite(run->signs + run->begins[number], 1, run->begins[number + 1] - run->begins[number] - run->between, stream);
+        fwrite(run->signs + run->begins[number], 1,
+               run->begins[number + 1] - run->begins[number] - run->between, stream);
 }
 
 static bool read_prompt(generate_run *run) {
@@ -74,9 +76,11 @@ static bool read_prompt(generate_run *run) {
     run->used = count;
     if (status == KN_OK) return true;
     const char *at = run->prompt + bytes;
-    if (status != KN_ERROR_NOT_FOUND) return command_fail("the prompt: %s", kn_status_message(status)) == EXIT_DONE;
-    return command_fail("the prompt has '%.*s…', and no such sign was in the text that the model was trained on",
-                        (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
+    if (status != KN_ERROR_NOT_FOUND)
+        return command_fail("the prompt: %s", kn_status_message(status)) == EXIT_DONE;
+    return command_fail(
+               "the prompt has '%.*s…', and no such sign was in the text that the model was trained on",
+               (int)strcspn(at, "\n") < 12 ? (int)strcspn(at, "\n") : 12, at) == EXIT_DONE;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -150,7 +154,8 @@ static int larger_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-/* The smallest logit that may still be drawn: of the --top-k likeliest, and of as many as have --top-p together. */
+/* The smallest logit that may still be drawn: of the --top-k likeliest, and of as many as have --top-p
+ * together. */
 static float least_of(const generate_run *run, const float *logits) {
     uint64_t count = (uint64_t)run->sign_count;
     if (run->top_k < count) count = run->top_k;
@@ -198,8 +203,9 @@ static bool read_signs(generate_run *run, kn_session *session, const int32_t *x,
     return status == KN_OK || session_fail(session, status);
 }
 
-/* The sign that follows. What stands behind the text in the window has no influence on what stands before. While the
- * window has room, or what was read is kept beyond it, a model that keeps what it read reads one sign more. */
+/* The sign that follows. What stands behind the text in the window has no influence on what stands before.
+ * While the window has room, or what was read is kept beyond it, a model that keeps what it read reads one
+ * sign more. */
 static bool next_sign(generate_run *run, int32_t *number) {
     uint64_t window = (uint64_t)run->window, seen = run->used < window ? run->used : window;
     if (run->single && (run->on || run->used <= window) && run->kept + 1 == run->used && run->kept > 0) {
@@ -278,7 +284,8 @@ static void finish(generate_run *run) {
 }
 
 static int run(int count, char **arguments) {
-    generate_run run = {.prompt = "", .length = 300, .seed = 1, .top_k = UINT64_MAX, .temperature = 0.8, .top_p = 1};
+    generate_run run = {
+        .prompt = "", .length = 300, .seed = 1, .top_k = UINT64_MAX, .temperature = 0.8, .top_p = 1};
     const option options[] = {
         HEADING("text"),
         {"prompt", OPTION_TEXT, "TEXT", "how the text begins", &run.prompt},
@@ -306,7 +313,8 @@ static int run(int count, char **arguments) {
     if (!run.top_k) return command_misuse("--top-k is 0; expected at least 1");
     if (!(run.top_p > 0 && run.top_p <= 1))
         return command_misuse("--top-p is %g; expected a number above 0, up to 1", run.top_p);
-    if ((status = math_option_check(&run.common)) != EXIT_DONE || (status = pin_option_check(&run.common)) != EXIT_DONE)
+    if ((status = math_option_check(&run.common)) != EXIT_DONE ||
+        (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
     status = EXIT_FAILED;
     progress_setup(&run.common);
@@ -319,11 +327,11 @@ static int run(int count, char **arguments) {
     return status;
 }
 
-const command command_generate = {"generate", "let a saved model of text write",
-                                  "FILE [--prompt TEXT] [--OPTION …]",
-                                  "FILE is a model that koine train saved after a training on text. At each sign it reads what stands\n"
-                                  "before, as far as its window reaches, and draws the next one.\n"
-                                  "\n"
-                                  "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
-                                  "  koine generate char-rnn.safetensors --prompt 'The ' --length 500",
-                                  run};
+const command command_generate = {
+    "generate", "let a saved model of text write", "FILE [--prompt TEXT] [--OPTION …]",
+    "FILE is a model that koine train saved after a training on text. At each sign it reads what stands\n"
+    "before, as far as its window reaches, and draws the next one.\n"
+    "\n"
+    "  koine train char-rnn --data text:FILE --steps 2500 --batch 32\n"
+    "  koine generate char-rnn.safetensors --prompt 'The ' --length 500",
+    run};

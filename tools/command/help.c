@@ -25,7 +25,8 @@ static int columns_of(const char *text, size_t bytes) {
     return columns;
 }
 
-/* The words of `text`, from the column `at` on, where the line is, in lines that begin at `indent`. Answers where it ends. */
+/* The words of `text`, from the column `at` on, where the line is, in lines that begin at `indent`. Answers
+ * where it ends. */
 static int print_words(FILE *stream, const char *text, size_t bytes, int at, int indent, int width) {
     const char *end = text + bytes;
     bool first = true;
@@ -49,7 +50,8 @@ static size_t line_bytes(const char *text) {
     return strcspn(text, "\n") + (strchr(text, '\n') != NULL);
 }
 
-/* A line that stays as it is, but for a long command line, which goes on before an option as a shell reads it. */
+/* A line that stays as it is, but for a long command line, which goes on before an option as a shell reads
+ * it. */
 static void print_line(FILE *stream, const char *text, size_t bytes, int width) {
     int at = 0;
     for (const char *end = text + bytes, *next; text < end; text = next) {
@@ -83,7 +85,8 @@ static size_t print_row(FILE *stream, const char *text, int width) {
     }
     int hang = columns_of(text, left);
     fwrite(text, 1, left, stream);
-    print_words(stream, text + left, bytes - left, hang, hang < width - LEAST / 2 ? hang : (int)indent, width);
+    print_words(stream, text + left, bytes - left, hang, hang < width - LEAST / 2 ? hang : (int)indent,
+                width);
     fputc('\n', stream);
     return bytes;
 }
@@ -108,9 +111,12 @@ static void print_option(const char *name, const char *argument, const char *hel
     const int indent = width < 2 * LEFT + LEFT / 2 ? LEFT / 4 : LEFT;
     int at = 4 + columns_of(name, strlen(name));
     printf("  --%s", name);
-    if (argument) at += printf(" %s", argument) - (int)strlen(argument) + columns_of(argument, strlen(argument));
-    if (at >= indent) printf("\n%*s", indent, "");
-    else printf("%*s", indent - at, "");
+    if (argument)
+        at += printf(" %s", argument) - (int)strlen(argument) + columns_of(argument, strlen(argument));
+    if (at >= indent)
+        printf("\n%*s", indent, "");
+    else
+        printf("%*s", indent - at, "");
     print_words(stdout, help, strlen(help), indent, indent, width);
     putchar('\n');
 }

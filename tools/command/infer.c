@@ -43,7 +43,8 @@ typedef struct infer_run {
 static kn_value *find_value(const named_file *file, int count, kn_value *(*at)(const kn_model *, int),
                             const char *(*name)(const kn_model *, int), const kn_model *model) {
     for (int i = 0; i < count; i++)
-        if (!file->name[0] || !strcmp(name(model, i), file->name) || !strcmp(kn_value_name(at(model, i)), file->name))
+        if (!file->name[0] || !strcmp(name(model, i), file->name) ||
+            !strcmp(kn_value_name(at(model, i)), file->name))
             return at(model, i);
     return NULL;
 }
@@ -57,17 +58,17 @@ static infer_input *begin_input(infer_run *run, kn_value *value) {
 static bool open_input(infer_run *run, const char *word) {
     named_file file;
     named_file_split(word, &file);
-    kn_value *value = find_value(&file, kn_model_input_count(run->model), kn_model_input, kn_model_input_name,
-                                 run->model);
+    kn_value *value =
+        find_value(&file, kn_model_input_count(run->model), kn_model_input, kn_model_input_name, run->model);
     if (!value)
-        return command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model), file.name,
-                            kn_value_name(kn_model_input(run->model, 0))) == EXIT_DONE;
+        return command_fail("the model '%s' has no input '%s'; its first is '%s'", kn_model_name(run->model),
+                            file.name, kn_value_name(kn_model_input(run->model, 0))) == EXIT_DONE;
     infer_input *input = begin_input(run, value);
     if (!input_add(input, file.path)) return false;
     const int64_t samples = input->info.shape[0];
     if (run->input_count > 1 && samples != run->samples)
-        return command_fail("'%s' holds %lld samples and the input before it %lld", file.path, (long long)samples,
-                            (long long)run->samples) == EXIT_DONE;
+        return command_fail("'%s' holds %lld samples and the input before it %lld", file.path,
+                            (long long)samples, (long long)run->samples) == EXIT_DONE;
     run->samples = samples;
     return true;
 }
@@ -106,7 +107,8 @@ static bool measure_inputs(infer_run *run) {
     for (int i = 0; i < run->input_count; i++) {
         uint64_t bytes = 0;
         kn_tensor_bytes(&run->inputs[i].info, &bytes); /* it was read as so many */
-        run->feeds[i] = (kn_feed){kn_value_name(run->inputs[i].value), NULL, (size_t)bytes / (size_t)run->samples};
+        run->feeds[i] =
+            (kn_feed){kn_value_name(run->inputs[i].value), NULL, (size_t)bytes / (size_t)run->samples};
     }
     return true;
 }
@@ -158,7 +160,8 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
         kn_fetch fetch = {name, result + row_bytes * (size_t)at, row_bytes * (size_t)count};
         double begin = kn_context_clock(run->context);
         kn_status status = batch_bind(run->session, count);
-        if (status == KN_OK) status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
+        if (status == KN_OK)
+            status = kn_session_run(run->session, feeds, (size_t)run->input_count, &fetch, 1);
         if (status != KN_OK) return session_fail(run->session, status);
         trace_host("batch", begin, kn_context_clock(run->context));
         trace_queues(run->context);
@@ -193,7 +196,8 @@ static bool prepare_trial(void *user, kn_context *context) {
     infer_trial *trial = user;
     kn_tensor_info whole;
     trial->run->context = context;
-    if (!open_session(trial->run) || !measure(trial->run, trial->batch, &whole, &trial->row_bytes)) return false;
+    if (!open_session(trial->run) || !measure(trial->run, trial->batch, &whole, &trial->row_bytes))
+        return false;
     trial->result = malloc(trial->row_bytes * (size_t)trial->batch + 1);
     return trial->result || command_fail("out of memory for a batch of results") == EXIT_DONE;
 }
@@ -219,7 +223,8 @@ static void finish_trial(void *user) {
 
 static bool choose_device(infer_run *run) {
     char what[90];
-    infer_trial trial = {.run = run, .batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples};
+    infer_trial trial = {.run = run,
+                         .batch = (int64_t)run->batch < run->samples ? (int64_t)run->batch : run->samples};
     auto_trial about = {what, run->model, &trial, prepare_trial, trial_step, finish_trial};
     snprintf(what, sizeof what, "a batch of %lld samples, transfers included,", (long long)trial.batch);
     return device_auto(&run->common, &about);
@@ -242,7 +247,9 @@ static int infer(infer_run *run, const char *output) {
     if (!run->output)
         return command_fail("the model '%s' has no output '%s'; koine models %s tells what it has",
                             kn_model_name(run->model), file.name, run->file);
-    if ((strcmp(file.path, "-") && !path_writable(file.path, PATH_WHOLE, run->common.overwrite)) || !measure_inputs(run)) return EXIT_FAILED;
+    if ((strcmp(file.path, "-") && !path_writable(file.path, PATH_WHOLE, run->common.overwrite)) ||
+        !measure_inputs(run))
+        return EXIT_FAILED;
     if (!choose_device(run)) return EXIT_FAILED;
     run->context = context_open(&run->common);
     if (!run->context || !devices_join(run->context, &run->common, run->model) || !open_session(run))
@@ -299,14 +306,17 @@ static void finish(infer_run *run) {
 }
 
 /* What the options and words say together makes sense; sets how results are written. */
-static int check(infer_run *run, int words, bool onnx, const char *input, const char *output, const char *format) {
+static int check(infer_run *run, int words, bool onnx, const char *input, const char *output,
+                 const char *format) {
     named_file result = {.path = NULL};
     if (!words) return command_misuse("infer needs a saved model, such as lenet.safetensors");
     if (words == 1 && !input)
-        return command_misuse("infer needs something to compute on: an array, a table, pictures, sounds, a folder of them, "
-                              "or - for the standard input");
+        return command_misuse(
+            "infer needs something to compute on: an array, a table, pictures, sounds, a folder of them, "
+            "or - for the standard input");
     if (words > 1 && input)
-        return command_misuse("--input is '%s', and files are named behind the model as well; expected either", input);
+        return command_misuse(
+            "--input is '%s', and files are named behind the model as well; expected either", input);
     if (!run->batch || run->batch > INT32_MAX)
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)run->batch, INT32_MAX);
     if (onnx && run->weights) return command_misuse("--weights is not for ONNX files");
@@ -331,7 +341,9 @@ static int run_words(infer_run *run, const char **words, int count, const char *
     run->file = words[0];
     run->model = model_open(run->file);
     if (run->model && !run->weights && !kn_model_has_weights(run->model))
-        command_fail("'%s' has no weights to compute with: expected a file that koine train saved, or --weights", run->file);
+        command_fail(
+            "'%s' has no weights to compute with: expected a file that koine train saved, or --weights",
+            run->file);
     else if (run->model && (input ? open_inputs(run, input) : open_words(run, words + 1, count - 1)) &&
              trace_open(trace, run->common.overwrite, &run->common))
         status = infer(run, output ? output : "-");
@@ -360,8 +372,8 @@ static int run(int count, char **arguments) {
         TRACE_OPTION(trace),
         OVERWRITE_OPTION(run.common),
         HEADING("device"),
-        {"memory", OPTION_BYTES, "BYTES",
-         "use no more of the device's memory, such as 2GB (all of it)", &run.memory},
+        {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
+         &run.memory},
         PIN_OPTION(run.common),
         MATH_OPTION(run.common),
         COMMON_OPTIONS(run.common),
@@ -372,14 +384,16 @@ static int run(int count, char **arguments) {
     if (options_read(&command_infer, options, count, arguments, words, &word_count, count, &status)) {
         const bool onnx = word_count && path_is_onnx(words[0]);
         /* Arrays by their names need no row for each sample. */
-        const bool whole = onnx && !format && !trace && !on_bad_sample && all_arrays(input) && all_arrays(output);
+        const bool whole =
+            onnx && !format && !trace && !on_bad_sample && all_arrays(input) && all_arrays(output);
         status = check(&run, word_count, onnx, input, output, format);
         if (status == EXIT_DONE) status = bad_sample_check(on_bad_sample, &run.skip_bad);
         if (status == EXIT_DONE) status = math_option_check(&run.common);
         if (status == EXIT_DONE) status = pin_option_check(&run.common);
         if (status == EXIT_DONE) {
             progress_setup(&run.common);
-            status = whole ? infer_onnx(&run.common, &(infer_files){words[0], input, output, run.batch, run.memory})
+            status = whole ? infer_onnx(&run.common,
+                                        &(infer_files){words[0], input, output, run.batch, run.memory})
                            : run_words(&run, words, word_count, input, output, trace);
         }
     }
@@ -391,18 +405,27 @@ const command command_infer = {
     "infer", "run a saved model on arrays, tables, pictures or sounds", "FILE X… [--output Y] [--OPTION …]",
     "Computes what a saved model makes of samples, a line for each.\n"
     "\n"
-    "X is a picture or a sound, which is brought to what the model reads; an archive of such; rows of numbers,\n"
-    "X.csv; an array, X.npy, as numpy.save writes it, whose first dimension counts the samples; a folder of pictures,\n"
-    "sounds, rows or arrays; or - for rows, an array, a picture or a sound on the standard input. A model that was\n"
-    "trained on a table, csv:FILE, reads rows of others as they are; values may be missing, and so may the target.\n"
+    "X is a picture or a sound, which is brought to what the model reads; an archive of such; rows of "
+    "numbers,\n"
+    "X.csv; an array, X.npy, as numpy.save writes it, whose first dimension counts the samples; a folder of "
+    "pictures,\n"
+    "sounds, rows or arrays; or - for rows, an array, a picture or a sound on the standard input. A model "
+    "that was\n"
+    "trained on a table, csv:FILE, reads rows of others as they are; values may be missing, and so may the "
+    "target.\n"
     "\n"
-    "Without --output results are shown: the likeliest classes and how likely they are, a number in the target's own\n"
-    "unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects, a line each, Y.jsonl, text,\n"
-    "Y.txt, or else an array; with - they go to the standard output, as a table, as JSON lines with --json, or as\n"
-    "--format says. NAME= in front means another input or output than the first. A file that is there already is left\n"
+    "Without --output results are shown: the likeliest classes and how likely they are, a number in the "
+    "target's own\n"
+    "unit, or the numbers as they are. --output writes them to a table, Y.csv, JSON objects, a line each, "
+    "Y.jsonl, text,\n"
+    "Y.txt, or else an array; with - they go to the standard output, as a table, as JSON lines with --json, "
+    "or as\n"
+    "--format says. NAME= in front means another input or output than the first. A file that is there "
+    "already is left\n"
     "as it is unless --overwrite is given.\n"
     "\n"
-    "An ONNX file reads all of these too, pictures as numbers from 0 to 1. Arrays with NAME= or --input and --output are\n"
+    "An ONNX file reads all of these too, pictures as numbers from 0 to 1. Arrays with NAME= or --input and "
+    "--output are\n"
     "computed at once where its inputs or outputs have no row for each sample.\n"
     "--device auto times a batch, transfers included, on each device, takes the fastest and says why.\n"
     "\n"

@@ -48,7 +48,8 @@ const char *sizes_text(const kn_tensor_info *info, int first, char *text, size_t
 static bool fail_part(const part *read, const char *message, const char *more) {
     const char *place = read->path == read->shown ? NULL : strstr(message, read->path);
     if (!place) return command_fail("%s%s", message, more) == EXIT_DONE;
-    return command_fail("%.*s%s%s%s", (int)(place - message), message, read->shown, place + strlen(read->path), more) == EXIT_DONE;
+    return command_fail("%.*s%s%s%s", (int)(place - message), message, read->shown,
+                        place + strlen(read->path), more) == EXIT_DONE;
 }
 
 static bool check_shape(const kn_value *value, const part *read) {
@@ -129,11 +130,12 @@ static bool read_array(const kn_value *value, part *read) {
     kn_npy_file *array = kn_npy_file_open(read->path, NULL);
     bool fine = kn_npy_file_status(array) == KN_OK;
     if (!fine)
-        fail_part(read, array ? kn_npy_file_error(array) : "out of memory",
-                  array && !ends(read->path, arrays)
-                      ? ". Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
-                        "(.zip, .tar) and folders, and - for the standard input"
-                      : "");
+        fail_part(
+            read, array ? kn_npy_file_error(array) : "out of memory",
+            array && !ends(read->path, arrays)
+                ? ". Read are arrays, X.npy, tables, X.csv, pictures (.jpg, .png), sounds (.wav), archives "
+                  "(.zip, .tar) and folders, and - for the standard input"
+                : "");
     if (fine) kn_npy_file_info(array, &read->info);
     fine = fine && check_shape(value, read) && convert(value, read, array);
     kn_npy_file_destroy(&array);

@@ -75,7 +75,8 @@ static bool read_rows(number_rows *read, FILE *file) {
     for (ssize_t length; fine && (length = getline(&text, &room, file)) >= 0;) {
         while (length > 0 && strchr("\r\n \t", text[length - 1]))
             text[--length] = 0;
-        const char *row = !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text; /* some programs begin so */
+        const char *row =
+            !line++ && !strncmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text; /* some programs begin so */
         if (!*row || (line == 1 && is_heading(row))) continue;
         fine = make_room(read) ? read_row(read, row, line)
                                : command_fail("%s: out of memory for its rows", read->shown) == EXIT_DONE;

@@ -1,5 +1,5 @@
-/* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name; a batch of them at a time where all
- * have a row for each sample. */
+/* koine infer with an ONNX file: whole arrays in, whole arrays out, each by its name; a batch of them at a
+ * time where all have a row for each sample. */
 #include "auto.h"
 #include "batch.h"
 #include "infer.h"
@@ -73,7 +73,8 @@ static bool read_arrays(onnx_run *run) {
     return true;
 }
 
-/* Where sizes depend on the numbers of inputs, or do not fit while they are open, the model is opened with these. */
+/* Where sizes depend on the numbers of inputs, or do not fit while they are open, the model is opened with
+ * these. */
 static bool open_model(onnx_run *run) {
     run->model = kn_model_open(run->path, NULL);
     const kn_status status = kn_model_status(run->model);
@@ -165,8 +166,8 @@ static void cut_into_batches(onnx_run *run) {
     const int64_t samples = count ? run->given[array_of(run, 0)].info.shape[0] : 0;
     run->by_rows = samples > 0;
     for (int i = 0; i < count && run->by_rows; i++)
-        run->by_rows = has_rows(kn_model_input(run->model, i)) &&
-                       run->given[array_of(run, i)].info.shape[0] == samples;
+        run->by_rows =
+            has_rows(kn_model_input(run->model, i)) && run->given[array_of(run, i)].info.shape[0] == samples;
     for (int i = 0; i < run->output_count && run->by_rows; i++)
         run->by_rows = has_rows(run->values[i]);
     run->samples = run->by_rows ? samples : 1;
@@ -191,7 +192,8 @@ static kn_status bind_sizes(const onnx_run *run, int64_t batch) {
             if (!open_size(input, d, name, sizeof name)) continue;
             const int64_t size = run->given[array_of(run, i)].info.shape[d];
             kn_status status = kn_session_bind(run->session, name, run->by_rows && d == 0 ? batch : size);
-            if (status != KN_OK && status != KN_ERROR_NOT_FOUND) return status; /* nothing wanted may depend on it */
+            if (status != KN_OK && status != KN_ERROR_NOT_FOUND)
+                return status; /* nothing wanted may depend on it */
         }
     }
     return KN_OK;
@@ -212,7 +214,8 @@ static kn_status plan_batch(void *user, int64_t batch, uint64_t *bytes) {
     kn_plan_info info = {.size = sizeof info};
     feeds_of(run, 0, batch, feeds);
     kn_status status = bind_sizes(run, batch);
-    if (status == KN_OK) status = kn_session_compile(run->session, feeds, (size_t)kn_model_input_count(run->model));
+    if (status == KN_OK)
+        status = kn_session_compile(run->session, feeds, (size_t)kn_model_input_count(run->model));
     if (status == KN_OK) status = kn_session_plan(run->session, &info);
     *bytes = info.own_peak_bytes;
     return status;
@@ -228,7 +231,8 @@ static bool prepare(void *user, kn_context *context) {
     batch_plans plans = {.allowed = run->memory, .user = run, .plan = plan_batch, .error = plan_error};
     run->context = context;
     run->batch = run->asked;
-    if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch)) return false;
+    if (!open_session(run) || !batch_fit(run->context, &plans, "samples go in batches of", &run->batch))
+        return false;
     kn_status status = KN_OK;
     for (int i = 0; status == KN_OK && i < run->output_count; i++) {
         uint64_t bytes = 0;
@@ -277,8 +281,8 @@ static void close_session(void *user) {
 static bool save(const onnx_run *run) {
     char message[400];
     for (int i = 0; i < run->output_count; i++)
-        if (kn_npy_file_save(run->outputs[i].path, &run->infos[i], run->results[i], message, sizeof message) !=
-            KN_OK)
+        if (kn_npy_file_save(run->outputs[i].path, &run->infos[i], run->results[i], message,
+                             sizeof message) != KN_OK)
             return command_fail("%s", message) == EXIT_DONE;
     return true;
 }
@@ -298,10 +302,8 @@ static void tell(const onnx_run *run, const common_options *common) {
 }
 
 int infer_onnx(const common_options *common, const infer_files *files) {
-    onnx_run run = {.path = files->model,
-                    .common = *common,
-                    .asked = (int64_t)files->batch,
-                    .memory = files->memory};
+    onnx_run run = {
+        .path = files->model, .common = *common, .asked = (int64_t)files->batch, .memory = files->memory};
     auto_trial trial = {"a run, transfers included,", NULL, &run, prepare, compute, close_session};
     kn_context *context = NULL;
     bool fine = split_lists(&run, files->inputs, files->outputs) && read_arrays(&run) && open_model(&run) &&

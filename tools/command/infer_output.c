@@ -88,8 +88,8 @@ static void meaning_finish(meaning *of) {
     free(of->chances);
 }
 
-/* Probabilities from the logits of a sample; the most likely class, the first of equals. A model may end with a softmax
- * of its own: numbers of 0 and more that add up to 1 are taken for what it made. */
+/* Probabilities from the logits of a sample; the most likely class, the first of equals. A model may end with
+ * a softmax of its own: numbers of 0 and more that add up to 1 are taken for what it made. */
 static int judge_sample(meaning *of, int64_t sample) {
     double most = number_at(of, sample, 0), least = most, all = most, sum = 0;
     int best = 0;

@@ -141,8 +141,7 @@ static kn_status judge_batch(const training_setup *setup, kn_session *session, c
         fetches[count++] = (kn_fetch){kn_value_name(kn_model_output(setup->model, 0)), work->output,
                                       batch->count * work->row * sizeof(float)};
     kn_status status = batch_bind(session, (int64_t)batch->count);
-    if (status == KN_OK)
-        status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
+    if (status == KN_OK) status = kn_session_run(session, batch->feeds, batch->feed_count, fetches, count);
     if (status != KN_OK) return status;
     judged->score.loss += loss * (double)batch->count;
     judged->score.accuracy += accuracy * (double)batch->count;

@@ -4,13 +4,15 @@
 
 #include "command.h"
 
-static const command *const commands[] = {&command_devices, &command_doctor, &command_train, &command_eval,   &command_infer,
-                                          &command_generate, &command_convert, &command_plan,    &command_bench, &command_verify, &command_models, &command_datasets};
+static const command *const commands[] = {
+    &command_devices, &command_doctor, &command_train, &command_eval,   &command_infer,  &command_generate,
+    &command_convert, &command_plan,   &command_bench, &command_verify, &command_models, &command_datasets};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const char summary[] = "trains and runs neural networks on any OpenCL device";
 static const char about[] =
-    "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) prints\n"
+    "koine COMMAND --help explains one, and --help=man as a man page. koine help --shell=bash (zsh, fish) "
+    "prints\n"
     "what completes the command line there, and koine --version which one this is. To begin:\n"
     "\n"
     "  koine devices\n"
@@ -39,7 +41,8 @@ static void print_help(FILE *stream) {
 
 const command *command_find(const char *name, size_t length) {
     for (int i = 0; i < COMMANDS; i++)
-        if (strlen(commands[i]->name) == length && !strncmp(commands[i]->name, name, length)) return commands[i];
+        if (strlen(commands[i]->name) == length && !strncmp(commands[i]->name, name, length))
+            return commands[i];
     return NULL;
 }
 
@@ -77,7 +80,8 @@ static int run(int count, char **arguments) {
             print_help(stdout);
             return EXIT_DONE;
         }
-        if (!strncmp(arguments[2], "--shell=", 8)) return completion_print(arguments[2] + 8, commands, COMMANDS);
+        if (!strncmp(arguments[2], "--shell=", 8))
+            return completion_print(arguments[2] + 8, commands, COMMANDS);
         return find(arguments[2]) ? find(arguments[2])->run(1, ask) : unknown(arguments[2]);
     }
     if (!find(word)) return unknown(word);

@@ -119,8 +119,10 @@ static void print_head(const char *part, const char *summary, const char *usage)
 }
 
 static void print_status(void) {
-    fputs(".SH EXIT STATUS\n.TP 4\n.B 0\neverything was done\n.TP\n.B 1\nsomething failed, or what was checked has a "
-          "problem\n.TP\n.B 2\nthe command line makes no sense\n", stdout);
+    fputs(".SH EXIT STATUS\n.TP 4\n.B 0\neverything was done\n.TP\n.B 1\nsomething failed, or what was "
+          "checked has a "
+          "problem\n.TP\n.B 2\nthe command line makes no sense\n",
+          stdout);
 }
 
 /* Whose: a command, or those with an option of that name; "": all. */
@@ -129,10 +131,13 @@ static const struct {
 } variables[] = {
     {"KOINE_DEVICE", "device", "the device, where --device is not given"},
     {"KOINE_KERNEL_DIR", "device", "a folder whose kernels are used instead of the built-in ones"},
-    {"XDG_CACHE_HOME", "kernel-cache", "compiled kernels are kept in its folder koine, else in .cache/koine below HOME"},
-    {"POCL_CACHE_DIR", "kernel-cache", "where the OpenCL driver PoCL keeps what it compiles, instead of below XDG_CACHE_HOME or HOME; "
-                                       "without a folder that can be written it has no device"},
-    {"OCL_ICD_VENDORS", "device", "the folder of ICD files, which name drivers, that the OpenCL loader looks at"},
+    {"XDG_CACHE_HOME", "kernel-cache",
+     "compiled kernels are kept in its folder koine, else in .cache/koine below HOME"},
+    {"POCL_CACHE_DIR", "kernel-cache",
+     "where the OpenCL driver PoCL keeps what it compiles, instead of below XDG_CACHE_HOME or HOME; "
+     "without a folder that can be written it has no device"},
+    {"OCL_ICD_VENDORS", "device",
+     "the folder of ICD files, which name drivers, that the OpenCL loader looks at"},
     {"XDG_CACHE_HOME", "doctor", "where compiled kernels are kept, which is looked at"},
     {"POCL_CACHE_DIR", "doctor", "where PoCL keeps what it compiles, which is looked at"},
     {"OCL_ICD_VENDORS", "doctor", "the folder of ICD files that is looked at"},

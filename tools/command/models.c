@@ -32,7 +32,11 @@ static const char *amount_text(double amount, char *text, size_t room) {
         amount /= 1000;
         prefix++;
     }
-    snprintf(text, room, "%.*f %s", amount < 10 && prefix ? 2 : amount < 100 && prefix ? 1 : 0, amount, prefixes[prefix]);
+    snprintf(text, room, "%.*f %s",
+             amount < 10 && prefix    ? 2
+             : amount < 100 && prefix ? 1
+                                      : 0,
+             amount, prefixes[prefix]);
     return text;
 }
 
@@ -79,8 +83,8 @@ static void print_json(const kn_model *model, const char *about) {
 static void print_whole(const kn_model *model, const char *about) {
     char amount[32];
     printf("%s: %llu parameters, %sFLOP a sample, trained with %s\n", kn_model_name(model),
-           (unsigned long long)kn_model_parameter_elements(model), amount_text(kn_model_flops(model), amount, sizeof amount),
-           kn_model_loss_name(model));
+           (unsigned long long)kn_model_parameter_elements(model),
+           amount_text(kn_model_flops(model), amount, sizeof amount), kn_model_loss_name(model));
     if (about[0]) printf("  %s\n", about);
     print_shapes("input", model, kn_model_input_count(model), kn_model_input);
     print_shapes("output", model, kn_model_output_count(model), kn_model_output);
@@ -103,7 +107,8 @@ static int print_model(const char *name, model_form form) {
     if (form == FORM_LINE) {
         printf("%-13s ", kn_model_name(model));
         print_input(model);
-        printf(" %6s parameters  %s\n", amount_text((double)kn_model_parameter_elements(model), amount, sizeof amount), about);
+        printf(" %6s parameters  %s\n",
+               amount_text((double)kn_model_parameter_elements(model), amount, sizeof amount), about);
     }
     kn_model_destroy(&model);
     return EXIT_DONE;
@@ -131,8 +136,10 @@ static int run(int count, char **arguments) {
 
 const command command_models = {
     "models", "the models that have a name, and their text", "[MODEL] [--text] [--grammar] [--json]",
-    "Lists the models that can be named: the sizes of a sample, how much is learnt, and what each is for. For one of\n"
-    "them, a text model or a saved one, tells its inputs and outputs, the operations for one sample (a multiply-add\n"
+    "Lists the models that can be named: the sizes of a sample, how much is learnt, and what each is for. "
+    "For one of\n"
+    "them, a text model or a saved one, tells its inputs and outputs, the operations for one sample (a "
+    "multiply-add\n"
     "counts as two) and its sizes, or prints its text. --grammar explains the language.\n"
     "\n"
     "Every command takes other sizes behind such a name, in quotes, since a shell reads ? and & itself.\n"

@@ -30,10 +30,11 @@ static int print_form(const char *form, const command *self, const option *optio
         } else if (chosen == 2) {
             printf(" \\\n        '--%s[", row->name);
             print_quoted(row->help, "[]:");
-            printf("]%s%s%s'", row->argument ? ":" : "", row->argument ? "value" : "", row->argument ? ":_files" : "");
+            printf("]%s%s%s'", row->argument ? ":" : "", row->argument ? "value" : "",
+                   row->argument ? ":_files" : "");
         } else {
-            printf("complete -c koine -n '__fish_seen_subcommand_from %s' -l %s %s-d '", self->name, row->name,
-                   row->argument ? "-r " : "");
+            printf("complete -c koine -n '__fish_seen_subcommand_from %s' -l %s %s-d '", self->name,
+                   row->name, row->argument ? "-r " : "");
             print_quoted(row->help, "");
             fputs("'\n", stdout);
         }
@@ -93,7 +94,8 @@ int option_choice(const char *name, const char *word, const char *const *words, 
 
 static const option *find(const option *options, const char *name, size_t length) {
     for (const option *row = options; row->name; row++)
-        if (row->kind != OPTION_HEADING && strlen(row->name) == length && !strncmp(row->name, name, length)) return row;
+        if (row->kind != OPTION_HEADING && strlen(row->name) == length && !strncmp(row->name, name, length))
+            return row;
     return NULL;
 }
 

@@ -212,9 +212,10 @@ static int run(int count, char **arguments) {
         {"optimizer", OPTION_TEXT, "NAME", "of training, as koine train has them (adam)", &optimizer},
         SET_OPTION(set),
         HEADING("output"),
-        {"measure", OPTION_FLAG, NULL, "run it a little, and show what each step takes of the device's limits",
-         &run.measure},
-        {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained or not, and why", &parameters},
+        {"measure", OPTION_FLAG, NULL,
+         "run it a little, and show what each step takes of the device's limits", &run.measure},
+        {"parameters", OPTION_FLAG, NULL, "list the weights instead: which are trained or not, and why",
+         &parameters},
         {"dot", OPTION_FLAG, NULL, "the steps and what they read as a graph for Graphviz", &run.dot},
         {"svg", OPTION_FLAG, NULL, "the same as a picture", &run.svg},
         HEADING("device"),
@@ -230,8 +231,8 @@ static int run(int count, char **arguments) {
     if (!options_read(&command_plan, options, count, arguments, words, &word_count, 1, &status))
         return status;
     if ((status = kernel_options_check(&run.common)) != EXIT_DONE ||
-        (status = math_option_check(&run.common)) != EXIT_DONE || (status = settings_check(set)) != EXIT_DONE ||
-        (status = pin_option_check(&run.common)) != EXIT_DONE)
+        (status = math_option_check(&run.common)) != EXIT_DONE ||
+        (status = settings_check(set)) != EXIT_DONE || (status = pin_option_check(&run.common)) != EXIT_DONE)
         return status;
     if (!word_count)
         return command_misuse("plan needs a model: a name such as lenet, a text model, or a saved file");
@@ -249,7 +250,8 @@ static int run(int count, char **arguments) {
     bool opened = setup_settings(&run.setup, set);
     run.setup.batch = run.batch == UINT64_MAX ? 64 : (int64_t)run.batch;
     run.setup.any_sizes = parameters;
-    if ((!run.training || parameters) && path_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
+    if ((!run.training || parameters) &&
+        path_is_onnx(words[0])) /* its outputs may be such that no loss fits them */
         opened = opened && setup_bare_model(&run.setup, words[0]);
     else
         opened = opened && setup_model(&run.setup, words[0], NULL);
@@ -267,7 +269,8 @@ static int run(int count, char **arguments) {
 
 const command command_plan = {
     "plan", "the steps and the memory of a model", "MODEL [--batch N] [--mode train|infer] [--OPTION …]",
-    "Prints each step of a run with its kernel, shapes and work, and the memory that all of it needs at most.\n"
+    "Prints each step of a run with its kernel, shapes and work, and the memory that all of it needs at "
+    "most.\n"
     "Nothing is allocated for it, unless --measure runs the plan and shows what each step takes: its time,\n"
     "GFLOP/s, GB/s and the share of the device's limit, with work by the direct methods and each byte once.\n"
     "Where the batch does not fit into the device's memory, says so and shows the plan of the largest that\n"

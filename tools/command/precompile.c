@@ -1,6 +1,6 @@
-/* A second process that makes the same plan from its other end while this one compiles: drivers that compile one kernel
- * at a time, whatever the threads, keep two processors busy then. It begins with the first kernel that this one has to
- * compile, shares what the driver keeps, and is over with this one's first step. */
+/* A second process that makes the same plan from its other end while this one compiles: drivers that compile
+ * one kernel at a time, whatever the threads, keep two processors busy then. It begins with the first kernel
+ * that this one has to compile, shares what the driver keeps, and is over with this one's first step. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #include <sched.h>

@@ -53,13 +53,15 @@ static const char *find_bar(const char *text, size_t *cells, size_t *full) {
     return text;
 }
 
-/* Prints what there is room for: of the fields, which stand two spaces apart, those that fit whole, and a bar that is as
- * long as they leave it. A line that is wider than the terminal would break, and could not be taken back. */
+/* Prints what there is room for: of the fields, which stand two spaces apart, those that fit whole, and a bar
+ * that is as long as they leave it. A line that is wider than the terminal would break, and could not be
+ * taken back. */
 static void print_within(const char *text, size_t room) {
     char kept[LINE_BYTES] = "";
     size_t cells, full;
     const char *bar = find_bar(text, &cells, &full), *field = strstr(bar + cells, "  ");
-    const size_t first = field ? (size_t)(field - text) : strlen(text), least = cells < LEAST_BAR ? cells : LEAST_BAR;
+    const size_t first = field ? (size_t)(field - text) : strlen(text),
+                 least = cells < LEAST_BAR ? cells : LEAST_BAR;
     size_t used = columns_of(text, first) - cells + least;
     if (used > room) {
         fprintf(stderr, "%.*s", (int)bytes_within(text, first, room), text);

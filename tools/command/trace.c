@@ -13,7 +13,9 @@ static int devices; /* whose rows have names */
 
 /* A row of the picture. */
 static void name_row(int row, const char *name, const char *device) {
-    fprintf(file, ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, \"args\": {\"name\": ", row);
+    fprintf(
+        file,
+        ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, \"args\": {\"name\": ", row);
     char whole[100];
     snprintf(whole, sizeof whole, device ? "%s of %s" : "%s", name, device);
     json_text(file, whole);

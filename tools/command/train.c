@@ -20,8 +20,8 @@ typedef struct train_run {
     train_report report;
     train_checkpoints checkpoints;
     train_events events;
-    train_page *page; /* NULL: no report is asked for */
-    double traced; /* by kn_context_clock */
+    train_page *page;       /* NULL: no report is asked for */
+    double traced;          /* by kn_context_clock */
     uint64_t planned_bytes; /* of the device, by the last plan */
 } train_run;
 
@@ -63,11 +63,10 @@ static bool file_there(const char *path) {
 /* --check leaves nothing. */
 static bool outputs_free(train_options *options, const training_setup *setup) {
     const bool replace = options->common.overwrite || options->goes_on;
-    return options->check ||
-           (train_choose_path(options, setup) &&
-            (!options->log || path_writable(options->log, PATH_STREAM, replace)) &&
-            (!options->report || path_writable(options->report, PATH_WHOLE, replace)) &&
-            (!options->tensorboard || folder_writable(options->tensorboard)));
+    return options->check || (train_choose_path(options, setup) &&
+                              (!options->log || path_writable(options->log, PATH_STREAM, replace)) &&
+                              (!options->report || path_writable(options->report, PATH_WHOLE, replace)) &&
+                              (!options->tensorboard || folder_writable(options->tensorboard)));
 }
 
 static bool open_data(train_run *run, const char *model) {
@@ -82,7 +81,8 @@ static bool open_data(train_run *run, const char *model) {
     if (!setup_settings(setup, options->set) || !setup_model(setup, model, options->loss) ||
         !setup_batch_fits(setup, options->batch))
         return false;
-    if (!file_there(options->init) || !file_there(options->resume) || !outputs_free(options, setup)) return false;
+    if (!file_there(options->init) || !file_there(options->resume) || !outputs_free(options, setup))
+        return false;
     if (options->init || options->resume) {
         kn_model *saved = kn_model_open(options->resume ? options->resume : options->init, NULL);
         setup_reading(setup, saved);
@@ -94,15 +94,15 @@ static bool open_data(train_run *run, const char *model) {
     setup->opening = clock_now() - begin;
     if (kn_dataset_classes(setup->all) == 1 && kn_value_dtype(setup->loss.target) == KN_INT32) {
         const char *name = kn_dataset_class_name(setup->all, 0);
-        command_fail("the data '%s' has one class alone%s%s%s: there is nothing to tell apart", options->data, name ? ", '" : "",
-                     name ? name : "", name ? "'" : "");
+        command_fail("the data '%s' has one class alone%s%s%s: there is nothing to tell apart", options->data,
+                     name ? ", '" : "", name ? name : "", name ? "'" : "");
         return false;
     }
     run->samples = kn_dataset_count(setup->train ? setup->train : setup->all);
     if (options->drop_last && options->batch > run->samples) {
-        command_fail(
-            "%s leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
-            options->in_sequence ? "--in-sequence" : "--drop-last", options->data, (unsigned long long)run->samples, (unsigned long long)options->batch);
+        command_fail("%s leaves nothing to train on: '%s' has %llu samples, less than one batch of %llu",
+                     options->in_sequence ? "--in-sequence" : "--drop-last", options->data,
+                     (unsigned long long)run->samples, (unsigned long long)options->batch);
         return false;
     }
     bool plateau = options->rule.schedule && !strcmp(options->rule.schedule, "plateau");
@@ -150,7 +150,8 @@ static bool open_trainer(train_run *run) {
         return false;
     }
     if (!setup->validation) return true;
-    run->judge = setup_judge(setup, run->context, kn_trainer_states(run->trainer), run->options->common.exact, false);
+    run->judge =
+        setup_judge(setup, run->context, kn_trainer_states(run->trainer), run->options->common.exact, false);
     return run->judge != NULL;
 }
 
@@ -263,9 +264,11 @@ static kn_fit_params fit_params_from(train_run *run) {
 static int fit(train_run *run) {
     train_options *options = run->options;
     training_setup *setup = &run->setup;
-    run->report = (train_report){
-        .options = options, .log = run->log, .total_steps = run->total_steps, .setup = setup,
-        .memory_bytes = run->planned_bytes};
+    run->report = (train_report){.options = options,
+                                 .log = run->log,
+                                 .total_steps = run->total_steps,
+                                 .setup = setup,
+                                 .memory_bytes = run->planned_bytes};
     train_checkpoints *checkpoints = &run->checkpoints;
     checkpoints->options = options;
     checkpoints->setup = setup;
@@ -313,7 +316,7 @@ static void tell_vocabulary(const kn_dataset *dataset) {
             shown[used++] = ' ';
         else
             used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%.1s", *signs == '\n' ? "\\n" : "",
-                                 *signs == '\n' ? "" : signs);
+                                     *signs == '\n' ? "" : signs);
     /* Not cut inside a character. */
     while (*signs && ((unsigned char)*signs & 0xc0) == 0x80)
         used += (size_t)snprintf(shown + used, sizeof shown - used, "%.1s", signs++);
@@ -330,7 +333,8 @@ static void tell_about(const kn_dataset *dataset) {
 static void tell_judging(const train_run *run) {
     const train_options *options = run->options;
     if (run->setup.validation || options->check || options->in_sequence) return;
-    command_tell("no data to judge by: --validation 0.1 sets a tenth of the samples aside and tells the %s on them after each epoch",
+    command_tell("no data to judge by: --validation 0.1 sets a tenth of the samples aside and tells the %s "
+                 "on them after each epoch",
                  run->setup.accuracy ? "accuracy" : "loss");
 }
 
@@ -346,7 +350,9 @@ static int train(train_options *options, const char *model, const train_checkpoi
         options->common.timeline = true;
         if (!(run.page = page_open(options))) return command_fail("out of memory");
     }
-    if (!trace_open(options->trace, options->common.overwrite || options->goes_on, &options->common) || !checkpoints_open(options, &run.checkpoints)) goto done;
+    if (!trace_open(options->trace, options->common.overwrite || options->goes_on, &options->common) ||
+        !checkpoints_open(options, &run.checkpoints))
+        goto done;
     if (!model) model = options->resume;
     if (!model) {
         status = command_misuse("train needs a model where there is no checkpoint to go on from");
@@ -410,7 +416,8 @@ static int check_numbers(const train_options *own) {
 static int check_words(train_options *own, train_checkpoints *checkpoints) {
     if (own->loss && option_choice("loss", own->loss, loss_words, loss_word_count) < 0) return EXIT_USAGE;
     static const char *const weights[] = {"balanced", "none"};
-    if (own->class_weights && option_choice("class-weights", own->class_weights, weights, 2) < 0) return EXIT_USAGE;
+    if (own->class_weights && option_choice("class-weights", own->class_weights, weights, 2) < 0)
+        return EXIT_USAGE;
     int status = bad_sample_check(own->bad, &own->skip_bad);
     kn_augmentation unused;
     if (status == EXIT_DONE) status = train_augment_check(own->augment, &unused);
@@ -420,10 +427,13 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
         return command_misuse("--resume already brings the weights: leave --init out");
     if (own->run && (own->save || own->log || own->report))
         return command_misuse("--run already names the files of model, log and report: leave --%s out",
-                              own->save ? "save" : own->log ? "log" : "report");
+                              own->save  ? "save"
+                              : own->log ? "log"
+                                         : "report");
     if (own->resume && path_is_onnx(own->resume))
-        return command_misuse("--resume has an ONNX file, which holds weights but no training: name it as the model, or "
-                              "go on from one of --checkpoints");
+        return command_misuse(
+            "--resume has an ONNX file, which holds weights but no training: name it as the model, or "
+            "go on from one of --checkpoints");
     if (option_choice("bn", own->bn, bn_words, BN_WORDS) < 0) return EXIT_USAGE;
     if (own->oversample && (own->no_shuffle || own->in_sequence))
         return command_misuse("--oversample draws samples anew, and %s keeps their order: give one of both",
@@ -433,7 +443,8 @@ static int check_words(train_options *own, train_checkpoints *checkpoints) {
                               "--in-sequence: give one of both");
     status = settings_check(own->set);
     if (status != EXIT_DONE) return status;
-    return train_rule_check(&own->rule, own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
+    return train_rule_check(&own->rule,
+                            own->epochs != UINT64_MAX || own->steps != UINT64_MAX || isnan(own->seconds));
 }
 
 /* What was not given is UINT64_MAX or NaN, so that an explicit 0 can be told from it. */
@@ -452,37 +463,44 @@ static void settle(train_options *own) {
 }
 
 static int run(int count, char **arguments) {
-    train_options own = {
-        .epochs = UINT64_MAX, .steps = UINT64_MAX, .batch = 64, .seconds = NAN, .seed = 1, .keep = UINT64_MAX,
-        .bn = "batch"};
+    train_options own = {.epochs = UINT64_MAX,
+                         .steps = UINT64_MAX,
+                         .batch = 64,
+                         .seconds = NAN,
+                         .seed = 1,
+                         .keep = UINT64_MAX,
+                         .bn = "batch"};
     train_checkpoints checkpoints = {.files = NULL};
     train_rule_init(&own.rule);
     const option options[] = {
         HEADING("data"),
-        {"data", OPTION_TEXT, "DATA", "what to train on, such as digits or text:FILE; koine datasets lists all", &own.data},
+        {"data", OPTION_TEXT, "DATA",
+         "what to train on, such as digits or text:FILE; koine datasets lists all", &own.data},
         {"validation", OPTION_NUMBER, "F",
          "set this share of the data aside to judge by (else the data's own test part is used)",
          &own.validation},
         {"augment", OPTION_TEXT, "LIST",
-         "change samples at random, see above; none: not even as the model's text says",
-         &own.augment},
+         "change samples at random, see above; none: not even as the model's text says", &own.augment},
         {"class-weights", OPTION_TEXT, "HOW",
          "balanced: samples of small classes count more in the loss, also where it is judged (none)",
          &own.class_weights},
-        {"oversample", OPTION_FLAG, NULL, "let all classes come up alike, however many samples they have", &own.oversample},
+        {"oversample", OPTION_FLAG, NULL, "let all classes come up alike, however many samples they have",
+         &own.oversample},
         {"no-shuffle", OPTION_FLAG, NULL, "take the samples in their own order", &own.no_shuffle},
         {"drop-last", OPTION_FLAG, NULL, "leave out a last batch that is not full", &own.drop_last},
         {"in-sequence", OPTION_FLAG, NULL,
          "samples follow their neighbours from batch to batch, for stateful layers; no shuffle, full batches",
          &own.in_sequence},
-        {"workers", OPTION_COUNT, "N", "threads that prepare batches, 16 at most (as many as there is work for)", &own.workers},
+        {"workers", OPTION_COUNT, "N",
+         "threads that prepare batches, 16 at most (as many as there is work for)", &own.workers},
         BAD_SAMPLE_OPTION(own.bad),
         CACHE_OPTION(own.cache),
         HEADING("model"),
-        {"loss", OPTION_TEXT, "NAME", "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
+        {"loss", OPTION_TEXT, "NAME",
+         "by its name, as koine models --grammar has it: cross-entropy, mse, huber … (the model's own)",
          &own.loss},
-        {"bn", OPTION_TEXT, "MODE", "batch, or frozen: batch norms go by their running statistics and keep them (batch)",
-         &own.bn},
+        {"bn", OPTION_TEXT, "MODE",
+         "batch, or frozen: batch norms go by their running statistics and keep them (batch)", &own.bn},
         SET_OPTION(own.set),
         {"init", OPTION_TEXT, "FILE", "begin with what fits of a saved model's weights", &own.init},
         HEADING("training"),
@@ -494,32 +512,38 @@ static int run(int count, char **arguments) {
         {"batch", OPTION_COUNT, "N", "samples in one step (64)", &own.batch},
         {"seed", OPTION_COUNT, "N", "of weights, order and dropout: the same seed gives the same bits (1)",
          &own.seed},
-        {"patience", OPTION_COUNT, "N", "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
+        {"patience", OPTION_COUNT, "N",
+         "stop after N epochs without a lower validation loss; the best epoch is saved", &own.patience},
         {"check", OPTION_FLAG, NULL,
-         "learn one batch by heart instead, look at the gradients, and say whether the training is worth its time",
+         "learn one batch by heart instead, look at the gradients, and say whether the training is worth its "
+         "time",
          &own.check},
         {"find-nan", OPTION_FLAG, NULL, "when a loss is not finite, name the first operator that made it so",
          &own.find_nan},
         RULE_OPTIONS(own.rule),
         HEADING("output"),
-        {"save", OPTION_TEXT, "FILE", "where the model goes (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … where that is taken)",
+        {"save", OPTION_TEXT, "FILE",
+         "where the model goes (the file of --resume; else MODEL.safetensors, or MODEL-2.safetensors … where "
+         "that is taken)",
          &own.save},
-        {"run", OPTION_TEXT, "DIR", "a folder for model, log, report and command line together, made where there is none",
-         &own.run},
+        {"run", OPTION_TEXT, "DIR",
+         "a folder for model, log, report and command line together, made where there is none", &own.run},
         {"log", OPTION_TEXT, "FILE", "a JSON object per step, and one at the end; --resume adds to it",
          &own.log},
-        {"report", OPTION_TEXT, "FILE.html", "a page with curves, mistakes, times and the plan, that needs nothing beside it",
-         &own.report},
+        {"report", OPTION_TEXT, "FILE.html",
+         "a page with curves, mistakes, times and the plan, that needs nothing beside it", &own.report},
         {"tensorboard", OPTION_TEXT, "DIR", "event files for TensorBoard: losses, rates, weights, filters",
          &own.tensorboard},
         TRACE_OPTION(own.trace),
         OVERWRITE_OPTION(own.common),
         HEADING("checkpoints"),
-        {"checkpoints", OPTION_TEXT, "DIR", "keep the training in files there on the way, the last and the best",
-         &own.checkpoints},
-        {"checkpoint-every", OPTION_TEXT, "N", "so many steps, or a time such as 30s or 10m (each epoch)", &own.every},
+        {"checkpoints", OPTION_TEXT, "DIR",
+         "keep the training in files there on the way, the last and the best", &own.checkpoints},
+        {"checkpoint-every", OPTION_TEXT, "N", "so many steps, or a time such as 30s or 10m (each epoch)",
+         &own.every},
         {"keep", OPTION_COUNT, "N", "so many of the newest checkpoints stay, beside the best (3)", &own.keep},
-        {"resume", OPTION_TEXT, "FILE", "go on with a saved training, bit by bit; auto: with the last of --checkpoints, if any",
+        {"resume", OPTION_TEXT, "FILE",
+         "go on with a saved training, bit by bit; auto: with the last of --checkpoints, if any",
          &own.resume},
         HEADING("device"),
         {"memory", OPTION_BYTES, "BYTES", "use no more of the device's memory, such as 2GB (all of it)",
@@ -550,12 +574,16 @@ static int run(int count, char **arguments) {
 const command command_train = {
     "train", "train a model on a data set and save it", "MODEL --data DATA [--OPTION …]",
     "MODEL is a name (koine models lists them), the path of a text model, a saved model, whose weights are\n"
-    "trained further, an ONNX file (koine plan --parameters tells which of its weights are trained), or a net of\n"
+    "trained further, an ONNX file (koine plan --parameters tells which of its weights are trained), or a "
+    "net of\n"
     "Caffe, deploy.prototxt, which begins with its weights by --init net.caffemodel. DATA\n"
     "names a source by one word: digits, shapes, figures, wind, text and tones are made by Koine itself,\n"
-    "images:DIR, wav:DIR, csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and npz:FILE\n"
-    "are read from files. koine datasets tells of each. Drawn pictures are enlarged to what the model reads.\n"
-    "unet tells what each pixel is, which figures have; table and table-classes read csv:FILE, gpt and char-rnn\n"
+    "images:DIR, wav:DIR, csv:FILE?target=COLUMN, text:FILE, cifar10:DIR, idx:DIR, npy:X.npy,Y.npy and "
+    "npz:FILE\n"
+    "are read from files. koine datasets tells of each. Drawn pictures are enlarged to what the model "
+    "reads.\n"
+    "unet tells what each pixel is, which figures have; table and table-classes read csv:FILE, gpt and "
+    "char-rnn\n"
     "text, keyword sounds.\n"
     "\n"
     "Schedules of the learning rate, all after the warm-up, in updates:\n"
@@ -566,11 +594,13 @@ const command command_train = {
     "  exponential        the same fall over each --step-every, evenly\n"
     "  cosine             down to --lr-end of it, along half a cosine, until the end\n"
     "  cosine-restarts    a cosine over --restart-every, begun again, --restart-factor times as long\n"
-    "  one-cycle          up for --cycle-rise of the way, from 1 / --cycle-divisor of it, then down to the end\n"
+    "  one-cycle          up for --cycle-rise of the way, from 1 / --cycle-divisor of it, then down to the "
+    "end\n"
     "  polynomial         down to --lr-end of it until the end, by --power of what is left of the way\n"
     "  plateau            times --step-factor when the validation loss does not fall for --plateau-patience\n"
     "\n"
-    "--augment changes samples at random on their way, alike for a seed, and never those to judge by: any of\n"
+    "--augment changes samples at random on their way, alike for a seed, and never those to judge by: any "
+    "of\n"
     "these, with commas between, or a line such as `augment flip crop=4` in the model's text:\n"
     "\n"
     "  flip               left and right, in every second picture\n"
@@ -579,22 +609,27 @@ const command command_train = {
     "  brightness=B contrast=C saturation=S hue=DEGREES\n"
     "  cutout=N           a square of N pixels becomes 0\n"
     "  noise=N            of that deviation is added\n"
-    "  mix-up=A           each sample is mixed with another of its batch, its share drawn from Beta(A,A), and\n"
+    "  mix-up=A           each sample is mixed with another of its batch, its share drawn from Beta(A,A), "
+    "and\n"
     "                     the loss goes by both classes with their shares; validation is never mixed\n"
     "  cut-mix=A          the same with a rectangle of the other; with both, half of the batches each\n"
     "\n"
     "--device auto times a few steps, transfers included, on each device, takes the fastest and says why.\n"
     "\n"
-    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, saves,\n"
-    "and says how to go on. Files that are there already are left as they are: a model without --save takes another\n"
-    "name, which is told at the end, and files that are named need --overwrite, or --resume of the same training.\n"
+    "The model is saved with its text, its weights and all that --resume needs. Ctrl-C finishes the step, "
+    "saves,\n"
+    "and says how to go on. Files that are there already are left as they are: a model without --save takes "
+    "another\n"
+    "name, which is told at the end, and files that are named need --overwrite, or --resume of the same "
+    "training.\n"
     "\n"
     "  koine train lenet --data digits --check\n"
     "  koine train lenet --data digits --epochs 2\n"
     "  koine train lenet --data digits --epochs 4 --resume lenet.safetensors\n"
     "  koine train lenet --data digits --lr 0.002 --run runs/faster\n"
     "  koine train cifar-cnn --data cifar10:DIR --augment flip,crop=4,cutout=8 --report report.html\n"
-    "  koine train lenet --data images:letters --init lenet.safetensors --freeze 'conv*' --save letters.safetensors\n"
+    "  koine train lenet --data images:letters --init lenet.safetensors --freeze 'conv*' --save "
+    "letters.safetensors\n"
     "  koine models mlp --text > my.koine\n"
     "  koine train my.koine --data npy:x.npy,y.npy --validation 0.1 --patience 5\n"
     "  koine train unet --data figures --steps 200 --batch 4\n"

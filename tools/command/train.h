@@ -27,19 +27,20 @@ typedef struct train_rule {
 void train_rule_init(train_rule *rule);
 /* EXIT_DONE, or says what makes no sense and answers EXIT_USAGE. Reads milestones and groups. */
 int train_rule_check(train_rule *rule, bool end_known);
-/* Sets what the rule is about. total_steps: updates where the training ends; 0: not known. The rule has to stay. */
+/* Sets what the rule is about. total_steps: updates where the training ends; 0: not known. The rule has to
+ * stay. */
 void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_params *params);
 
 /* The rows of an option table for it. */
 #define RULE_OPTIONS(rule)                                                                                   \
     HEADING("optimizer"),                                                                                    \
-        {"optimizer", OPTION_TEXT, "NAME",                                                                       \
-     "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb or lion (adam)", &(rule).optimizer},                \
-        {"lr", OPTION_NUMBER, "RATE", "learning rate (0.001; sgd, rmsprop, adagrad 0.01; adadelta 1; lion 0.0001)",       \
-         &(rule).rate},                                                                                      \
+        {"optimizer", OPTION_TEXT, "NAME",                                                                   \
+         "sgd, adam, adamw, rmsprop, adagrad, adadelta, lamb or lion (adam)", &(rule).optimizer},            \
+        {"lr", OPTION_NUMBER, "RATE",                                                                        \
+         "learning rate (0.001; sgd, rmsprop, adagrad 0.01; adadelta 1; lion 0.0001)", &(rule).rate},        \
         {"momentum", OPTION_NUMBER, "M", "of sgd (0.9) and rmsprop (0)", &(rule).momentum},                  \
-        {"dampening", OPTION_NUMBER, "D", "of sgd: share of a gradient that does not enter the momentum (0)", \
-         &(rule).dampening},                                                                                 \
+        {"dampening", OPTION_NUMBER, "D",                                                                    \
+         "of sgd: share of a gradient that does not enter the momentum (0)", &(rule).dampening},             \
         {"nesterov", OPTION_FLAG, NULL, "of sgd: look ahead along the momentum", &(rule).nesterov},          \
         {"amsgrad", OPTION_FLAG, NULL, "of adam and adamw: divide by the largest mean square so far",        \
          &(rule).amsgrad},                                                                                   \
@@ -49,8 +50,8 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
          &(rule).beta1},                                                                                     \
         {"beta2", OPTION_NUMBER, "B",                                                                        \
          "what the mean square keeps (0.999; rmsprop and lion 0.99, adadelta 0.9)", &(rule).beta2},          \
-        {"epsilon", OPTION_NUMBER, "E", "added where is divided (1e-8; adagrad 1e-10, adadelta and lamb 1e-6)", \
-         &(rule).epsilon},                                                                                   \
+        {"epsilon", OPTION_NUMBER, "E",                                                                      \
+         "added where is divided (1e-8; adagrad 1e-10, adadelta and lamb 1e-6)", &(rule).epsilon},           \
         {"lr-decay", OPTION_NUMBER, "D", "of adagrad: divides the rate by 1 + D * updates (0)",              \
          &(rule).rate_decay},                                                                                \
         {"accumulator", OPTION_NUMBER, "A", "of adagrad: what the sums of squares begin with (0)",           \
@@ -63,8 +64,7 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
          "other rules for some parameters: 'PATTERN:lr=0.1,decay=0;PATTERN:frozen', lr being a factor",      \
          &(rule).groups},                                                                                    \
         {"freeze", OPTION_TEXT, "PATTERNS",                                                                  \
-         "leave these parameters as they are: names with * and ?, and commas between them",                  \
-         &(rule).freeze},                                                                                    \
+         "leave these parameters as they are: names with * and ?, and commas between them", &(rule).freeze}, \
         {"clip", OPTION_NUMBER, "NORM",                                                                      \
          "scale gradients down to this common norm where it is larger (0: off)", &(rule).clip},              \
         {"clip-value", OPTION_NUMBER, "V", "cut each number of a gradient off at V and -V (0: off)",         \
@@ -80,7 +80,8 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
          &(rule).schedule},                                                                                  \
         {"warmup", OPTION_COUNT, "N", "updates over which the rate rises to its full height (0)",            \
          &(rule).warmup},                                                                                    \
-        {"lr-end", OPTION_NUMBER, "F", "share of the rate that is left in the end (0)", &(rule).final_share}, \
+        {"lr-end", OPTION_NUMBER, "F", "share of the rate that is left in the end (0)",                      \
+         &(rule).final_share},                                                                               \
         {"step-every", OPTION_COUNT, "N", "updates from one fall to the next", &(rule).step_every},          \
         {"step-factor", OPTION_NUMBER, "F", "what a fall multiplies by (0.1)", &(rule).step_factor},         \
         {"milestones", OPTION_TEXT, "N,N,...", "updates at which the rate falls", &(rule).milestones},       \
@@ -95,8 +96,10 @@ void train_rule_apply(const train_rule *rule, uint64_t total_steps, kn_trainer_p
          &(rule).plateau_patience},                                                                          \
         {"plateau-cooldown", OPTION_COUNT, "N", "epochs after a fall that do not count (0)",                 \
          &(rule).plateau_cooldown},                                                                          \
-        {"plateau-threshold", OPTION_NUMBER, "F", "share by which a loss has to be lower (0.0001)",          \
-         &(rule).threshold}
+    {                                                                                                        \
+        "plateau-threshold", OPTION_NUMBER, "F", "share by which a loss has to be lower (0.0001)",           \
+            &(rule).threshold                                                                                \
+    }
 
 /* ---- train.c ------------------------------------------------------------------------------------- */
 
@@ -104,23 +107,24 @@ enum { RUN_PATH = 4096 };
 typedef struct train_options {
     common_options common;
     train_rule rule;
-    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace, *bad, *bn, *augment, *class_weights, *report, *run;
+    const char *data, *loss, *init, *log, *save, *resume, *checkpoints, *every, *tensorboard, *set, *trace,
+        *bad, *bn, *augment, *class_weights, *report, *run;
     char **arguments; /* the command line */
     int argument_count;
     uint64_t epochs, steps, batch, seed, patience, memory, cache, keep, workers;
     double seconds, validation;
     bool no_shuffle, drop_last, in_sequence, find_nan, skip_bad, oversample, check;
-    bool goes_on;    /* --resume was given, whatever it found */
-    bool replaces;   /* what is at `path` is this training's own, or may be replaced */
-    char path[4096]; /* where the model goes */
+    bool goes_on;                /* --resume was given, whatever it found */
+    bool replaces;               /* what is at `path` is this training's own, or may be replaced */
+    char path[4096];             /* where the model goes */
     char run_files[4][RUN_PATH]; /* with --run */
-    kn_trainer_params how; /* what they mean to the trainer */
+    kn_trainer_params how;       /* what they mean to the trainer */
 } train_options;
 
 /* ---- train_run.c: --run ------------------------------------------------------------------------- */
 
-/* Makes the folder of --run, where one is asked for, and has model, log and report go there. Says why it cannot be, such
- * as that it holds a run, and answers false. `model` is what is trained. */
+/* Makes the folder of --run, where one is asked for, and has model, log and report go there. Says why it
+ * cannot be, such as that it holds a run, and answers false. `model` is what is trained. */
 bool run_open(train_options *options, const char *model);
 /* Puts the command line there. Says why not and answers false. */
 bool run_begin(const train_options *options);
@@ -153,28 +157,35 @@ typedef struct train_report {
     uint64_t total_steps; /* 0: not known */
     const training_setup *setup;
     uint64_t memory_bytes; /* of the device: what training and judging take together */
-    kn_score score; /* of the last judging; samples 0: none yet */
+    kn_score score;        /* of the last judging; samples 0: none yet */
     loss_curve curve;
-    double warm_since;      /* by clock_now: when the first step of this run was done */
-    uint64_t warm_at; /* and which it was; 0: none yet */
+    double warm_since; /* by clock_now: when the first step of this run was done */
+    uint64_t warm_at;  /* and which it was; 0: none yet */
 } train_report;
 
 /* For kn_fit_params; `user` is a train_report. */
 bool report_step(void *user, const kn_fit_step *step);
 bool report_epoch(void *user, const kn_fit_epoch *epoch);
-/* The last object of the log (path NULL), and what --json prints, which has how long all took, and where the model is, too. */
-void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, const char *path);
-void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before, const char *path);
+/* The last object of the log (path NULL), and what --json prints, which has how long all took, and where the
+ * model is, too. */
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result,
+                     const char *path);
+void report_end_text(const training_setup *setup, const kn_fit_result *result, uint64_t steps_before,
+                     const char *path);
 
 /* ---- train_files.c: what is read before and written after --------------------------------------- */
 
-/* Measures what the model's `standardize` goes by, on the samples to train on; says what makes that impossible. */
+/* Measures what the model's `standardize` goes by, on the samples to train on; says what makes that
+ * impossible. */
 bool train_measure(training_setup *setup, kn_trainer *trainer);
 
-/* Sets where the model goes (--save, the file that --resume has, or a name of its own that is not taken), once what
- * --resume is about is known, and whether it replaces what is there. Says why it cannot go there and answers false. */
+/* Sets where the model goes (--save, the file that --resume has, or a name of its own that is not taken),
+ * once what
+ * --resume is about is known, and whether it replaces what is there. Says why it cannot go there and answers
+ * false. */
 bool train_choose_path(train_options *options, const training_setup *setup);
-/* What the result depends on beside the model, as metadata: whoever goes on with other settings should know. */
+/* What the result depends on beside the model, as metadata: whoever goes on with other settings should know.
+ */
 enum { TRAIN_SETTINGS = 25, TRAIN_SETTING_BYTES = 300, TRAIN_PAIRS = TRAIN_SETTINGS + 4 };
 typedef struct train_settings {
     char values[TRAIN_SETTINGS][TRAIN_SETTING_BYTES], rate[24];
@@ -199,7 +210,8 @@ bool events_open(const train_options *options, train_events *events);
 /* False, and it was said why, where not all could be written. */
 bool events_close(train_events *events);
 void events_step(train_events *events, const kn_fit_step *step);
-void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer, const kn_fit_epoch *epoch);
+void events_epoch(train_events *events, const training_setup *setup, kn_trainer *trainer,
+                  const kn_fit_epoch *epoch);
 
 /* ---- train_filters.c -------------------------------------------------------------------------------- */
 
@@ -207,7 +219,8 @@ void events_epoch(train_events *events, const training_setup *setup, kn_trainer 
 float *parameter_numbers(kn_states *states, const kn_value *parameter, size_t *count);
 /* Whether they are filters for pictures. */
 bool parameter_is_filters(const kn_value *parameter);
-/* Those filters, 64 at most, beside one another, grey where they are 0: (height,width,channels), to be freed. */
+/* Those filters, 64 at most, beside one another, grey where they are 0: (height,width,channels), to be freed.
+ */
 uint8_t *filters_picture(const kn_value *parameter, const float *weight, int size[3]);
 
 /* ---- train_page.c: --report --------------------------------------------------------------------- */
@@ -219,15 +232,16 @@ train_page *page_open(const train_options *options);
 void page_close(train_page **page);
 /* Before the context's timeline is cleared by others; clears it where nobody else wants it. */
 void page_step(train_page *page, kn_context *context, const kn_fit_step *step);
-void page_epoch(train_page *page, kn_context *context, const training_setup *setup, const kn_fit_epoch *epoch);
+void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
+                const kn_fit_epoch *epoch);
 /* Judges what was trained, and writes the page. Says what is wrong and answers false. */
 bool page_write(train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 const kn_fit_result *result);
 
 /* ---- train_check.c ------------------------------------------------------------------------------- */
 
-/* Learns one batch by heart with a trainer that is compiled for it, and says what stands against the whole training of
- * `total_steps` (0: not known). Nothing is saved. EXIT_FAILED where something does. */
+/* Learns one batch by heart with a trainer that is compiled for it, and says what stands against the whole
+ * training of `total_steps` (0: not known). Nothing is saved. EXIT_FAILED where something does. */
 int train_check(const train_options *options, training_setup *setup, kn_context *context, kn_trainer *trainer,
                 uint64_t total_steps);
 

@@ -93,11 +93,14 @@ static void check_loss(check_run *run) {
     const bool classes = kn_value_dtype(run->setup->loss.target) == KN_INT32;
     if (again)
         finding_tell(&run->found, FINDING_HINT, "loss", "",
-                     "'%s' makes probabilities, and the loss %s takes what goes into it and applies %s itself, which makes "
-                     "it twice: learning is slow, and no answer becomes sure. Leave the layer out of the model, or compare "
+                     "'%s' makes probabilities, and the loss %s takes what goes into it and applies %s "
+                     "itself, which makes "
+                     "it twice: learning is slow, and no answer becomes sure. Leave the layer out of the "
+                     "model, or compare "
                      "probabilities: %s",
                      kn_value_name(again), run->setup->loss_kind, classes ? "a softmax" : "a sigmoid",
-                     classes ? "a layer `log` behind it, and --loss nll" : "--loss probability-cross-entropy");
+                     classes ? "a layer `log` behind it, and --loss nll"
+                             : "--loss probability-cross-entropy");
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ static bool shows_blocks(void) {
 static int columns_of(const loss_curve *curve, int room, double *columns) {
     int count = curve->count < (size_t)room ? (int)curve->count : room;
     for (int c = 0; c < count; c++) {
-        size_t from = curve->count * (size_t)c / (size_t)count, to = curve->count * (size_t)(c + 1) / (size_t)count;
+        size_t from = curve->count * (size_t)c / (size_t)count,
+               to = curve->count * (size_t)(c + 1) / (size_t)count;
         double sum = 0;
         for (size_t i = from; i < to; i++)
             sum += curve->losses[i];
@@ -68,7 +69,8 @@ void curve_show(const loss_curve *curve) {
         fputs(coloured ? "│\033[34m" : "│", stderr);
         for (int c = 0; c < count; c++) {
             /* The lowest still shows. */
-            int level = 1 + (int)((columns[c] - low) / (high - low) * (ROWS * EIGHTHS - 1) + 0.5) - row * EIGHTHS;
+            int level =
+                1 + (int)((columns[c] - low) / (high - low) * (ROWS * EIGHTHS - 1) + 0.5) - row * EIGHTHS;
             fputs(blocks[level < 0 ? 0 : level > EIGHTHS ? EIGHTHS : level], stderr);
         }
         fputs(coloured ? "\033[0m\n" : "\n", stderr);

@@ -10,11 +10,11 @@
 
 enum { SETTING_BYTES = TRAIN_SETTING_BYTES };
 static const char *const setting_keys[TRAIN_SETTINGS] = {
-    "train.data",       "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
-    "train.drop-last",  "train.loss",       "train.math",       "train.optimizer",    "train.lr",
-    "train.momentum",   "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
-    "train.smoothing",  "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
-    "train.decay-of",   "train.adagrad",    "train.augment",     "train.oversample",  "train.class-weights",
+    "train.data",      "train.batch",      "train.seed",       "train.validation",   "train.shuffle",
+    "train.drop-last", "train.loss",       "train.math",       "train.optimizer",    "train.lr",
+    "train.momentum",  "train.clip",       "train.schedule",   "train.weight-decay", "train.variant",
+    "train.smoothing", "train.clip-value", "train.accumulate", "train.ema",          "train.groups",
+    "train.decay-of",  "train.adagrad",    "train.augment",    "train.oversample",   "train.class-weights",
 };
 
 static const char *falls_text(const kn_trainer_params *how, char *text, size_t room) {
@@ -69,7 +69,8 @@ static void write_schedule(const kn_trainer_params *how, char *text) {
 }
 
 static void write_rule(const train_rule *rule, const kn_trainer_params *how, char (*values)[SETTING_BYTES]) {
-    bool sgd = how->optimizer == KN_SGD, momentum = sgd || (how->optimizer == KN_RMSPROP && how->momentum > 0);
+    bool sgd = how->optimizer == KN_SGD,
+         momentum = sgd || (how->optimizer == KN_RMSPROP && how->momentum > 0);
     snprintf(values[8], SETTING_BYTES, "%s", rule->optimizer);
     snprintf(values[9], SETTING_BYTES, "%.9g", how->learning_rate);
     snprintf(values[10], SETTING_BYTES, "none");
@@ -81,10 +82,14 @@ static void write_rule(const train_rule *rule, const kn_trainer_params *how, cha
     snprintf(values[11], SETTING_BYTES, "%.9g", how->clip_norm);
     write_schedule(how, values[12]);
     snprintf(values[13], SETTING_BYTES, "%.9g", how->weight_decay);
-    snprintf(values[14], SETTING_BYTES, "%s", how->amsgrad ? "amsgrad" : how->centered ? "centered" : "plain");
+    snprintf(values[14], SETTING_BYTES, "%s",
+             how->amsgrad    ? "amsgrad"
+             : how->centered ? "centered"
+                             : "plain");
     snprintf(values[15], SETTING_BYTES, "none");
     if (!sgd)
-        snprintf(values[15], SETTING_BYTES, "%.9g and %.9g, epsilon %.9g", how->beta1, how->beta2, how->epsilon);
+        snprintf(values[15], SETTING_BYTES, "%.9g and %.9g, epsilon %.9g", how->beta1, how->beta2,
+                 how->epsilon);
     snprintf(values[16], SETTING_BYTES, "%.9g", how->clip_value);
     snprintf(values[17], SETTING_BYTES, "%llu", (unsigned long long)how->accumulate);
     snprintf(values[18], SETTING_BYTES, "%.9g", how->average);
@@ -95,14 +100,16 @@ static void write_rule(const train_rule *rule, const kn_trainer_params *how, cha
     snprintf(values[21], SETTING_BYTES, "%.9g, from %.9g", how->rate_decay, how->accumulator);
 }
 
-static void write_settings(const training_setup *setup, const train_options *options, char (*values)[SETTING_BYTES]) {
+static void write_settings(const training_setup *setup, const train_options *options,
+                           char (*values)[SETTING_BYTES]) {
     snprintf(values[0], SETTING_BYTES, "%s", options->data);
     snprintf(values[1], SETTING_BYTES, "%llu", (unsigned long long)options->batch);
     snprintf(values[2], SETTING_BYTES, "%llu", (unsigned long long)options->seed);
     snprintf(values[3], SETTING_BYTES, "%.9g", options->validation);
-    snprintf(values[4], SETTING_BYTES, "%s", options->in_sequence  ? "no, in sequence"
-                                           : options->no_shuffle ? "no"
-                                                                 : "yes");
+    snprintf(values[4], SETTING_BYTES, "%s",
+             options->in_sequence  ? "no, in sequence"
+             : options->no_shuffle ? "no"
+                                   : "yes");
     snprintf(values[5], SETTING_BYTES, "%s", options->drop_last ? "yes" : "no");
     snprintf(values[6], SETTING_BYTES, "%s", options->loss ? options->loss : "the model's own");
     snprintf(values[7], SETTING_BYTES, "%s", options->common.exact ? "exact" : "fast");
@@ -134,7 +141,8 @@ size_t train_pairs(const training_setup *setup, const train_options *options, tr
     write_settings(setup, options, settings->values);
     for (size_t i = 0; i < count; i++)
         pairs[i] = (kn_model_pair){setting_keys[i], settings->values[i]};
-    /* What `generate`, `infer` and a later training read text and tables with, and what classes are called. */
+    /* What `generate`, `infer` and a later training read text and tables with, and what classes are called.
+     */
     const char *vocabulary = kn_dataset_vocabulary(setup->all), *columns = kn_dataset_columns(setup->all);
     if (vocabulary) pairs[count++] = (kn_model_pair){"data.vocabulary", vocabulary};
     if (columns) pairs[count++] = (kn_model_pair){"data.columns", columns};
@@ -154,11 +162,13 @@ typedef struct saved_training {
 
 static saved_training saved_open(const char *path) {
     const bool onnx = path_is_onnx(path);
-    return (saved_training){onnx ? NULL : kn_safetensors_file_open(path, NULL), onnx ? kn_model_open(path, NULL) : NULL};
+    return (saved_training){onnx ? NULL : kn_safetensors_file_open(path, NULL),
+                            onnx ? kn_model_open(path, NULL) : NULL};
 }
 
 static const char *saved_setting(const saved_training *saved, const char *key) {
-    const char *text = saved->onnx ? kn_model_metadata(saved->onnx, key) : kn_safetensors_file_metadata(saved->tensors, key);
+    const char *text =
+        saved->onnx ? kn_model_metadata(saved->onnx, key) : kn_safetensors_file_metadata(saved->tensors, key);
     return text ? text : "";
 }
 
@@ -170,12 +180,14 @@ static void saved_close(saved_training *saved) {
 /* 0 where it is not known. */
 static uint32_t saved_steps(const saved_training *saved) {
     uint32_t steps = 0;
-    return kn_safetensors_file_copy(saved->tensors, "koine.training.koine.step", KN_UINT32, &steps, sizeof steps) == KN_OK
+    return kn_safetensors_file_copy(saved->tensors, "koine.training.koine.step", KN_UINT32, &steps,
+                                    sizeof steps) == KN_OK
                ? steps
                : 0;
 }
 
-/* Whether `path` holds what the training in `later` was at before: with the same settings, and no more steps. */
+/* Whether `path` holds what the training in `later` was at before: with the same settings, and no more steps.
+ */
 static bool same_training(const char *path, const char *later) {
     struct stat one, other;
     if (stat(path, &one) || stat(later, &other)) return false;
@@ -197,7 +209,8 @@ static bool is_checkpoint(const char *path) {
     return found;
 }
 
-/* Sets the path to the first by `name` that is not taken, or only by what `resume` (NULL: nothing) goes on from. */
+/* Sets the path to the first by `name` that is not taken, or only by what `resume` (NULL: nothing) goes on
+ * from. */
 static bool count_up(train_options *options, const char *name, const char *resume) {
     char *path = options->path;
     for (unsigned number = 1; path_numbered(name, number, path, sizeof options->path); number++) {
@@ -212,7 +225,8 @@ bool train_choose_path(train_options *options, const training_setup *setup) {
     const char *resume = options->resume, *wanted = options->save;
     char name[200];
     if (!wanted && resume && !is_checkpoint(resume)) wanted = resume;
-    snprintf(name, sizeof name, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors", kn_model_name(setup->model));
+    snprintf(name, sizeof name, path_is_onnx(setup->source) ? "%s-trained.onnx" : "%s.safetensors",
+             kn_model_name(setup->model));
     if (!wanted && !count_up(options, name, resume)) return false;
     if (wanted && !path_numbered(wanted, 1, options->path, sizeof options->path)) return false;
     if (wanted) options->replaces = options->common.overwrite || (resume && same_training(wanted, resume));
@@ -259,8 +273,9 @@ bool train_measure(training_setup *setup, kn_trainer *trainer) {
         if (!kn_graph_find(kn_model_graph(setup->model), deviation)) continue;
         int64_t channels = kn_value_dimension(input, 1);
         float *numbers = malloc(2 * (size_t)channels * sizeof *numbers);
-        bool fine = numbers && kn_dataset_find_field(dataset, kn_value_name(input), &field) &&
-                    kn_dataset_statistics(dataset, field, numbers, numbers + channels, (size_t)channels) == KN_OK;
+        bool fine =
+            numbers && kn_dataset_find_field(dataset, kn_value_name(input), &field) &&
+            kn_dataset_statistics(dataset, field, numbers, numbers + channels, (size_t)channels) == KN_OK;
         if (!fine) command_fail("'%s' cannot be measured for standardize", kn_value_name(input));
         kn_states *states = kn_trainer_states(trainer);
         fine = fine && set_state(states, mean, numbers, channels) &&

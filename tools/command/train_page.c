@@ -69,7 +69,8 @@ void page_step(train_page *page, kn_context *context, const kn_fit_step *step) {
     page->rate[page->step_count++] = (svg_point){(double)step->step, step->rate};
 }
 
-void page_epoch(train_page *page, kn_context *context, const training_setup *setup, const kn_fit_epoch *epoch) {
+void page_epoch(train_page *page, kn_context *context, const training_setup *setup,
+                const kn_fit_epoch *epoch) {
     if (!page) return;
     if (!page->options->trace) kn_context_timeline_clear(context); /* judging is no part of a step */
     if (page->epoch_count == PAGE_EPOCHS) return;
@@ -161,7 +162,8 @@ static const char style[] =
     ".line2{stroke:#4cbd70}.fill0{fill:#4a9be6}.fill1{fill:#f0853e}.fill2{fill:#4cbd70}}";
 
 bool page_fail(void) {
-    return command_fail("a part of the report could not be made: memory is out, or the data cannot be read any more") == EXIT_DONE;
+    return command_fail("a part of the report could not be made: memory is out, or the data cannot be read "
+                        "any more") == EXIT_DONE;
 }
 
 static bool command_line(FILE *file, const train_options *options) {
@@ -281,12 +283,14 @@ static void memory(FILE *file, const train_page *page, kn_trainer *trainer) {
     kn_plan_info info = {.size = sizeof info};
     if (page->step_count < 2 || kn_trainer_plan(trainer, &info) != KN_OK) return;
     double planned = 1e-6 * (double)info.peak_bytes;
-    const svg_point device[2] = {{page->memory[0].x, planned}, {page->memory[page->step_count - 1].x, planned}};
+    const svg_point device[2] = {{page->memory[0].x, planned},
+                                 {page->memory[page->step_count - 1].x, planned}};
     const svg_line lines[] = {{"host", page->memory, page->step_count, 0}, {"device", device, 2, 1}};
     fputs("<h2>Memory over time</h2>\n", file);
     svg_chart(file, "Megabytes", "epochs", lines, 2, 0);
     fprintf(file,
-            "<p>Of the host, what the program had in use; of the device, what a training step needs at most by its "
+            "<p>Of the host, what the program had in use; of the device, what a training step needs at most "
+            "by its "
             "plan, %.4g MB: %.4g for weights and their updates, %.4g for results on the way.</p>\n",
             planned, 1e-6 * (double)info.state_bytes, 1e-6 * (double)info.scratch_bytes);
 }
@@ -303,7 +307,8 @@ static bool plan(FILE *file, kn_trainer *trainer) {
 }
 
 /* What is seen by judging the data once more. */
-static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context, kn_trainer *trainer) {
+static bool judged_parts(FILE *file, const train_page *page, training_setup *setup, kn_context *context,
+                         kn_trainer *trainer) {
     const kn_dataset *dataset = setup_judged(setup);
     uint64_t samples = kn_dataset_count(dataset),
              batch = page->options->batch < samples ? page->options->batch : samples;
@@ -339,14 +344,16 @@ bool page_write(train_page *page, training_setup *setup, kn_context *context, kn
     html_text(file, name);
     fputs("</h1>\n", file);
     summary(file, page, setup, context, result);
-    bool fine = curves(file, page) && judged_parts(file, page, setup, context, trainer) && filters(file, setup, trainer);
+    bool fine = curves(file, page) && judged_parts(file, page, setup, context, trainer) &&
+                filters(file, setup, trainer);
     operators(file, page);
     memory(file, page, trainer);
     fine = fine && plan(file, trainer) && command_line(file, page->options);
     fputs("</body></html>\n", file);
     progress_clear();
     if (!whole_close(&whole, fine))
-        return command_fail("no report in '%s'; the model is saved, and koine eval judges it", path) == EXIT_DONE;
+        return command_fail("no report in '%s'; the model is saved, and koine eval judges it", path) ==
+               EXIT_DONE;
     command_tell("report in %s", path);
     return true;
 }

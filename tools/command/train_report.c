@@ -13,8 +13,8 @@ static void log_step(FILE *log, const kn_fit_step *step) {
     fputs("}\n", log);
 }
 
-/* How long it may still take, by steps or by --seconds; below 0: nobody knows. The first step compiles, and the next few
- * tell little. */
+/* How long it may still take, by steps or by --seconds; below 0: nobody knows. The first step compiles, and
+ * the next few tell little. */
 static double seconds_left(train_report *report, const kn_fit_step *step) {
     enum { STEPS = 5, SECONDS = 1 };
     const train_options *options = report->options;
@@ -82,7 +82,8 @@ static void times_json(FILE *stream, const training_setup *setup, const kn_fit_r
     json_measure_member(stream, "waited_s", result->data_seconds);
 }
 
-void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result, const char *path) {
+void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_result *result,
+                     const char *path) {
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->epoch_loss);

@@ -256,9 +256,10 @@ static int read_freeze(train_rule *rule) {
         group->frozen = true;
     }
     if (good) return EXIT_DONE;
-    return command_misuse("--freeze is '%s'; expected names of parameters such as conv1.*, with commas between them, "
-                          "and together with --groups at most %d",
-                          rule->freeze, RULE_GROUPS);
+    return command_misuse(
+        "--freeze is '%s'; expected names of parameters such as conv1.*, with commas between them, "
+        "and together with --groups at most %d",
+        rule->freeze, RULE_GROUPS);
 }
 
 int train_rule_check(train_rule *rule, bool end_known) {

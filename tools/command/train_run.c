@@ -8,7 +8,8 @@
 #include "train.h"
 
 enum { MODEL, LOG, REPORT, COMMAND, ONNX, FILES };
-static const char *const names[FILES] = {"model.safetensors", "log.jsonl", "report.html", "command.txt", "model.onnx"};
+static const char *const names[FILES] = {"model.safetensors", "log.jsonl", "report.html", "command.txt",
+                                         "model.onnx"};
 
 static bool path_in(const char *folder, int file, char path[RUN_PATH]) {
     return snprintf(path, RUN_PATH, "%s/%s", folder, names[file]) < RUN_PATH ||
@@ -31,13 +32,15 @@ static bool make_folder(const char *folder) {
 }
 
 bool run_open(train_options *options, const char *model) {
-    char (*paths)[RUN_PATH] = options->run_files;
+    char(*paths)[RUN_PATH] = options->run_files;
     if (!options->run || options->check || precompiling()) return true;
     for (int i = 0; i < FILES; i++) {
         if (!path_in(options->run, i, paths[0])) return false;
         if (access(paths[0], F_OK) == 0 && !options->common.overwrite && !options->goes_on)
-            return command_fail("--run: '%s' holds a run already (%s): --overwrite replaces it, --resume goes on with it, another "
-                                "folder leaves it as it is", options->run, names[i]) == EXIT_DONE;
+            return command_fail("--run: '%s' holds a run already (%s): --overwrite replaces it, --resume "
+                                "goes on with it, another "
+                                "folder leaves it as it is",
+                                options->run, names[i]) == EXIT_DONE;
     }
     path_in(options->run, path_is_onnx(model) ? ONNX : MODEL, paths[MODEL]);
     options->save = paths[MODEL];
@@ -64,7 +67,9 @@ void command_line_write(FILE *stream, const train_options *options) {
     fputs("koine train", stream);
     for (int i = 0; i < options->argument_count; i++) {
         const char *word = options->arguments[i];
-        const bool plain = word[0] && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+%@")];
+        const bool plain =
+            word[0] &&
+            !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+%@")];
         fputs(plain ? " " : " '", stream);
         for (const char *at = word; *at; at++)
             if (*at == '\'')

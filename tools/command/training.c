@@ -8,9 +8,16 @@
 
 #include <koine/images.h>
 
-const char *const loss_words[] = {"cross-entropy", "nll",       "mse",
-                                  "l1",            "huber",     "smooth-l1",
-                                  "binary-cross-entropy", "probability-cross-entropy", "kl-divergence", "hinge"};
+const char *const loss_words[] = {"cross-entropy",
+                                  "nll",
+                                  "mse",
+                                  "l1",
+                                  "huber",
+                                  "smooth-l1",
+                                  "binary-cross-entropy",
+                                  "probability-cross-entropy",
+                                  "kl-divergence",
+                                  "hinge"};
 const int loss_word_count = sizeof loss_words / sizeof *loss_words;
 const char *const optimizer_words[] = {"sgd",     "adam",     "adamw", "rmsprop",
                                        "adagrad", "adadelta", "lamb",  "lion"};
@@ -28,15 +35,17 @@ static kn_status add_loss(training_setup *setup) {
     char message[300];
     setup->augmentation = (kn_augmentation)KN_AUGMENTATION_DEFAULTS;
     if (setup->changes)
-        kn_augmentation_read(setup_augment(setup), &setup->augmentation, message, sizeof message); /* read once before */
+        kn_augmentation_read(setup_augment(setup), &setup->augmentation, message,
+                             sizeof message); /* read once before */
     const bool mixed = setup->augmentation.mix_up != 0 || setup->augmentation.cut_mix != 0;
-    return (mixed ? kn_model_add_mixed_loss : kn_model_add_weighted_loss)(setup->model, setup->loss_asked, setup->class_weights,
-                                                                         setup->weight_count, &setup->loss);
+    return (mixed ? kn_model_add_mixed_loss : kn_model_add_weighted_loss)(
+        setup->model, setup->loss_asked, setup->class_weights, setup->weight_count, &setup->loss);
 }
 
 /* ---- the model ----------------------------------------------------------------------------------- */
 
-/* The inputs of an ONNX file in the sizes of the data, the batch as the file has it. Answers whether there are any. */
+/* The inputs of an ONNX file in the sizes of the data, the batch as the file has it. Answers whether there
+ * are any. */
 static bool give_sizes(training_setup *setup, const kn_dataset *data) {
     const int count = kn_onnx_file_input_count(setup->file);
     for (int i = 0; i < count && setup->given_count < SETUP_FIELDS; i++) {
@@ -45,8 +54,8 @@ static bool give_sizes(training_setup *setup, const kn_dataset *data) {
         kn_field field;
         size_t index;
         if (!kn_dtype_parse(type, &given.info.dtype) ||
-            !kn_dataset_find_field(data, count == 1 ? "x" : name, &index) || !kn_dataset_field(data, index, &field) ||
-            field.info.rank == KN_MAX_RANK)
+            !kn_dataset_find_field(data, count == 1 ? "x" : name, &index) ||
+            !kn_dataset_field(data, index, &field) || field.info.rank == KN_MAX_RANK)
             continue;
         given.info.rank = field.info.rank + 1;
         given.info.shape[0] = -1;
@@ -104,10 +113,10 @@ static void list_open(const training_setup *setup, open_names *list) {
     }
 }
 
-/* Opens it once more with a number for all of these sizes, or for those that count samples, and for the batch where that
- * is of use. */
-static kn_status open_with(training_setup *setup, const kn_model_setting *settings, size_t own, const open_names *open,
-                           int64_t number, bool all) {
+/* Opens it once more with a number for all of these sizes, or for those that count samples, and for the batch
+ * where that is of use. */
+static kn_status open_with(training_setup *setup, const kn_model_setting *settings, size_t own,
+                           const open_names *open, int64_t number, bool all) {
     kn_model_setting more[sizeof setup->settings / sizeof *setup->settings + 33];
     kn_status status = kn_model_status(setup->model);
     size_t count = own;
@@ -145,15 +154,15 @@ static bool open_bare(training_setup *setup, const kn_model_setting *settings, s
     char line[600] = "";
     if (status == KN_ERROR_SHAPE || status == KN_ERROR_UNSUPPORTED) open_settings(setup, line, sizeof line);
     return command_fail("%s%s%s", setup->model ? kn_model_error(setup->model) : "out of memory",
-                        line[0] ? "; sizes that the file leaves open take numbers from --set " : "", line) == EXIT_DONE;
+                        line[0] ? "; sizes that the file leaves open take numbers from --set " : "",
+                        line) == EXIT_DONE;
 }
 
 static bool open_model(training_setup *setup, const kn_model_setting *settings, size_t count) {
     if (!open_bare(setup, settings, count)) return false;
     setup->loss = (kn_model_loss){.size = sizeof setup->loss};
     setup->loss_kind = setup->loss_asked ? setup->loss_asked : kn_model_loss_name(setup->model);
-    if (add_loss(setup) != KN_OK)
-        return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
+    if (add_loss(setup) != KN_OK) return command_fail("%s", kn_model_error(setup->model)) == EXIT_DONE;
     setup->loss_name = kn_value_name(setup->loss.judged);
     setup->accuracy = setup->loss.accuracy;
     setup->accuracy_name = setup->accuracy ? kn_value_name(setup->accuracy) : NULL;
@@ -172,7 +181,8 @@ bool setup_settings(training_setup *setup, const char *text) {
         char *equals = strchr(at, '='), *end = NULL;
         long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
         if (!equals || equals == at || end == equals + 1 || *end || setup->setting_count == 32)
-            return command_misuse("--set has '%s'; expected NAME=NUMBER, several with commas between", at) == EXIT_DONE;
+            return command_misuse("--set has '%s'; expected NAME=NUMBER, several with commas between", at) ==
+                   EXIT_DONE;
         *equals = '\0';
         setup->settings[setup->setting_count++] = (kn_model_setting){at, value};
     }
@@ -228,19 +238,24 @@ bool setup_sizes_known(const training_setup *setup) {
             snprintf(line, sizeof line, onnx ? ",%s=N" : ",`set %s N`", name);
             if (strstr(settings, line)) continue;
             kn_value_shape_text(input, shape, sizeof shape);
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s' of its input '%s' (%s)", count ? ", " : "",
-                     name, kn_model_input_name(setup->model, i), shape);
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s' of its input '%s' (%s)",
+                     count ? ", " : "", name, kn_model_input_name(setup->model, i), shape);
             snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s", line);
             count++;
         }
     }
     if (!count) return true;
     return command_fail("the model '%s' leaves %s open, which only data would tell: %s%s%s %s a number",
-                        kn_model_name(setup->model), list, onnx ? "--set " : count > 1 ? "lines " : "a line ", settings + 1,
-                        onnx ? "" : " of its text", count > 1 ? "give each" : "gives it") == EXIT_DONE;
+                        kn_model_name(setup->model), list,
+                        onnx        ? "--set "
+                        : count > 1 ? "lines "
+                                    : "a line ",
+                        settings + 1, onnx ? "" : " of its text",
+                        count > 1 ? "give each" : "gives it") == EXIT_DONE;
 }
 
-/* The bytes of a batch tell one open size. Where there are more, the model is opened with those of the data. */
+/* The bytes of a batch tell one open size. Where there are more, the model is opened with those of the data.
+ */
 static bool fit_sizes(training_setup *setup) {
     enum { MOST = sizeof setup->settings / sizeof *setup->settings };
     char names[MOST][128];
@@ -277,11 +292,12 @@ int64_t setup_fixed_batch(const training_setup *setup) {
 bool setup_batch_fits(const training_setup *setup, uint64_t batch) {
     const int64_t fixed = setup_fixed_batch(setup);
     if (fixed < 0 || (uint64_t)fixed == batch) return true;
-    return command_fail("the file of the model '%s' says that %lld samples come at once, not %llu: --batch %lld takes "
-                        "them so, and a file whose first size is open (dynamic_axes or dynamic_shapes of "
-                        "torch.onnx.export) any number",
-                        kn_model_name(setup->model), (long long)fixed, (unsigned long long)batch, (long long)fixed) ==
-           EXIT_DONE;
+    return command_fail(
+               "the file of the model '%s' says that %lld samples come at once, not %llu: --batch %lld takes "
+               "them so, and a file whose first size is open (dynamic_axes or dynamic_shapes of "
+               "torch.onnx.export) any number",
+               kn_model_name(setup->model), (long long)fixed, (unsigned long long)batch,
+               (long long)fixed) == EXIT_DONE;
 }
 
 /* How much each class is to count; the model is to be opened again then, for its loss. */
@@ -291,8 +307,8 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     setup->class_weights = malloc((count + 1) * sizeof *setup->class_weights);
     if (!setup->class_weights) return command_fail("out of memory") == EXIT_DONE;
     if (kn_dataset_class_weights(setup->all, setup->class_weights, count) != KN_OK)
-        return command_fail("--class-weights needs a class for each sample, which the data '%s' has not", data) ==
-               EXIT_DONE;
+        return command_fail("--class-weights needs a class for each sample, which the data '%s' has not",
+                            data) == EXIT_DONE;
     /* A model may tell more classes apart than the data has. */
     const kn_value *output = kn_model_output(setup->model, 0);
     int64_t answers = kn_value_dimension(output, kn_value_rank(output) - 1);
@@ -307,8 +323,8 @@ static bool weigh_classes(training_setup *setup, const char *data) {
     return true;
 }
 
-/* A model that has no weights yet, with the settings `inputs` and `classes`, takes the sizes of a table; a loss that is to
- * weigh classes, their weights. */
+/* A model that has no weights yet, with the settings `inputs` and `classes`, takes the sizes of a table; a
+ * loss that is to weigh classes, their weights. */
 static bool fit_to_table(training_setup *setup, const char *data) {
     kn_model_setting settings[sizeof setup->settings / sizeof *setup->settings + 2];
     kn_field field;
@@ -336,15 +352,19 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
     bool labels = field->info.rank == 0 && field->info.dtype == KN_INT32;
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) == 4)
         return ". The data has one label for each sample, and the model one answer for each place of its "
-               "output: a line `flatten` before the last `linear` makes it one for each sample. Labels for each "
-               "pixel are in the data `figures`, or in npy:X.npy,Y.npy with whole numbers (samples,height,width)";
+               "output: a line `flatten` before the last `linear` makes it one for each sample. Labels for "
+               "each "
+               "pixel are in the data `figures`, or in npy:X.npy,Y.npy with whole numbers "
+               "(samples,height,width)";
     if (labels && kn_value_dtype(setup->loss.target) == KN_INT32 && kn_value_rank(output) > 2)
         return ". The data has one label for each sample, and the model one answer for each place of its "
                "output: a line `flatten` before the last `linear` makes it one for each sample";
     if (kn_dataset_columns(setup->all) && labels != (kn_value_dtype(setup->loss.target) == KN_INT32))
-        return labels ? ". The column is taken for classes, which the model table-classes is for; as a number it is read "
+        return labels ? ". The column is taken for classes, which the model table-classes is for; as a "
+                        "number it is read "
                         "with &number behind the target"
-                      : ". The column is taken for a number, which the model table is for; as classes it is read with "
+                      : ". The column is taken for a number, which the model table is for; as classes it is "
+                        "read with "
                         "&classes behind the target";
     if (labels && kn_value_dtype(setup->loss.target) == KN_FLOAT32)
         return ". The data has labels of classes, which the loss cross-entropy is for; this one compares "
@@ -355,18 +375,22 @@ static const char *target_hint(const training_setup *setup, const kn_field *fiel
 }
 
 /* Where pictures do not fit what is read; "" if it is something else. */
-static const char *input_hint(const training_setup *setup, const kn_value *value, const kn_field *field, char *text,
-                              size_t room) {
+static const char *input_hint(const training_setup *setup, const kn_value *value, const kn_field *field,
+                              char *text, size_t room) {
     const int64_t *sizes = field->info.shape;
     if (kn_value_dtype(value) == KN_INT32)
         return ". The model reads whole numbers, such as text and text:FILE have";
     if (field->info.rank != 3 || kn_value_rank(value) != 4) return "";
-    if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "channels", NULL) && sizes[1] == sizes[2]) {
-        snprintf(text, room, ". Drawn pictures are enlarged, never reduced; --set channels=%lld,size=%lld makes the model for these",
+    if (!kn_model_has_weights(setup->model) && kn_model_setting_value(setup->model, "channels", NULL) &&
+        sizes[1] == sizes[2]) {
+        snprintf(text, room,
+                 ". Drawn pictures are enlarged, never reduced; --set channels=%lld,size=%lld makes the "
+                 "model for these",
                  (long long)sizes[0], (long long)sizes[1]);
         return text;
     }
-    return ". Drawn pictures are enlarged, never reduced; images:FOLDER is scaled to any size, and the line `input` of "
+    return ". Drawn pictures are enlarged, never reduced; images:FOLDER is scaled to any size, and the line "
+           "`input` of "
            "the model's text (koine models NAME --text) may say another";
 }
 
@@ -401,7 +425,8 @@ static bool check_field(const training_setup *setup, const char *data, const kn_
                  "expects %s (%s)%s",
                  data, kn_model_name(setup->model), name, kn_dtype_name(field.info.dtype), found,
                  kn_dtype_name(kn_value_dtype(value)), wanted,
-                 value == setup->loss.target ? target_hint(setup, &field) : input_hint(setup, value, &field, hint, sizeof hint));
+                 value == setup->loss.target ? target_hint(setup, &field)
+                                             : input_hint(setup, value, &field, hint, sizeof hint));
     return false;
 }
 
@@ -450,22 +475,27 @@ bool signs_are_joined(const char *vocabulary) {
 static bool explain_loss(training_setup *setup, const char *data) {
     size_t y;
     const char *signs = kn_dataset_vocabulary(setup->all);
-    if (signs) setup->unit = signs_are_joined(signs) ? " nats a sign" : signs[0] ? " nats a character" : " nats a byte";
-    if (strcmp(setup->loss_kind, "mse") || !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
+    if (signs)
+        setup->unit = signs_are_joined(signs) ? " nats a sign"
+                      : signs[0]              ? " nats a character"
+                                              : " nats a byte";
+    if (strcmp(setup->loss_kind, "mse") ||
+        !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y))
         return true;
     kn_status status = kn_dataset_variance(setup_judged(setup), y, &setup->variance);
     return status == KN_OK ||
            command_fail("the variance of '%s': %s", data, kn_status_message(status)) == EXIT_DONE;
 }
 
-/* Whether the model is one that gives back what it reads, and the data has an answer of another kind: its "x" is then
- * the answer as well. */
+/* Whether the model is one that gives back what it reads, and the data has an answer of another kind: its "x"
+ * is then the answer as well. */
 static bool answers_itself(const training_setup *setup) {
     kn_field x, y;
     char found[200];
     const kn_value *target = setup->loss.target;
     return kn_value_dtype(target) == KN_FLOAT32 && kn_dataset_field(setup->all, 0, &x) &&
-           kn_dataset_field(setup->all, 1, &y) && kn_value_rank(target) == kn_value_rank(kn_model_input(setup->model, 0)) &&
+           kn_dataset_field(setup->all, 1, &y) &&
+           kn_value_rank(target) == kn_value_rank(kn_model_input(setup->model, 0)) &&
            field_fits(&x, target, found, sizeof found) && !field_fits(&y, target, found, sizeof found);
 }
 
@@ -494,9 +524,11 @@ static bool name_classes(training_setup *setup) {
     kn_field field;
     size_t y, used = 0, room = 1;
     const kn_value *output = kn_model_output(setup->model, 0);
-    const int64_t classes = kn_dataset_classes(setup->all), own = kn_value_dimension(output, kn_value_rank(output) - 1);
+    const int64_t classes = kn_dataset_classes(setup->all),
+                  own = kn_value_dimension(output, kn_value_rank(output) - 1);
     const int count = (int)(own > classes ? own : classes);
-    if (classes < 1 || own > MOST || count > MOST || !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y) ||
+    if (classes < 1 || own > MOST || count > MOST ||
+        !kn_dataset_find_field(setup->all, kn_value_name(setup->loss.target), &y) ||
         !kn_dataset_field(setup->all, y, &field) || field.info.rank != 0)
         return true; /* no class for each sample */
     for (int i = 0; i < count; i++) {
@@ -504,7 +536,8 @@ static bool name_classes(training_setup *setup) {
         if (name && strchr(name, '\n')) return true; /* not in a line */
         room += name ? strlen(name) + 1 : 16;
     }
-    if (!(setup->classes = malloc(room))) return command_fail("out of memory for the names of classes") == EXIT_DONE;
+    if (!(setup->classes = malloc(room)))
+        return command_fail("out of memory for the names of classes") == EXIT_DONE;
     for (int i = 0; i < count; i++) {
         const char *name = kn_dataset_class_name(setup->all, i), *before = i ? "\n" : "";
         used += name ? (size_t)snprintf(setup->classes + used, room - used, "%s%s", before, name)
@@ -585,7 +618,8 @@ void setup_reading(training_setup *setup, const kn_model *saved) {
 
 /* ---- judging ------------------------------------------------------------------------------------ */
 
-kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact, bool whole) {
+kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *states, bool exact,
+                        bool whole) {
     kn_value *values[3] = {setup->loss.judged};
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;

@@ -82,7 +82,8 @@ static int run(int count, char **arguments) {
     const char *device = kn_context_device(context)->name;
     status = failed ? EXIT_FAILED : EXIT_DONE;
     if (result == KN_ERROR_NOT_FOUND || passed + failed == 0)
-        status = command_fail("no operator or kernel has that name; koine verify --count lists the operators");
+        status =
+            command_fail("no operator or kernel has that name; koine verify --count lists the operators");
     else if (result != KN_OK && result != KN_ERROR_MISMATCH)
         status = command_fail("%s", kn_status_message(result));
     else if (common.json)

@@ -1,4 +1,5 @@
-/* Files that commands write: whether they may, how names are counted where one is taken, and whole or not at all. */
+/* Files that commands write: whether they may, how names are counted where one is taken, and whole or not at
+ * all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -39,12 +40,16 @@ bool path_writable(const char *path, path_use use, bool replace) {
     if (there && S_ISDIR(about.st_mode))
         return command_fail("'%s' is a folder; expected the name of a file to write", path) == EXIT_DONE;
     if (there && !regular && use == PATH_WHOLE)
-        return command_fail("'%s' is a pipe or a device, and what is written there is put in place as a whole; expected the "
-                            "name of a file", path) == EXIT_DONE;
+        return command_fail("'%s' is a pipe or a device, and what is written there is put in place as a "
+                            "whole; expected the "
+                            "name of a file",
+                            path) == EXIT_DONE;
     if (regular && !replace)
-        return command_fail("'%s' is there already: --overwrite replaces it, another name leaves it as it is", path) == EXIT_DONE;
+        return command_fail("'%s' is there already: --overwrite replaces it, another name leaves it as it is",
+                            path) == EXIT_DONE;
     if (there && use == PATH_STREAM)
-        return access(path, W_OK) == 0 || command_fail("'%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
+        return access(path, W_OK) == 0 ||
+               command_fail("'%s' cannot be written: %s", path, strerror(errno)) == EXIT_DONE;
     folder_of(path, folder, sizeof folder);
     return folder_taken(path, folder);
 }
@@ -56,7 +61,8 @@ bool folder_makable(const char *path, char *reason, size_t room) {
     if (!path[0] || strlen(path) >= sizeof there) return false;
     strcpy(there, path);
     /* Up to what there is: the rest will be made. */
-    for (char *slash; stat(there, &about) != 0 && (errno == ENOENT || errno == ENOTDIR) && strcmp(there, "/") && strcmp(there, ".");) {
+    for (char *slash; stat(there, &about) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
+                      strcmp(there, "/") && strcmp(there, ".");) {
         slash = strrchr(there, '/');
         if (slash)
             slash[slash == there] = '\0';
@@ -79,8 +85,9 @@ bool folder_writable(const char *path) {
 bool path_numbered(const char *path, unsigned number, char *text, size_t room) {
     const char *name = strrchr(path, '/'), *ending = strrchr(name ? name : path, '.');
     const size_t length = strlen(path), before = ending && ending > path ? (size_t)(ending - path) : length;
-    const int written = number == 1 ? snprintf(text, room, "%s", path)
-                                    : snprintf(text, room, "%.*s-%u%s", (int)before, path, number, path + before);
+    const int written = number == 1
+                            ? snprintf(text, room, "%s", path)
+                            : snprintf(text, room, "%.*s-%u%s", (int)before, path, number, path + before);
     return (written >= 0 && (size_t)written < room) ||
            command_fail("'%.60s…' is too long a name for a file", path) == EXIT_DONE;
 }
@@ -113,12 +120,14 @@ bool whole_open(whole_file *file, const char *path) {
 
 bool whole_close(whole_file *file, bool keep) {
     errno = 0;
-    bool fine = !ferror(file->stream) && (!keep || (fflush(file->stream) == 0 && fsync(fileno(file->stream)) == 0));
+    bool fine =
+        !ferror(file->stream) && (!keep || (fflush(file->stream) == 0 && fsync(fileno(file->stream)) == 0));
     fine = fclose(file->stream) == 0 && fine;
     fine = fine && keep && rename(file->temporary, file->path) == 0;
     if (!fine) unlink(file->temporary);
     if (!fine && keep)
-        command_fail("'%s' could not be written%s%s", file->path, errno ? ": " : "", errno ? strerror(errno) : "");
+        command_fail("'%s' could not be written%s%s", file->path, errno ? ": " : "",
+                     errno ? strerror(errno) : "");
     free(file->temporary);
     return fine;
 }

@@ -1,5 +1,5 @@
-/* Initializers that exporters made one of, since they began alike (the weights of all fresh norms are ones, and so is
- * a running variance), apart again: each is learnt by itself. */
+/* Initializers that exporters made one of, since they began alike (the weights of all fresh norms are ones,
+ * and so is a running variance), apart again: each is learnt by itself. */
 #include "models/onnx/import.h"
 
 enum { MOST_READ = 32, STATISTICS = 3 /* the first input of a batch norm that is one */ };
@@ -9,12 +9,12 @@ typedef struct apart {
     kn_onnx_graph *graph;
     kn_onnx_tensor *list; /* the initializers, with room for more */
     size_t count, capacity;
-    size_t *reads;        /* inputs of nodes, by initializer of the file, */
-    size_t read_count;    /* which are the first so many of the list */
-    kn_map names;         /* numbers of initializers, plus 1 */
-    kn_map split;         /* the names of those that are new */
-    kn_map folded;        /* names that initializers were made of */
-    kn_map results;       /* names of the graph's outputs */
+    size_t *reads;     /* inputs of nodes, by initializer of the file, */
+    size_t read_count; /* which are the first so many of the list */
+    kn_map names;      /* numbers of initializers, plus 1 */
+    kn_map split;      /* the names of those that are new */
+    kn_map folded;     /* names that initializers were made of */
+    kn_map results;    /* names of the graph's outputs */
     kn_signature signature;
 } apart;
 
@@ -46,7 +46,8 @@ static const char *last_word(const char *name) {
     return dot ? dot + 1 : name;
 }
 
-/* ---- what a node of PyTorch's exporter reads -------------------------------------------------------------- */
+/* ---- what a node of PyTorch's exporter reads --------------------------------------------------------------
+ */
 
 /* Words as "%p_bn_weight" of what the node was made from, as the program's names; answers how many. */
 static int names_read(const apart *all, const char *text, const char **names) {
@@ -87,7 +88,9 @@ static bool restore(apart *all, const kn_onnx_node *node) {
             }
     for (size_t k = 0; count && k < node->input_count && k < MOST_READ; k++) {
         size_t from = find(all, node->inputs[k]);
-        if (!from || from > all->read_count || right[k] || all->reads[from - 1] < 2 || !kn_map_get_text(&all->signature.kinds, node->inputs[k])) continue;
+        if (!from || from > all->read_count || right[k] || all->reads[from - 1] < 2 ||
+            !kn_map_get_text(&all->signature.kinds, node->inputs[k]))
+            continue;
         int lost = find_lost(all, names, count, node->inputs[k]);
         if (lost < 0) continue;
         if (!add_copy(all, from - 1, names[lost])) return false;
@@ -97,10 +100,12 @@ static bool restore(apart *all, const kn_onnx_node *node) {
     return true;
 }
 
-/* ---- the same without what it says ------------------------------------------------------------------------- */
+/* ---- the same without what it says
+ * ------------------------------------------------------------------------- */
 
 static bool is_identity(const kn_onnx_node *node) {
-    return !strcmp(node->type, "Identity") && !*node->domain && node->input_count == 1 && node->output_count == 1;
+    return !strcmp(node->type, "Identity") && !*node->domain && node->input_count == 1 &&
+           node->output_count == 1;
 }
 
 /* A copy of a list of numbers under another name, as the older exporter writes it, becomes an initializer. */
@@ -134,7 +139,8 @@ static const char *original(const kn_map *copies, const char *name) {
     return from ? from : name;
 }
 
-/* A running statistic that is something else, too. One that norms share may come to the later ones as copies. */
+/* A running statistic that is something else, too. One that norms share may come to the later ones as copies.
+ */
 static bool take_statistics(apart *all) {
     kn_map others, copies;
     bool fine = true;
@@ -173,14 +179,17 @@ static bool take_statistics(apart *all) {
     return fine;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------ */
+/* ---- the whole
+ * ------------------------------------------------------------------------------------------------ */
 
 static bool read_names(apart *all) {
     bool fine = kn_signature_read(all->import, &all->signature);
     for (size_t i = 0; fine && i < all->count; i++)
-        fine = !*all->list[i].name || kn_map_put_text(&all->names, all->list[i].name, (void *)(uintptr_t)(i + 1));
+        fine = !*all->list[i].name ||
+               kn_map_put_text(&all->names, all->list[i].name, (void *)(uintptr_t)(i + 1));
     for (size_t i = 0; fine && i < all->graph->output_count; i++)
-        fine = !*all->graph->outputs[i].name || kn_map_put_text(&all->results, all->graph->outputs[i].name, all);
+        fine =
+            !*all->graph->outputs[i].name || kn_map_put_text(&all->results, all->graph->outputs[i].name, all);
     for (size_t i = 0; fine && i < all->graph->value_count; i++) {
         const kn_onnx_value_info *info = &all->graph->values[i];
         const char *list =

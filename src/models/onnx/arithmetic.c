@@ -133,7 +133,8 @@ static bool where(kn_import_call *call) {
 static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype dtype, int bits) {
     double size = bits == 4 ? 16 : 4, low = dtype == KN_INT8 ? -size / 2 : 0;
     x = kn_cast(kn_cast(x, KN_INT32), KN_FLOAT32);
-    kn_value *rounds = kn_floor(kn_scale(kn_sub(x, kn_import_scalar(call->import, KN_FLOAT32, low)), 1 / size));
+    kn_value *rounds =
+        kn_floor(kn_scale(kn_sub(x, kn_import_scalar(call->import, KN_FLOAT32, low)), 1 / size));
     return kn_cast(kn_sub(x, kn_scale(rounds, size)), dtype);
 }
 
@@ -237,8 +238,8 @@ static bool swiglu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
     double alpha = kn_import_float(call, "alpha", 1);
     if (!y) return false;
-    return kn_import_put(
-        call, 0, kn_mul(alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))), y));
+    return kn_import_put(call, 0,
+                         kn_mul(alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))), y));
 }
 
 /* x + bias below -lambd, x - bias above lambd, 0 between. */
@@ -308,7 +309,8 @@ static bool dropout(kn_import_call *call) {
     if (!x || (kn_import_has(call, 1) && !kn_import_numbers(call, 1, &rate, 1, NULL)) ||
         (kn_import_has(call, 2) && !kn_import_numbers(call, 2, &training, 1, NULL)))
         return false;
-    bool own = training != 0 && call->inputs[2]->tensor; /* the file was written in the middle of a training */
+    bool own =
+        training != 0 && call->inputs[2]->tensor; /* the file was written in the middle of a training */
     if (own && !kn_import_settle(call)) return false;
     if (training != 0 && rate != 0 && !own)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,

@@ -264,8 +264,8 @@ static bool flexible(kn_import_call *call) {
     if (!v) return false;
     const kn_shape shape = q->shape;
     bool fits = shape.rank == 4 && k->shape.rank == 4 && v->shape.rank == 4;
-    fits = fits && kn_dim_known(shape.dims[3]) && kn_dim_known(shape.dims[1]) &&
-           kn_dim_known(k->shape.dims[1]);
+    fits =
+        fits && kn_dim_known(shape.dims[3]) && kn_dim_known(shape.dims[1]) && kn_dim_known(k->shape.dims[1]);
     if (!fits || k->shape.dims[1] < 1 || shape.dims[1] % k->shape.dims[1] || shape.dims[3] < 1)
         return kn_import_fail(call, KN_ERROR_SHAPE,
                               "expected (B,heads,T,size), and groups that divide the heads");

@@ -1,5 +1,5 @@
-/* From a graph to an ONNX file: the nodes that the outputs need, by their rows (export_rows.c), with weights and
- * constants as initializers under the names of their values. */
+/* From a graph to an ONNX file: the nodes that the outputs need, by their rows (export_rows.c), with weights
+ * and constants as initializers under the names of their values. */
 #include "models/onnx/export.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@ const char *kn_export_name(kn_export_call *call) {
     return kn_arena_format(&call->export->arena, "%s.part%d", name ? name : "node", ++call->export->made);
 }
 
-const char *kn_export_node(kn_export_call *call, const char *type, const char *output, const char *const *inputs) {
+const char *kn_export_node(kn_export_call *call, const char *type, const char *output,
+                           const char *const *inputs) {
     kn_export *export = call->export;
     size_t count = 0;
     while (inputs[count])
@@ -53,17 +54,17 @@ static bool add_attribute(kn_export_call *call, kn_onnx_attribute attribute) {
 
 bool kn_export_int(kn_export_call *call, const char *name, int64_t number) {
     const int64_t *kept = kn_arena_copy(&call->export->arena, &number, 1, sizeof number);
-    return kept && add_attribute(call, (kn_onnx_attribute){
-                                           .name = name, .kind = KN_ONNX_ATTRIBUTE_INT, .count = 1, .ints = kept});
+    return kept &&
+           add_attribute(call, (kn_onnx_attribute){
+                                   .name = name, .kind = KN_ONNX_ATTRIBUTE_INT, .count = 1, .ints = kept});
 }
 
 bool kn_export_float(kn_export_call *call, const char *name, double number) {
     const float single = (float)number;
     const float *kept = kn_arena_copy(&call->export->arena, &single, 1, sizeof single);
-    return kept && add_attribute(call, (kn_onnx_attribute){.name = name,
-                                                           .kind = KN_ONNX_ATTRIBUTE_FLOAT,
-                                                           .count = 1,
-                                                           .floats = kept});
+    return kept && add_attribute(
+                       call, (kn_onnx_attribute){
+                                 .name = name, .kind = KN_ONNX_ATTRIBUTE_FLOAT, .count = 1, .floats = kept});
 }
 
 bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count) {
@@ -71,7 +72,8 @@ bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbe
     if (!kept) return false;
     if (count) memcpy(kept, numbers, count * sizeof *kept);
     return add_attribute(
-        call, (kn_onnx_attribute){.name = name, .kind = KN_ONNX_ATTRIBUTE_INTS, .count = count, .ints = kept});
+        call,
+        (kn_onnx_attribute){.name = name, .kind = KN_ONNX_ATTRIBUTE_INTS, .count = count, .ints = kept});
 }
 
 bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count) {
@@ -93,7 +95,8 @@ bool kn_export_string(kn_export_call *call, const char *name, const char *text) 
     return true;
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------------- */
+/* ---- tensors ---------------------------------------------------------------------------------------------
+ */
 
 static bool add_constant(kn_export *export, const kn_onnx_tensor *tensor) {
     const kn_onnx_attribute value = {
@@ -110,15 +113,16 @@ static bool add_constant(kn_export *export, const kn_onnx_tensor *tensor) {
     return true;
 }
 
-/* data holds the elements as this machine has them, in the arena; it is changed to what the file wants. learnt: an
- * initializer whatever it holds. */
-static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape, void *data,
-                       bool learnt) {
+/* data holds the elements as this machine has them, in the arena; it is changed to what the file wants.
+ * learnt: an initializer whatever it holds. */
+static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape,
+                       void *data, bool learnt) {
     kn_onnx_tensor *tensor = &export->tensors[export->tensor_count];
     int64_t *kept = kn_arena_take(&export->arena, (size_t)rank + 1, sizeof *kept);
     if (!name || !kept || !data || export->tensor_count == export->tensor_capacity) return false;
     if (rank) memcpy(kept, shape, (size_t)rank * sizeof *kept);
-    *tensor = (kn_onnx_tensor){.name = name, .type = kn_onnx_type_from(dtype), .rank = (size_t)rank, .shape = kept};
+    *tensor =
+        (kn_onnx_tensor){.name = name, .type = kn_onnx_type_from(dtype), .rank = (size_t)rank, .shape = kept};
     if (!kn_onnx_tensor_measure(tensor)) return false;
     kn_onnx_pack(data, tensor->count, kn_dtype_bytes(dtype));
     tensor->bytes = data;
@@ -130,7 +134,8 @@ static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int 
     return true;
 }
 
-const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape, void *data) {
+const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape,
+                             void *data) {
     const char *name = kn_export_name(call);
     return add_tensor(call->export, name, dtype, rank, shape, data, false) ? name : NULL;
 }
@@ -147,7 +152,8 @@ const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t 
     return kn_export_tensor(call, KN_INT64, 1, &length, data);
 }
 
-/* Statistics that no batch norm follows were measured once: who reads the file must not take them for weights. */
+/* Statistics that no batch norm follows were measured once: who reads the file must not take them for
+ * weights. */
 static bool is_followed(const kn_export *export, const kn_value *value) {
     const kn_graph *graph = export->model->graph;
     for (size_t i = 0; i < graph->node_count; i++) {
@@ -179,12 +185,14 @@ static bool add_value(kn_export *export, const kn_value *value) {
             return false;
         }
     }
-    bool learnt = value->kind == KN_VALUE_STATE && (value->role != KN_STATE_STATISTIC || is_followed(export, value));
+    bool learnt =
+        value->kind == KN_VALUE_STATE && (value->role != KN_STATE_STATISTIC || is_followed(export, value));
     return add_tensor(export, value->name, info.dtype, info.rank, info.shape, data, learnt) ||
            kn_model_no_memory(export->model);
 }
 
-/* ---- open sizes ------------------------------------------------------------------------------------------ */
+/* ---- open sizes ------------------------------------------------------------------------------------------
+ */
 
 static bool has_size(const kn_export *export, const kn_value *value, kn_dim dim, int *axis) {
     if (!value || !export->needed[value->id]) return false;
@@ -221,13 +229,15 @@ const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count)
     return whole && kn_export_int(call, "axis", 0) ? whole : NULL;
 }
 
-/* ---- inputs and outputs -------------------------------------------------------------------------------------- */
+/* ---- inputs and outputs
+ * -------------------------------------------------------------------------------------- */
 
 static bool describe(kn_export *export, const kn_value *value, const char *name, kn_onnx_value_info *info) {
     kn_onnx_dimension *dims = kn_arena_take(&export->arena, (size_t)value->shape.rank + 1, sizeof *dims);
     if (!dims) return kn_model_no_memory(export->model);
     for (int i = 0; i < value->shape.rank; i++) {
-        dims[i] = (kn_onnx_dimension){.known = kn_dim_known(value->shape.dims[i]), .length = value->shape.dims[i]};
+        dims[i] =
+            (kn_onnx_dimension){.known = kn_dim_known(value->shape.dims[i]), .length = value->shape.dims[i]};
         if (dims[i].known) continue;
         kn_text text;
         kn_text_init(&text, &export->model->host);
@@ -245,7 +255,8 @@ static bool describe(kn_export *export, const kn_value *value, const char *name,
     return true;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * -------------------------------------------------------------------------------------------------- */
 
 static bool wanted(const kn_node *node, const bool *needed) {
     for (int k = 0; k < node->output_count; k++)
@@ -300,8 +311,10 @@ static bool export_nodes(kn_export *export) {
 static bool fill(kn_export *export, kn_onnx_graph *file) {
     kn_model *model = export->model;
     const kn_graph *graph = model->graph;
-    kn_onnx_value_info *inputs = kn_arena_take(&export->arena, (size_t)model->input_count + 1, sizeof *inputs);
-    kn_onnx_value_info *outputs = kn_arena_take(&export->arena, (size_t)model->output_count + 1, sizeof *outputs);
+    kn_onnx_value_info *inputs =
+        kn_arena_take(&export->arena, (size_t)model->input_count + 1, sizeof *inputs);
+    kn_onnx_value_info *outputs =
+        kn_arena_take(&export->arena, (size_t)model->output_count + 1, sizeof *outputs);
     export->node_capacity = graph->value_count + graph->node_count * KN_EXPORT_MORE;
     export->tensor_capacity = graph->value_count + graph->node_count * KN_EXPORT_MORE;
     export->nodes = kn_arena_take(&export->arena, export->node_capacity + 1, sizeof *export->nodes);
@@ -329,9 +342,11 @@ static bool fill(kn_export *export, kn_onnx_graph *file) {
     return true;
 }
 
-kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params) {
+kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_save_params *params) {
     const kn_onnx_opset opset = {"", KN_EXPORT_OPSET};
-    kn_onnx_model file = {.ir_version = KN_EXPORT_IR, .opsets = &opset, .opset_count = 1, .producer = "koine"};
+    kn_onnx_model file = {
+        .ir_version = KN_EXPORT_IR, .opsets = &opset, .opset_count = 1, .producer = "koine"};
     bool *needed = kn_allocate(&model->host, model->graph->value_count + 1, sizeof *needed);
     kn_export export = {.model = model, .states = states, .needed = needed};
     if (!needed) return kn_fail_memory(&model->error, model->graph->value_count);

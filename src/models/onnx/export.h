@@ -42,21 +42,24 @@ extern const kn_export_row kn_export_sequences[], kn_export_picks[];
 extern const int kn_export_sequences_count, kn_export_picks_count;
 /* NULL where there is none. */
 kn_export_builder kn_export_find(const kn_operator *row);
-/* The value in the file that stands for one that a node reads: the state, where norms share running statistics. */
+/* The value in the file that stands for one that a node reads: the state, where norms share running
+ * statistics. */
 const kn_value *kn_export_read(const kn_value *value);
 /* The values that a node's nodes in the file read, at most KN_MAX_INPUTS, and how many they are. */
 int kn_export_reads(const kn_node *node, const kn_value **reads);
 
-/* A node of one output; "" for inputs that are left out, NULL ends them. output NULL: a new name, which is answered. The
- * node, to which attributes are added, is the last of the list. NULL when memory is out. */
-const char *kn_export_node(kn_export_call *call, const char *type, const char *output, const char *const *inputs);
+/* A node of one output; "" for inputs that are left out, NULL ends them. output NULL: a new name, which is
+ * answered. The node, to which attributes are added, is the last of the list. NULL when memory is out. */
+const char *kn_export_node(kn_export_call *call, const char *type, const char *output,
+                           const char *const *inputs);
 #define KN_EXPORT_INPUTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 /* The same of one input and of two; NULL where one of them is NULL, for it could not be made. */
-static inline const char *kn_export_one(kn_export_call *call, const char *type, const char *output, const char *x) {
+static inline const char *kn_export_one(kn_export_call *call, const char *type, const char *output,
+                                        const char *x) {
     return x ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x)) : NULL;
 }
-static inline const char *kn_export_two(kn_export_call *call, const char *type, const char *output, const char *x,
-                                        const char *y) {
+static inline const char *kn_export_two(kn_export_call *call, const char *type, const char *output,
+                                        const char *x, const char *y) {
     return x && y ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x, y)) : NULL;
 }
 /* A name that nothing has. */
@@ -69,16 +72,18 @@ bool kn_export_float(kn_export_call *call, const char *name, double number);
 bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count);
 bool kn_export_string(kn_export_call *call, const char *name, const char *text);
 bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count);
-/* Constants; answer their names. Fractions with axes become nodes, since whoever reads the file would learn an
- * initializer; such a node is then the last one. */
+/* Constants; answer their names. Fractions with axes become nodes, since whoever reads the file would learn
+ * an initializer; such a node is then the last one. */
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number);
 const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count);
 /* data is in the export's arena and is changed. */
-const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape, void *data);
+const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape,
+                             void *data);
 /* Sizes as int64 (count), open ones read off a value of the file that has them; NULL where none has. */
 const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count);
 
 /* Writes the model's outputs as an ONNX file. */
-kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states, const kn_model_save_params *params);
+kn_status kn_export_onnx(kn_model *model, const char *path, kn_states *states,
+                         const kn_model_save_params *params);
 
 #endif

@@ -45,8 +45,10 @@ static const char *to_front(kn_export_call *call, const char *x, int rank, int f
 /* ScatterND puts slices along the first axis. */
 static bool scatter(kn_export_call *call) {
     const kn_node *node = call->node;
-    const int axis = (int)axis_of(call), rank = node->inputs[0]->shape.rank, count = node->inputs[1]->shape.rank;
-    const char *x = call->inputs[0], *updates = call->inputs[2], *last = kn_export_list(call, (int64_t[]){-1}, 1);
+    const int axis = (int)axis_of(call), rank = node->inputs[0]->shape.rank,
+              count = node->inputs[1]->shape.rank;
+    const char *x = call->inputs[0], *updates = call->inputs[2],
+               *last = kn_export_list(call, (int64_t[]){-1}, 1);
     const char *places = kn_export_two(call, "Unsqueeze", NULL, call->inputs[1], last);
     if (axis) {
         x = to_front(call, x, rank, axis, 1, false, NULL);
@@ -55,7 +57,8 @@ static bool scatter(kn_export_call *call) {
     if (!x || !places || !updates) return false;
     const char *result =
         kn_export_node(call, "ScatterND", axis ? NULL : call->output, KN_EXPORT_INPUTS(x, places, updates));
-    return result && add_reduction(call) && (!axis || to_front(call, result, rank, axis, 1, true, call->output));
+    return result && add_reduction(call) &&
+           (!axis || to_front(call, result, rank, axis, 1, true, call->output));
 }
 
 /* The places are int64 there. */
@@ -74,8 +77,11 @@ static bool top_k(kn_export_call *call) {
 }
 
 const kn_export_row kn_export_picks[] = {
-    {"embedding", embedding}, {"gather", gather},
-    {"gather_elements", gather}, {"scatter", scatter},
-    {"scatter_elements", scatter_elements}, {"top_k", top_k},
+    {"embedding", embedding},
+    {"gather", gather},
+    {"gather_elements", gather},
+    {"scatter", scatter},
+    {"scatter_elements", scatter_elements},
+    {"top_k", top_k},
 };
 const int kn_export_picks_count = (int)KN_COUNT_OF(kn_export_picks);

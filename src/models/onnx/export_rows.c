@@ -11,7 +11,8 @@ static kn_dtype dtype_of(const kn_export_call *call) {
     return call->node->inputs[0]->shape.dtype;
 }
 
-/* ---- rows that are one node ----------------------------------------------------------------------------- */
+/* ---- rows that are one node -----------------------------------------------------------------------------
+ */
 
 /* Attributes are numbers that both call by these names. */
 typedef struct plain_row {
@@ -101,10 +102,12 @@ static bool plain(kn_export_call *call) {
     return true;
 }
 
-/* ---- with a number, and in several steps -------------------------------------------------------------------- */
+/* ---- with a number, and in several steps
+ * -------------------------------------------------------------------- */
 
 /* x with a number. */
-static const char *with(kn_export_call *call, const char *type, const char *output, const char *x, double number) {
+static const char *with(kn_export_call *call, const char *type, const char *output, const char *x,
+                        double number) {
     const char *constant = kn_export_number(call, dtype_of(call), number);
     return kn_export_two(call, type, output, x, constant);
 }
@@ -193,7 +196,8 @@ static bool first(kn_export_call *call) {
     return kn_export_one(call, "Identity", call->output, call->inputs[0]);
 }
 
-/* ---- products, windows, norms -------------------------------------------------------------------------------- */
+/* ---- products, windows, norms
+ * -------------------------------------------------------------------------------- */
 
 /* `name`, which has the shape of an input, with its last two axes exchanged. */
 static const char *turned(kn_export_call *call, int input, const char *name) {
@@ -206,7 +210,8 @@ static const char *turned(kn_export_call *call, int input, const char *name) {
 }
 
 static bool matmul(kn_export_call *call) {
-    bool turns[2] = {attribute(call, "transpose_a")->integer != 0, attribute(call, "transpose_b")->integer != 0};
+    bool turns[2] = {attribute(call, "transpose_a")->integer != 0,
+                     attribute(call, "transpose_b")->integer != 0};
     const char *a = call->inputs[0], *b = call->inputs[1];
     kn_dtype type = call->node->inputs[0]->shape.dtype;
     if (call->node->inputs[1]->shape.dtype != type) { /* of 16 bits */
@@ -214,8 +219,8 @@ static bool matmul(kn_export_call *call) {
         if (!b || !kn_export_int(call, "to", kn_onnx_type_from(type))) return false;
     }
     if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
-        return kn_export_two(call, "Gemm", call->output, a, b) &&
-               kn_export_int(call, "transA", turns[0]) && kn_export_int(call, "transB", turns[1]);
+        return kn_export_two(call, "Gemm", call->output, a, b) && kn_export_int(call, "transA", turns[0]) &&
+               kn_export_int(call, "transB", turns[1]);
     if (turns[0] && !(a = turned(call, 0, a))) return false;
     if (turns[1] && !(b = turned(call, 1, b))) return false;
     return kn_export_two(call, "MatMul", call->output, a, b);
@@ -254,10 +259,12 @@ static bool conv_transpose(kn_export_call *call) {
         more[i] += padding[i] + padding[i + 2] - dilation[i] * (window[i] - 1) - 1;
         if (more[i] < 0 || more[i] >= stride[i]) return false;
     }
-    return kn_export_node(call, "ConvTranspose", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
-           kn_export_ints(call, "kernel_shape", window, 2) && kn_export_ints(call, "output_padding", more, 2) &&
-           add_list(call, "strides", "stride", 2) && add_list(call, "dilations", "dilation", 2) &&
-           add_list(call, "pads", "padding", 4) && kn_export_int(call, "group", attribute(call, "groups")->integer);
+    return kn_export_node(call, "ConvTranspose", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
+           kn_export_ints(call, "kernel_shape", window, 2) &&
+           kn_export_ints(call, "output_padding", more, 2) && add_list(call, "strides", "stride", 2) &&
+           add_list(call, "dilations", "dilation", 2) && add_list(call, "pads", "padding", 4) &&
+           kn_export_int(call, "group", attribute(call, "groups")->integer);
 }
 
 enum { MOST_SHARES = KN_EXPORT_MORE / 4 - 1 }; /* of each of two axes: two nodes and two lists for a share */
@@ -271,8 +278,9 @@ static const char *shared(kn_export_call *call, const char *x, bool largest, int
     for (int64_t i = 0; i < to; i++) {
         const int64_t begin = i * from / to, end = ((i + 1) * from + to - 1) / to;
         const char *start = kn_export_list(call, &begin, 1), *stop = kn_export_list(call, &end, 1);
-        const char *share =
-            start && stop ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, start, stop, along)) : NULL;
+        const char *share = start && stop
+                                ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, start, stop, along))
+                                : NULL;
         parts[i] = kn_export_two(call, largest ? "ReduceMax" : "ReduceMean", NULL, share, along);
         if (!parts[i]) return NULL;
     }
@@ -286,7 +294,8 @@ static bool pool(kn_export_call *call) {
     if (size->count) {
         const int64_t rows = size->list[0], columns = size->list[size->count - 1];
         if (rows == 1 && columns == 1)
-            return kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output, call->inputs[0]);
+            return kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output,
+                                 call->inputs[0]);
         const char *lines = shared(call, call->inputs[0], largest, 2, rows, NULL);
         return shared(call, lines, largest, 3, columns, call->output);
     }
@@ -328,9 +337,11 @@ static bool reduce(kn_export_call *call) {
            kn_export_int(call, "keepdims", attribute(call, "keep")->integer != 0);
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+/* ---- shapes
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* An open size is that of the same axis before (0), or the only one that is left (-1); otherwise all are told. */
+/* An open size is that of the same axis before (0), or the only one that is left (-1); otherwise all are
+ * told. */
 static bool reshape(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     int64_t numbers[KN_MAX_RANK];
@@ -343,8 +354,8 @@ static bool reshape(kn_export_call *call) {
         empty = empty || to->dims[i] == 0; /* a 0 would mean the axis before */
     }
     const bool told = empty || open > 1;
-    const char *shape = told ? kn_export_sizes(call, to->dims, to->rank)
-                             : kn_export_list(call, numbers, (size_t)to->rank);
+    const char *shape =
+        told ? kn_export_sizes(call, to->dims, to->rank) : kn_export_list(call, numbers, (size_t)to->rank);
     return kn_export_two(call, "Reshape", call->output, call->inputs[0], shape) &&
            (!told || kn_export_int(call, "allowzero", 1));
 }
@@ -413,7 +424,8 @@ static bool flip(kn_export_call *call) {
 /* An axis at a time; a factor that was given counts, even where it gives no whole size. */
 static bool resize(kn_export_call *call) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
-    static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
+    static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric",
+                                              "pytorch_half_pixel"};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
     const int64_t size = attribute(call, "size")->integer, axis = attribute(call, "axis")->integer;
     const double scale = attribute(call, "scale")->number;
@@ -423,8 +435,8 @@ static bool resize(kn_export_call *call) {
     const int64_t one_long = 1;
     if (!factor) return false;
     *factor = (float)scale;
-    const char *sizes = scale > 0 ? kn_export_tensor(call, KN_FLOAT32, 1, &one_long, factor)
-                                  : kn_export_list(call, &size, 1);
+    const char *sizes =
+        scale > 0 ? kn_export_tensor(call, KN_FLOAT32, 1, &one_long, factor) : kn_export_list(call, &size, 1);
     const char *const by_size[] = {call->inputs[0], "", "", sizes, NULL};
     const char *const by_scale[] = {call->inputs[0], "", sizes, NULL};
     return sizes && kn_export_node(call, "Resize", call->output, scale > 0 ? by_scale : by_size) &&

@@ -21,13 +21,14 @@ static const char *squeezed(kn_export_call *call, const char *x, int64_t axis, c
     return kn_export_two(call, "Squeeze", output, x, axes);
 }
 
-/* ---- recurrences ---------------------------------------------------------------------------------------- */
+/* ---- recurrences ----------------------------------------------------------------------------------------
+ */
 
 enum { MOST_GATES = 4 };
 typedef struct cell_type {
     const char *row, *type;
     int gates;
-    int order[MOST_GATES]; /* of the file's gates, which of the row's each is */
+    int order[MOST_GATES];           /* of the file's gates, which of the row's each is */
     int bias, start, cells, lengths; /* places of inputs; 0 for none */
     int results;                     /* y, the last state, its cells */
 } cell_type;
@@ -51,8 +52,8 @@ static const kn_node *made_by(const kn_value *value, const char *row) {
     return value->producer && !strcmp(value->producer->op->name, row) ? value->producer : NULL;
 }
 
-/* What a layer gives to the gates is x Wᵀ and up to two biases, which belong to the file's node; x and no weight
- * where the row stands by itself. */
+/* What a layer gives to the gates is x Wᵀ and up to two biases, which belong to the file's node; x and no
+ * weight where the row stands by itself. */
 typedef struct recurrence {
     const cell_type *cell;
     const kn_value *x, *weight, *biases[2], *hidden, *last_bias, *start, *start_cells, *lengths;
@@ -114,23 +115,24 @@ int kn_export_reads(const kn_node *node, const kn_value **reads) {
     recurrence r;
     int count = 0;
     if (describe(node, &r)) {
-        const kn_value *const all[] = {r.x,      r.weight,    r.biases[0], r.biases[1], r.hidden, r.last_bias,
-                                       r.start, r.start_cells, r.lengths};
+        const kn_value *const all[] = {r.x,         r.weight, r.biases[0],   r.biases[1], r.hidden,
+                                       r.last_bias, r.start,  r.start_cells, r.lengths};
         for (size_t i = 0; i < KN_COUNT_OF(all); i++)
             if (all[i]) reads[count++] = all[i];
         return count;
     }
     for (int i = 0; i < node->input_count; i++) {
-        bool training = i > 0 && (node->op->training_only ||
-                                  (node->op->random && i + 1 == node->input_count));
+        bool training =
+            i > 0 && (node->op->training_only || (node->op->random && i + 1 == node->input_count));
         if (node->inputs[i] && !training) reads[count++] = kn_export_read(node->inputs[i]);
     }
     return count;
 }
 
-/* x (gates * units, columns), or (gates * units) with columns 0, with the gates in the file's order; first: with an
- * axis of 1 in front. */
-static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns, bool first) {
+/* x (gates * units, columns), or (gates * units) with columns 0, with the gates in the file's order; first:
+ * with an axis of 1 in front. */
+static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns,
+                            bool first) {
     int64_t order[MOST_GATES], sizes[3], *at = sizes;
     for (int i = 0; i < r->cell->gates; i++)
         order[i] = r->cell->order[i];
@@ -191,17 +193,18 @@ static bool recurrent(kn_export_call *call) {
     if (!describe(node, &r) || r.units < 1 || r.x->shape.dtype != KN_FLOAT32) return false;
     bool gru = r.cell->gates == 3, relu = r.cell->gates == 1 && kn_attribute_of(node, "relu")->integer;
     const char *x = transposed(call, r.x->name, (int64_t[]){1, 0, 2}, 3, NULL);
-    const char *weight = r.weight ? by_gates(call, &r, r.weight->name, r.weight->shape.dims[1], true)
-                                  : unit_weight(call, &r);
+    const char *weight =
+        r.weight ? by_gates(call, &r, r.weight->name, r.weight->shape.dims[1], true) : unit_weight(call, &r);
     const char *hidden = by_gates(call, &r, r.hidden->name, r.units, true), *bias = both_biases(call, &r);
     const char *start = state_of(call, r.start);
     const char *start_cells = r.cell->cells ? state_of(call, r.start_cells) : NULL;
     if (!x || !weight || !hidden || !bias || !start || (r.cell->cells && !start_cells)) return false;
-    const char *names[3] = {
-        kn_export_node(call, r.cell->type, NULL,
-                       KN_EXPORT_INPUTS(x, weight, hidden, bias, r.lengths ? r.lengths->name : "", start, start_cells))};
+    const char *names[3] = {kn_export_node(
+        call, r.cell->type, NULL,
+        KN_EXPORT_INPUTS(x, weight, hidden, bias, r.lengths ? r.lengths->name : "", start, start_cells))};
     if (!names[0] || !kn_export_int(call, "hidden_size", r.units) ||
-        !kn_export_string(call, "direction", kn_attribute_of(node, "reverse")->integer ? "reverse" : "forward"))
+        !kn_export_string(call, "direction",
+                          kn_attribute_of(node, "reverse")->integer ? "reverse" : "forward"))
         return false;
     if (gru && !kn_export_int(call, "linear_before_reset", 1)) return false;
     if (relu && !kn_export_strings(call, "activations", (const char *const[]){"Relu"}, 1)) return false;
@@ -209,14 +212,17 @@ static bool recurrent(kn_export_call *call) {
         if (!(names[i] = kn_export_name(call))) return false;
     if (!kn_export_results(call, names, (size_t)r.cell->results)) return false;
     /* (length, 1, batch, units) and (1, batch, units) */
-    if (!transposed(call, squeezed(call, names[0], 1, NULL), (int64_t[]){1, 0, 2}, 3, call->output)) return false;
+    if (!transposed(call, squeezed(call, names[0], 1, NULL), (int64_t[]){1, 0, 2}, 3, call->output))
+        return false;
     for (int i = 1; i < r.cell->results; i++)
-        if (call->export->needed[node->outputs[i]->id] && !squeezed(call, names[i], 0, node->outputs[i]->name))
+        if (call->export->needed[node->outputs[i]->id] &&
+            !squeezed(call, names[i], 0, node->outputs[i]->name))
             return false;
     return true;
 }
 
-/* ---- attention ------------------------------------------------------------------------------------------- */
+/* ---- attention -------------------------------------------------------------------------------------------
+ */
 
 typedef struct attention {
     int64_t heads, key_heads, head;
@@ -224,7 +230,8 @@ typedef struct attention {
     const kn_value *q, *k, *lengths, *mask;
 } attention;
 
-/* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their ranks. */
+/* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their
+ * ranks. */
 static bool describe_attention(const kn_node *node, attention *a) {
     int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
     while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
@@ -245,11 +252,13 @@ static bool describe_attention(const kn_node *node, attention *a) {
 
 /* Part 0, 1 or 2, q, k or v, by heads: (batch, heads, length, head), and k (batch, heads, head, length). */
 static const char *by_heads(kn_export_call *call, const attention *a, int part) {
-    const int64_t heads = part ? a->key_heads : a->heads, columns = heads * a->head, group = a->heads / a->key_heads;
+    const int64_t heads = part ? a->key_heads : a->heads, columns = heads * a->head,
+                  group = a->heads / a->key_heads;
     const char *x = call->inputs[a->packed ? 0 : part];
     if (a->packed) {
         int64_t begin = part == 0 ? 0 : (a->heads + (part == 2 ? a->key_heads : 0)) * a->head;
-        const char *from = kn_export_list(call, &begin, 1), *to = kn_export_list(call, (int64_t[]){begin + columns}, 1);
+        const char *from = kn_export_list(call, &begin, 1),
+                   *to = kn_export_list(call, (int64_t[]){begin + columns}, 1);
         const char *axis = kn_export_list(call, (int64_t[]){2}, 1);
         if (!from || !to || !axis) return NULL;
         x = kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis));
@@ -276,7 +285,8 @@ static const char *diagonal_of(kn_export_call *call, const attention *a) {
         return kn_export_number(call, KN_INT64, keys > queries ? (double)(1 + keys - queries) : 1);
     const char *zero = kn_export_number(call, KN_INT64, 0), *unit = kn_export_number(call, KN_INT64, 1);
     const char *more = kn_export_two(call, "Sub", NULL, length_of(call, a->k), length_of(call, a->q));
-    return squeezed(call, kn_export_two(call, "Add", NULL, kn_export_two(call, "Max", NULL, more, zero), unit), 0, NULL);
+    return squeezed(
+        call, kn_export_two(call, "Add", NULL, kn_export_two(call, "Max", NULL, more, zero), unit), 0, NULL);
 }
 
 /* (queries, keys): minus infinity where a query does not look. */
@@ -293,7 +303,8 @@ static const char *causal_mask(kn_export_call *call, const attention *a) {
 static const char *places_of(kn_export_call *call, const kn_value *x) {
     const char *begin = kn_export_number(call, KN_INT64, 0), *step = kn_export_number(call, KN_INT64, 1);
     const char *end = squeezed(call, length_of(call, x), 0, NULL);
-    return begin && step && end ? kn_export_node(call, "Range", NULL, KN_EXPORT_INPUTS(begin, end, step)) : NULL;
+    return begin && step && end ? kn_export_node(call, "Range", NULL, KN_EXPORT_INPUTS(begin, end, step))
+                                : NULL;
 }
 
 static const char *unsqueezed(kn_export_call *call, const char *x, const int64_t *axes, size_t count) {
@@ -313,23 +324,28 @@ static const char *seen_by_lengths(kn_export_call *call, const attention *a) {
     const char *queries = unsqueezed(call, places_of(call, a->q), (int64_t[]){1}, 1);
     if (a->last) {
         const char *more = kn_export_two(call, "Sub", NULL, lengths, length_of(call, a->q));
-        queries = kn_export_two(call, "Add", NULL, queries, kn_export_two(call, "Max", NULL, more, kn_export_number(call, KN_INT64, 0)));
+        queries = kn_export_two(call, "Add", NULL, queries,
+                                kn_export_two(call, "Max", NULL, more, kn_export_number(call, KN_INT64, 0)));
     }
     return kn_export_two(call, "And", NULL, counts, kn_export_two(call, "LessOrEqual", NULL, keys, queries));
 }
 
-static const char *where(kn_export_call *call, const char *seen, const char *x, kn_dtype dtype, double otherwise) {
+static const char *where(kn_export_call *call, const char *seen, const char *x, kn_dtype dtype,
+                         double otherwise) {
     const char *number = kn_export_number(call, dtype, otherwise);
-    return seen && x && number ? kn_export_node(call, "Where", NULL, KN_EXPORT_INPUTS(seen, x, number)) : NULL;
+    return seen && x && number ? kn_export_node(call, "Where", NULL, KN_EXPORT_INPUTS(seen, x, number))
+                               : NULL;
 }
 
 static bool attend(kn_export_call *call) {
     attention a;
     if (!describe_attention(call->node, &a)) return false;
     double scale = kn_attribute_of(call->node, "scale")->number;
-    const char *factor = kn_export_number(call, a.q->shape.dtype, scale != 0 ? scale : 1 / sqrt((double)a.head));
+    const char *factor =
+        kn_export_number(call, a.q->shape.dtype, scale != 0 ? scale : 1 / sqrt((double)a.head));
     const char *q = by_heads(call, &a, 0), *k = by_heads(call, &a, 1), *v = by_heads(call, &a, 2);
-    const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor), *seen = NULL;
+    const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor),
+               *seen = NULL;
     if (a.lengths && !(seen = seen_by_lengths(call, &a))) return false;
     if (a.causal && !seen) scores = kn_export_two(call, "Add", NULL, scores, causal_mask(call, &a));
     if (a.mask) scores = kn_export_two(call, "Add", NULL, scores, a.mask->name);
@@ -338,14 +354,16 @@ static bool attend(kn_export_call *call) {
     if (!weights || !kn_export_int(call, "axis", -1)) return false;
     if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* no number where nothing is seen */
     if (call->node->op->random)
-        weights = kn_export_two(call, "Dropout", NULL, weights,
-                                kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
+        weights =
+            kn_export_two(call, "Dropout", NULL, weights,
+                          kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
     const char *y = kn_export_two(call, "MatMul", NULL, weights, v);
     y = transposed(call, y, (int64_t[]){0, 2, 1, 3}, 4, NULL);
     return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
 }
 
-/* ---- turned by their places ------------------------------------------------------------------------------------- */
+/* ---- turned by their places
+ * ------------------------------------------------------------------------------------- */
 
 /* (1 or batch,length,1 and pairs in the place of what is turned): the angle of each pair. */
 static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved) {
@@ -353,7 +371,8 @@ static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved)
     const double base = kn_attribute_of(node, "base")->number;
     const char *places = unsqueezed(call, places_of(call, node->inputs[0]), (int64_t[]){0}, 1);
     if (node->input_count > 1 && node->inputs[1])
-        places = kn_export_two(call, "Add", NULL, places, unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
+        places = kn_export_two(call, "Add", NULL, places,
+                               unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
     float *rates = kn_arena_take(&call->export->arena, (size_t)pairs + 1, sizeof *rates);
     for (int64_t i = 0; rates && i < pairs; i++)
         rates[i] = (float)pow(base, -(double)i / (double)pairs);
@@ -364,7 +383,8 @@ static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved)
     return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);
 }
 
-/* The halves of pairs lie along their own axis of (batch,length,heads,pairs,2) or (batch,length,heads,2,pairs). */
+/* The halves of pairs lie along their own axis of (batch,length,heads,pairs,2) or
+ * (batch,length,heads,2,pairs). */
 static bool rotary(kn_export_call *call) {
     const kn_node *node = call->node;
     const int64_t heads = kn_attribute_of(node, "heads")->integer, columns = node->inputs[0]->shape.dims[2];
@@ -373,44 +393,44 @@ static bool rotary(kn_export_call *call) {
     const bool inverse = kn_attribute_of(node, "inverse")->integer != 0;
     const int64_t apart = interleaved ? 4 : 3;
     if (node->inputs[0]->shape.dtype != KN_FLOAT32) return false;
-    const char *x = reshaped(call, call->inputs[0],
-                             (int64_t[]){0, 0, heads, interleaved ? pairs : 2, interleaved ? 2 : pairs}, 5, NULL);
+    const char *x =
+        reshaped(call, call->inputs[0],
+                 (int64_t[]){0, 0, heads, interleaved ? pairs : 2, interleaved ? 2 : pairs}, 5, NULL);
     const char *angle = angles(call, pairs, interleaved), *axis = kn_export_list(call, &apart, 1);
-    const char *cosine = kn_export_one(call, "Cos", NULL, angle), *sine = kn_export_one(call, "Sin", NULL, angle), *halves[2];
+    const char *cosine = kn_export_one(call, "Cos", NULL, angle),
+               *sine = kn_export_one(call, "Sin", NULL, angle), *halves[2];
     if (!x || !axis || !cosine || !sine) return false;
     for (int i = 0; i < 2; i++) {
         const char *from = kn_export_list(call, list + i, 1), *to = kn_export_list(call, list + i + 1, 1);
-        halves[i] = from && to ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis)) : NULL;
+        halves[i] =
+            from && to ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis)) : NULL;
     }
     const char *turned[2];
     for (int i = 0; i < 2; i++) /* x cos - y sin, y cos + x sin */
-        turned[i] = kn_export_two(call, (i == 0) == inverse ? "Add" : "Sub", NULL, kn_export_two(call, "Mul", NULL, halves[i], cosine),
-                        kn_export_two(call, "Mul", NULL, halves[1 - i], sine));
+        turned[i] = kn_export_two(call, (i == 0) == inverse ? "Add" : "Sub", NULL,
+                                  kn_export_two(call, "Mul", NULL, halves[i], cosine),
+                                  kn_export_two(call, "Mul", NULL, halves[1 - i], sine));
     const char *joined = kn_export_two(call, "Concat", NULL, turned[0], turned[1]);
     return joined && kn_export_int(call, "axis", apart) &&
            reshaped(call, joined, (int64_t[]){0, 0, columns}, 3, call->output);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * --------------------------------------------------------------------------------------------------- */
 
 static bool rms_norm(kn_export_call *call) {
     const char *axes = kn_export_list(call, (int64_t[]){-1}, 1), *x = call->inputs[0];
     const char *mean = kn_export_two(call, "ReduceMean", NULL, kn_export_two(call, "Mul", NULL, x, x), axes);
     if (!mean || !kn_export_int(call, "keepdims", 1)) return false;
-    const char *epsilon =
-        kn_export_number(call, call->node->inputs[0]->shape.dtype, kn_attribute_of(call->node, "epsilon")->number);
+    const char *epsilon = kn_export_number(call, call->node->inputs[0]->shape.dtype,
+                                           kn_attribute_of(call->node, "epsilon")->number);
     const char *root = kn_export_one(call, "Sqrt", NULL, kn_export_two(call, "Add", NULL, mean, epsilon));
     const char *row = kn_export_two(call, "Div", NULL, x, root);
     return kn_export_two(call, "Mul", call->output, row, call->inputs[1]) != NULL;
 }
 
 const kn_export_row kn_export_sequences[] = {
-    {"lstm", recurrent},
-    {"gru", recurrent},
-    {"rnn", recurrent},
-    {"attention", attend},
-    {"attention_dropout", attend},
-    {"rms_norm", rms_norm},
-    {"rotary", rotary},
+    {"lstm", recurrent},           {"gru", recurrent},     {"rnn", recurrent}, {"attention", attend},
+    {"attention_dropout", attend}, {"rms_norm", rms_norm}, {"rotary", rotary},
 };
 const int kn_export_sequences_count = (int)KN_COUNT_OF(kn_export_sequences);

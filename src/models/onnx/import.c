@@ -42,8 +42,7 @@ bool kn_import_settle(kn_import_call *call) {
         size_t more = import->training_capacity ? 2 * import->training_capacity : 16;
         const kn_onnx_node **nodes = kn_arena_take(import->arena, more, sizeof *nodes);
         if (!nodes) return kn_import_no_memory(import);
-        if (import->training_count)
-            memcpy(nodes, import->training, import->training_count * sizeof *nodes);
+        if (import->training_count) memcpy(nodes, import->training, import->training_count * sizeof *nodes);
         import->training = nodes;
         import->training_capacity = more;
     }
@@ -161,7 +160,8 @@ static bool find_inputs(kn_import_call *call) {
         if (!*node->inputs[i]) continue;
         call->inputs[i] = kn_import_item(call->import, node->inputs[i]);
         if (!call->inputs[i])
-            return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes", node->inputs[i]);
+            return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes",
+                                  node->inputs[i]);
     }
     /* What is left out at the end was not given. */
     while (call->input_count && !call->inputs[call->input_count - 1])
@@ -207,9 +207,10 @@ static bool import_node(kn_import *import, const kn_onnx_node *node) {
     if (kn_graph_status(import->graph) != KN_OK)
         return kn_import_fail(&call, kn_graph_status(import->graph), "%s", kn_graph_error(import->graph));
     if (!fine)
-        return kn_import_fail(&call, KN_ERROR_UNSUPPORTED,
-                              "could not be built: has %d inputs and %d outputs, which may not be the operator's",
-                              call.input_count, call.output_count);
+        return kn_import_fail(
+            &call, KN_ERROR_UNSUPPORTED,
+            "could not be built: has %d inputs and %d outputs, which may not be the operator's",
+            call.input_count, call.output_count);
     if (import->model->error.status != KN_OK) return false;
     for (int i = 0; i < call.output_count; i++)
         if (*node->outputs[i] && !kn_import_define(import, node->outputs[i], &call.outputs[i])) return false;
@@ -354,7 +355,8 @@ static bool fail_input(kn_import *import, const char *name, kn_status status, co
     return false;
 }
 
-/* The number that the caller wants for an open size, by the file's name for it or by its symbol; -1 for none. */
+/* The number that the caller wants for an open size, by the file's name for it or by its symbol; -1 for none.
+ */
 static int64_t wanted_size(kn_import *import, const char *name, const char *symbol) {
     const kn_model_params *params = import->params;
     int64_t number = -1;
@@ -375,19 +377,22 @@ static bool check_wanted(const kn_import *import) {
         const kn_model_setting *wanted = &params->settings[i];
         if (import->taken[i] && wanted->value >= 0) continue;
         if (import->taken[i])
-            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size '%.100s' would be %" PRId64, import->model->source,
-                           wanted->name, wanted->value) == KN_OK;
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size '%.100s' would be %" PRId64,
+                           import->model->source, wanted->name, wanted->value) == KN_OK;
         const char *nearest = NULL, *symbols[20];
         char list[400] = "";
         size_t count = 0, used = 0;
-        for (; count < KN_COUNT_OF(symbols) && (symbols[count] = kn_graph_symbol(import->graph, (int)count)); count++)
+        for (; count < KN_COUNT_OF(symbols) && (symbols[count] = kn_graph_symbol(import->graph, (int)count));
+             count++)
             if (used < sizeof list)
                 used += (size_t)snprintf(list + used, sizeof list - used, "%s%.100s", count ? ", " : "",
                                          symbols[count]);
         if (wanted->name) nearest = kn_nearest_word(wanted->name, symbols, count);
-        return kn_fail(error, KN_ERROR_ARGUMENT, "%s: '%.100s' is not among the sizes that it leaves open: %s%s%s%s",
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "%s: '%.100s' is not among the sizes that it leaves open: %s%s%s%s",
                        import->model->source, wanted->name ? wanted->name : "", count ? list : "it has none",
-                       nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "") == KN_OK;
+                       nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                       nearest ? "'?)" : "") == KN_OK;
     }
     return true;
 }
@@ -411,8 +416,9 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
                           type->has_shape ? "has too many dimensions"
                                           : "the file does not say how many dimensions it has");
     if (given && type->has_shape && type->rank != (size_t)given->info.rank) {
-        kn_fail(&import->model->error, KN_ERROR_SHAPE, "%s: input '%.100s': has %zu dimensions, the given array %d",
-                import->model->source, input->name, type->rank, given->info.rank);
+        kn_fail(&import->model->error, KN_ERROR_SHAPE,
+                "%s: input '%.100s': has %zu dimensions, the given array %d", import->model->source,
+                input->name, type->rank, given->info.rank);
         return false;
     }
     int rank = given ? given->info.rank : (int)type->rank;
@@ -424,15 +430,17 @@ static bool input_shape(kn_import *import, const kn_onnx_value_info *input, cons
             return fail_input(import, input->name, KN_ERROR_FORMAT, "has a negative dimension");
         const char *name = dimension ? dimension->name : "";
         bool nameless_batch = import->batch && !*import->batch && i == 0 && !import->model->input_count;
-        const char *symbol = *name ? symbol_of(import, name)
-                             : nameless_batch
-                                 ? "batch"
-                                 : kn_arena_format(import->arena, "%.150s_%d", symbol_of(import, input->name), i);
+        const char *symbol =
+            *name            ? symbol_of(import, name)
+            : nameless_batch ? "batch"
+                             : kn_arena_format(import->arena, "%.150s_%d", symbol_of(import, input->name), i);
         if (!symbol) return kn_import_no_memory(import);
-        int64_t number = dimension && dimension->known ? dimension->length : wanted_size(import, name, symbol);
+        int64_t number =
+            dimension && dimension->known ? dimension->length : wanted_size(import, name, symbol);
         if (told >= 0 && number >= 0 && number != told) {
             kn_fail(&import->model->error, KN_ERROR_SHAPE,
-                    "%s: input '%.100s': dimension %d has size %" PRId64 ", and %" PRId64 " in the given array",
+                    "%s: input '%.100s': dimension %d has size %" PRId64 ", and %" PRId64
+                    " in the given array",
                     import->model->source, input->name, i, number, told);
             return false;
         }
@@ -457,9 +465,9 @@ static bool has_size(const kn_onnx_value_info *info, const char *name) {
     return false;
 }
 
-/* The open first dimension of the first input is the batch, whatever it is called, "" too, unless another one has
- * that name. Where the first input begins with a number, that of another input is, if the first one has it further
- * behind or the first output begins with it; otherwise no other is meant. */
+/* The open first dimension of the first input is the batch, whatever it is called, "" too, unless another one
+ * has that name. Where the first input begins with a number, that of another input is, if the first one has
+ * it further behind or the first output begins with it; otherwise no other is meant. */
 static const char *find_batch(const kn_onnx_graph *graph) {
     const kn_onnx_value_info *first = NULL;
     for (size_t i = 0; i < graph->input_count; i++) {
@@ -526,8 +534,8 @@ static bool has_one_input(const kn_import *import) {
     const kn_onnx_graph *graph = &import->file->graph;
     int count = 0;
     for (size_t i = 0; i < graph->input_count; i++)
-        count += !import->wanted[i] && (find_given(import, graph->inputs[i].name) ||
-                                        !is_initializer(graph, graph->inputs[i].name));
+        count += !import->wanted[i] &&
+                 (find_given(import, graph->inputs[i].name) || !is_initializer(graph, graph->inputs[i].name));
     return count == 1;
 }
 
@@ -553,8 +561,9 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     if (!value) return false;
     if (output->type.kind == KN_ONNX_TENSOR && kn_item_type(output->type.type, &declared, &bits) &&
         declared != item->dtype) {
-        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: output '%.100s' is declared as %s, and its node makes %s",
-                model->source, output->name, kn_dtype_name(declared), kn_dtype_name(item->dtype));
+        kn_fail(&model->error, KN_ERROR_FORMAT,
+                "%s: output '%.100s' is declared as %s, and its node makes %s", model->source, output->name,
+                kn_dtype_name(declared), kn_dtype_name(item->dtype));
         return false;
     }
     value = kn_import_cast(value, item->dtype);
@@ -634,8 +643,8 @@ static bool make_room(kn_import *import) {
 
 bool kn_import_onnx(kn_model *model, const kn_model_params *params) {
     kn_import import = {.model = model, .arena = &model->arena, .file = model->onnx, .params = params};
-    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import) || !kn_import_take_apart(&import) ||
-        !kn_import_find_learnt(&import))
+    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import) ||
+        !kn_import_take_apart(&import) || !kn_import_find_learnt(&import))
         return false;
     bool fine = false;
     import.batch = find_batch(&import.file->graph);

@@ -27,10 +27,10 @@ typedef struct kn_import_call kn_import_call;
 
 /* What a name stands for. */
 struct kn_item {
-    const char *name;             /* in the file */
-    kn_dtype dtype;               /* in the file; what is made of halves is float32 */
-    int bits;                     /* 4 or 2: of whole numbers below a byte, which have one each; 0: as dtype says */
-    kn_value *value;              /* NULL until somebody computes with it */
+    const char *name; /* in the file */
+    kn_dtype dtype;   /* in the file; what is made of halves is float32 */
+    int bits;         /* 4 or 2: of whole numbers below a byte, which have one each; 0: as dtype says */
+    kn_value *value;  /* NULL until somebody computes with it */
     const kn_onnx_tensor *tensor; /* its elements, where they are the file's */
     bool initializer;             /* a tensor that may be learnt */
     /* Whole numbers that are known, dimensions of the graph: */
@@ -125,19 +125,20 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
 
 /* ---- order.c ------------------------------------------------------------------------------------- */
 
-/* Puts the nodes, and those of bodies in them, into an order in which each reads what earlier ones make, otherwise as
- * they stood. A circle is a failure that names a node. */
+/* Puts the nodes, and those of bodies in them, into an order in which each reads what earlier ones make,
+ * otherwise as they stood. A circle is a failure that names a node. */
 bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count);
 
 /* ---- apart.c ------------------------------------------------------------------------------------- */
 
-/* Gives each parameter and statistic an initializer of its own, where exporters made one of several that began alike. */
+/* Gives each parameter and statistic an initializer of its own, where exporters made one of several that
+ * began alike. */
 bool kn_import_take_apart(kn_import *import);
 
 /* ---- learnt.c ------------------------------------------------------------------------------------ */
 
-/* What PyTorch's exporter says of its program: "PARAMETER", "BUFFER", … by the program's name ("lin.weight"), and that
- * name by the one that nodes are told to read ("p_lin_weight"). */
+/* What PyTorch's exporter says of its program: "PARAMETER", "BUFFER", … by the program's name ("lin.weight"),
+ * and that name by the one that nodes are told to read ("p_lin_weight"). */
 typedef struct kn_signature {
     kn_map kinds, targets;
 } kn_signature;
@@ -146,15 +147,16 @@ bool kn_signature_read(kn_import *import, kn_signature *signature);
 void kn_signature_finish(kn_signature *signature);
 /* The value of a key; NULL where there is none. */
 const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key);
-/* Finds out which initializers of the file's graph, whose nodes are sorted, are learnt: the model's `learnt`. */
+/* Finds out which initializers of the file's graph, whose nodes are sorted, are learnt: the model's `learnt`.
+ */
 bool kn_import_find_learnt(kn_import *import);
 
 /* ---- items (item.c) ------------------------------------------------------------------------------- */
 
 /* The value of an item, made now if need be; halves as float32. NULL after a failure. */
 kn_value *kn_item_value(kn_import *import, kn_item *item);
-/* The item as a running statistic of a batch norm, which is not learnt: NULL, without a failure, where it is no
- * initializer (C) of finite fractions, or stands for something else already. */
+/* The item as a running statistic of a batch norm, which is not learnt: NULL, without a failure, where it is
+ * no initializer (C) of finite fractions, or stands for something else already. */
 kn_value *kn_item_statistic(kn_import *import, kn_item *item);
 /* Its shape, without making it. False after a failure. */
 bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape);

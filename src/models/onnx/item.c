@@ -81,15 +81,16 @@ static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor 
     return true;
 }
 
-/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks them in each
- * run, by one kernel: (bytes,1) moved right by (1,each). */
+/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks
+ * them in each run, by one kernel: (bytes,1) moved right by (1,each). */
 static kn_value *unpacked(kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
     const uint8_t moves[4] = {0, (uint8_t)item->bits, (uint8_t)(2 * item->bits), (uint8_t)(3 * item->bits)};
     kn_value *packed = kn_constant(import->graph, KN_UINT8, kn_import_list(import, (int64_t[]){bytes, 1}, 2),
                                    tensor->bytes, (size_t)tensor->byte_count);
-    kn_value *places = kn_constant(import->graph, KN_UINT8, kn_import_list(import, &each, 1), moves, (size_t)each);
+    kn_value *places =
+        kn_constant(import->graph, KN_UINT8, kn_import_list(import, &each, 1), moves, (size_t)each);
     kn_value *numbers =
         kn_bit_and(kn_bit_right(packed, places), kn_import_scalar(import, KN_UINT8, (1 << item->bits) - 1));
     if (item->dtype == KN_INT8) { /* the highest bit is the sign */
@@ -109,9 +110,8 @@ kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     const char *name = kn_import_name(import, tensor->name);
     const kn_initializer start = {KN_INITIALIZE_FILL, 0};
-    const kn_shape shape = {.dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype,
-                            .rank = 1,
-                            .dims = {tensor->shape[0]}};
+    const kn_shape shape = {
+        .dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype, .rank = 1, .dims = {tensor->shape[0]}};
     value = name ? kn_state_add(import->graph, name, &shape, KN_STATE_STATISTIC, &start) : NULL;
     if (kn_value_failed(value) || !keep_state(import, value, tensor)) return NULL;
     return item->value = value;
@@ -436,7 +436,8 @@ const char *kn_import_string(const kn_import_call *call, const char *name, const
 
 int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int most) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
-    if (found && found->kind != KN_ONNX_ATTRIBUTE_INT) found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INTS);
+    if (found && found->kind != KN_ONNX_ATTRIBUTE_INT)
+        found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INTS);
     if (!found) return -1;
     if (found->count > (size_t)most) {
         kn_import_fail(call, KN_ERROR_UNSUPPORTED,

@@ -142,8 +142,8 @@ static bool fits_channels(const kn_value *x, kn_value *const *values, int count)
     return true;
 }
 
-/* Where the running statistics are the file's own, training follows the batch and anything else those, whatever
- * the node says: a file may have been written in the middle of a training. */
+/* Where the running statistics are the file's own, training follows the batch and anything else those,
+ * whatever the node says: a file may have been written in the middle of a training. */
 static bool batch_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *values[4] = {NULL};
     if (!x) return false;
@@ -162,7 +162,8 @@ static bool batch_norm(kn_import_call *call) {
     params.frozen = call->import->model->frozen_statistics;
     kn_value *y = kn_batch_norm_by(x, values[0], values[1], values[2], values[3], &params);
     if (training && !kn_import_settle(call)) return false;
-    return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) && kn_import_put(call, 2, values[3]);
+    return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) &&
+           kn_import_put(call, 2, values[3]);
 }
 
 /* Each of `groups` parts of the channels of each sample to mean 0 and variance 1, as (N,C,…). */

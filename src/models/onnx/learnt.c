@@ -1,5 +1,6 @@
-/* Which initializers are learnt: parameters of the network, and not its tables, windows, masks and constants. What the
- * file says counts; where it says nothing, names and numbers do, and then the nodes that read them. */
+/* Which initializers are learnt: parameters of the network, and not its tables, windows, masks and constants.
+ * What the file says counts; where it says nothing, names and numbers do, and then the nodes that read them.
+ */
 #include "models/onnx/import.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ typedef struct uses {
 typedef struct finder {
     kn_import *import;
     const kn_onnx_graph *graph;
-    kn_map infos;   /* what the file says of a value, by its name */
+    kn_map infos; /* what the file says of a value, by its name */
     kn_signature signature;
     kn_map origins; /* by name: the number, plus 1, of the initializer whose elements it holds */
     uses *uses;     /* by initializer */
@@ -24,7 +25,8 @@ static void put(finder *find, kn_map *map, const char *name, const void *value) 
     if (*name && !kn_map_put_text(map, name, (void *)(uintptr_t)value)) find->failed = true;
 }
 
-/* ---- what PyTorch's exporter writes ---------------------------------------------------------------------- */
+/* ---- what PyTorch's exporter writes ----------------------------------------------------------------------
+ */
 
 const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key) {
     for (size_t i = 0; i < count; i++)
@@ -41,7 +43,8 @@ static bool read_line(kn_import *import, kn_signature *signature, const char *te
     kind += 2;
     target += strlen(" target='");
     target[strcspn(target, "'")] = '\0';
-    return kn_map_put_text(&signature->kinds, target, kind) && kn_map_put_text(&signature->targets, line, target);
+    return kn_map_put_text(&signature->kinds, target, kind) &&
+           kn_map_put_text(&signature->targets, line, target);
 }
 
 bool kn_signature_read(kn_import *import, kn_signature *signature) {
@@ -79,7 +82,8 @@ static bool told(finder *find, const kn_onnx_tensor *tensor, kn_learnt *learnt) 
     const kn_onnx_value_info *info = kn_map_get_text(&find->infos, tensor->name);
     const char *kind = NULL, *folded = NULL;
     if (info) {
-        kind = kn_import_pair(info->metadata, info->metadata_count, "pkg.torch.export.graph_signature.InputSpec.kind");
+        kind = kn_import_pair(info->metadata, info->metadata_count,
+                              "pkg.torch.export.graph_signature.InputSpec.kind");
         folded = kn_import_pair(info->metadata, info->metadata_count, "pkg.onnxscript.optimizer.folded_from");
     }
     if (!kind) kind = kn_map_get_text(&find->signature.kinds, tensor->name);
@@ -94,7 +98,8 @@ static bool told(finder *find, const kn_onnx_tensor *tensor, kn_learnt *learnt) 
     return kind || (folded && find->signature.kinds.count);
 }
 
-/* ---- names and numbers ------------------------------------------------------------------------------------ */
+/* ---- names and numbers ------------------------------------------------------------------------------------
+ */
 
 static bool is_among(const char *word, size_t length, const char *const *list) {
     for (; *list; list++)
@@ -111,25 +116,26 @@ static const char *last_word(const char *name, size_t *length) {
         while (start > name && !strchr("._/:-", start[-1]))
             start--;
         *length = (size_t)(end - start);
-        if (*length && strspn(start, "0123456789") < *length && !is_among(start, *length, empty)) return start;
+        if (*length && strspn(start, "0123456789") < *length && !is_among(start, *length, empty))
+            return start;
     }
     *length = 0;
     return name;
 }
 
 static bool says_fixed(const char *name) {
-    static const char *const words[] = {"mask", "window", "cos",  "sin",      "freq", "freqs", "fb",  "filterbank",
-                                        "pe",   "mean",   "std",  "var",      "grid", "mel",   "dft", "variance",
-                                        "tril", "triu",   "win", "bank", "constant", NULL};
+    static const char *const words[] = {
+        "mask", "window", "cos", "sin", "freq",     "freqs", "fb",   "filterbank", "pe",   "mean",     "std",
+        "var",  "grid",   "mel", "dft", "variance", "tril",  "triu", "win",        "bank", "constant", NULL};
     size_t length;
     const char *word = last_word(name, &length);
     return is_among(word, length, words);
 }
 
 static bool says_learnt(const char *name) {
-    static const char *const words[] = {"weight", "bias",  "gamma",      "beta",      "alpha", "scale",
-                                        "token",  "embed", "embedding",  "embeddings", "param", "parameter",
-                                        "kernel", NULL};
+    static const char *const words[] = {"weight", "bias",      "gamma",  "beta",      "alpha",
+                                        "scale",  "token",     "embed",  "embedding", "embeddings",
+                                        "param",  "parameter", "kernel", NULL};
     size_t length;
     const char *word = last_word(name, &length);
     return is_among(word, length, words);
@@ -139,8 +145,8 @@ static bool says_learnt(const char *name) {
 static bool is_made_up(const char *name) {
     return !strncmp(name, "onnx::", 6) || (*name == '/' && strstr(name, "_output_")) ||
            (!strncmp(name, "val_", 4) && !name[4 + strspn(name + 4, "0123456789")]) ||
-           !strncmp(name, "lifted_tensor_", 14) || !strncmp(name, "Constant_", 9) || !strncmp(name, "const_", 6) ||
-           !name[strspn(name, "0123456789")];
+           !strncmp(name, "lifted_tensor_", 14) || !strncmp(name, "Constant_", 9) ||
+           !strncmp(name, "const_", 6) || !name[strspn(name, "0123456789")];
 }
 
 static int long_axes(const kn_onnx_tensor *tensor) {
@@ -168,23 +174,26 @@ static bool is_mask(const kn_onnx_tensor *tensor) {
 static bool may_be_mask(const kn_onnx_tensor *tensor, const char *type) {
     static const char *const types[] = {"Add", "Sub", "Mul", "Div", "Where", NULL};
     if (says_learnt(tensor->name)) return false;
-    return !type || is_among(type, strlen(type), types) || (!strcmp(type, "MatMul") && !is_made_up(tensor->name));
+    return !type || is_among(type, strlen(type), types) ||
+           (!strcmp(type, "MatMul") && !is_made_up(tensor->name));
 }
 
-/* ---- the nodes that read it ---------------------------------------------------------------------------------- */
+/* ---- the nodes that read it
+ * ---------------------------------------------------------------------------------- */
 
 /* Whether the elements of the first input are those of the results. */
 static bool carries(const char *type) {
-    static const char *const types[] = {"Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Cast",
-                                        "CastLike", "Expand",    "Slice",   "Split",   "Tile",      NULL};
+    static const char *const types[] = {"Identity", "Transpose", "Reshape",  "Squeeze", "Unsqueeze",
+                                        "Flatten",  "Cast",      "CastLike", "Expand",  "Slice",
+                                        "Split",    "Tile",      NULL};
     return is_among(type, strlen(type), types);
 }
 
 /* What is compared, limits, or stands where numbers are looked up. */
 static bool reads_fixed(const char *type, size_t input) {
-    static const char *const types[] = {"Less",  "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Max",
-                                        "Min",   "Clip",        "Mod",     "Floor",          "Ceil",  "Round",
-                                        "Sign",  "STFT",        "DFT",     "AffineGrid",     "Resize", NULL};
+    static const char *const types[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",  "Max",
+                                        "Min",  "Clip",        "Mod",     "Floor",          "Ceil",   "Round",
+                                        "Sign", "STFT",        "DFT",     "AffineGrid",     "Resize", NULL};
     return is_among(type, strlen(type), types) || (!strcmp(type, "GridSample") && input == 1);
 }
 
@@ -211,18 +220,22 @@ static void walk(finder *find, const kn_onnx_node *nodes, size_t count) {
             for (size_t j = 0; same && j < node->output_count; j++)
                 put(find, &find->origins, node->outputs[j], (void *)found);
             if (!same)
-                *(learns(find, &find->graph->initializers[found - 1], node->type, k) ? &of->learns : &of->fixed) = node->type;
+                *(learns(find, &find->graph->initializers[found - 1], node->type, k) ? &of->learns
+                                                                                     : &of->fixed) =
+                    node->type;
         }
         for (size_t j = 0; j < node->attribute_count; j++) {
             const kn_onnx_attribute *attribute = &node->attributes[j];
-            bool graphs = attribute->kind == KN_ONNX_ATTRIBUTE_GRAPH || attribute->kind == KN_ONNX_ATTRIBUTE_GRAPHS;
+            bool graphs =
+                attribute->kind == KN_ONNX_ATTRIBUTE_GRAPH || attribute->kind == KN_ONNX_ATTRIBUTE_GRAPHS;
             for (size_t k = 0; graphs && k < attribute->count; k++)
                 walk(find, attribute->graphs[k].nodes, attribute->graphs[k].node_count);
         }
     }
 }
 
-/* ---- the verdicts ------------------------------------------------------------------------------------------- */
+/* ---- the verdicts
+ * ------------------------------------------------------------------------------------------- */
 
 static const char *unfit(const kn_onnx_tensor *tensor) {
     kn_dtype dtype;
@@ -237,15 +250,19 @@ static kn_learnt judge(finder *find, size_t i) {
     const kn_onnx_tensor *tensor = &find->graph->initializers[i];
     kn_learnt learnt = {.why = unfit(tensor)};
     if (learnt.why || told(find, tensor, &learnt)) return learnt;
-    if (tensor->rank == 0 && !(find->names && !is_made_up(tensor->name))) return (kn_learnt){false, "is a single number"};
+    if (tensor->rank == 0 && !(find->names && !is_made_up(tensor->name)))
+        return (kn_learnt){false, "is a single number"};
     if (!strcmp(find->import->file->producer, "koine")) return (kn_learnt){true, "Koine wrote it so"};
     if (says_fixed(tensor->name)) return (kn_learnt){false, "its name is that of a table or mask"};
     const uses *of = &find->uses[i];
     if (may_be_mask(tensor, of->learns) && is_mask(tensor))
         return (kn_learnt){false, "its numbers are those of a mask"};
     learnt.yes = of->learns || !of->fixed;
-    learnt.why = kn_arena_format(find->import->arena, learnt.yes ? "as %.60s reads it" : "%.60s reads it as a constant",
-                                 of->learns ? of->learns : of->fixed ? of->fixed : "nothing else");
+    learnt.why = kn_arena_format(find->import->arena,
+                                 learnt.yes ? "as %.60s reads it" : "%.60s reads it as a constant",
+                                 of->learns  ? of->learns
+                                 : of->fixed ? of->fixed
+                                             : "nothing else");
     return learnt;
 }
 

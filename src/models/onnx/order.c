@@ -87,9 +87,10 @@ static bool find_needs(order *list) {
 static bool fail_circle(const order *list, size_t at, size_t from) {
     const kn_import_call call = {.import = list->import, .node = &list->nodes[at]};
     const kn_onnx_node *maker = &list->nodes[from];
-    return kn_import_fail(&call, KN_ERROR_FORMAT,
-                          "reads the result of node '%.100s' (%.60s), which is made from its own: nodes stand in a circle",
-                          *maker->name ? maker->name : maker->outputs[0], maker->type);
+    return kn_import_fail(
+        &call, KN_ERROR_FORMAT,
+        "reads the result of node '%.100s' (%.60s), which is made from its own: nodes stand in a circle",
+        *maker->name ? maker->name : maker->outputs[0], maker->type);
 }
 
 /* Each node behind those that it needs, otherwise as they stand. */
@@ -141,7 +142,8 @@ bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count) 
     list.state = kn_allocate(host, count, sizeof *list.state);
     list.failed = !list.first || !list.stack || !list.sorted || !list.state;
     kn_map_init(&list.made, host);
-    bool fine = list.failed ? kn_import_no_memory(import) : find_needs(&list) && sort(&list) && move_nodes(&list);
+    bool fine =
+        list.failed ? kn_import_no_memory(import) : find_needs(&list) && sort(&list) && move_nodes(&list);
     kn_map_finish(&list.made);
     kn_release(host, list.first);
     kn_release(host, list.needs);
@@ -150,7 +152,8 @@ bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count) 
     kn_release(host, list.state);
     for (size_t i = 0; fine && i < count; i++)
         for (size_t j = 0; j < nodes[i].attribute_count; j++)
-            for (size_t k = 0; fine && holds_graphs(&nodes[i].attributes[j]) && k < nodes[i].attributes[j].count; k++)
+            for (size_t k = 0;
+                 fine && holds_graphs(&nodes[i].attributes[j]) && k < nodes[i].attributes[j].count; k++)
                 fine = kn_import_sort(import, nodes[i].attributes[j].graphs[k].nodes,
                                       nodes[i].attributes[j].graphs[k].node_count);
     return fine;

@@ -1,5 +1,5 @@
-/* Quantised numbers: small whole ones with a scale and a zero point. Products of bytes are those of whole numbers;
- * others are computed as fractions, exactly as long as these hold the sums. */
+/* Quantised numbers: small whole ones with a scale and a zero point. Products of bytes are those of whole
+ * numbers; others are computed as fractions, exactly as long as these hold the sums. */
 #include "models/onnx/import.h"
 
 #include <inttypes.h>
@@ -59,8 +59,8 @@ static bool quantize(kn_import_call *call) {
     if (!scale || (kn_import_has(call, 2) && !zero)) return false;
     x = kn_import_cast(x, KN_FLOAT32);
     call->outputs[0].bits = bits;
-    return kn_import_put_as(call, 0, to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype, bits),
-                            dtype);
+    return kn_import_put_as(call, 0,
+                            to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype, bits), dtype);
 }
 
 /* x less the zero point, as fractions; NULL after a failure. */
@@ -116,8 +116,8 @@ static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
            (zero->shape.rank == 1 && (zero->shape.dims[0] == 1 || zero->shape.dims[0] == count));
 }
 
-/* a and b are inputs; zero points are inputs, too, or left out. The sums are int32, or fractions that are whole where
- * the integer product does not have that form. */
+/* a and b are inputs; zero points are inputs, too, or left out. The sums are int32, or fractions that are
+ * whole where the integer product does not have that form. */
 static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
     kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL;
     if (!y) return NULL;

@@ -15,7 +15,7 @@ typedef struct recurrence {
     int64_t units;
     int directions;
     bool batch_first;
-    bool relu; /* in place of tanh, of a plain one */
+    bool relu;                   /* in place of tanh, of a plain one */
     kn_value *y, *state, *cells; /* of the direction that is built */
 } recurrence;
 

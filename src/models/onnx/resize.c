@@ -180,9 +180,12 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
         if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
         kn_dim size = x->shape.dims[axis];
         if (!by_size) scales[axis] = factors[i];
-        if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1) continue; /* an open axis stays */
-        if (!kn_dim_known(size) || size < 1 || (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d of size %s becomes %s; expected numbers", axis,
+        if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1)
+            continue; /* an open axis stays */
+        if (!kn_dim_known(size) || size < 1 ||
+            (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "axis %d of size %s becomes %s; expected numbers", axis,
                                   kn_import_dims_text(call->import, &size, 1),
                                   by_size ? kn_import_dims_text(call->import, &wanted[i], 1) : "others");
         if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);

@@ -164,7 +164,8 @@ static bool affine_grid(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_SHAPE, "expected theta (N,axes,axes+1) and a size (N,C,…)");
     for (int i = 0; i < axes; i++) {
         if (!kn_dim_constant(call->graph, dims[2 + i], &size[2 + i]))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a grid of an axis of size %s; expected a number",
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "a grid of an axis of size %s; expected a number",
                                   kn_import_dims_text(call->import, &dims[2 + i], 1));
         if (size[2 + i] < 1 || size[2 + i] > GRID_NUMBERS / places / (axes + 1))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a grid of so many places");
@@ -211,7 +212,8 @@ static bool max_unpool(kn_import_call *call) {
         size[i] = x->shape.dims[i];
         if (k < 0) continue;
         if (!kn_dim_known(size[i]))
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of size %s along axis %d; expected a number",
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "an image of size %s along axis %d; expected a number",
                                   kn_import_dims_text(call->import, &size[i], 1), i);
         if (k >= kernels)
             return kn_import_fail(call, KN_ERROR_FORMAT, "kernel_shape has %d numbers", kernels);

@@ -1,5 +1,5 @@
-/* An imported model as an ONNX file again: the file's own structures, with the numbers that its weights have by
- * now and with nodes that only infer. */
+/* An imported model as an ONNX file again: the file's own structures, with the numbers that its weights have
+ * by now and with nodes that only infer. */
 #include "models/onnx/import.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@ static kn_onnx_tensor *own_tensor(const kn_onnx_tensor *tensor) {
     return (kn_onnx_tensor *)(uintptr_t)tensor;
 }
 
-/* ---- nodes that train ------------------------------------------------------------------------------------ */
+/* ---- nodes that train ------------------------------------------------------------------------------------
+ */
 
 /* Sets an attribute of one whole number, which may not be there yet. */
 static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name, const int64_t *number) {
@@ -30,8 +31,8 @@ static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name,
     return true;
 }
 
-/* The form that only infers: a batch norm by its running statistics with one result, a dropout without the input
- * that says that it trains. */
+/* The form that only infers: a batch norm by its running statistics with one result, a dropout without the
+ * input that says that it trains. */
 static bool settle_node(kn_model *model, kn_onnx_node *node) {
     static const int64_t no = 0, yes = 1;
     if (!strcmp(node->type, "Dropout")) {
@@ -39,11 +40,13 @@ static bool settle_node(kn_model *model, kn_onnx_node *node) {
         return true;
     }
     if (node->output_count > 1) node->output_count = 1;
-    if (kn_onnx_find_attribute(node, "training_mode")) return set_attribute(model, node, "training_mode", &no);
+    if (kn_onnx_find_attribute(node, "training_mode"))
+        return set_attribute(model, node, "training_mode", &no);
     return set_attribute(model, node, "is_test", &yes);
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------- */
+/* ---- weights
+ * ------------------------------------------------------------------------------------------------- */
 
 /* The numbers of a state in the type of its tensor, packed; NULL after a failure. */
 static uint8_t *packed_state(kn_model *model, kn_states *states, const kn_import_state *state) {

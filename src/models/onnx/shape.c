@@ -225,7 +225,8 @@ static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim t
     kn_dim dims[KN_MAX_RANK + 1];
     int rank = x->shape.rank;
     if (x->shape.dims[axis] != 1 && rank == KN_MAX_RANK)
-        return kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED, "%d axes, one of them an open number of times", rank);
+        return kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED,
+                             "%d axes, one of them an open number of times", rank);
     bool apart = x->shape.dims[axis] != 1;
     for (int i = 0; i < rank + apart; i++)
         dims[i] = x->shape.dims[apart && i > axis ? i - 1 : i];

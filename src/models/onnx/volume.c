@@ -158,8 +158,9 @@ static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window
         int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? places_of(w, i, x->shape.dims[2 + i]) : 0;
         kn_value *parts[KN_MAX_INPUTS], *from = places < 1 ? NULL : padded(call, x, w, i, places, value);
         if (!from || w->size[i] > KN_MAX_INPUTS || x->shape.rank == KN_MAX_RANK) {
-            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in a window of %" PRId64 " along an axis of size %s",
-                           w->size[i], kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                           "places in a window of %" PRId64 " along an axis of size %s", w->size[i],
+                           kn_import_dims_text(call->import, &x->shape.dims[2 + i], 1));
             return NULL;
         }
         for (int64_t k = 0; k < w->size[i]; k++)

@@ -23,8 +23,9 @@ static bool take_list(kn_import_call *call, const char *name, int64_t usual, int
         return kn_import_fail(call, KN_ERROR_FORMAT, "%s has %d numbers; expected %d", name, count, axes);
     for (int i = 0; i < axes; i++)
         if (numbers[i] < 0 || numbers[i] > INT32_MAX)
-            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s has the number %" PRId64 ", expected 0 to %d",
-                                  name, numbers[i], INT32_MAX);
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "%s has the number %" PRId64 ", expected 0 to %d", name, numbers[i],
+                                  INT32_MAX);
     return true;
 }
 
@@ -44,14 +45,15 @@ static bool take_window(kn_import_call *call, const kn_value *x, const kn_value 
     for (int i = 0; weight && i < w->axes && weight->shape.rank == w->axes + 2; i++) {
         const int64_t size = weight->shape.dims[2 + i];
         if (told && kn_dim_known(size) && size != w->size[i])
-            return kn_import_fail(call, KN_ERROR_SHAPE, "kernel_shape has %" PRId64 ", and the weight %" PRId64,
-                                  w->size[i], size);
+            return kn_import_fail(call, KN_ERROR_SHAPE,
+                                  "kernel_shape has %" PRId64 ", and the weight %" PRId64, w->size[i], size);
         w->size[i] = size;
     }
     if (strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID") && strcmp(automatic, "SAME_UPPER") &&
         strcmp(automatic, "SAME_LOWER"))
         return kn_import_fail(call, KN_ERROR_FORMAT,
-                              "auto_pad is '%.40s', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", automatic);
+                              "auto_pad is '%.40s', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+                              automatic);
     for (int i = 0; i < w->axes; i++)
         if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
             return kn_import_fail(call, KN_ERROR_ARGUMENT,
@@ -79,15 +81,15 @@ static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, i
 /* What is not above 0 is a failure of the node. */
 static int64_t groups_of(const kn_import_call *call) {
     const int64_t groups = kn_import_int(call, "group", 1);
-    if (groups < 1) kn_import_fail(call, KN_ERROR_ARGUMENT, "group is %" PRId64 ", expected 1 or more", groups);
+    if (groups < 1)
+        kn_import_fail(call, KN_ERROR_ARGUMENT, "group is %" PRId64 ", expected 1 or more", groups);
     return groups;
 }
 
 static bool take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
                              kn_conv_params *params) {
     if (!take_window(call, x, weight, w)) return false;
-    *params = (kn_conv_params){
-        .size = sizeof *params, .groups = groups_of(call), .all_padding = true};
+    *params = (kn_conv_params){.size = sizeof *params, .groups = groups_of(call), .all_padding = true};
     if ((w->same || w->same_lower) && known_image(x, w))
         pad_same(x, w);
     else
@@ -141,8 +143,7 @@ static bool conv_transpose(kn_import_call *call) {
         const int64_t groups = groups_of(call);
         return kn_import_put(call, 0, kn_volume_convolution_back(call, x, weight, bias, &w, groups, more));
     }
-    kn_conv_params params = {
-        .size = sizeof params, .groups = groups_of(call), .all_padding = true};
+    kn_conv_params params = {.size = sizeof params, .groups = groups_of(call), .all_padding = true};
     copy_window(&w, params.stride, params.padding, params.dilation);
     /* What goes beyond the stride is added as zeros: no tap reaches it. */
     int64_t beyond[2] = {0, 0};

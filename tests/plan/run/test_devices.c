@@ -180,7 +180,8 @@ static void pins_to_main_alone_change_no_plan(void **state) {
     int steps[2];
     for (int pinned = 0; pinned < 2; pinned++) {
         kn_graph *graph = kn_graph_create(NULL);
-        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3"), *w = kn_parameter(graph, "w", KN_FLOAT32, "3,3", NULL);
+        kn_value *x = kn_input(graph, "x", KN_FLOAT32, "2,3"),
+                 *w = kn_parameter(graph, "w", KN_FLOAT32, "3,3", NULL);
         kn_value *left = kn_matmul(x, w, false, false), *right = kn_matmul(x, w, false, false);
         if (pinned) kn_pin(left, KN_DEVICE_MAIN);
         kn_value *y = kn_output(kn_matmul(left, right, true, false), "y");

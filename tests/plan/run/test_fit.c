@@ -134,8 +134,8 @@ static void what_is_above_the_limit_is_named(void **state) {
     assert_int_equal(kn_place(&arena, tenants, 0, 64, 4096, &sizes, &blocks, &culprit, &work, &error), KN_OK);
     assert_int_equal(blocks, 0);
     tenants[1].bytes = UINT64_MAX - 5;
-    assert_int_not_equal(kn_place(&arena, tenants, 3, 64, UINT64_MAX, &sizes, &blocks, &culprit, &work, &error),
-                         KN_OK);
+    assert_int_not_equal(
+        kn_place(&arena, tenants, 3, 64, UINT64_MAX, &sizes, &blocks, &culprit, &work, &error), KN_OK);
     kn_arena_finish(&arena);
 }
 

@@ -1,4 +1,5 @@
-/* Convolutions with a filter for each channel that compute the 1x1 convolution in front of them on the way. */
+/* Convolutions with a filter for each channel that compute the 1x1 convolution in front of them on the way.
+ */
 #include "run_tests.h"
 
 #include <math.h>
@@ -7,7 +8,8 @@
 
 #include "../../ops/changed_kernels.h"
 
-/* x is (images,channels,height,width); the second filter, its steps and the zeros around are those of `conv`. */
+/* x is (images,channels,height,width); the second filter, its steps and the zeros around are those of `conv`.
+ */
 typedef struct pair {
     int images, channels, height, width, outputs, filter_height, filter_width;
     kn_conv_params conv;
@@ -38,7 +40,8 @@ static kn_session *open_pair(kn_context *context, const pair *form, bool beside,
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, shape);
     kn_value *between = kn_relu6(kn_conv(x, form->outputs, 1, 1, &single));
     kn_value *results[2] = {
-        kn_output(kn_relu(kn_conv(between, form->outputs, form->filter_height, form->filter_width, &each)), "y"),
+        kn_output(kn_relu(kn_conv(between, form->outputs, form->filter_height, form->filter_width, &each)),
+                  "y"),
         beside ? kn_output(between, "between") : NULL};
     if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
     kn_session_params params;
@@ -52,8 +55,8 @@ static kn_session *open_pair(kn_context *context, const pair *form, bool beside,
 }
 
 /* y of fixed numbers, which the caller frees; its elements, and how many steps they took. */
-static float *run_pair(kn_context *context, const pair *form, bool beside, const char *variants, size_t *count,
-                       int *steps) {
+static float *run_pair(kn_context *context, const pair *form, bool beside, const char *variants,
+                       size_t *count, int *steps) {
     size_t numbers = (size_t)(form->images * form->channels * form->height * form->width);
     float *x = malloc(numbers * sizeof *x);
     assert_non_null(x);

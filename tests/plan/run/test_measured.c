@@ -1,4 +1,5 @@
-/* Variants that are measured: what was found is kept for the version and the kernels that it was found with. */
+/* Variants that are measured: what was found is kept for the version and the kernels that it was found with.
+ */
 #include "run_tests.h"
 
 #include <stdio.h>
@@ -31,9 +32,13 @@ static char *verdicts_text(const char *cache) {
     uint8_t *bytes = NULL;
     uint64_t length = 0;
     kn_arena_init(&arena, &host);
-    assert_int_equal(kn_folder_list(&arena, test_path(folder, sizeof folder, cache, "devices"), &names, &count, NULL), KN_OK);
+    assert_int_equal(
+        kn_folder_list(&arena, test_path(folder, sizeof folder, cache, "devices"), &names, &count, NULL),
+        KN_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(kn_file_read(&host, test_path(path, sizeof path, folder, names[0]), 1 << 20, &bytes, &length, NULL), KN_OK);
+    assert_int_equal(
+        kn_file_read(&host, test_path(path, sizeof path, folder, names[0]), 1 << 20, &bytes, &length, NULL),
+        KN_OK);
     kn_arena_finish(&arena);
     return (char *)bytes;
 }

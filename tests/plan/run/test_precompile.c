@@ -14,7 +14,8 @@ typedef struct compiled {
 static void note_file(void *user, const char *label, uint64_t done, uint64_t total) {
     compiled *seen = user;
     (void)done;
-    if (total == 0 && seen->count < MOST) snprintf(seen->files[seen->count++], sizeof seen->files[0], "%s", label);
+    if (total == 0 && seen->count < MOST)
+        snprintf(seen->files[seen->count++], sizeof seen->files[0], "%s", label);
 }
 
 /* A precompiling context, keeps nothing, and notes what is compiled. */
@@ -52,7 +53,8 @@ static void the_same_plan_is_compiled_and_nothing_tried(void **state) {
     kn_session *usual = compiled_session(*state);
     session_good(usual, kn_session_plan(usual, &expected));
     kn_session_destroy(&usual);
-    if (counts_of(*state).variants_refused) skip_because("a kernel is not believed on this device, so that the plans may differ");
+    if (counts_of(*state).variants_refused)
+        skip_because("a kernel is not believed on this device, so that the plans may differ");
     kn_context *context = open_precompile(&seen);
     uint64_t before = counts_of(context).programs_built;
     kn_session *precompiled = compiled_session(context);
@@ -94,7 +96,8 @@ static void nothing_runs(void **state) {
     float x[15] = {0}, y[35];
     kn_feed feed = {"x", x, sizeof x};
     kn_fetch fetch = {"y", y, sizeof y};
-    session_bad(session, KN_ERROR_CANCELLED, kn_session_run(session, &feed, 1, &fetch, 1), "only precompiles", NULL);
+    session_bad(session, KN_ERROR_CANCELLED, kn_session_run(session, &feed, 1, &fetch, 1), "only precompiles",
+                NULL);
     assert_int_equal(counts_of(context).device_bytes, 0);
     kn_session_destroy(&session);
     kn_context_destroy(&context);

@@ -277,7 +277,8 @@ static void a_callers_queue_is_used_and_left_as_it_was(void **state) {
     clReleaseContext(given);
 }
 
-/* In training two runs over the halves of sequences give what one gives over all; outside it each begins anew. */
+/* In training two runs over the halves of sequences give what one gives over all; outside it each begins
+ * anew. */
 static void recurrences_go_on(void **state) {
     enum { BATCH = 2, LENGTH = 6, INPUTS = 3, UNITS = 5, HALF = LENGTH / 2 };
     kn_context *context = *state;

@@ -40,7 +40,8 @@ static void check_kernel(const char *file, cl_kernel kernel) {
     assert_in_range(count, 1, MOST_ARGUMENTS);
     for (cl_uint i = 0; i < count; i++) {
         cl_int code = clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_NAME, sizeof names[i], names[i], NULL);
-        if (code == CL_KERNEL_ARG_INFO_NOT_AVAILABLE) skip_because("a driver that does not tell of parameters");
+        if (code == CL_KERNEL_ARG_INFO_NOT_AVAILABLE)
+            skip_because("a driver that does not tell of parameters");
         assert_int_equal(code, CL_SUCCESS);
         /* PoCL marks those that are called like a function. */
         arguments[i].name = strncmp(names[i], "_cl_", 4) ? names[i] : names[i] + 4;
@@ -65,7 +66,8 @@ static int check_file(kn_context *context, const char *file) {
     assert_int_equal(code, CL_SUCCESS);
     snprintf(options, sizeof options, "%s -cl-kernel-arg-info", source.options);
     kn_source_finish(&source);
-    if (clBuildProgram(program, 1, &context->found.device, options, NULL, NULL)) fail_msg("%s did not compile", file);
+    if (clBuildProgram(program, 1, &context->found.device, options, NULL, NULL))
+        fail_msg("%s did not compile", file);
     assert_int_equal(clCreateKernelsInProgram(program, MOST_KERNELS, kernels, &count), CL_SUCCESS);
     for (cl_uint i = 0; i < count; i++) {
         check_kernel(file, kernels[i]);
@@ -79,7 +81,8 @@ static void compilers_see_the_same_parameters(void **state) {
     if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
     int kernels = 0;
     for (unsigned long i = 0; i < kn_embedded_file_count; i++)
-        if (has_signatures(kn_embedded_files[i].name)) kernels += check_file(*state, kn_embedded_files[i].name);
+        if (has_signatures(kn_embedded_files[i].name))
+            kernels += check_file(*state, kn_embedded_files[i].name);
     assert_true(kernels > 60);
 }
 

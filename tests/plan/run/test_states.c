@@ -58,7 +58,8 @@ static void first_contents_follow_seed_and_name(void **state) {
     kn_session_destroy(&session);
 }
 
-/* Products of rows (of columns, where there are fewer) are those of a unit matrix, times the square of the gain. */
+/* Products of rows (of columns, where there are fewer) are those of a unit matrix, times the square of the
+ * gain. */
 static void check_orthogonal(const float *numbers, int rows, int columns, double gain) {
     bool wide = columns >= rows;
     int count = wide ? rows : columns, length = wide ? columns : rows;
@@ -258,7 +259,8 @@ static void states_share_blocks_within_the_limit(void **state) {
 
 enum { SIDE = 64 };
 
-/* y = relu(x w) + rows of t, picked by an input with a name as nodes get: x is (2,64), w (64,64), t (64,64), cast1 (2). */
+/* y = relu(x w) + rows of t, picked by an input with a name as nodes get: x is (2,64), w (64,64), t (64,64),
+ * cast1 (2). */
 static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dtype w_type, kn_dtype t_type) {
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *w = kn_parameter(graph, "w", KN_FLOAT32, "64,64", NULL);
@@ -266,7 +268,8 @@ static kn_session *narrow_session(kn_context *context, kn_states *states, kn_dty
     kn_store(w, w_type);
     kn_store(t, t_type);
     kn_value *product = kn_matmul(kn_input(graph, "x", KN_FLOAT32, "2,64"), w, false, false);
-    kn_value *rows = kn_apply(graph, "embedding", (kn_value *[]){t, kn_input(graph, "cast1", KN_INT32, "2")}, 2, NULL);
+    kn_value *rows =
+        kn_apply(graph, "embedding", (kn_value *[]){t, kn_input(graph, "cast1", KN_INT32, "2")}, 2, NULL);
     kn_value *y = kn_name(kn_add(kn_relu(product), rows), "y");
     kn_session *session = session_over(context, graph, &y, 1, states, 4);
     kn_graph_destroy(&graph);
@@ -331,7 +334,8 @@ static void weights_are_stored_narrow(void **state) {
     const float x[2 * SIDE] = {0};
     const int32_t n[2] = {0};
     const kn_feed feeds[] = {{"x", x, sizeof x}, {"cast1", n, sizeof n}};
-    session_bad(other, KN_ERROR_DTYPE, kn_session_run(other, feeds, 2, NULL, 0), "'t'", "bfloat16", "float32", NULL);
+    session_bad(other, KN_ERROR_DTYPE, kn_session_run(other, feeds, 2, NULL, 0), "'t'", "bfloat16", "float32",
+                NULL);
     kn_session_destroy(&other);
     kn_states_destroy(&states);
     /* Where they are whole already they stay so, and where somebody trains them. */
@@ -367,7 +371,8 @@ static void caches_are_kept_between_runs(void **state) {
     kn_context *context = *state;
     kn_graph *graph = kn_graph_create(NULL);
     kn_value *x = kn_input(graph, "x", KN_FLOAT32, "1,length,6");
-    kn_value *start = kn_input(graph, "start", KN_INT32, "1"), *lengths = kn_input(graph, "lengths", KN_INT32, "1");
+    kn_value *start = kn_input(graph, "start", KN_INT32, "1"),
+             *lengths = kn_input(graph, "lengths", KN_INT32, "1");
     kn_value *q = kn_scale(x, 1.5), *v = kn_neg(x);
     kn_attention_params params = {.size = sizeof params, .heads = 2, .causal = true};
     kn_value *all = kn_name(kn_attention(q, x, v, &params), "all");

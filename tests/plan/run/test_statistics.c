@@ -129,7 +129,8 @@ static void batch_norms_gather_them(void **state) {
     run_and_check(*state, "statistics=apart");
 }
 
-/* Two norms of x (2,16,13,11) and of 2 x that share their statistics, in the second run and outside training. */
+/* Two norms of x (2,16,13,11) and of 2 x that share their statistics, in the second run and outside training.
+ */
 static void shared_statistics_follow_both(void **state) {
     enum { COUNT = IMAGES * 16 * PIXELS };
     static float x[COUNT], y[COUNT], twice[COUNT];
@@ -175,7 +176,8 @@ static void shared_statistics_follow_both(void **state) {
             mean = 0.75 * mean + 0.25 * factor * sum / count;
             variance = 0.75 * variance + 0.25 * factor * factor * spread;
         }
-        assert_true(fabs((double)means[c] - mean) <= 1e-6 && fabs((double)variances[c] - variance) <= 1e-5 * variance);
+        assert_true(fabs((double)means[c] - mean) <= 1e-6 &&
+                    fabs((double)variances[c] - variance) <= 1e-5 * variance);
         double at = (double)x[c * PIXELS], inverse = 1 / sqrt(variance + 1e-5);
         assert_true(fabs((double)y[c * PIXELS] - (at - mean) * inverse) <= 1e-5);
         assert_true(fabs((double)twice[c * PIXELS] - (2 * at - mean) * inverse) <= 1e-5);
