@@ -49,10 +49,17 @@ typedef struct kn_session_params {
     /* Refuse plans that need more device memory; 0: the device's. Holds for each device by itself; those that
      * were joined to the context are never given more than they have. */
     uint64_t memory_bytes;
-    /* For tests and tuning: forced kernels, "matmul=tiled,conv2d=direct"; "once=never": what depends on
-     * states alone is computed in each run as well; "statistics=apart": batch norms gather theirs themselves;
-     * "joins=none": no kernel computes the node in front of it on the way. */
-    const char *variants;
+    /* For tests and tuning: words separated by commas. An unknown word is an error that lists the known ones.
+     *   OPERATOR=KERNEL       nodes of that operator are computed by that kernel alone ("matmul=tiled")
+     *   *=KERNEL              kernels of that name are preferred for all operators
+     *   invariant=recompute   what depends on states alone is computed in each run too
+     *   statistics=separate   a batch norm computes its statistics itself, not the convolution before it
+     *   producers=separate    no node is fused into its consumer where both have kernels of their own
+     *   producers=fused       such nodes are fused without trying it on the device first
+     *   images=blocked        kernels that take any layout get blocked images where possible
+     *   programs=file         a program holds all kernels of its file
+     *   programs=unsaved      the same, and the disk cache does not keep it */
+    const char *switches;
     kn_progress progress; /* after each kernel that was made ready, by any thread, one at a time; must not
                              call Koine */
 } kn_session_params;

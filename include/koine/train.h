@@ -107,7 +107,7 @@ typedef struct kn_trainer_params {
     uint64_t seed;
     bool fast_math;         /* as in kn_session_params: false by default */
     kn_states *states;      /* shared with other sessions; NULL: states of its own, from seed */
-    const char *variants;   /* as in kn_session_params */
+    const char *switches;   /* as in kn_session_params */
     kn_value *const *extra; /* values to compute beside the loss, such as an accuracy */
     size_t extra_count;
     kn_progress progress;  /* as of a session */

@@ -66,9 +66,11 @@ typedef struct kn_target {
     int compute_units;
     size_t work_group_items;
     uint64_t local_bytes;
-    bool integer_dot;  /* four products of bytes are added at a time, in OpenCL C 3.0 */
-    bool wide_indices; /* 64-bit indices in kernels */
-    bool fast_math;    /* algorithms with a slightly larger error are allowed */
+    bool integer_dot;             /* four products of bytes are added at a time, in OpenCL C 3.0 */
+    bool wide_indices;            /* 64-bit indices in kernels */
+    uint64_t alignment_bytes;     /* of values in a block of memory */
+    uint64_t largest_block_bytes; /* of a block */
+    bool fast_math;               /* algorithms with a slightly larger error are allowed */
     /* Bytes that a library for matrix products wants beside a product. NULL: there is no such library. */
     bool (*product_scratch)(void *library, const kn_library_product *product, uint64_t *bytes);
     void *library;
@@ -161,6 +163,14 @@ typedef struct kn_case {
     bool smallest; /* the one for slow devices: at least one per variant */
 } kn_case;
 
+/* When a node's result is one of its inputs as it is, where their types and shapes are the same. */
+typedef enum kn_identity {
+    KN_IDENTITY_NEVER = 0,
+    KN_IDENTITY_ALWAYS,   /* the first input (a cast) */
+    KN_IDENTITY_INPUT,    /* one input, where the other is the constant `neutral` (x * 1) */
+    KN_IDENTITY_ATTRIBUTE /* the first input, where the first attribute is `neutral` (scale by 1) */
+} kn_identity;
+
 struct kn_operator {
     const char *name;
     kn_operator_class class;
@@ -200,6 +210,9 @@ struct kn_operator {
     bool moves; /* elements of the result are such of the first input as they are, of any type; views do that
                  */
     unsigned halves; /* bit i: input i may be float16 or bfloat16 where the result is float32 */
+    kn_identity identity;
+    double neutral;
+    bool matrices; /* results are (..., M, N) at any rank; otherwise those of rank 4 are images (N,C,H,W) */
     const kn_case *cases;
     int case_count;
     double tolerance; /* factor on the tolerance formula; 0 means 1 */

@@ -213,7 +213,7 @@ KN_OPERATOR(
     matmul, .help = "matrix product of a and b; dimensions before the last two broadcast",
     KN_ATTRIBUTES(KN_BOOLEAN("transpose_a", 0, "a is given as (...,K,M)"),
                   KN_BOOLEAN("transpose_b", 0, "b is given as (...,N,K)")),
-    .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .at_sizes = kn_product_of_table,
+    .min_inputs = 2, .max_inputs = 2, .halves = 1 << 1, .matrices = true, .at_sizes = kn_product_of_table,
     .shape = matmul_shape, .gradient = matmul_gradient, .reference = matmul_reference, .cost = matmul_cost,
     KN_VARIANTS({.name = "packed",
                  .accepts = kn_matmul_packed_accepts,

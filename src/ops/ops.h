@@ -13,4 +13,7 @@
 #define KN_STEP_COUNTER "koine.step"
 kn_value *kn_step_counter(kn_graph *graph);
 
+/* The row of nodes that the planner adds: the same value in another layout. */
+extern const kn_operator *const kn_layout_row;
+
 #endif

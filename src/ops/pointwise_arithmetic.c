@@ -4,9 +4,10 @@
 #include <math.h>
 
 KN_POINTWISE(add, .help = "x + y", .value = "x + y", .by = {"g", "g"}, .at_sizes = kn_sum_of_table,
-             KN_BINARY_CASES);
+             .identity = KN_IDENTITY_INPUT, .neutral = 0, KN_BINARY_CASES);
 KN_POINTWISE(sub, .help = "x - y", .value = "x - y", .by = {"g", "-g"}, KN_BINARY_CASES);
-KN_POINTWISE(mul, .help = "x * y", .value = "x * y", .by = {"g * y", "g * x"}, KN_BINARY_CASES);
+KN_POINTWISE(mul, .help = "x * y", .value = "x * y", .by = {"g * y", "g * x"}, .identity = KN_IDENTITY_INPUT,
+             .neutral = 1, KN_BINARY_CASES);
 KN_POINTWISE(div, .help = "x / y", .value = "x / y", .by = {"g / y", "-g * r / y"},
              KN_BINARY_CASES_IN(NULL, "0.5..2"), .tolerance = 4);
 /* 0 to a power of 0 or more has no slope by the power. */
@@ -27,13 +28,13 @@ KN_POINTWISE(max, .help = "the larger of x and y", .value = "max(x, y)",
              .by = {"x > y ? g : x == y ? 0.5 * g : 0", "x < y ? g : x == y ? 0.5 * g : 0"}, KN_BINARY_CASES);
 
 KN_POINTWISE(scale, .help = "x times a number", KN_ATTRIBUTES(KN_FLOAT("factor", 1, "the number")),
-             .value = "factor * x", .by = {"factor * g"},
+             .value = "factor * x", .by = {"factor * g"}, .identity = KN_IDENTITY_ATTRIBUTE, .neutral = 1,
              KN_CASES({.inputs = {"7"}, .attributes = "factor=-1.75", .smallest = true},
                       {.inputs = {"31,33"}, .attributes = "factor=0"},
                       {.inputs = {"3,1,93"}, .attributes = "factor=0.1"}, {.inputs = {"0,5"}},
                       {.inputs = {"float64 31,33"}, .attributes = "factor=0.1", .no_gradient = true}));
 KN_POINTWISE(shift, .help = "x plus a number", KN_ATTRIBUTES(KN_FLOAT("summand", 0, "the number")),
-             .value = "x + summand", .by = {"g"},
+             .value = "x + summand", .by = {"g"}, .identity = KN_IDENTITY_ATTRIBUTE, .neutral = 0,
              KN_CASES({.inputs = {"7"}, .attributes = "summand=-1.75", .smallest = true},
                       {.inputs = {"31,33"}, .attributes = "summand=0.1"}, {.inputs = {"0,5"}}));
 

@@ -231,3 +231,4 @@ static kn_status layout_reference(kn_reference_call *call) {
 KN_OPERATOR(layout, .help = "the same value lying differently in memory; put in by the planner",
             .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = kn_shape_like_first,
             .reference = layout_reference, KN_VARIANTS({.name = "convert", .lower = lower_layout}));
+const kn_operator *const kn_layout_row = &kn_row_layout;

@@ -17,27 +17,27 @@ static bool can_stand_in_bucket(const kn_step *step) {
     return step->dimensions == 1 && step->global[0] > 0;
 }
 
-static bool disturbs(const kn_making *making, const kn_step *left, const kn_step *right) {
+static bool disturbs(const kn_planner *planner, const kn_step *left, const kn_step *right) {
     for (int i = 1; i < left->argument_count; i++)
         for (int j = 1; j < right->argument_count; j++) {
             const kn_argument *one = &left->arguments[i], *other = &right->arguments[j];
             if ((one->writes || other->writes) &&
-                kn_memory_root(making, one->value) == kn_memory_root(making, other->value))
+                kn_memory_root(planner, one->value) == kn_memory_root(planner, other->value))
                 return true;
         }
     return false;
 }
 
-static bool fits(const kn_making *making, kn_step *const *steps, int count, const kn_step *next) {
+static bool fits(const kn_planner *planner, kn_step *const *steps, int count, const kn_step *next) {
     if (count == MAX_SETS || !can_stand_in_bucket(next) || strcmp(steps[0]->prelude, next->prelude))
         return false;
     if ((count + 1) * next->argument_count * 8 > MAX_ARGUMENT_BYTES) return false;
     for (int i = 0; i < count; i++)
-        if (disturbs(making, steps[i], next)) return false;
+        if (disturbs(planner, steps[i], next)) return false;
     return true;
 }
 
-static kn_status write_prelude(kn_making *making, kn_step *const *steps, int count, kn_text *text) {
+static kn_status write_prelude(kn_planner *planner, kn_step *const *steps, int count, kn_text *text) {
     kn_text_add(text, steps[0]->prelude);
     kn_text_add(text, "#define KN_BUCKET_PARAMETERS ");
     for (int s = 0; s < count; s++) {
@@ -56,16 +56,16 @@ static kn_status write_prelude(kn_making *making, kn_step *const *steps, int cou
         kn_text_add(text, "); ");
     }
     kn_text_add(text, "\n");
-    return kn_text_failed(text) ? kn_fail_memory(making->error, text->length) : KN_OK;
+    return kn_text_failed(text) ? kn_fail_memory(planner->error, text->length) : KN_OK;
 }
 
-static kn_status join(kn_making *making, kn_step *const *steps, int count, kn_step **joined) {
-    kn_step *step = kn_arena_copy(making->arena, steps[0], 1, sizeof *step);
+static kn_status join(kn_planner *planner, kn_step *const *steps, int count, kn_step **joined) {
+    kn_step *step = kn_arena_copy(planner->arena, steps[0], 1, sizeof *step);
     int arguments = 0;
     for (int s = 0; s < count; s++)
         arguments += steps[s]->argument_count;
-    kn_argument *all = kn_arena_take(making->arena, (size_t)arguments, sizeof *all);
-    if (!step || !all) return kn_fail_memory(making->error, sizeof *step + (size_t)arguments * sizeof *all);
+    kn_argument *all = kn_arena_take(planner->arena, (size_t)arguments, sizeof *all);
+    if (!step || !all) return kn_fail_memory(planner->error, sizeof *step + (size_t)arguments * sizeof *all);
     step->arguments = all;
     step->argument_count = step->argument_capacity = arguments;
     step->cost = (kn_cost){0, 0};
@@ -77,39 +77,39 @@ static kn_status join(kn_making *making, kn_step *const *steps, int count, kn_st
         if (steps[s]->global[0] > step->global[0]) step->global[0] = steps[s]->global[0];
     }
     kn_text text;
-    kn_text_init(&text, making->host);
-    kn_status status = write_prelude(making, steps, count, &text);
+    kn_text_init(&text, planner->host);
+    kn_status status = write_prelude(planner, steps, count, &text);
     if (status == KN_OK) {
-        step->prelude = kn_arena_text(making->arena, text.data);
-        step->label = kn_arena_format(making->arena, "%s and %d more", steps[0]->label, count - 1);
+        step->prelude = kn_arena_text(planner->arena, text.data);
+        step->label = kn_arena_format(planner->arena, "%s and %d more", steps[0]->label, count - 1);
         step->kernel = "pointwise_bucket";
-        if (!step->prelude || !step->label) status = kn_fail_memory(making->error, text.length);
+        if (!step->prelude || !step->label) status = kn_fail_memory(planner->error, text.length);
     }
     kn_text_finish(&text);
     *joined = step;
     return status;
 }
 
-kn_status kn_pass_bucket(kn_making *making) {
-    kn_step **steps = making->emitter.steps;
-    int count = making->emitter.step_count, kept = 0;
+kn_status kn_pass_bucket(kn_planner *planner) {
+    kn_step **steps = planner->emitter.steps;
+    int count = planner->emitter.step_count, kept = 0;
     for (int i = 0; i < count;) {
         int together = 1;
-        making->work++;
+        planner->work++;
         if (can_stand_in_bucket(steps[i]))
-            while (i + together < count && fits(making, steps + i, together, steps[i + together]))
+            while (i + together < count && fits(planner, steps + i, together, steps[i + together]))
                 together++;
         /* The joined step stands where the last of them stood. */
-        int group = making->step_group[i + together - 1];
+        int group = planner->step_group[i + together - 1];
         kn_step *step = steps[i];
         if (together > 1) {
-            kn_status status = join(making, steps + i, together, &step);
+            kn_status status = join(planner, steps + i, together, &step);
             if (status != KN_OK) return status;
         }
         i += together;
         steps[kept] = step;
-        making->step_group[kept++] = group;
+        planner->step_group[kept++] = group;
     }
-    making->emitter.step_count = kept;
+    planner->emitter.step_count = kept;
     return KN_OK;
 }

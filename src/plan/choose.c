@@ -3,108 +3,103 @@
 
 #include "plan/plan_private.h"
 
-const char *kn_forced(const char *list, const char *what, size_t *length) {
-    size_t what_length = strlen(what);
-    while (list && *list) {
-        const char *end = strchr(list, ',');
-        size_t item = end ? (size_t)(end - list) : strlen(list);
-        if (item > what_length + 1 && !strncmp(list, what, what_length) && list[what_length] == '=') {
-            *length = item - what_length - 1;
-            return list + what_length + 1;
-        }
-        list = end ? end + 1 : NULL;
+static bool is_right(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    const kn_plan_request *request = planner->request;
+    return request->judge && request->judge->variant_is_right(request->device, node->op, variant, node);
+}
+
+static bool is_accepted(const kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    return !variant->accepts || variant->accepts(planner->target, node);
+}
+
+/* Whether what a variant makes of the node's last input need not be made again in each run. */
+static bool may_prepare(const kn_planner *planner, const kn_node *node) {
+    const kn_value *last = node->inputs[node->input_count - 1];
+    return planner->request->keeps && last && planner->invariant[last->id];
+}
+
+/* Whether a variant with a larger error is allowed and pays, and its error for this node is seen small. */
+static bool is_fast_enough(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    return planner->target->fast_math &&
+           (!variant->pays || variant->pays(planner->target, node, may_prepare(planner, node))) &&
+           is_right(planner, node, variant);
+}
+
+/* Whether a variant may be taken for a node, leaving out whether others are faster. */
+static bool suits(kn_planner *planner, const kn_node *node, const kn_variant *variant) {
+    if (variant->prepares && !may_prepare(planner, node)) return false;
+    if (!is_accepted(planner, node, variant)) return false;
+    if (variant->fast) return is_fast_enough(planner, node, variant);
+    return !variant->doubtful || is_right(planner, node, variant);
+}
+
+/* Whether variant `measured` is faster than the one that would be taken without it. */
+static bool is_faster(kn_planner *planner, const kn_node *node, int measured) {
+    const kn_plan_request *request = planner->request;
+    const kn_operator *row = node->op;
+    for (int i = measured + 1; i < row->variant_count; i++)
+        if (suits(planner, node, &row->variants[i]))
+            return request->judge && request->judge->variant_is_faster(
+                                         request->device, node, &row->variants[measured], &row->variants[i]);
+    return true;
+}
+
+/* The accepted variant of a name; NULL: there is none. */
+static const kn_variant *find_accepted(const kn_planner *planner, const kn_node *node, const char *name) {
+    for (int i = 0; i < node->op->variant_count; i++) {
+        const kn_variant *variant = &node->op->variants[i];
+        if (!strcmp(variant->name, name) && is_accepted(planner, node, variant)) return variant;
     }
     return NULL;
 }
 
-static bool is_named(const char *name, const char *text, size_t length) {
-    return strlen(name) == length && !strncmp(name, text, length);
-}
-
-bool kn_is_forced(const char *list, const char *what, const char *name) {
-    size_t length = 0;
-    const char *forced = kn_forced(list, what, &length);
-    return forced && is_named(name, forced, length);
-}
-
-static bool is_accepted(const kn_making *making, const kn_node *node, const kn_variant *variant) {
-    return !variant->accepts || variant->accepts(&making->target, node);
-}
-
-/* Whether what a variant makes of the node's last input need not be made again in each run. */
-static bool may_prepare(const kn_making *making, const kn_node *node) {
-    const kn_value *last = node->inputs[node->input_count - 1];
-    return making->keeps && last && making->invariant[last->id];
-}
-
-/* Whether a variant with a larger error is allowed and pays, and its error for this node is seen small. */
-static bool is_fast_enough(kn_making *making, const kn_node *node, const kn_variant *variant) {
-    return making->target.fast_math &&
-           (!variant->pays || variant->pays(&making->target, node, may_prepare(making, node))) &&
-           kn_variant_believed(making->context, node->op, variant, node);
-}
-
-/* Whether a variant may be taken for a node, leaving out whether others are faster. */
-static bool suits(kn_making *making, const kn_node *node, const kn_variant *variant) {
-    if (variant->prepares && !may_prepare(making, node)) return false;
-    if (!is_accepted(making, node, variant)) return false;
-    if (variant->fast) return is_fast_enough(making, node, variant);
-    return !variant->doubtful || kn_variant_believed(making->context, node->op, variant, node);
-}
-
-/* Whether variant `own` is faster than the one that would be taken without it. */
-static bool is_faster(kn_making *making, const kn_node *node, int own) {
-    const kn_operator *row = node->op;
-    for (int i = own + 1; i < row->variant_count; i++)
-        if (suits(making, node, &row->variants[i]))
-            return kn_variant_is_faster(making->context, node, &row->variants[own], &row->variants[i]);
-    return true;
-}
-
-static kn_status choose(kn_making *making, const kn_node *node, const kn_variant **chosen) {
-    const kn_operator *row = node->op;
-    size_t length = 0;
-    const char *forced = kn_forced(making->variants, row->name, &length);
-    /* "*=NAME" prefers a variant of that name for all rows that have one that fits. */
-    const char *preferred = forced ? NULL : kn_forced(making->variants, "*", &length);
-    for (int i = 0; i < row->variant_count && preferred; i++) {
-        const kn_variant *variant = &row->variants[i];
-        if (!is_named(variant->name, preferred, length) || !is_accepted(making, node, variant)) continue;
-        *chosen = variant;
-        return KN_OK;
+/* What the switches force for the node's row, or prefer for all rows; *name: what is forced, or NULL. */
+static const kn_variant *find_forced(const kn_planner *planner, const kn_node *node, const char **name) {
+    const kn_switches *switches = planner->switches;
+    const kn_variant *preferred = NULL;
+    *name = NULL;
+    for (int i = 0; i < switches->forced_count; i++) {
+        const char *variant = switches->forced[i].variant;
+        if (switches->forced[i].row == node->op) {
+            *name = variant;
+            return find_accepted(planner, node, variant);
+        }
+        if (!switches->forced[i].row && !preferred) preferred = find_accepted(planner, node, variant);
     }
-    for (int i = 0; i < row->variant_count; i++) {
-        const kn_variant *variant = &row->variants[i];
-        if (forced ? !is_named(variant->name, forced, length) || !is_accepted(making, node, variant)
-                   : !suits(making, node, variant))
-            continue;
-        if (variant->measured && !forced && !is_faster(making, node, i)) continue;
-        *chosen = variant;
-        return KN_OK;
-    }
+    return preferred;
+}
+
+static kn_status choose(kn_planner *planner, const kn_node *node, const kn_variant **chosen) {
+    const kn_operator *row = node->op;
+    const char *forced;
+    *chosen = find_forced(planner, node, &forced);
+    if (*chosen) return KN_OK;
     if (forced)
-        return kn_fail(making->error, KN_ERROR_NOT_FOUND,
-                       "%s '%s': there is no kernel '%.*s' that takes these shapes on this device", row->name,
-                       node->name, (int)length, forced);
-    return kn_fail(making->error, KN_ERROR_UNSUPPORTED,
+        return kn_fail(planner->error, KN_ERROR_NOT_FOUND,
+                       "%s '%s': the kernel '%s' does not take these shapes on this device", row->name,
+                       node->name, forced);
+    for (int i = 0; i < row->variant_count && !*chosen; i++) {
+        const kn_variant *variant = &row->variants[i];
+        if (suits(planner, node, variant) && (!variant->measured || is_faster(planner, node, i)))
+            *chosen = variant;
+    }
+    if (*chosen) return KN_OK;
+    return kn_fail(planner->error, KN_ERROR_UNSUPPORTED,
                    "%s '%s': no kernel takes these shapes and types on this device", row->name, node->name);
 }
 
-kn_status kn_pass_choose(kn_making *making) {
-    kn_graph *graph = making->graph;
-    kn_status status = kn_find_invariant(making);
-    if (status != KN_OK) return status;
-    making->chosen_count = graph->node_count;
-    making->chosen = kn_arena_take(making->arena, graph->node_count + 1, sizeof *making->chosen);
-    if (!making->chosen) return kn_fail_memory(making->error, graph->node_count * sizeof *making->chosen);
+kn_status kn_pass_choose(kn_planner *planner) {
+    kn_graph *graph = planner->graph;
+    planner->chosen = kn_arena_take(planner->arena, graph->node_count + 1, sizeof *planner->chosen);
+    if (!planner->chosen) return kn_fail_memory(planner->error, graph->node_count * sizeof *planner->chosen);
     for (size_t i = 0; i < graph->node_count; i++) {
         kn_node *node = graph->nodes[i];
-        making->work++;
+        planner->work++;
         /* One precision exists so far: what is stored is what is computed with. */
         node->compute = node->output_count ? node->outputs[0]->shape.dtype : KN_FLOAT32;
         node->accumulate = node->compute;
         if (node->op->class != KN_CLASS_KERNEL) continue;
-        status = choose(making, node, &making->chosen[i]);
+        kn_status status = choose(planner, node, &planner->chosen[i]);
         if (status != KN_OK) return status;
     }
     return KN_OK;

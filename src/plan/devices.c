@@ -5,18 +5,14 @@
  * bytes are. States live where they are read first, unless another session has put them somewhere already. */
 #include <string.h>
 
-#include "plan/run_private.h"
+#include "plan/plan_private.h"
 
-static kn_status fail_unknown(kn_context *context, const kn_node *node, kn_error *error) {
-    const char *names[KN_CONTEXT_DEVICES];
-    int count = kn_context_device_count(context);
+static kn_status fail_unknown(const kn_plan_devices *devices, const kn_node *node, kn_error *error) {
     kn_text list;
-    kn_text_init(&list, kn_context_host(context));
-    for (int i = 0; i < count; i++) {
-        names[i] = kn_context_device_name(context, i);
-        kn_text_format(&list, "%s%s", i ? ", " : "", names[i]);
-    }
-    const char *nearest = kn_nearest_word(node->pin, names, (size_t)count);
+    kn_text_init(&list, devices->host);
+    for (int i = 0; i < devices->count; i++)
+        kn_text_format(&list, "%s%s", i ? ", " : "", devices->names[i]);
+    const char *nearest = kn_nearest_word(node->pin, devices->names, (size_t)devices->count);
     kn_status status =
         kn_fail(error, KN_ERROR_NOT_FOUND,
                 "%s '%s' is pinned to the device '%s', and no device was joined to the context under that "
@@ -27,23 +23,15 @@ static kn_status fail_unknown(kn_context *context, const kn_node *node, kn_error
     return status;
 }
 
-static int find_device(kn_context *context, const char *name) {
-    for (int i = 0; i < kn_context_device_count(context); i++)
-        if (!strcmp(kn_context_device_name(context, i), name)) return i;
+static int find_device(const kn_plan_devices *devices, const char *name) {
+    for (int i = 0; i < devices->count; i++)
+        if (!strcmp(devices->names[i], name)) return i;
     return -1;
 }
 
-/* Where a state lives already; -1: nowhere yet. */
-static int home_of(kn_context *context, const kn_states *states, const kn_value *state) {
-    const kn_state *known = kn_states_find(states, state->name);
-    for (int i = 0; known && known->context && i < kn_context_device_count(context); i++)
-        if (kn_context_device_at(context, i) == known->context) return i;
-    return -1;
-}
-
-static bool lives_elsewhere(kn_context *context, const kn_states *states, const kn_graph *graph) {
-    for (size_t i = 0; kn_context_device_count(context) > 1 && i < graph->value_count; i++)
-        if (graph->values[i]->kind == KN_VALUE_STATE && home_of(context, states, graph->values[i]) > 0)
+static bool lives_elsewhere(const kn_plan_devices *devices, const kn_graph *graph) {
+    for (size_t i = 0; devices->count > 1 && i < graph->value_count; i++)
+        if (graph->values[i]->kind == KN_VALUE_STATE && devices->home(devices->user, graph->values[i]) > 0)
             return true;
     return false;
 }
@@ -73,17 +61,16 @@ static void spread(kn_graph *graph) {
         if (graph->nodes[i]->device < 0) graph->nodes[i]->device = 0;
 }
 
-kn_status kn_devices_mark(kn_context *context, const kn_states *states, kn_graph *bound, bool *several,
-                          kn_error *error) {
+kn_status kn_devices_mark(const kn_plan_devices *devices, kn_graph *bound, bool *several, kn_error *error) {
     *several = false;
     for (size_t i = 0; i < bound->node_count; i++) {
         kn_node *node = bound->nodes[i];
         if (!node->pin) continue;
-        node->device = find_device(context, node->pin);
-        if (node->device < 0) return fail_unknown(context, node, error);
+        node->device = find_device(devices, node->pin);
+        if (node->device < 0) return fail_unknown(devices, node, error);
         *several = *several || node->device > 0;
     }
-    *several = *several || lives_elsewhere(context, states, bound);
+    *several = *several || lives_elsewhere(devices, bound);
     if (*several)
         spread(bound);
     else /* equal nodes are one, whether they are pinned to the only device or not */
@@ -178,14 +165,13 @@ static void settle_rest(settling *work) {
         if (work->graph->values[i]->kind == KN_VALUE_STATE && work->homes[i] < 0) work->homes[i] = 0;
 }
 
-kn_status kn_devices_settle(kn_context *context, const kn_states *states, kn_graph *bound, int **homes,
-                            kn_error *error) {
+kn_status kn_devices_settle(const kn_plan_devices *devices, kn_graph *bound, int **homes, kn_error *error) {
     settling work = {.graph = bound};
     *homes = work.homes = kn_arena_take(&bound->arena, bound->value_count + 1, sizeof *work.homes);
     if (!work.homes) return kn_fail_memory(error, bound->value_count * sizeof *work.homes);
     for (size_t i = 0; i < bound->value_count; i++)
         work.homes[i] =
-            bound->values[i]->kind == KN_VALUE_STATE ? home_of(context, states, bound->values[i]) : -1;
+            bound->values[i]->kind == KN_VALUE_STATE ? devices->home(devices->user, bound->values[i]) : -1;
     for (;;) {
         bool changed = settle_states(&work);
         if (settle_nodes(&work) || changed) continue;

@@ -61,11 +61,11 @@ static bool find_operands(const kn_group *group, kn_epilogue *epilogue) {
 }
 
 /* The three strides of an operand; space is the result's shape, by matrix or by image. */
-static void find_strides(const kn_making *making, const kn_group *group, kn_value *value,
+static void find_strides(const kn_planner *planner, const kn_group *group, kn_value *value,
                          int64_t strides[3]) {
     const kn_value *result = group->anchor->outputs[0];
     int64_t sizes[KN_MAX_RANK + 1], own[KN_MAX_RANK + 1];
-    int axes = kn_value_strides(&making->target, value, &result->shape, result->layout, sizes, own);
+    int axes = kn_value_strides(planner->target, value, &result->shape, result->layout, sizes, own);
     if (result->layout == KN_LAYOUT_BLOCKED) {
         strides[0] = own[0];
         /* Between blocks; a lone block has no neighbour, yet its channels must be seen to differ. */
@@ -73,7 +73,7 @@ static void find_strides(const kn_making *making, const kn_group *group, kn_valu
         strides[2] = own[3] ? own[3] : own[2];
         return;
     }
-    bool image = axes == 4 && strcmp(group->anchor->op->name, "matmul");
+    bool image = axes == 4 && !group->anchor->op->matrices;
     int middle = image ? 1 : axes - 2, inner = image ? 2 : axes - 1;
     int starts[4] = {0, middle > 0 ? middle : 0, inner > 0 ? inner : 0, axes};
     for (int axis = 0; axis < 3; axis++) {
@@ -84,7 +84,7 @@ static void find_strides(const kn_making *making, const kn_group *group, kn_valu
     }
 }
 
-static kn_status write_function(kn_making *making, const kn_group *group, const kn_epilogue *epilogue,
+static kn_status write_function(kn_planner *planner, const kn_group *group, const kn_epilogue *epilogue,
                                 const char *type, const char *ending, kn_text *text) {
     epilogue_names naming = {.group = group, .epilogue = epilogue};
     kn_text_format(text, "static %s %s%s(const %s v", type, words_of(epilogue).function, ending, type);
@@ -93,7 +93,7 @@ static kn_status write_function(kn_making *making, const kn_group *group, const 
     kn_text_add(text, ") {");
     for (int m = 0; m < group->member_count; m++) {
         kn_text_format(text, " const %s v%d = ", type, m);
-        kn_status status = kn_pointwise_write(making, group->members[m], type, name_of, &naming, NULL, text);
+        kn_status status = kn_pointwise_write(planner, group->members[m], type, name_of, &naming, NULL, text);
         if (status != KN_OK) return status;
         kn_text_add(text, ";");
     }
@@ -160,19 +160,19 @@ static void write_vector_macro(const kn_epilogue *epilogue, bool blocked, int wi
     kn_text_add(text, "\n");
 }
 
-kn_status kn_make_epilogue(kn_making *making, const kn_group *group, bool before, kn_epilogue *epilogue) {
+kn_status kn_make_epilogue(kn_planner *planner, const kn_group *group, bool before, kn_epilogue *epilogue) {
     *epilogue = (kn_epilogue){.prelude = "", .before = before};
     const words in = words_of(epilogue);
     const char *e = in.operand;
     if (!find_operands(group, epilogue))
-        return kn_fail(making->error, KN_ERROR_INTERNAL, "an epilogue has more than %d operands",
+        return kn_fail(planner->error, KN_ERROR_INTERNAL, "an epilogue has more than %d operands",
                        KN_EPILOGUE_OPERANDS);
     bool blocked = group->anchor->outputs[0]->layout == KN_LAYOUT_BLOCKED;
     kn_text text;
-    kn_text_init(&text, making->host);
+    kn_text_init(&text, planner->host);
     kn_text_format(&text, "#define %s_PARAMETERS ", in.macro);
     for (int i = 0; i < epilogue->operand_count; i++) {
-        find_strides(making, group, epilogue->operands[i].value, epilogue->operands[i].strides);
+        find_strides(planner, group, epilogue->operands[i].value, epilogue->operands[i].strides);
         kn_text_format(&text, ", global const float *restrict %s%d, const KN_INDEX %s%d_outer", e, i, e, i);
         kn_text_format(&text, ", const KN_INDEX %s%d_middle, const KN_INDEX %s%d_inner", e, i, e, i);
     }
@@ -182,19 +182,19 @@ kn_status kn_make_epilogue(kn_making *making, const kn_group *group, bool before
     kn_text_add(&text, "\n");
     kn_status status = KN_OK;
     if (!blocked) {
-        status = write_function(making, group, epilogue, "float", "", &text);
+        status = write_function(planner, group, epilogue, "float", "", &text);
         write_scalar_macro(epilogue, &text);
     }
-    int width = making->target.vector_width;
-    if (status == KN_OK && making->target.wide_vector && width > 1) {
+    int width = planner->target->vector_width;
+    if (status == KN_OK && planner->target->wide_vector && width > 1) {
         const char *type = width == 16 ? "float16" : width == 8 ? "float8" : "float4";
-        status = write_function(making, group, epilogue, type, "_vector", &text);
+        status = write_function(planner, group, epilogue, type, "_vector", &text);
         write_vector_macro(epilogue, blocked, width, &text);
     }
-    if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(making->error, text.length);
+    if (status == KN_OK && kn_text_failed(&text)) status = kn_fail_memory(planner->error, text.length);
     if (status == KN_OK) {
-        epilogue->prelude = kn_arena_text(making->arena, text.data);
-        if (!epilogue->prelude) status = kn_fail_memory(making->error, text.length);
+        epilogue->prelude = kn_arena_text(planner->arena, text.data);
+        if (!epilogue->prelude) status = kn_fail_memory(planner->error, text.length);
     }
     kn_text_finish(&text);
     return status;

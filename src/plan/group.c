@@ -1,31 +1,31 @@
 /* Groups of nodes, and what they read and write. */
 #include "plan/plan_private.h"
 
-kn_group *kn_group_add(kn_making *making) {
-    size_t capacity = (size_t)making->group_capacity;
-    if (!kn_reserve(making->host, (void **)&making->groups, &capacity, (size_t)making->group_count + 1,
-                    sizeof *making->groups))
+kn_group *kn_group_add(kn_planner *planner) {
+    size_t capacity = (size_t)planner->group_capacity;
+    if (!kn_reserve(planner->host, (void **)&planner->groups, &capacity, (size_t)planner->group_count + 1,
+                    sizeof *planner->groups))
         return NULL;
-    making->group_capacity = (int)capacity;
-    kn_group *group = kn_arena_take(making->arena, 1, sizeof *group);
+    planner->group_capacity = (int)capacity;
+    kn_group *group = kn_arena_take(planner->arena, 1, sizeof *group);
     if (!group) return NULL;
-    group->id = making->group_count;
-    making->groups[making->group_count++] = group;
+    group->id = planner->group_count;
+    planner->groups[planner->group_count++] = group;
     return group;
 }
 
-kn_group *kn_group_of_node(const kn_making *making, const kn_node *node) {
-    return (size_t)node->id < making->group_of_count ? making->group_of[node->id] : NULL;
+kn_group *kn_group_of_node(const kn_planner *planner, const kn_node *node) {
+    return (size_t)node->id < planner->group_of_count ? planner->group_of[node->id] : NULL;
 }
 
 kn_value *kn_group_result(const kn_group *group) {
     return (group->member_count ? group->members[group->member_count - 1] : group->anchor)->outputs[0];
 }
 
-bool kn_group_add_member(kn_making *making, kn_group *group, kn_node *node) {
+bool kn_group_add_member(kn_planner *planner, kn_group *group, kn_node *node) {
     if (group->member_count == group->member_capacity) {
         int capacity = group->member_capacity ? 2 * group->member_capacity : 4;
-        kn_node **members = kn_arena_take(making->arena, (size_t)capacity, sizeof *members);
+        kn_node **members = kn_arena_take(planner->arena, (size_t)capacity, sizeof *members);
         if (!members) return false;
         for (int i = 0; i < group->member_count; i++)
             members[i] = group->members[i];
@@ -77,8 +77,8 @@ static void visit_reads(const kn_group *group, const kn_node *node, seen_values 
     }
 }
 
-void kn_group_reads(const kn_making *making, const kn_group *group, kn_visit_value *visit, void *user) {
-    (void)making;
+void kn_group_reads(const kn_planner *planner, const kn_group *group, kn_visit_value *visit, void *user) {
+    (void)planner;
     seen_values seen = {.count = 0};
     if (group->anchor) visit_reads(group, group->anchor, &seen, visit, user);
     for (int i = 0; i < group->member_count; i++)
@@ -93,9 +93,7 @@ static bool leaves(const kn_consumers *consumers, const kn_group *group, const k
     return false;
 }
 
-void kn_group_writes(const kn_making *making, const kn_consumers *consumers, const kn_group *group,
-                     kn_visit_value *visit, void *user) {
-    (void)making;
+void kn_group_writes(const kn_planner *planner, const kn_group *group, kn_visit_value *visit, void *user) {
     if (group->anchor) {
         bool epilogue = group->member_count > 0;
         for (int i = epilogue ? 1 : 0; i < group->anchor->output_count; i++)
@@ -104,21 +102,22 @@ void kn_group_writes(const kn_making *making, const kn_consumers *consumers, con
         return;
     }
     for (int i = 0; i < group->member_count; i++)
-        if (leaves(consumers, group, group->members[i]->outputs[0]))
+        if (leaves(&planner->consumers, group, group->members[i]->outputs[0]))
             visit(user, group->members[i]->outputs[0]);
 }
 
-kn_status kn_consumers_make(kn_making *making, kn_consumers *consumers) {
-    kn_graph *graph = making->graph;
+kn_status kn_pass_consumers(kn_planner *planner) {
+    kn_consumers *consumers = &planner->consumers;
+    kn_graph *graph = planner->graph;
     consumers->value_count = graph->value_count;
-    consumers->counts = kn_arena_take(making->arena, graph->value_count + 1, sizeof *consumers->counts);
-    consumers->nodes = kn_arena_take(making->arena, graph->value_count + 1, sizeof *consumers->nodes);
-    if (!consumers->counts || !consumers->nodes) return kn_fail_memory(making->error, graph->value_count);
+    consumers->counts = kn_arena_take(planner->arena, graph->value_count + 1, sizeof *consumers->counts);
+    consumers->nodes = kn_arena_take(planner->arena, graph->value_count + 1, sizeof *consumers->nodes);
+    if (!consumers->counts || !consumers->nodes) return kn_fail_memory(planner->error, graph->value_count);
     size_t total = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < graph->node_count; i++) {
             kn_node *node = graph->nodes[i];
-            making->work += 1 + (uint64_t)node->input_count;
+            planner->work += 1 + (uint64_t)node->input_count;
             for (int j = 0; j < node->input_count; j++) {
                 kn_value *value = node->inputs[j];
                 if (!value) continue;
@@ -132,8 +131,8 @@ kn_status kn_consumers_make(kn_making *making, kn_consumers *consumers) {
             }
         }
         if (pass) break;
-        kn_node **all = kn_arena_take(making->arena, total + 1, sizeof *all);
-        if (!all) return kn_fail_memory(making->error, total);
+        kn_node **all = kn_arena_take(planner->arena, total + 1, sizeof *all);
+        if (!all) return kn_fail_memory(planner->error, total);
         for (size_t i = 0; i < graph->value_count; i++) {
             consumers->nodes[i] = all;
             all += consumers->counts[i];

@@ -1,13 +1,14 @@
 /* The layout pass: how each value lies in memory. Variants say what they read and write; pointwise
  * groups follow what they read, and read the other layout through its strides; a conversion is inserted
- * where a variant needs a layout that the value does not have, once per value. "images=blocked" among the
- * forced variants makes those that take any layout block what they can, for tests. */
+ * where a variant needs a layout that the value does not have, once per value. The switch
+ * "images=blocked" makes those that take any layout block what they can, for tests. */
 #include <string.h>
 
+#include "ops/ops.h"
 #include "plan/plan_private.h"
 
 typedef struct layout_pass {
-    kn_making *making;
+    kn_planner *planner;
     kn_group **ordered; /* the groups with the conversions between them */
     int count, capacity;
     kn_value **converted; /* by value id: its copy in the other layout */
@@ -16,8 +17,8 @@ typedef struct layout_pass {
 } layout_pass;
 
 /* x is (N,C,H,W) with C a multiple of the vector width: the only values that may be blocked. */
-static bool can_block(const kn_making *making, const kn_shape *shape) {
-    int width = making->target.vector_width;
+static bool can_block(const kn_planner *planner, const kn_shape *shape) {
+    int width = planner->target->vector_width;
     return shape->rank == 4 && width > 1 && shape->dims[1] > 0 && shape->dims[1] % width == 0;
 }
 
@@ -28,35 +29,33 @@ static bool can_convert(const kn_value *value) {
 
 static kn_status push(layout_pass *layouting, kn_group *group) {
     size_t capacity = (size_t)layouting->capacity;
-    if (!kn_reserve(layouting->making->host, (void **)&layouting->ordered, &capacity,
+    if (!kn_reserve(layouting->planner->host, (void **)&layouting->ordered, &capacity,
                     (size_t)layouting->count + 1, sizeof *layouting->ordered))
-        return kn_fail_memory(layouting->making->error, capacity * sizeof *layouting->ordered);
+        return kn_fail_memory(layouting->planner->error, capacity * sizeof *layouting->ordered);
     layouting->capacity = (int)capacity;
-    layouting->making->work++;
+    layouting->planner->work++;
     layouting->ordered[layouting->count++] = group;
     return KN_OK;
 }
 
 /* The value in the other layout, by a conversion put in front of the current group. */
 static kn_status convert(layout_pass *layouting, kn_value *value, kn_value **result) {
-    kn_making *making = layouting->making;
+    kn_planner *planner = layouting->planner;
     if ((size_t)value->id < layouting->converted_count && layouting->converted[value->id]) {
         *result = layouting->converted[value->id];
         return KN_OK;
     }
-    const kn_operator *row = kn_operator_find("layout");
-    if (!row || !row->variant_count)
-        return kn_fail(making->error, KN_ERROR_INTERNAL, "the operator table has no 'layout'");
-    kn_value *copy = kn_node_add(making->graph, row, NULL, &value, 1, NULL);
+    const kn_operator *row = kn_layout_row;
+    kn_value *copy = kn_node_add(planner->graph, row, NULL, &value, 1, NULL);
     if (kn_value_failed(copy))
-        return kn_fail(making->error, making->graph->error.status, "%s", making->graph->error.text);
+        return kn_fail(planner->error, planner->graph->error.status, "%s", planner->graph->error.text);
     copy->layout = value->layout == KN_LAYOUT_PLAIN ? KN_LAYOUT_BLOCKED : KN_LAYOUT_PLAIN;
     copy->producer->compute = copy->producer->accumulate = copy->shape.dtype;
-    kn_group *group = kn_arena_take(making->arena, 1, sizeof *group);
-    if (!group) return kn_fail_memory(making->error, sizeof *group);
+    kn_group *group = kn_arena_take(planner->arena, 1, sizeof *group);
+    if (!group) return kn_fail_memory(planner->error, sizeof *group);
     group->anchor = copy->producer;
     group->variant = &row->variants[0];
-    making->conversions++;
+    planner->conversions++;
     if ((size_t)value->id < layouting->converted_count) layouting->converted[value->id] = copy;
     *result = copy;
     return push(layouting, group);
@@ -83,15 +82,15 @@ static bool is_whole_image(const kn_shape *space, const kn_value *value) {
 }
 
 static kn_status settle_epilogue(layout_pass *layouting, kn_group *group, kn_layout layout) {
-    kn_making *making = layouting->making;
+    kn_planner *planner = layouting->planner;
     const kn_shape *space = &group->anchor->outputs[0]->shape;
     for (int m = 0; m < group->member_count; m++) {
         kn_node *member = group->members[m];
         member->outputs[0]->layout = layout;
         for (int i = 0; i < member->input_count; i++) {
             kn_value *value = member->inputs[i];
-            if (!value || (value->producer && (size_t)value->producer->id < making->group_of_count &&
-                           making->group_of[value->producer->id] == group))
+            if (!value || (value->producer && (size_t)value->producer->id < planner->group_of_count &&
+                           planner->group_of[value->producer->id] == group))
                 continue;
             kn_layout wanted = is_whole_image(space, value) ? layout : KN_LAYOUT_PLAIN;
             kn_status status = need(layouting, member, i, wanted);
@@ -107,7 +106,7 @@ static kn_layout common_layout(const layout_pass *layouting, const kn_node *node
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *value = node->inputs[i];
         if (!value || value->shape.rank != 4) continue;
-        if (!can_block(layouting->making, &value->shape)) return KN_LAYOUT_PLAIN;
+        if (!can_block(layouting->planner, &value->shape)) return KN_LAYOUT_PLAIN;
         if (!can_convert(value) && value->layout == KN_LAYOUT_PLAIN) return KN_LAYOUT_PLAIN;
         blocked = blocked || value->layout == KN_LAYOUT_BLOCKED;
     }
@@ -163,32 +162,32 @@ static kn_status settle_pointwise(layout_pass *layouting, kn_group *group) {
     return KN_OK;
 }
 
-kn_status kn_pass_layout(kn_making *making) {
-    layout_pass layouting = {.making = making, .converted_count = making->graph->value_count};
+kn_status kn_pass_layout(kn_planner *planner) {
+    layout_pass layouting = {.planner = planner, .converted_count = planner->graph->value_count};
     layouting.converted =
-        kn_arena_take(making->arena, layouting.converted_count + 1, sizeof *layouting.converted);
-    if (!layouting.converted) return kn_fail_memory(making->error, layouting.converted_count * 8);
-    layouting.prefers_blocked = kn_is_forced(making->variants, "images", "blocked");
+        kn_arena_take(planner->arena, layouting.converted_count + 1, sizeof *layouting.converted);
+    if (!layouting.converted) return kn_fail_memory(planner->error, layouting.converted_count * 8);
+    layouting.prefers_blocked = planner->switches->blocked_images;
     kn_status status = KN_OK;
-    for (int i = 0; i < making->group_count && status == KN_OK; i++) {
-        kn_group *group = making->groups[i];
+    for (int i = 0; i < planner->group_count && status == KN_OK; i++) {
+        kn_group *group = planner->groups[i];
         status = group->anchor ? settle_anchor(&layouting, group) : settle_pointwise(&layouting, group);
         if (status == KN_OK) status = push(&layouting, group);
     }
-    for (size_t i = 0; i < making->wanted_count && status == KN_OK; i++) {
-        kn_node reader = {.inputs = &making->wanted[i], .input_count = 1};
+    for (size_t i = 0; i < planner->wanted_count && status == KN_OK; i++) {
+        kn_node reader = {.inputs = &planner->wanted[i], .input_count = 1};
         status = need(&layouting, &reader, 0, KN_LAYOUT_PLAIN);
-        if (status == KN_OK) making->wanted[i]->wanted = true;
+        if (status == KN_OK) planner->wanted[i]->wanted = true;
     }
     if (status != KN_OK) {
-        kn_release(making->host, layouting.ordered);
+        kn_release(planner->host, layouting.ordered);
         return status;
     }
-    kn_release(making->host, making->groups);
-    making->groups = layouting.ordered;
-    making->group_count = layouting.count;
-    making->group_capacity = layouting.capacity;
-    for (int i = 0; i < making->group_count; i++)
-        making->groups[i]->id = i;
+    kn_release(planner->host, planner->groups);
+    planner->groups = layouting.ordered;
+    planner->group_count = layouting.count;
+    planner->group_capacity = layouting.capacity;
+    for (int i = 0; i < planner->group_count; i++)
+        planner->groups[i]->id = i;
     return KN_OK;
 }

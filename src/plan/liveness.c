@@ -2,37 +2,37 @@
  * last. Lifetimes are counted in positions of groups. */
 #include "plan/plan_private.h"
 
-kn_value *kn_memory_root(const kn_making *making, kn_value *value) {
+kn_value *kn_memory_root(const kn_planner *planner, kn_value *value) {
     for (;;) {
         value = kn_value_root(value);
-        kn_value *next = (size_t)value->id < making->share_count ? making->shares[value->id] : NULL;
+        kn_value *next = (size_t)value->id < planner->alias_count ? planner->aliases[value->id] : NULL;
         if (!next) return value;
         value = next;
     }
 }
 
 typedef struct read_note {
-    kn_making *making;
+    kn_planner *planner;
     int position;
 } read_note;
 
 static void note_read(void *user, kn_value *value) {
     read_note *reading = user;
-    kn_value *root = kn_memory_root(reading->making, value);
-    reading->making->work++;
-    int *last = &reading->making->last_read[root->id];
+    kn_value *root = kn_memory_root(reading->planner, value);
+    reading->planner->work++;
+    int *last = &reading->planner->last_read[root->id];
     if (*last < reading->position) *last = reading->position;
 }
 
 /* By node id: the position of the group that has the node; -1: none. NULL when out of memory. */
-static int *find_positions(kn_making *making) {
-    size_t count = making->graph->node_count;
-    int *positions = kn_allocate(making->host, count + 1, sizeof *positions);
+static int *find_positions(kn_planner *planner) {
+    size_t count = planner->graph->node_count;
+    int *positions = kn_allocate(planner->host, count + 1, sizeof *positions);
     for (size_t i = 0; positions && i < count; i++)
         positions[i] = -1;
-    for (int i = 0; positions && i < making->group_count; i++) {
-        const kn_group *group = making->groups[i];
-        making->work += 1 + (uint64_t)group->member_count;
+    for (int i = 0; positions && i < planner->group_count; i++) {
+        const kn_group *group = planner->groups[i];
+        planner->work += 1 + (uint64_t)group->member_count;
         if (group->anchor) positions[group->anchor->id] = i;
         for (int m = 0; m < group->member_count; m++)
             positions[group->members[m]->id] = i;
@@ -62,14 +62,14 @@ static bool may_write_over(const kn_group *group, const kn_value *state, const k
 
 /* Whether the group that makes `value` may write it straight into the state: nobody reads the old state
  * later, and the group itself reads it, if at all, element by element at the same place. */
-static bool may_update(const kn_making *making, const int *positions, kn_value *state, kn_value *value) {
+static bool may_update(const kn_planner *planner, const int *positions, kn_value *state, kn_value *value) {
     if (value->kind != KN_VALUE_RESULT || value->producer->op->class == KN_CLASS_VIEW) return false;
     if (value->layout != KN_LAYOUT_PLAIN || value->shape.dtype != state->shape.dtype ||
-        making->shares[value->id])
+        planner->aliases[value->id])
         return false;
     int position = positions[value->producer->id];
-    if (position < 0 || making->last_read[state->id] > position) return false;
-    const kn_group *group = making->groups[position];
+    if (position < 0 || planner->last_read[state->id] > position) return false;
+    const kn_group *group = planner->groups[position];
     if (group->anchor) {
         if (!may_write_over(group, state, value)) return false;
         for (int m = 0; m < group->member_count; m++)
@@ -86,70 +86,70 @@ static bool may_update(const kn_making *making, const int *positions, kn_value *
     return true;
 }
 
-static void note_reads(kn_making *making) {
-    for (int i = 0; i < making->group_count; i++) {
-        const kn_group *group = making->groups[i];
+static void note_reads(kn_planner *planner) {
+    for (int i = 0; i < planner->group_count; i++) {
+        const kn_group *group = planner->groups[i];
         if (group->anchor && group->anchor->op->class == KN_CLASS_ASSIGN) continue;
-        read_note reading = {making, i};
-        kn_group_reads(making, group, note_read, &reading);
+        read_note reading = {planner, i};
+        kn_group_reads(planner, group, note_read, &reading);
     }
 }
 
-static void update_in_place(kn_making *making, const int *positions) {
-    for (int i = 0; i < making->group_count; i++) {
-        const kn_group *group = making->groups[i];
+static void update_in_place(kn_planner *planner, const int *positions) {
+    for (int i = 0; i < planner->group_count; i++) {
+        const kn_group *group = planner->groups[i];
         if (!group->anchor || group->anchor->op->class != KN_CLASS_ASSIGN) continue;
         kn_value *state = group->anchor->inputs[0], *value = group->anchor->inputs[1];
-        if (may_update(making, positions, state, value)) {
-            making->shares[value->id] = state;
-            if (making->last_read[state->id] < making->last_read[value->id])
-                making->last_read[state->id] = making->last_read[value->id];
+        if (may_update(planner, positions, state, value)) {
+            planner->aliases[value->id] = state;
+            if (planner->last_read[state->id] < planner->last_read[value->id])
+                planner->last_read[state->id] = planner->last_read[value->id];
         } else { /* copied at the end: the assign itself reads the value */
-            read_note reading = {making, i};
+            read_note reading = {planner, i};
             note_read(&reading, value);
         }
     }
 }
 
-kn_status kn_liveness_make(kn_making *making) {
-    size_t count = making->graph->value_count;
-    making->share_count = count;
-    making->shares = kn_arena_take(making->arena, count + 1, sizeof *making->shares);
-    making->last_read = kn_arena_take(making->arena, count + 1, sizeof *making->last_read);
-    int *positions = find_positions(making);
-    if (!making->shares || !making->last_read || !positions) {
-        kn_release(making->host, positions);
-        return kn_fail_memory(making->error, count * 16);
+kn_status kn_pass_liveness(kn_planner *planner) {
+    size_t count = planner->graph->value_count;
+    planner->alias_count = count;
+    planner->aliases = kn_arena_take(planner->arena, count + 1, sizeof *planner->aliases);
+    planner->last_read = kn_arena_take(planner->arena, count + 1, sizeof *planner->last_read);
+    int *positions = find_positions(planner);
+    if (!planner->aliases || !planner->last_read || !positions) {
+        kn_release(planner->host, positions);
+        return kn_fail_memory(planner->error, count * 16);
     }
     for (size_t i = 0; i < count; i++)
-        making->last_read[i] = -1;
-    note_reads(making);
-    update_in_place(making, positions);
-    kn_release(making->host, positions);
-    for (size_t i = 0; i < making->wanted_count; i++) {
-        read_note reading = {making, making->group_count};
-        note_read(&reading, making->wanted[i]);
+        planner->last_read[i] = -1;
+    note_reads(planner);
+    update_in_place(planner, positions);
+    kn_release(planner->host, positions);
+    for (size_t i = 0; i < planner->wanted_count; i++) {
+        read_note reading = {planner, planner->group_count};
+        note_read(&reading, planner->wanted[i]);
     }
     return KN_OK;
 }
 
-bool kn_take_over(kn_making *making, const kn_group *group, kn_value *read, kn_value *written) {
-    kn_value *root = kn_memory_root(making, read);
-    if (making->shares[written->id]) {
+bool kn_reuse_memory(kn_planner *planner, const kn_group *group, kn_value *read, kn_value *written) {
+    kn_value *root = kn_memory_root(planner, read);
+    if (planner->aliases[written->id]) {
         /* It updates a state in place: only that state is what it takes over. */
-        return making->shares[written->id] == read;
+        return planner->aliases[written->id] == read;
     }
     if (root->kind != KN_VALUE_RESULT || read->layout != written->layout) return false;
     if (read->shape.dtype != written->shape.dtype || root->shape.dtype != written->shape.dtype) return false;
-    if (making->last_read[root->id] > group->id) return false;
+    if (planner->last_read[root->id] > group->id) return false;
     if (kn_shape_elements(&root->shape) != kn_shape_elements(&written->shape)) return false;
     /* Someone in the group may read the same memory elsewhere than element by element. */
     for (int m = 0; m < group->member_count; m++)
         for (int i = 0; i < group->members[m]->input_count; i++) {
             kn_value *input = group->members[m]->inputs[i];
-            if (input && input != read && kn_memory_root(making, input) == root) return false;
+            if (input && input != read && kn_memory_root(planner, input) == root) return false;
         }
-    making->shares[written->id] = root;
-    making->last_read[root->id] = making->last_read[written->id];
+    planner->aliases[written->id] = root;
+    planner->last_read[root->id] = planner->last_read[written->id];
     return true;
 }

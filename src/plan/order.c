@@ -17,8 +17,7 @@ typedef struct heap {
 } heap;
 
 typedef struct order_pass {
-    kn_making *making;
-    kn_consumers consumers;
+    kn_planner *planner;
     edge *edges; /* from 1 */
     size_t edge_count, edge_capacity;
     size_t *edges_from; /* by group: the first of its edges */
@@ -33,13 +32,13 @@ typedef struct order_pass {
 
 static void add_edge(order_pass *ordering, int from, int to, bool soft) {
     if (from == to) return;
-    if (!kn_reserve(ordering->making->host, (void **)&ordering->edges, &ordering->edge_capacity,
+    if (!kn_reserve(ordering->planner->host, (void **)&ordering->edges, &ordering->edge_capacity,
                     ordering->edge_count + 2, sizeof *ordering->edges)) {
         ordering->status =
-            kn_fail_memory(ordering->making->error, ordering->edge_count * sizeof *ordering->edges);
+            kn_fail_memory(ordering->planner->error, ordering->edge_count * sizeof *ordering->edges);
         return;
     }
-    ordering->making->work++;
+    ordering->planner->work++;
     ordering->edges[++ordering->edge_count] = (edge){to, soft, ordering->edges_from[from]};
     ordering->edges_from[from] = ordering->edge_count;
     ordering->waiting[to]++;
@@ -49,34 +48,34 @@ static void add_edge(order_pass *ordering, int from, int to, bool soft) {
 static void add_read(void *user, kn_value *value) {
     order_pass *ordering = user;
     kn_value *root = kn_value_root(value);
-    kn_group *group = root->producer ? ordering->making->group_of[root->producer->id] : NULL;
+    kn_group *group = root->producer ? ordering->planner->group_of[root->producer->id] : NULL;
     if (group) add_edge(ordering, group->id, ordering->current, false);
 }
 
 /* Calls add_edge from each group that reads `value`, through views too, to group `to`. */
 static void readers_before(order_pass *ordering, const kn_value *value, int to, bool soft) {
-    for (int i = 0; i < ordering->consumers.counts[value->id]; i++) {
-        kn_node *reader = ordering->consumers.nodes[value->id][i];
+    for (int i = 0; i < ordering->planner->consumers.counts[value->id]; i++) {
+        kn_node *reader = ordering->planner->consumers.nodes[value->id][i];
         if (reader->op->class == KN_CLASS_VIEW) {
             readers_before(ordering, reader->outputs[0], to, soft);
             continue;
         }
-        kn_group *group = ordering->making->group_of[reader->id];
+        kn_group *group = ordering->planner->group_of[reader->id];
         if (group && !(group->anchor && group->anchor->op->class == KN_CLASS_ASSIGN))
             add_edge(ordering, group->id, to, soft);
     }
 }
 
 static kn_status collect_edges(order_pass *ordering) {
-    kn_making *making = ordering->making;
-    for (int i = 0; i < making->group_count; i++) {
+    kn_planner *planner = ordering->planner;
+    for (int i = 0; i < planner->group_count; i++) {
         ordering->current = i;
-        kn_group *group = making->groups[i];
-        kn_group_reads(making, group, add_read, ordering);
+        kn_group *group = planner->groups[i];
+        kn_group_reads(planner, group, add_read, ordering);
         if (!group->anchor || group->anchor->op->class != KN_CLASS_ASSIGN) continue;
         kn_value *state = group->anchor->inputs[0], *value = group->anchor->inputs[1];
         readers_before(ordering, state, i, false);
-        kn_group *producer = value->producer ? making->group_of[value->producer->id] : NULL;
+        kn_group *producer = value->producer ? planner->group_of[value->producer->id] : NULL;
         if (!producer) continue;
         readers_before(ordering, state, producer->id, true);
         producer->updates = state->role == KN_STATE_PARAMETER || state->role == KN_STATE_OPTIMIZER;
@@ -98,7 +97,7 @@ static void put(order_pass *ordering, heap *queue, int key, int id) {
     size_t at = queue->count++;
     for (; at > 0 && queue->items[(at - 1) / 2] > item; at = (at - 1) / 2) {
         queue->items[at] = queue->items[(at - 1) / 2];
-        ordering->making->work++;
+        ordering->planner->work++;
     }
     queue->items[at] = item;
 }
@@ -115,14 +114,14 @@ static void drop_top(order_pass *ordering, heap *queue) {
         if (queue->items[next] >= item) break;
         queue->items[at] = queue->items[next];
         at = next;
-        ordering->making->work++;
+        ordering->planner->work++;
     }
     queue->items[at] = item;
 }
 
 /* Puts a group where it can be found, as soon as it waits for nothing, or for soft edges alone. */
 static void settle(order_pass *ordering, int id, bool hard) {
-    const kn_group *group = ordering->making->groups[id];
+    const kn_group *group = ordering->planner->groups[id];
     if (ordering->done[id]) return;
     if (hard && !ordering->waiting_hard[id]) put(ordering, &ordering->freed, rank_of(group), id);
     if (ordering->waiting[id]) return;
@@ -136,7 +135,7 @@ static void finish_group(order_pass *ordering, int id) {
     ordering->done[id] = true;
     for (size_t e = ordering->edges_from[id]; e; e = ordering->edges[e].next) {
         const edge *here = &ordering->edges[e];
-        ordering->making->work++;
+        ordering->planner->work++;
         ordering->waiting[here->to]--;
         if (!here->soft) ordering->waiting_hard[here->to]--;
         settle(ordering, here->to, !here->soft);
@@ -160,45 +159,44 @@ static int next_group(order_pass *ordering, bool *in_updates) {
 }
 
 static kn_status prepare(order_pass *ordering) {
-    kn_making *making = ordering->making;
-    size_t count = (size_t)making->group_count + 1;
+    kn_planner *planner = ordering->planner;
+    size_t count = (size_t)planner->group_count + 1;
     heap *const queues[] = {&ordering->ready, &ordering->updates, &ordering->freed};
-    ordering->edges_from = kn_arena_take(making->arena, count, sizeof *ordering->edges_from);
-    ordering->waiting = kn_arena_take(making->arena, count, sizeof(int));
-    ordering->waiting_hard = kn_arena_take(making->arena, count, sizeof(int));
-    ordering->done = kn_arena_take(making->arena, count, sizeof(bool));
+    ordering->edges_from = kn_arena_take(planner->arena, count, sizeof *ordering->edges_from);
+    ordering->waiting = kn_arena_take(planner->arena, count, sizeof(int));
+    ordering->waiting_hard = kn_arena_take(planner->arena, count, sizeof(int));
+    ordering->done = kn_arena_take(planner->arena, count, sizeof(bool));
     bool good = ordering->edges_from && ordering->waiting && ordering->waiting_hard && ordering->done;
     for (size_t i = 0; i < KN_COUNT_OF(queues); i++) {
-        queues[i]->items = kn_arena_take(making->arena, count, sizeof *queues[i]->items);
+        queues[i]->items = kn_arena_take(planner->arena, count, sizeof *queues[i]->items);
         good = good && queues[i]->items;
     }
-    return good ? KN_OK : kn_fail_memory(making->error, count * 48);
+    return good ? KN_OK : kn_fail_memory(planner->error, count * 48);
 }
 
-kn_status kn_pass_order(kn_making *making) {
-    order_pass ordering = {.making = making, .status = KN_OK};
-    kn_group **ordered = kn_arena_take(making->arena, (size_t)making->group_count + 1, sizeof *ordered);
-    if (!ordered) return kn_fail_memory(making->error, (size_t)making->group_count * sizeof *ordered);
+kn_status kn_pass_order(kn_planner *planner) {
+    order_pass ordering = {.planner = planner, .status = KN_OK};
+    kn_group **ordered = kn_arena_take(planner->arena, (size_t)planner->group_count + 1, sizeof *ordered);
+    if (!ordered) return kn_fail_memory(planner->error, (size_t)planner->group_count * sizeof *ordered);
     kn_status status = prepare(&ordering);
-    if (status == KN_OK) status = kn_consumers_make(making, &ordering.consumers);
     if (status == KN_OK) status = collect_edges(&ordering);
-    for (int i = 0; i < making->group_count && status == KN_OK; i++)
+    for (int i = 0; i < planner->group_count && status == KN_OK; i++)
         settle(&ordering, i, true);
     bool in_updates = false;
-    for (int done = 0; done < making->group_count && status == KN_OK; done++) {
+    for (int done = 0; done < planner->group_count && status == KN_OK; done++) {
         int next = next_group(&ordering, &in_updates);
         if (next < 0) {
-            status = kn_fail(making->error, KN_ERROR_INTERNAL, "the order of the steps has a circle");
+            status = kn_fail(planner->error, KN_ERROR_INTERNAL, "the order of the steps has a circle");
             break;
         }
-        ordered[done] = making->groups[next];
+        ordered[done] = planner->groups[next];
         finish_group(&ordering, next);
     }
-    kn_release(making->host, ordering.edges);
+    kn_release(planner->host, ordering.edges);
     if (status != KN_OK) return status;
-    for (int i = 0; i < making->group_count; i++) {
-        making->groups[i] = ordered[i];
-        making->groups[i]->id = i;
+    for (int i = 0; i < planner->group_count; i++) {
+        planner->groups[i] = ordered[i];
+        planner->groups[i]->id = i;
     }
     return KN_OK;
 }

@@ -1,7 +1,7 @@
 /* The place pass: every value that a step touches gets its memory. Lifetimes are counted in steps, as they
  * stand after the bucket pass: a value lives from the first step that touches it to the last, what the
  * caller wants to the end of the run, an emitter's scratch during the steps that use it. */
-#include "plan/run_private.h"
+#include "plan/plan_private.h"
 
 bool kn_value_bytes(const kn_value *value, uint64_t *bytes) {
     int64_t elements = kn_shape_elements(&value->shape);
@@ -17,23 +17,23 @@ static void touch(kn_placement *placement, int step) {
     placement->last = step;
 }
 
-/* Who lives where, without addresses yet: homes, roots, sizes. */
-static kn_status find_roots(kn_making *making) {
-    kn_graph *graph = making->graph;
-    making->placement_count = graph->value_count;
-    making->placements = kn_arena_take(making->arena, graph->value_count, sizeof *making->placements);
-    making->scratches =
-        kn_arena_take(making->arena, (size_t)making->emitter.scratch_count, sizeof *making->scratches);
-    if (!making->placements || !making->scratches)
-        return kn_fail_memory(making->error, graph->value_count * sizeof *making->placements);
+/* Assigns each value its storage class, its root and its size; offsets come later. */
+static kn_status find_roots(kn_planner *planner) {
+    kn_graph *graph = planner->graph;
+    planner->placement_count = graph->value_count;
+    planner->placements = kn_arena_take(planner->arena, graph->value_count, sizeof *planner->placements);
+    planner->scratches =
+        kn_arena_take(planner->arena, (size_t)planner->emitter.scratch_count, sizeof *planner->scratches);
+    if (!planner->placements || !planner->scratches)
+        return kn_fail_memory(planner->error, graph->value_count * sizeof *planner->placements);
     for (size_t i = 0; i < graph->value_count; i++) {
-        kn_placement *placement = &making->placements[i];
+        kn_placement *placement = &planner->placements[i];
         kn_value *value = graph->values[i];
-        placement->root = kn_memory_root(making, value);
+        placement->root = kn_memory_root(planner, value);
         placement->first = placement->last = -1;
         if (placement->root != value) continue;
         if (!kn_value_bytes(value, &placement->bytes))
-            return kn_fail(making->error, KN_ERROR_SHAPE, "the value '%s' is too large: %s", value->name,
+            return kn_fail(planner->error, KN_ERROR_SHAPE, "the value '%s' is too large: %s", value->name,
                            kn_shape_words(graph, &value->shape));
         switch (value->kind) {
         case KN_VALUE_INPUT:
@@ -50,29 +50,30 @@ static kn_status find_roots(kn_making *making) {
             break;
         }
     }
-    for (int i = 0; i < making->emitter.scratch_count; i++)
-        making->scratches[i] = (kn_placement){
-            .home = KN_HOME_SCRATCH, .bytes = making->emitter.scratch_bytes[i], .first = -1, .last = -1};
+    for (int i = 0; i < planner->emitter.scratch_count; i++)
+        planner->scratches[i] = (kn_placement){
+            .home = KN_HOME_SCRATCH, .bytes = planner->emitter.scratch_bytes[i], .first = -1, .last = -1};
     return KN_OK;
 }
 
-static kn_status find_lifetimes(kn_making *making) {
-    const kn_emitter *emitter = &making->emitter;
+static kn_status find_lifetimes(kn_planner *planner) {
+    const kn_emitter *emitter = &planner->emitter;
     for (int s = 0; s < emitter->step_count; s++) {
         const kn_step *step = emitter->steps[s];
         for (int a = 0; a < step->argument_count; a++) {
             const kn_argument *argument = &step->arguments[a];
             if (argument->kind == KN_ARGUMENT_SCRATCH)
-                touch(&making->scratches[argument->integer], s);
+                touch(&planner->scratches[argument->integer], s);
             else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
-                touch(&making->placements[making->placements[argument->value->id].root->id], s);
+                touch(&planner->placements[planner->placements[argument->value->id].root->id], s);
         }
     }
-    for (size_t i = 0; i < making->wanted_count; i++) {
-        const kn_value *wanted = making->wanted[i];
-        kn_placement *placement = &making->placements[making->placements[wanted->id].root->id];
+    for (size_t i = 0; i < planner->wanted_count; i++) {
+        const kn_value *wanted = planner->wanted[i];
+        kn_placement *placement = &planner->placements[planner->placements[wanted->id].root->id];
         if (placement->home == KN_HOME_SCRATCH && placement->bytes && placement->first < 0)
-            return kn_fail(making->error, KN_ERROR_INTERNAL, "no step computes the value '%s'", wanted->name);
+            return kn_fail(planner->error, KN_ERROR_INTERNAL, "no step computes the value '%s'",
+                           wanted->name);
         placement->last = emitter->step_count;
     }
     return KN_OK;
@@ -83,12 +84,12 @@ static bool needs_place(const kn_placement *placement) {
 }
 
 /* The placements that need a place, the values' first. */
-static int gather(kn_making *making, kn_placement **placements) {
+static int gather(kn_planner *planner, kn_placement **placements) {
     int count = 0;
-    for (size_t i = 0; i < making->placement_count + (size_t)making->emitter.scratch_count; i++) {
-        kn_placement *placement = i < making->placement_count
-                                      ? &making->placements[i]
-                                      : &making->scratches[i - making->placement_count];
+    for (size_t i = 0; i < planner->placement_count + (size_t)planner->emitter.scratch_count; i++) {
+        kn_placement *placement = i < planner->placement_count
+                                      ? &planner->placements[i]
+                                      : &planner->scratches[i - planner->placement_count];
         if (!needs_place(placement) || (placement->root && placement->root->id != (int)i)) continue;
         if (placements) placements[count] = placement;
         count++;
@@ -96,36 +97,38 @@ static int gather(kn_making *making, kn_placement **placements) {
     return count;
 }
 
-kn_status kn_pass_place(kn_making *making) {
-    kn_status status = find_roots(making);
-    if (status == KN_OK) status = find_lifetimes(making);
+kn_status kn_pass_place(kn_planner *planner) {
+    kn_status status = find_roots(planner);
+    if (status == KN_OK) status = find_lifetimes(planner);
     if (status != KN_OK) return status;
-    kn_once_keep(making);
-    const kn_capabilities *device = kn_context_capabilities(making->context);
-    int count = gather(making, NULL), culprit = -1;
-    kn_placement **placements = kn_arena_take(making->arena, (size_t)count, sizeof(kn_placement *));
-    kn_tenant *tenants = kn_arena_take(making->arena, (size_t)count, sizeof *tenants);
-    if (!placements || !tenants) return kn_fail_memory(making->error, (size_t)count * sizeof *tenants);
-    gather(making, placements);
+    kn_once_keep(planner);
+    int count = gather(planner, NULL), culprit = -1;
+    kn_placement **placements = kn_arena_take(planner->arena, (size_t)count, sizeof(kn_placement *));
+    kn_interval *intervals = kn_arena_take(planner->arena, (size_t)count, sizeof *intervals);
+    if (!placements || !intervals) return kn_fail_memory(planner->error, (size_t)count * sizeof *intervals);
+    gather(planner, placements);
     for (int i = 0; i < count; i++)
-        tenants[i] = (kn_tenant){placements[i]->bytes, placements[i]->first, placements[i]->last, 0, 0};
-    for (int i = 0; i < count && making->guard; i++)
-        tenants[i] = (kn_tenant){placements[i]->bytes + making->guard, 0, making->emitter.step_count, 0, 0};
-    status = kn_place(making->arena, tenants, count, device->alignment_bytes, device->largest_block_bytes,
-                      &making->block_bytes, &making->block_count, &culprit, &making->work, making->error);
+        intervals[i] = (kn_interval){placements[i]->bytes, placements[i]->first, placements[i]->last, 0, 0};
+    for (int i = 0; i < count && planner->request->guard; i++)
+        intervals[i] = (kn_interval){placements[i]->bytes + planner->request->guard, 0,
+                                     planner->emitter.step_count, 0, 0};
+    status = kn_intervals_place(planner->arena, intervals, count, planner->target->alignment_bytes,
+                                planner->target->largest_block_bytes, &planner->block_bytes,
+                                &planner->block_count, &culprit, &planner->work, planner->error);
     if (status != KN_OK && culprit >= 0) {
         const kn_value *value = placements[culprit]->root;
         if (!value)
-            return kn_fail_in(making->error, "scratch memory of '%s'",
-                              making->emitter.steps[placements[culprit]->first]->label);
-        return kn_fail_in(making->error, "the value '%s', %s", value->name,
-                          kn_shape_words(making->graph, &value->shape));
+            return kn_fail_in(planner->error, "scratch memory of '%s'",
+                              planner->emitter.steps[placements[culprit]->first]->label);
+        return kn_fail_in(planner->error, "the value '%s', %s", value->name,
+                          kn_shape_words(planner->graph, &value->shape));
     }
     if (status != KN_OK) return status;
-    making->bound_bytes = kn_place_bound(making->host, tenants, count, device->alignment_bytes);
+    planner->bound_bytes =
+        kn_intervals_bound(planner->host, intervals, count, planner->target->alignment_bytes);
     for (int i = 0; i < count; i++) {
-        placements[i]->block = tenants[i].block;
-        placements[i]->offset = tenants[i].offset;
+        placements[i]->block = intervals[i].block;
+        placements[i]->offset = intervals[i].offset;
     }
     return KN_OK;
 }

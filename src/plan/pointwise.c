@@ -16,7 +16,7 @@ typedef struct kernel_operand {
 } kernel_operand;
 
 typedef struct kernel_text {
-    kn_making *making;
+    kn_planner *planner;
     kn_group *group;
     kernel_operand operands[MAX_OPERANDS];
     int count;
@@ -69,7 +69,7 @@ static void add_written(void *user, kn_value *value) {
     for (int i = 0; i < writing->count; i++) {
         kernel_operand *operand = &writing->operands[i];
         if (operand->written || !kn_shape_same(&operand->value->shape, &writing->group->space)) continue;
-        if (!kn_take_over(writing->making, writing->group, operand->value, value)) continue;
+        if (!kn_reuse_memory(writing->planner, writing->group, operand->value, value)) continue;
         operand->written = value;
         return;
     }
@@ -109,7 +109,7 @@ static void collapse_axes(kernel_text *writing) {
 
 static void find_axes(kernel_text *writing) {
     const kn_group *group = writing->group;
-    const kn_target *target = &writing->making->target;
+    const kn_target *target = writing->planner->target;
     /* The walk itself as an operand: full in every axis, in the plain order. */
     kn_value plain = {.shape = group->space};
     writing->axes = kn_value_strides(target, &plain, &group->space, group->layout, writing->sizes,
@@ -231,28 +231,28 @@ kn_value *kn_pointwise_named_input(const kn_node *node, const char *name) {
     return NULL;
 }
 
-kn_status kn_pointwise_expression(kn_making *making, const kn_node *node, kn_expression **expression) {
+kn_status kn_pointwise_expression(kn_planner *planner, const kn_node *node, kn_expression **expression) {
     const kn_operator *row = node->op;
     const char *text = node->derivative ? row->by[node->derivative - 1] : row->value;
     if (!text)
-        return kn_fail(making->error, KN_ERROR_INTERNAL, "%s '%s' has no expression", row->name, node->name);
-    return kn_expression_parse(making->arena, text, expression, making->error);
+        return kn_fail(planner->error, KN_ERROR_INTERNAL, "%s '%s' has no expression", row->name, node->name);
+    return kn_expression_parse(planner->arena, text, expression, planner->error);
 }
 
-kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char *type,
+kn_status kn_pointwise_write(kn_planner *planner, const kn_node *node, const char *type,
                              void (*name)(const void *user, const kn_value *value, kn_text *text),
                              const void *user, const char *uniform, kn_text *body) {
     kn_expression *expression = NULL;
-    kn_status status = kn_pointwise_expression(making, node, &expression);
+    kn_status status = kn_pointwise_expression(planner, node, &expression);
     if (status != KN_OK) return status;
     const char *replacements[32] = {NULL};
     kn_text names[32];
     int count = kn_expression_name_count(expression);
     if (count > 32)
-        return kn_fail(making->error, KN_ERROR_INTERNAL, "%s reads too many names", node->op->name);
+        return kn_fail(planner->error, KN_ERROR_INTERNAL, "%s reads too many names", node->op->name);
     for (int i = 0; i < count; i++) {
         const char *word = kn_expression_name(expression, i);
-        kn_text_init(&names[i], making->host);
+        kn_text_init(&names[i], planner->host);
         kn_value *value = kn_pointwise_named_input(node, word);
         if (value)
             name(user, value, &names[i]);
@@ -268,10 +268,10 @@ kn_status kn_pointwise_write(kn_making *making, const kn_node *node, const char 
                 }
         }
         if (!names[i].length)
-            status = kn_fail(making->error, KN_ERROR_INTERNAL,
+            status = kn_fail(planner->error, KN_ERROR_INTERNAL,
                              "%s '%s': the expression reads '%s', which it does not have", node->op->name,
                              node->name, word);
-        if (kn_text_failed(&names[i])) status = kn_fail_memory(making->error, 64);
+        if (kn_text_failed(&names[i])) status = kn_fail_memory(planner->error, 64);
         replacements[i] = names[i].data;
     }
     if (status == KN_OK) kn_expression_print(expression, type, replacements, body);
@@ -285,7 +285,7 @@ static void writing_name(const void *user, const kn_value *value, kn_text *text)
 }
 
 static kn_status write_member(kernel_text *writing, int position, kn_text *body) {
-    kn_making *making = writing->making;
+    kn_planner *planner = writing->planner;
     const kn_node *node = writing->group->members[position];
     const kn_value *result = node->outputs[0];
     char uniform[64] = "", vector[16];
@@ -315,7 +315,7 @@ static kn_status write_member(kernel_text *writing, int position, kn_text *body)
                                                               : "";
     kn_text_format(body, "const %s v%d = %s", result_type, position, rounds);
     kn_status status =
-        kn_pointwise_write(making, node, type, writing_name, writing, uniform[0] ? uniform : NULL, body);
+        kn_pointwise_write(planner, node, type, writing_name, writing, uniform[0] ? uniform : NULL, body);
     kn_text_add(body, result->shape.dtype == KN_BOOL ? " != 0; " : *rounds ? "); " : "; ");
     for (int i = 0; i < writing->count; i++) {
         const kernel_operand *operand = &writing->operands[i];
@@ -358,7 +358,7 @@ static bool counts_steps(const kernel_operand *operand, int64_t stride) {
 /* Whether the body is written for vectors as well: where they help, and all is float32, side by side or
  * repeated, but for the step counter of random numbers. */
 static bool wants_vectors(const kernel_text *writing) {
-    const kn_target *target = &writing->making->target;
+    const kn_target *target = writing->planner->target;
     int width = target->vector_width;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
     for (int i = 0; i < writing->count; i++) {
@@ -391,17 +391,17 @@ static void pass_strides(kn_step *step, const kernel_text *writing, const int64_
 }
 
 static kn_status emit(kernel_text *writing) {
-    kn_making *making = writing->making;
-    const kn_target *target = &making->target;
+    kn_planner *planner = writing->planner;
+    const kn_target *target = planner->target;
     kn_group *group = writing->group;
     kn_node *last = group->members[group->member_count - 1];
     kn_lowering lowering = {.target = target,
                             .node = last,
-                            .emitter = &making->emitter,
+                            .emitter = &planner->emitter,
                             .result = last->outputs[0],
-                            .error = making->error};
+                            .error = planner->error};
     kn_step *step = kn_step_begin(&lowering, "pointwise.cl", "pointwise");
-    if (!step) return kn_fail_memory(making->error, sizeof *step);
+    if (!step) return kn_fail_memory(planner->error, sizeof *step);
     kn_step_define(step, "KN_SHARES", "%d", target->wide_vector);
     kn_step_define(step, "KN_RANK", "%d", writing->axes);
     kn_step_define(step, "KN_RANDOM", "%d", writing->random);
@@ -445,27 +445,26 @@ static kn_status emit(kernel_text *writing) {
     return kn_step_end(step, &lowering);
 }
 
-kn_status kn_lower_pointwise(kn_making *making, kn_group *group) {
-    kernel_text writing = {.making = making, .group = group};
-    kn_consumers *consumers = &making->consumers;
-    kn_group_reads(making, group, add_operand, &writing);
-    kn_group_writes(making, consumers, group, add_written, &writing);
+kn_status kn_lower_pointwise(kn_planner *planner, kn_group *group) {
+    kernel_text writing = {.planner = planner, .group = group};
+    kn_group_reads(planner, group, add_operand, &writing);
+    kn_group_writes(planner, group, add_written, &writing);
     if (writing.overflow)
-        return kn_fail(making->error, KN_ERROR_INTERNAL, "a pointwise kernel has more than %d operands",
+        return kn_fail(planner->error, KN_ERROR_INTERNAL, "a pointwise kernel has more than %d operands",
                        MAX_OPERANDS);
     for (int i = 0; i < group->member_count; i++)
         writing.random = writing.random || group->members[i]->op->random;
     kn_text *texts[] = {&writing.parameters, &writing.arguments, &writing.row, &writing.body,
                         &writing.vector_body};
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
-        kn_text_init(texts[i], making->host);
+        kn_text_init(texts[i], planner->host);
     find_axes(&writing);
     write_head(&writing);
     kn_status status = write_body(&writing, 1, &writing.body);
     if (status == KN_OK && wants_vectors(&writing))
-        status = write_body(&writing, making->target.vector_width, &writing.vector_body);
+        status = write_body(&writing, planner->target->vector_width, &writing.vector_body);
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
-        if (status == KN_OK && kn_text_failed(texts[i])) status = kn_fail_memory(making->error, 256);
+        if (status == KN_OK && kn_text_failed(texts[i])) status = kn_fail_memory(planner->error, 256);
     if (status == KN_OK) status = emit(&writing);
     for (size_t i = 0; i < KN_COUNT_OF(texts); i++)
         kn_text_finish(texts[i]);

@@ -5,7 +5,7 @@
 #include "plan/plan_private.h"
 
 typedef struct simplify_pass {
-    kn_making *making;
+    kn_planner *planner;
     kn_value **instead; /* by value id: what stands for it now, or NULL */
     kn_map seen;        /* from the description of a node to the node */
 } simplify_pass;
@@ -17,31 +17,23 @@ static kn_value *now(const simplify_pass *simplifying, kn_value *value) {
 }
 
 /* Whether a value is a constant float32 all of whose elements are `number`; only scalars are looked into. */
-static bool is_number(const kn_value *value, float number) {
+static bool is_number(const kn_value *value, double number) {
     if (!value || value->kind != KN_VALUE_CONSTANT || value->shape.dtype != KN_FLOAT32) return false;
-    return value->data_bytes == sizeof(float) && *(const float *)value->data == number;
-}
-
-static double attribute(const kn_node *node, const char *name) {
-    return kn_attribute_of(node, name)->number;
+    return value->data_bytes == sizeof(float) && (double)*(const float *)value->data == number;
 }
 
 /* The input that a node only repeats, or NULL. */
 static kn_value *repeats(const kn_node *node) {
     if (node->derivative || node->output_count != 1 || !node->input_count || !node->inputs[0]) return NULL;
-    const char *name = node->op->name;
+    const kn_operator *row = node->op;
     kn_value *x = node->inputs[0], *y = node->input_count > 1 ? node->inputs[1] : NULL;
     kn_value *result = NULL;
-    if (node->op->class == KN_CLASS_VIEW || !strcmp(name, "cast"))
+    if (row->class == KN_CLASS_VIEW || row->identity == KN_IDENTITY_ALWAYS)
         result = x;
-    else if (!strcmp(name, "mul"))
-        result = is_number(y, 1) ? x : is_number(x, 1) ? y : NULL;
-    else if (!strcmp(name, "add"))
-        result = is_number(y, 0) ? x : is_number(x, 0) ? y : NULL;
-    else if (!strcmp(name, "scale"))
-        result = attribute(node, "factor") == 1 ? x : NULL;
-    else if (!strcmp(name, "shift"))
-        result = attribute(node, "summand") == 0 ? x : NULL;
+    else if (row->identity == KN_IDENTITY_INPUT)
+        result = is_number(y, row->neutral) ? x : is_number(x, row->neutral) ? y : NULL;
+    else if (row->identity == KN_IDENTITY_ATTRIBUTE)
+        result = node->attributes[0].number == row->neutral ? x : NULL;
     const kn_value *output = node->outputs[0];
     if (!result || result->shape.dtype != output->shape.dtype ||
         !kn_shape_same(&result->shape, &output->shape))
@@ -75,25 +67,25 @@ static void describe(const kn_node *node, kn_text *key) {
 static kn_status unify(simplify_pass *simplifying, kn_node *node) {
     if (node->op->class == KN_CLASS_ASSIGN || node->op->random) return KN_OK;
     kn_text key;
-    kn_text_init(&key, simplifying->making->host);
+    kn_text_init(&key, simplifying->planner->host);
     describe(node, &key);
     kn_node *same = kn_map_get(&simplifying->seen, key.data, key.length);
     bool fine = !kn_text_failed(&key) && (same || kn_map_put(&simplifying->seen, key.data, key.length, node));
     size_t length = key.length;
     kn_text_finish(&key);
-    if (!fine) return kn_fail_memory(simplifying->making->error, length);
+    if (!fine) return kn_fail_memory(simplifying->planner->error, length);
     for (int i = 0; same && i < node->output_count; i++)
         simplifying->instead[node->outputs[i]->id] = same->outputs[i];
     return KN_OK;
 }
 
 /* Drops the nodes that neither a wanted value nor an assign leads back to. */
-static kn_status drop_unread(kn_making *making) {
-    kn_graph *graph = making->graph;
-    bool *needed = kn_allocate(making->host, graph->node_count + 1, sizeof *needed);
-    if (!needed) return kn_fail_memory(making->error, graph->node_count);
-    for (size_t i = 0; i < making->wanted_count; i++)
-        if (making->wanted[i]->producer) needed[making->wanted[i]->producer->id] = true;
+static kn_status drop_unread(kn_planner *planner) {
+    kn_graph *graph = planner->graph;
+    bool *needed = kn_allocate(planner->host, graph->node_count + 1, sizeof *needed);
+    if (!needed) return kn_fail_memory(planner->error, graph->node_count);
+    for (size_t i = 0; i < planner->wanted_count; i++)
+        if (planner->wanted[i]->producer) needed[planner->wanted[i]->producer->id] = true;
     for (size_t i = graph->node_count; i-- > 0;) {
         const kn_node *node = graph->nodes[i];
         if (node->op->class == KN_CLASS_ASSIGN) needed[i] = true;
@@ -108,21 +100,21 @@ static kn_status drop_unread(kn_making *making) {
             kept++;
         }
     graph->node_count = kept;
-    kn_release(making->host, needed);
+    kn_release(planner->host, needed);
     return KN_OK;
 }
 
-kn_status kn_pass_simplify(kn_making *making) {
-    kn_graph *graph = making->graph;
-    simplify_pass simplifying = {.making = making};
-    simplifying.instead = kn_allocate(making->host, graph->value_count + 1, sizeof *simplifying.instead);
+kn_status kn_pass_simplify(kn_planner *planner) {
+    kn_graph *graph = planner->graph;
+    simplify_pass simplifying = {.planner = planner};
+    simplifying.instead = kn_allocate(planner->host, graph->value_count + 1, sizeof *simplifying.instead);
     if (!simplifying.instead)
-        return kn_fail_memory(making->error, graph->value_count * sizeof *simplifying.instead);
-    kn_map_init(&simplifying.seen, making->host);
+        return kn_fail_memory(planner->error, graph->value_count * sizeof *simplifying.instead);
+    kn_map_init(&simplifying.seen, planner->host);
     kn_status status = KN_OK;
     for (size_t i = 0; i < graph->node_count && status == KN_OK; i++) {
         kn_node *node = graph->nodes[i];
-        making->work += 1 + (uint64_t)node->input_count;
+        planner->work += 1 + (uint64_t)node->input_count;
         for (int j = 0; j < node->input_count; j++) {
             node->inputs[j] = now(&simplifying, node->inputs[j]);
             /* A view of a view is a view of what is under both. */
@@ -135,10 +127,10 @@ kn_status kn_pass_simplify(kn_making *making) {
         else
             status = unify(&simplifying, node);
     }
-    for (size_t i = 0; i < making->wanted_count; i++)
-        making->wanted[i] = now(&simplifying, making->wanted[i]);
+    for (size_t i = 0; i < planner->wanted_count; i++)
+        planner->wanted[i] = now(&simplifying, planner->wanted[i]);
     kn_map_finish(&simplifying.seen);
-    kn_release(making->host, simplifying.instead);
-    if (status == KN_OK) status = drop_unread(making);
+    kn_release(planner->host, simplifying.instead);
+    if (status == KN_OK) status = drop_unread(planner);
     return status;
 }

@@ -138,17 +138,21 @@ static kn_status want(splitting *work, kn_value *const *values, size_t count, kn
     return KN_OK;
 }
 
-kn_status kn_cut_graph(kn_context *context, const kn_graph *whole, const int *homes, kn_value *const *values,
-                       size_t count, kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
+static kn_status simplify(kn_graph *whole, kn_value **values, size_t count, kn_error *error) {
+    kn_planner planner = {
+        .host = &whole->host, .graph = whole, .wanted = values, .wanted_count = count, .error = error};
+    return kn_pass_simplify(&planner);
+}
+
+kn_status kn_cut_graph(kn_graph *whole, const int *homes, kn_value **values, size_t count, int devices,
+                       kn_part parts[KN_CONTEXT_DEVICES], kn_part_place *places, int *transfers,
                        kn_error *error) {
-    splitting work = {.whole = whole,
-                      .homes = homes,
-                      .count = kn_context_device_count(context),
-                      .parts = parts,
-                      .error = error};
+    splitting work = {.whole = whole, .homes = homes, .count = devices, .parts = parts, .error = error};
     for (int device = 0; device < KN_CONTEXT_DEVICES; device++)
         parts[device] = (kn_part){.graph = NULL};
-    kn_status status = prepare(&work);
+    kn_status status = simplify(whole, values, count, error);
+    if (status != KN_OK) return status;
+    status = prepare(&work);
     if (status == KN_OK) status = send_states(&work);
     for (size_t i = 0; i < whole->node_count && status == KN_OK; i++)
         status = hand_out(&work, whole->nodes[i]);

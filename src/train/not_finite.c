@@ -210,7 +210,7 @@ static kn_status look(finite_search *search, int64_t count, const kn_feed *feeds
     request.params.seed = trainer->params.seed;
     request.params.training = true;
     request.params.fast_math = trainer->params.fast_math;
-    request.params.variants = trainer->params.variants;
+    request.params.switches = trainer->params.switches;
     search->session = kn_session_open(&request);
     status = kn_session_status(search->session);
     if (status == KN_OK) status = kn_session_bind(search->session, "batch", count);

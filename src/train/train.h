@@ -5,7 +5,7 @@
 
 #include <koine/train.h>
 
-#include "plan/plan.h"
+#include "run/run.h"
 
 /* ---- schedule.c: numbers over time ------------------------------------------------------------ */
 

@@ -28,7 +28,7 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
     request.params.seed = params->seed;
     request.params.training = true;
     request.params.fast_math = params->fast_math;
-    request.params.variants = params->variants;
+    request.params.switches = params->switches;
     request.params.memory_bytes = params->memory_bytes;
     request.params.progress = params->progress;
     trainer->session = kn_session_open(&request);
@@ -222,7 +222,7 @@ static kn_session *evaluator_session(kn_trainer *trainer, kn_value *const *value
     params.states = trainer->states;
     params.seed = trainer->params.seed;
     params.fast_math = trainer->params.fast_math;
-    params.variants = trainer->params.variants;
+    params.switches = trainer->params.switches;
     params.memory_bytes = trainer->params.memory_bytes;
     params.progress = trainer->params.progress;
     kn_session_destroy(&oldest->session);

@@ -182,7 +182,7 @@ static void limits_and_variants(void **state) {
         kn_session_error(session), "16");
     kn_session_destroy(&session);
     kn_session_params_init(&params);
-    params.variants = "matmul=nonesuch";
+    params.switches = "matmul=nonesuch";
     session = kn_session_create(made->context, &made->y, 1, &params);
     assert_true(kn_session_run(session, made->feeds, 1, &made->fetch, 1) != KN_OK);
     assert_non_null(strstr(kn_session_error(session), "nonesuch"));
@@ -312,7 +312,7 @@ static void trainers_that_cannot_be(void **state) {
         {{.optimizer = (kn_optimizer)9}, "optimizer"},
         {{.schedule = (kn_schedule)9}, "schedule"},
         {{.extra_count = 2}, "NULL"},
-        {{.variants = "matmul=nonesuch"}, "nonesuch"},
+        {{.switches = "matmul=nonesuch"}, "nonesuch"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         kn_trainer_params params = wrong[i].params;

@@ -234,7 +234,7 @@ static void wrong_kernels_would_give_wrong_numbers(void **state) {
     kn_value *y = kn_name(kn_matmul(a, b, false, false), "y");
     kn_session_params session_params;
     kn_session_params_init(&session_params);
-    session_params.variants = "matmul=wide";
+    session_params.switches = "matmul=wide";
     kn_session *session = kn_session_create(context, &y, 1, &session_params);
     kn_graph_destroy(&graph);
     float zeros[35] = {0}, result[21];

@@ -31,7 +31,7 @@ static void all_cases_are_right(void **state) {
 }
 
 /* y = a bᵀ with a and b (size,size). */
-static kn_session *product_session(kn_context *context, int size, kn_dtype dtype, const char *variants) {
+static kn_session *product_session(kn_context *context, int size, kn_dtype dtype, const char *switches) {
     char shape[32];
     snprintf(shape, sizeof shape, "%d,%d", size, size);
     kn_graph *graph = kn_graph_create(NULL);
@@ -39,7 +39,7 @@ static kn_session *product_session(kn_context *context, int size, kn_dtype dtype
     kn_value *y = kn_name(kn_matmul(a, b, false, true), "y");
     kn_session_params params;
     kn_session_params_init(&params);
-    params.variants = variants;
+    params.switches = switches;
     kn_session *session = kn_session_create(context, &y, 1, &params);
     kn_graph_destroy(&graph);
     return session;

@@ -132,7 +132,7 @@ static void a_wrong_sign_is_noticed(void **state) {
 
 /* ---- that none is missing -------------------------------------------------------------------- */
 
-/* Of tests, of helpers that families include, and of two operators at once (tests/plan/run/test_joins.c). */
+/* Of tests, of helpers that families include, and of two operators at once (tests/run/test_producers.c). */
 static bool is_no_family(const char *name) {
     return !strncmp(name, "probe/", 6) || !strncmp(name, "common/", 7) ||
            !strcmp(name, "conv/single_depthwise.cl");

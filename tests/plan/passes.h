@@ -10,7 +10,11 @@ typedef struct pass_run {
     kn_arena arena;
     kn_graph *graph;
     kn_value *bound_outputs[8];
-    kn_making making;
+    kn_planner planner;
+    kn_plan_request request;
+    kn_target target;
+    kn_switches switches;
+    int done; /* passes that have run */
 } pass_run;
 
 /* Binds `outputs` (batch is 6) and makes everything ready for the first pass; extend as in
@@ -19,13 +23,15 @@ void passes_begin(pass_run *passes, kn_value *const *outputs, size_t count, bool
                   kn_status (*extend)(void *user, kn_graph *bound, kn_value *const *values, size_t count,
                                       kn_error *error),
                   void *user);
-/* From the next call on the device is a CPU with vectors of `width`. `variants` forces the kernels that would
+/* From the next call on the device is a CPU with vectors of `width`. `switches` forces the kernels that would
  * otherwise be tried on a device first. */
-void passes_wide(pass_run *passes, int width, const char *variants);
-typedef enum pass { SIMPLIFY, CHOOSE, FUSE, ORDER, LAYOUT, LOWER, BUCKET, PASS_COUNT } pass;
-/* Runs all passes up to and with `last`, leaving out those in the bit set `without`. Fails the test if one
- * fails. */
-void passes_run(pass_run *passes, pass last, unsigned without);
+void passes_wide(pass_run *passes, int width, const char *switches);
+/* Fails the test where the words are wrong. */
+void passes_switch(pass_run *passes, const char *switches);
+/* Runs the passes that have not run yet, up to and with the one of that name. Fails the test if one fails,
+ * reads or writes a field that its row of kn_passes does not name, or writes one that it names as read only.
+ */
+void passes_run(pass_run *passes, const char *last);
 void passes_end(pass_run *passes);
 /* How many groups, nodes and steps satisfy something. */
 int passes_count_nodes(const pass_run *passes, const char *operator_name);

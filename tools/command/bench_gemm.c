@@ -75,7 +75,7 @@ static bool prepare(void *user, kn_context *context) {
     kn_value *product = kn_matmul(kn_parameter(bench->graph, "a", KN_FLOAT32, a, NULL),
                                   kn_parameter(bench->graph, "b", KN_FLOAT32, b, NULL), false, false);
     kn_session_params_init(&params);
-    params.variants = "once=never";
+    params.switches = "invariant=recompute";
     bench->session = kn_session_create(context, &product, 1, &params);
     if (kn_session_status(bench->session) == KN_OK) return true;
     command_fail("%s", bench->session ? kn_session_error(bench->session) : "out of memory");

@@ -1,0 +1,49 @@
+/* The invariant pass: which values depend on nothing but constants and states that the graph does not write,
+ * so that they need not be computed in each run. Inference packs weights and folds the numbers of a batch
+ * norm in the first run; the results stay.
+ *
+ * Results of pointwise nodes that are larger than what they read are not among them: weights are stored in a
+ * narrow type to save memory, which keeping their widened copy would take again. */
+#include "plan/plan_private.h"
+
+/* What reads fewer bytes is small, whatever is made of it. */
+enum { LEAST_NARROW = 4096 };
+
+bool kn_is_widened(uint64_t read, uint64_t written) {
+    return read >= LEAST_NARROW && written / 3 >= read / 2;
+}
+
+static bool all_invariant(const kn_planner *planner, const kn_node *node) {
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && !planner->invariant[node->inputs[i]->id]) return false;
+    return true;
+}
+
+static bool widens(const kn_node *node) {
+    uint64_t read = 0, written = 0, bytes;
+    if (node->op->class != KN_CLASS_POINTWISE) return false;
+    for (int i = 0; i < node->input_count; i++)
+        if (node->inputs[i] && kn_value_bytes(node->inputs[i], &bytes)) read += bytes;
+    for (int i = 0; i < node->output_count; i++)
+        if (kn_value_bytes(node->outputs[i], &bytes)) written += bytes;
+    return kn_is_widened(read, written);
+}
+
+kn_status kn_pass_invariant(kn_planner *planner) {
+    const kn_graph *graph = planner->graph;
+    planner->invariant = kn_arena_take(planner->arena, graph->value_count + 1, sizeof *planner->invariant);
+    if (!planner->invariant) return kn_fail_memory(planner->error, graph->value_count);
+    for (size_t i = 0; i < graph->value_count; i++)
+        planner->invariant[i] =
+            graph->values[i]->kind == KN_VALUE_STATE || graph->values[i]->kind == KN_VALUE_CONSTANT;
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->op->class == KN_CLASS_ASSIGN)
+            planner->invariant[graph->nodes[i]->inputs[0]->id] = false;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const kn_node *node = graph->nodes[i];
+        bool invariant = all_invariant(planner, node) && !widens(node) && !kn_node_is_receive(node);
+        for (int k = 0; k < node->output_count; k++)
+            if (node->op->class != KN_CLASS_ASSIGN) planner->invariant[node->outputs[k]->id] = invariant;
+    }
+    return KN_OK;
+}

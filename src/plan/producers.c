@@ -1,0 +1,66 @@
+/* Nodes that the one behind them computes on the way, as the convolution in front of one with a filter for
+ * each channel: what lies between never reaches memory, and there is a launch less. */
+#include "plan/plan_private.h"
+
+/* Whether nobody but the anchor of `group` reads what `before` makes, and that as its input 0. */
+static bool is_private(const kn_planner *planner, const kn_group *group, const kn_group *before) {
+    const kn_value *result = kn_group_result(before);
+    const kn_node *node = group->anchor;
+    return node->inputs[0] == result && !result->wanted && planner->consumers.counts[result->id] == 1 &&
+           planner->consumers.nodes[result->id][0] == node && node->input_count > 1 &&
+           node->inputs[1] != result && before->anchor->output_count == 1;
+}
+
+static void look_for_write(void *user, kn_value *value) {
+    bool *written = user;
+    *written = *written || kn_value_root(value)->assign;
+}
+
+/* Whether a group reads states that the run writes: it has to stay where it is. */
+static bool is_bound(const kn_planner *planner, const kn_group *group) {
+    bool written = false;
+    kn_group_reads(planner, group, look_for_write, &written);
+    return written;
+}
+
+static bool can_join(const kn_planner *planner, const kn_group *group, const kn_group *before) {
+    if (!before->anchor || !before->variant || !before->variant->joined) return false;
+    if (group->gathers || group->gathered || before->gathers || before->gathered) return false;
+    return is_private(planner, group, before) &&
+           group->variant->joins(planner->target, group->anchor, before->anchor) &&
+           !is_bound(planner, before);
+}
+
+static bool is_right(const kn_planner *planner, const kn_node *node, const kn_node *producer) {
+    const kn_plan_request *request = planner->request;
+    if (planner->switches->producers == KN_PRODUCERS_FUSED) return true;
+    return request->judge && request->judge->fusion_is_right(request->device, node, producer);
+}
+
+/* Puts a group right in front of a later one. */
+static void move_before(kn_planner *planner, kn_group *group, const kn_group *later) {
+    int at = group->id;
+    for (; at + 1 < later->id; at++) {
+        planner->work++;
+        planner->groups[at] = planner->groups[at + 1];
+        planner->groups[at]->id = at;
+    }
+    planner->groups[at] = group;
+    group->id = at;
+}
+
+kn_status kn_pass_producers(kn_planner *planner) {
+    if (planner->switches->producers == KN_PRODUCERS_SEPARATE) return KN_OK;
+    for (int i = 1; i < planner->group_count; i++) {
+        kn_group *group = planner->groups[i];
+        if (!group->variant || !group->variant->joins) continue;
+        const kn_node *maker = group->anchor->inputs[0]->producer;
+        kn_group *before = maker ? kn_group_of_node(planner, maker) : NULL;
+        if (!before || !can_join(planner, group, before)) continue;
+        if (!is_right(planner, group->anchor, before->anchor)) continue;
+        move_before(planner, before, group);
+        group->producer = before;
+        before->fused = true;
+    }
+    return KN_OK;
+}

@@ -1,0 +1,105 @@
+/* What tests and tuning force, as words: "matmul=tiled,invariant=recompute". */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/plan_private.h"
+
+/* The switches but for the operators' names. */
+static const struct {
+    const char *word, *value;
+    size_t offset;
+    int number; /* what is stored there: a bool or an enum */
+    bool flag;
+} known[] = {
+    {"images", "blocked", offsetof(kn_switches, blocked_images), true, true},
+    {"invariant", "recompute", offsetof(kn_switches, recompute_invariant), true, true},
+    {"statistics", "separate", offsetof(kn_switches, separate_statistics), true, true},
+    {"producers", "fused", offsetof(kn_switches, producers), KN_PRODUCERS_FUSED, false},
+    {"producers", "separate", offsetof(kn_switches, producers), KN_PRODUCERS_SEPARATE, false},
+    {"programs", "file", offsetof(kn_switches, programs), KN_PROGRAMS_FILE, false},
+    {"programs", "unsaved", offsetof(kn_switches, programs), KN_PROGRAMS_UNSAVED, false},
+};
+
+static bool is_word(const char *word, const char *text, size_t length) {
+    return strlen(word) == length && !strncmp(word, text, length);
+}
+
+static bool set_known(kn_switches *switches, const char *word, size_t length, const char *value,
+                      size_t value_length) {
+    for (size_t i = 0; i < KN_COUNT_OF(known); i++) {
+        if (!is_word(known[i].word, word, length) || !is_word(known[i].value, value, value_length)) continue;
+        char *place = (char *)switches + known[i].offset;
+        const bool flag = true;
+        if (known[i].flag)
+            memcpy(place, &flag, sizeof flag);
+        else
+            memcpy(place, &known[i].number, sizeof known[i].number);
+        return true;
+    }
+    return false;
+}
+
+static kn_status fail_word(const char *word, size_t length, kn_error *error) {
+    char list[256] = "";
+    for (size_t i = 0, used = 0; i < KN_COUNT_OF(known); i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s=%s, ", known[i].word, known[i].value);
+    return kn_fail(error, KN_ERROR_NOT_FOUND,
+                   "there is no switch '%.*s'; there are: %sOPERATOR=KERNEL and *=KERNEL", (int)length, word,
+                   list);
+}
+
+static const char *find_variant(const kn_operator *row, const char *name, size_t length) {
+    for (int i = 0; i < row->variant_count; i++)
+        if (is_word(row->variants[i].name, name, length)) return row->variants[i].name;
+    return NULL;
+}
+
+static kn_status fail_variant(const kn_operator *row, const char *name, size_t length, kn_error *error) {
+    char list[256] = "";
+    for (int i = 0, used = 0; i < row->variant_count && used < (int)sizeof list; i++)
+        used +=
+            snprintf(list + used, sizeof list - (size_t)used, "%s%s", i ? ", " : "", row->variants[i].name);
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "%s has no kernel '%.*s'; there are: %s", row->name,
+                   (int)length, name, list[0] ? list : "none, since it is generated");
+}
+
+/* "*=NAME" or "OPERATOR=NAME". */
+static kn_status force(kn_switches *switches, const char *word, size_t length, const char *value,
+                       size_t value_length, kn_error *error) {
+    const kn_operator *row = NULL;
+    const char *variant = NULL;
+    bool any = is_word("*", word, length);
+    for (int i = 0; i < kn_operator_table_count && !variant && !row; i++) {
+        if (any)
+            variant = find_variant(kn_operator_table[i], value, value_length);
+        else if (is_word(kn_operator_table[i]->name, word, length))
+            row = kn_operator_table[i];
+    }
+    if (row) variant = find_variant(row, value, value_length);
+    if (row && !variant) return fail_variant(row, value, value_length, error);
+    if (any && !variant)
+        return kn_fail(error, KN_ERROR_NOT_FOUND, "no operator has a kernel '%.*s'", (int)value_length,
+                       value);
+    if (!variant) return fail_word(word, (size_t)(value - word) + value_length, error);
+    if (switches->forced_count == KN_FORCED_VARIANTS)
+        return kn_fail(error, KN_ERROR_UNSUPPORTED, "at most %d kernels can be forced", KN_FORCED_VARIANTS);
+    switches->forced[switches->forced_count].row = row;
+    switches->forced[switches->forced_count++].variant = variant;
+    return KN_OK;
+}
+
+kn_status kn_switches_parse(const char *text, kn_switches *switches, kn_error *error) {
+    *switches = (kn_switches){.forced_count = 0};
+    kn_status status = KN_OK;
+    while (text && *text && status == KN_OK) {
+        size_t all = strcspn(text, ",");
+        const char *equals = memchr(text, '=', all);
+        if (!equals) return fail_word(text, all, error);
+        size_t length = (size_t)(equals - text), value_length = all - length - 1;
+        if (!set_known(switches, text, length, equals + 1, value_length))
+            status = force(switches, text, length, equals + 1, value_length, error);
+        text += all + (text[all] == ',');
+    }
+    return status;
+}

@@ -1,0 +1,200 @@
+/* Numbers for symbols: from what was bound by hand and from the sizes of what is fed. */
+#include <string.h>
+
+#include "run/session_private.h"
+
+static int find_input(const kn_session *session, const char *name) {
+    for (int i = 0; i < session->input_count; i++)
+        if (!strcmp(session->inputs[i]->name, name)) return i;
+    return -1;
+}
+
+static bool is_unused(const kn_session *session, const char *name) {
+    for (int i = 0; i < session->unused_count; i++)
+        if (!strcmp(session->unused[i], name)) return true;
+    return false;
+}
+
+kn_status kn_session_fail_name(kn_session *session, const char *what, const char *name,
+                               kn_value *const *values, size_t count) {
+    kn_text list;
+    kn_text_init(&list, &session->host);
+    for (size_t i = 0; i < count && i < 20; i++)
+        kn_text_format(&list, "%s%s", i ? ", " : "", values[i]->name);
+    const char *nearest = NULL;
+    const char **words = kn_allocate(&session->host, count, sizeof *words);
+    for (size_t i = 0; words && i < count; i++)
+        words[i] = values[i]->name;
+    if (words) nearest = kn_nearest_word(name, words, count);
+    kn_status status = kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no %s '%s'%s%s%s; there is: %s",
+                               what, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                               nearest ? "'?)" : "", list.data[0] ? list.data : "none");
+    kn_release(&session->host, words);
+    kn_text_finish(&list);
+    return status;
+}
+
+kn_status kn_session_take_feeds(kn_session *session, const kn_feed *feeds, size_t count, bool sizes_only) {
+    kn_error *error = &session->error;
+    if (count && !feeds) return kn_fail(error, KN_ERROR_ARGUMENT, "%zu feeds, but their list is NULL", count);
+    for (int i = 0; i < session->input_count; i++) {
+        kn_given *given = &session->given[i];
+        if (!given->buffer) *given = (kn_given){.fed = false};
+    }
+    for (size_t i = 0; i < count; i++) {
+        const kn_feed *feed = &feeds[i];
+        if (!feed->name) return kn_fail(error, KN_ERROR_ARGUMENT, "feed %zu has no name", i);
+        int input = find_input(session, feed->name);
+        if (input < 0 && is_unused(session, feed->name)) continue;
+        if (input < 0)
+            return kn_session_fail_name(session, "input", feed->name, session->inputs,
+                                        (size_t)session->input_count);
+        kn_given *given = &session->given[input];
+        if (given->fed) return kn_fail(error, KN_ERROR_ARGUMENT, "the input '%s' is fed twice", feed->name);
+        if (!feed->data && feed->bytes && !sizes_only)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "the data fed to '%s' is NULL", feed->name);
+        *given = (kn_given){.fed = true, .data = feed->data, .bytes = feed->bytes};
+    }
+    return KN_OK;
+}
+
+/* ---- solving ------------------------------------------------------------------------------------------- */
+
+static size_t gather_bindings(const kn_session *session, kn_binding *bindings) {
+    size_t count = 0;
+    for (int i = 0; i < session->symbol_count; i++)
+        if (session->numbers[i] >= 0)
+            bindings[count++] = (kn_binding){session->symbols[i], session->numbers[i]};
+    return count;
+}
+
+/* Whether the numbers so far say how large an input is, and if so its bytes. */
+static bool expected_bytes(const kn_session *session, const kn_value *input, uint64_t *bytes) {
+    kn_binding bindings[KN_SESSION_SYMBOLS];
+    size_t count = gather_bindings(session, bindings);
+    kn_tensor_info info = {.dtype = input->shape.dtype, .rank = input->shape.rank};
+    for (int d = 0; d < info.rank; d++)
+        if (kn_dim_evaluate(session->graph, input->shape.dims[d], bindings, count, &info.shape[d], NULL) !=
+            KN_OK)
+            return false;
+    return kn_tensor_bytes(&info, bytes);
+}
+
+/* "batch = 32, length = 7" */
+static void numbers_text(const kn_session *session, kn_text *text) {
+    int written = 0;
+    for (int i = 0; i < session->symbol_count; i++)
+        if (session->numbers[i] >= 0)
+            kn_text_format(text, "%s%s = %lld", written++ ? ", " : "", session->symbols[i],
+                           (long long)session->numbers[i]);
+}
+
+static kn_status fail_size(kn_session *session, const kn_value *input, uint64_t expected, uint64_t given) {
+    kn_text shape, numbers;
+    kn_text_init(&shape, &session->host);
+    kn_text_init(&numbers, &session->host);
+    kn_shape_text(session->graph, &input->shape, &shape);
+    numbers_text(session, &numbers);
+    kn_status status =
+        kn_fail(&session->error, KN_ERROR_SHAPE, "the input '%s' is %s%s%s: expected %llu bytes, given %llu",
+                input->name, shape.data, numbers.data[0] ? " with " : "", numbers.data,
+                (unsigned long long)expected, (unsigned long long)given);
+    kn_text_finish(&shape);
+    kn_text_finish(&numbers);
+    return status;
+}
+
+/* Looks at one input: its size may tell a symbol. *problem keeps the failure where it does not, yet. */
+static bool learn(kn_session *session, int input, bool *failed, kn_error *problem) {
+    const kn_value *value = session->inputs[input];
+    const kn_given *given = &session->given[input];
+    uint64_t size = kn_dtype_bytes(value->shape.dtype);
+    kn_binding bindings[KN_SESSION_SYMBOLS];
+    size_t count = gather_bindings(session, bindings);
+    const char *symbol = NULL;
+    int64_t number = 0;
+    kn_error error = {0};
+    kn_status status;
+    if (given->bytes % size)
+        status = kn_fail(
+            &error, KN_ERROR_SHAPE, "%llu bytes are no whole number of %s elements (%llu bytes each)",
+            (unsigned long long)given->bytes, kn_dtype_name(value->shape.dtype), (unsigned long long)size);
+    else
+        status = kn_shape_solve(session->graph, &value->shape, (int64_t)(given->bytes / size), bindings,
+                                count, &symbol, &number, &error);
+    if (status != KN_OK) {
+        *failed = true;
+        *problem = error;
+        kn_fail_in(problem, "the input '%s'", value->name);
+        return false;
+    }
+    for (int i = 0; i < session->symbol_count && symbol; i++)
+        if (!strcmp(session->symbols[i], symbol)) {
+            session->numbers[i] = number;
+            return true;
+        }
+    return false;
+}
+
+/* Whether the feeds have the sizes that the numbers at hand were found from. */
+static bool as_before(const kn_session *session) {
+    if (!session->settled) return false;
+    for (int i = 0; i < session->input_count; i++) {
+        const kn_given *given = &session->given[i];
+        if (session->settled_bytes[i] != (given->fed ? given->bytes : UINT64_MAX)) return false;
+    }
+    return true;
+}
+
+static kn_status solve(kn_session *session) {
+    kn_error problem;
+    bool failed, learnt = true;
+    while (learnt) {
+        learnt = failed = false;
+        for (int i = 0; i < session->input_count; i++) {
+            uint64_t expected;
+            const kn_value *input = session->inputs[i];
+            if (!session->given[i].fed) continue;
+            if (expected_bytes(session, input, &expected)) {
+                if (expected != session->given[i].bytes)
+                    return fail_size(session, input, expected, session->given[i].bytes);
+            } else {
+                learnt = learn(session, i, &failed, &problem) || learnt;
+            }
+        }
+    }
+    return failed ? kn_fail(&session->error, problem.status, "%s", problem.text) : KN_OK;
+}
+
+kn_status kn_session_settle_symbols(kn_session *session) {
+    if (as_before(session)) return KN_OK;
+    session->settled = false;
+    session->current = NULL;
+    for (int i = 0; i < session->symbol_count; i++)
+        session->numbers[i] = session->bound[i];
+    kn_status status = solve(session);
+    if (status != KN_OK) return status;
+    for (int i = 0; i < session->input_count; i++)
+        session->settled_bytes[i] = session->given[i].fed ? session->given[i].bytes : UINT64_MAX;
+    session->settled = true;
+    return KN_OK;
+}
+
+kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t number) {
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    kn_error *error = &session->error;
+    if (!symbol) return kn_fail(error, KN_ERROR_ARGUMENT, "the symbol to bind is NULL");
+    if (number < 0)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the symbol '%s' was bound to %lld; expected 0 or more",
+                       symbol, (long long)number);
+    for (int i = 0; i < session->symbol_count; i++) {
+        if (strcmp(session->symbols[i], symbol)) continue;
+        if (session->bound[i] != number) session->settled = false;
+        session->bound[i] = number;
+        return KN_OK;
+    }
+    const char *nearest = kn_nearest_word(symbol, session->symbols, (size_t)session->symbol_count);
+    return kn_fail(error, KN_ERROR_NOT_FOUND, "no shape of what is computed has the symbol '%s'%s%s%s",
+                   symbol, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+}

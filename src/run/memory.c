@@ -1,0 +1,153 @@
+/* The device memory that plans of one session share, and the uploads into it.
+ *
+ * Each input has two buffers. A run reads one; the next batch is written into the other on the transfer
+ * queue meanwhile, as soon as the run before has finished with it. The write waits until the caller's data
+ * may change. That is all a write promises by waiting: some drivers copy the data and write later, so the
+ * run waits for the write's event as well.
+ *
+ * Where the caller waits for the run anyway there is nothing that a write could go on beside: it is the run's
+ * first command, on the compute queue, and nobody waits in between. */
+#include <string.h>
+
+#include "run/run_private.h"
+
+kn_status kn_memory_init(kn_memory *memory, kn_context *context, int input_count, kn_error *error) {
+    *memory = (kn_memory){.context = context, .host = kn_context_host(context), .generation = 1};
+    memory->input_count = input_count;
+    if (!input_count) return KN_OK;
+    memory->inputs = kn_allocate(memory->host, (size_t)input_count, sizeof *memory->inputs);
+    if (memory->inputs) return KN_OK;
+    memory->input_count = 0;
+    return kn_fail_memory(error, (size_t)input_count * sizeof *memory->inputs);
+}
+
+void kn_memory_finish(kn_memory *memory) {
+    if (!memory->context) return;
+    for (int i = 0; i < 2; i++)
+        kn_event_release(&memory->used[i]);
+    for (int i = 0; i < memory->block_count; i++)
+        kn_buffer_destroy(&memory->blocks[i]);
+    for (int i = 0; i < memory->input_count; i++)
+        for (int turn = 0; turn < 2; turn++)
+            kn_buffer_destroy(&memory->inputs[i].buffers[turn]);
+    kn_release(memory->host, memory->blocks);
+    kn_release(memory->host, memory->block_bytes);
+    kn_release(memory->host, memory->inputs);
+    memset(memory, 0, sizeof *memory);
+}
+
+static bool input_fits(const kn_memory *memory, const kn_executable *executable, int input) {
+    const struct kn_input_memory *held = &memory->inputs[input];
+    uint64_t bytes = executable->input_bytes[input];
+    return !bytes || (held->buffers[0] && held->buffers[1] && held->bytes >= bytes);
+}
+
+bool kn_memory_fits(const kn_memory *memory, const kn_executable *executable) {
+    for (int i = 0; i < executable->plan.block_count; i++)
+        if (i >= memory->block_count || !memory->blocks[i] ||
+            memory->block_bytes[i] < executable->plan.block_bytes[i])
+            return false;
+    for (int i = 0; i < executable->input_count; i++)
+        if (!input_fits(memory, executable, i)) return false;
+    return true;
+}
+
+static kn_status more_blocks(kn_memory *memory, int count, kn_error *error) {
+    if (count <= memory->block_count) return KN_OK;
+    kn_buffer **blocks = kn_resize(memory->host, memory->blocks, (size_t)count, sizeof(kn_buffer *));
+    if (!blocks) return kn_fail_memory(error, (size_t)count * sizeof(kn_buffer *));
+    memory->blocks = blocks;
+    uint64_t *bytes = kn_resize(memory->host, memory->block_bytes, (size_t)count, sizeof *bytes);
+    if (!bytes) return kn_fail_memory(error, (size_t)count * sizeof *bytes);
+    memory->block_bytes = bytes;
+    for (int i = memory->block_count; i < count; i++) {
+        blocks[i] = NULL;
+        bytes[i] = 0;
+    }
+    memory->block_count = count;
+    return KN_OK;
+}
+
+kn_status kn_memory_grow(kn_memory *memory, const kn_executable *executable, kn_error *error) {
+    kn_status status = more_blocks(memory, executable->plan.block_count, error);
+    memory->generation++;
+    memory->kept = NULL;
+    kn_memory_forget_ahead(memory);
+    /* All that is too small goes before anything larger is asked for. */
+    for (int i = 0; i < executable->plan.block_count && status == KN_OK; i++)
+        if (memory->block_bytes[i] < executable->plan.block_bytes[i]) kn_buffer_destroy(&memory->blocks[i]);
+    for (int i = 0; i < executable->input_count && status == KN_OK; i++)
+        if (!input_fits(memory, executable, i))
+            for (int turn = 0; turn < 2; turn++)
+                kn_buffer_destroy(&memory->inputs[i].buffers[turn]);
+    for (int i = 0; i < executable->plan.block_count && status == KN_OK; i++) {
+        if (memory->blocks[i]) continue;
+        status =
+            kn_buffer_create(memory->context, executable->plan.block_bytes[i], &memory->blocks[i], error);
+        memory->block_bytes[i] = status == KN_OK ? executable->plan.block_bytes[i] : 0;
+    }
+    for (int i = 0; i < executable->input_count && status == KN_OK; i++) {
+        struct kn_input_memory *held = &memory->inputs[i];
+        if (input_fits(memory, executable, i)) continue;
+        held->bytes = executable->input_bytes[i];
+        for (int turn = 0; turn < 2 && status == KN_OK; turn++)
+            status =
+                kn_buffer_create(memory->context, held->bytes + memory->guard, &held->buffers[turn], error);
+    }
+    return status;
+}
+
+kn_status kn_memory_feed(kn_memory *memory, int input, const void *data, uint64_t bytes, kn_error *error) {
+    if (!bytes) return KN_OK;
+    kn_event written = {NULL}, *used = &memory->used[memory->turn];
+    kn_buffer *buffer = memory->inputs[input].buffers[memory->turn];
+    /* The host waits here, so that it is never more than two batches ahead of the device. */
+    kn_status status = kn_event_wait(memory->context, *used, error);
+    if (status == KN_OK) {
+        kn_event_release(used);
+        status = kn_queue_write(memory->context, KN_QUEUE_TRANSFER, buffer, 0, data, bytes, true, *used,
+                                &written, error);
+    }
+    if (status == KN_OK) status = kn_queue_after(memory->context, KN_QUEUE_COMPUTE, written, error);
+    kn_event_release(&written);
+    return status;
+}
+
+kn_status kn_memory_feed_within(kn_memory *memory, int input, const void *data, uint64_t bytes,
+                                kn_error *error) {
+    if (!bytes) return KN_OK;
+    return kn_queue_write(memory->context, KN_QUEUE_COMPUTE, memory->inputs[input].buffers[memory->turn], 0,
+                          data, bytes, false, (kn_event){NULL}, NULL, error);
+}
+
+kn_status kn_memory_feed_ahead(kn_memory *memory, int input, const void *data, uint64_t bytes,
+                               kn_error *error) {
+    struct kn_input_memory *held = &memory->inputs[input];
+    if (!held->buffers[memory->turn] || held->bytes < bytes) return KN_OK;
+    kn_status status = kn_memory_feed(memory, input, data, bytes, error);
+    if (status == KN_OK) held->ahead = bytes;
+    return status;
+}
+
+void kn_memory_forget_ahead(kn_memory *memory) {
+    for (int i = 0; i < memory->input_count; i++)
+        memory->inputs[i].ahead = 0;
+}
+
+kn_status kn_memory_feed_buffer(kn_memory *memory, int input, kn_buffer *data, uint64_t bytes,
+                                kn_error *error) {
+    if (!bytes) return KN_OK;
+    return kn_queue_copy(memory->context, KN_QUEUE_COMPUTE, data, 0,
+                         memory->inputs[input].buffers[memory->turn], 0, bytes, (kn_event){NULL}, NULL,
+                         error);
+}
+
+kn_status kn_memory_next(kn_memory *memory, bool idle, kn_error *error) {
+    kn_event *used = &memory->used[memory->turn];
+    kn_event_release(used);
+    kn_status status = KN_OK;
+    if (!idle && memory->input_count) status = kn_queue_mark(memory->context, KN_QUEUE_COMPUTE, used, error);
+    memory->turn ^= 1;
+    kn_memory_forget_ahead(memory);
+    return status;
+}

@@ -1,0 +1,77 @@
+/* Precompiling: one kernel of each kind of a plan, the last first, compiled and launched once on zeros, since
+ * some drivers compile no sooner. What they keep of it is then there for a process that makes the same plan
+ * from its other end. */
+#include <string.h>
+
+#include "run/run_private.h"
+
+/* The bytes of an argument that is memory; 0 for others and for what no step reads or writes. */
+static uint64_t bytes_of(const kn_executable *executable, const kn_argument *argument) {
+    if (argument->kind == KN_ARGUMENT_SCRATCH) return executable->plan.scratches[argument->integer].bytes;
+    if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) return 0;
+    const kn_placement *placement = kn_executable_placement(executable, argument->value);
+    return placement->last < 0 ? 0 : placement->bytes;
+}
+
+/* Numbers that stand for positions are in their range where they are 0. */
+static kn_status make_zeros(kn_context *context, uint64_t bytes, kn_buffer **zeros, kn_error *error) {
+    static const unsigned char zero = 0;
+    kn_status status = kn_buffer_create(context, bytes, zeros, error);
+    return status == KN_OK
+               ? kn_queue_fill(context, KN_QUEUE_COMPUTE, *zeros, 0, bytes, &zero, sizeof zero, NULL, error)
+               : status;
+}
+
+static kn_status set_zeros(const kn_executable *executable, const kn_ready_step *ready, kn_buffer **zeros,
+                           kn_error *error) {
+    kn_status status = KN_OK;
+    for (int a = 0; a < ready->step->argument_count && status == KN_OK; a++) {
+        const kn_argument *argument = &ready->step->arguments[a];
+        uint64_t bytes = bytes_of(executable, argument);
+        if (bytes) status = make_zeros(executable->context, bytes, &zeros[a], error);
+        if (status == KN_OK)
+            status = kn_executable_set_argument(executable, ready->kernel, a, argument, zeros[a], error);
+    }
+    return status;
+}
+
+static kn_status launch(const kn_executable *executable, const kn_ready_step *ready, kn_error *error) {
+    int count = ready->step->argument_count;
+    kn_buffer **zeros = kn_allocate(&executable->host, (size_t)count + 1, sizeof *zeros);
+    if (!zeros) return kn_fail_memory(error, (size_t)count * sizeof *zeros);
+    kn_status status = set_zeros(executable, ready, zeros, error);
+    if (status == KN_OK)
+        status =
+            kn_kernel_launch(executable->context, ready->kernel, &ready->launch, ready->step->label, error);
+    kn_status finished =
+        kn_queue_finish(executable->context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
+    for (int a = 0; a < count; a++)
+        kn_buffer_destroy(&zeros[a]);
+    kn_release(&executable->host, zeros);
+    return status == KN_OK ? finished : status;
+}
+
+/* Drivers may compile a kernel anew for work-groups of another size, so a program is launched again where
+ * that differs from its last launch, which is in `last`. */
+static kn_status precompile_step(kn_executable *executable, const kn_step_programs *list, int step,
+                                 kn_launch *last, kn_error *error) {
+    kn_program *program = NULL;
+    kn_ready_step *ready = &executable->steps[step];
+    kn_launch *before = &last[list->program_of[step]];
+    kn_status status =
+        kn_program_get(executable->context, &list->requests[list->program_of[step]], &program, error);
+    if (status == KN_OK) status = kn_executable_make_kernel(executable, step, program, error);
+    if (status != KN_OK || !memcmp(before->local, ready->launch.local, sizeof before->local)) return status;
+    *before = ready->launch;
+    return launch(executable, ready, error);
+}
+
+kn_status kn_executable_precompile(kn_executable *executable, const kn_step_programs *list, kn_error *error) {
+    kn_launch *last = kn_allocate(&executable->host, list->count + 1, sizeof *last);
+    if (!last) return kn_fail_memory(error, list->count * sizeof *last);
+    kn_status status = KN_OK;
+    for (int i = executable->step_count - 1; i >= 0 && status == KN_OK; i--)
+        if (list->program_of[i] >= 0) status = precompile_step(executable, list, i, last, error);
+    kn_release(&executable->host, last);
+    return status;
+}

@@ -1,0 +1,264 @@
+/* A plan as text, for people: a line per step, then the memory; one device after the other. */
+#include <string.h>
+
+#include "run/run_private.h"
+
+/* 1536 as "1.5 k", with `unit` behind it. */
+static void add_amount(kn_text *text, double amount, const char *unit) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    size_t prefix = 0;
+    while (amount >= 1000 && prefix + 1 < KN_COUNT_OF(prefixes)) {
+        amount /= 1000;
+        prefix++;
+    }
+    kn_text_fixed(text, amount, prefix ? 1 : 0);
+    kn_text_format(text, " %s%s", prefixes[prefix], unit);
+}
+
+/* Fills up with blanks to `width` columns from `start` on, and one more. */
+static void pad(kn_text *text, size_t start, size_t width) {
+    do
+        kn_text_add(text, " ");
+    while (!text->failed && text->length < start + width + 1);
+}
+
+/* What a step leaves: the first value that it writes; of one that sends, that which it reads. */
+static const kn_value *written_by(const kn_step *step) {
+    for (int a = 0; a < step->argument_count; a++)
+        if (step->arguments[a].kind == KN_ARGUMENT_VALUE && step->arguments[a].value &&
+            (step->arguments[a].writes || step->kind == KN_STEP_SEND))
+            return step->arguments[a].value;
+    return NULL;
+}
+
+static bool is_transfer(const kn_step *step) {
+    return step->kind == KN_STEP_SEND || step->kind == KN_STEP_RECEIVE;
+}
+
+static void add_kernel(const kn_executable *part, const kn_step *step, kn_text *text) {
+    if (step->kind == KN_STEP_KERNEL)
+        kn_text_format(text, "%s:%s", step->file, step->kernel);
+    else if (step->kind == KN_STEP_PRODUCT)
+        kn_text_add(text, kn_product_library());
+    else if (is_transfer(step))
+        kn_text_format(text, "%s %s", step->kind == KN_STEP_SEND ? "to" : "from",
+                       kn_context_device_name(part->head->context, kn_transfer_device(step->node)));
+    else
+        kn_text_add(text, step->kind == KN_STEP_COPY ? "copy" : "fill");
+}
+
+/* Of a step of a part among those of all. */
+static int position_of(const kn_executable *part, int step) {
+    return part->positions ? part->positions[step] : step;
+}
+
+typedef struct columns {
+    size_t label, kernel, shape;
+} columns;
+
+/* Writes a step's line; with `widths` NULL only measures into `measured`. */
+static void add_step(const kn_executable *executable, int position, const columns *widths, columns *measured,
+                     kn_text *text) {
+    const kn_step *step = executable->steps[position].step;
+    const kn_value *value = written_by(step);
+    kn_text_format(text, "%4d  ", position_of(executable, position));
+    size_t start = text->length;
+    kn_text_add(text, step->label ? step->label : "");
+    if (measured && text->length - start > measured->label) measured->label = text->length - start;
+    if (widths) pad(text, start, widths->label);
+    start = text->length;
+    add_kernel(executable, step, text);
+    if (measured && text->length - start > measured->kernel) measured->kernel = text->length - start;
+    if (widths) pad(text, start, widths->kernel);
+    start = text->length;
+    if (value) {
+        kn_shape_text(executable->graph, &value->shape, text);
+        kn_text_add(text, value->layout == KN_LAYOUT_BLOCKED ? " blocked" : " plain");
+    }
+    if (measured && text->length - start > measured->shape) measured->shape = text->length - start;
+    if (!widths) return;
+    pad(text, start, widths->shape);
+    add_amount(text, executable->steps[position].cost.flops, "FLOP");
+    kn_text_add(text, ", ");
+    add_amount(text, executable->steps[position].cost.bytes, "B");
+    kn_text_add(text, executable->steps[position].once ? ", once\n" : "\n");
+}
+
+static void add_bytes(kn_text *text, const char *what, uint64_t bytes, const char *more) {
+    kn_text_format(text, "  %-10s%15llu bytes%s\n", what, (unsigned long long)bytes, more);
+}
+
+/* What is saved by states in 16 bits. */
+static uint64_t narrow_bytes(const kn_executable *executable) {
+    uint64_t saved = 0;
+    for (int i = 0; i < executable->state_count; i++)
+        saved += kn_state_outside_bytes(executable->state_list[i]) - executable->state_list[i]->bytes;
+    return saved;
+}
+
+static void add_states(const kn_executable *executable, kn_text *text) {
+    uint64_t saved = narrow_bytes(executable);
+    kn_text more;
+    kn_text_init(&more, &executable->host);
+    if (saved) kn_text_format(&more, "  %llu less for weights in 16 bits", (unsigned long long)saved);
+    add_bytes(text, "states", executable->info.state_bytes, saved ? more.data : "");
+    if (kn_text_failed(&more)) text->failed = true;
+    kn_text_finish(&more);
+}
+
+static void add_memory(const kn_executable *executable, kn_text *text) {
+    const kn_plan_info *info = &executable->info;
+    kn_text more;
+    kn_text_init(&more, &executable->host);
+    kn_text_format(&more, "  in %d block%s; never less than %llu are alive at once",
+                   executable->plan.block_count, executable->plan.block_count == 1 ? "" : "s",
+                   (unsigned long long)info->scratch_bound_bytes);
+    kn_text_add(text, "memory\n");
+    add_states(executable, text);
+    add_bytes(text, "inputs", executable->input_total, "  two of each, one filled while the other is read");
+    add_bytes(text, "constants", executable->constant_bytes, "");
+    add_bytes(text, "scratch", info->scratch_bytes, more.data);
+    if (info->kept_bytes) add_bytes(text, "kept", info->kept_bytes, "  of it, by the steps that run once");
+    add_bytes(text, "peak", info->peak_bytes, "");
+    if (kn_text_failed(&more)) text->failed = true;
+    kn_text_finish(&more);
+}
+
+static void add_part(const kn_executable *executable, kn_text *text) {
+    columns widths = {0, 0, 0};
+    kn_text line;
+    kn_text_init(&line, &executable->host);
+    for (int i = 0; i < executable->step_count; i++) {
+        kn_text_clear(&line);
+        add_step(executable, i, NULL, &widths, &line);
+    }
+    if (kn_text_failed(&line)) text->failed = true;
+    kn_text_finish(&line);
+    for (int i = 0; i < executable->step_count; i++)
+        add_step(executable, i, &widths, NULL, text);
+    kn_text_format(text, "%d step%s, %d kernel%s, %d conversion%s, ", executable->info.steps,
+                   executable->info.steps == 1 ? "" : "s", executable->info.kernels,
+                   executable->info.kernels == 1 ? "" : "s", executable->info.conversions,
+                   executable->info.conversions == 1 ? "" : "s");
+    add_amount(text, executable->info.flops, "FLOP");
+    kn_text_add(text, executable->fast_math ? ", fast math\n" : ", exact math\n");
+    add_memory(executable, text);
+}
+
+void kn_executable_print(const kn_executable *executable, kn_text *text) {
+    if (executable->part_count == 1) {
+        add_part(executable, text);
+        return;
+    }
+    for (int i = 0; i < executable->part_count; i++) {
+        if (!executable->parts[i]->step_count) continue;
+        kn_text_format(text, "device %s: %s\n", kn_context_device_name(executable->context, i),
+                       kn_context_device(executable->parts[i]->context)->name);
+        add_part(executable->parts[i], text);
+    }
+    kn_text_format(text, "%d transfer%s between devices, ", executable->total.transfers,
+                   executable->total.transfers == 1 ? "" : "s");
+    add_amount(text, (double)executable->total.transfer_bytes, "B");
+    kn_text_add(text, "\n");
+}
+
+/* ---- steps one by one ---------------------------------------------------------------------------- */
+
+/* Whether a step writes to the memory of `root`, or, where that is NULL, to this scratch memory. Of copies
+ * and fills the step knows the roots. */
+static bool writes_to(const kn_ready_step *ready, const kn_value *root, int64_t scratch) {
+    const kn_step *step = ready->step;
+    if (root && ready->target == root) return true;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (!argument->writes) continue;
+        if (argument->kind == KN_ARGUMENT_SCRATCH && !root && argument->integer == scratch) return true;
+        if (argument->kind == KN_ARGUMENT_VALUE && root && argument->value &&
+            kn_value_root(argument->value) == root)
+            return true;
+    }
+    return false;
+}
+
+static void add_input(kn_plan_step *told, int position) {
+    int at = told->input_count;
+    for (int i = 0; i < told->input_count; i++)
+        if (told->inputs[i] == position) return;
+    if (told->input_count == KN_PLAN_STEP_INPUTS) return;
+    for (; at > 0 && told->inputs[at - 1] > position; at--)
+        told->inputs[at] = told->inputs[at - 1];
+    told->inputs[at] = position;
+    told->input_count++;
+}
+
+/* The last step before this one that wrote what it reads. */
+static void add_writer(const kn_executable *executable, int position, const kn_value *root, int64_t scratch,
+                       kn_plan_step *told) {
+    for (int i = position - 1; i >= 0; i--)
+        if (writes_to(&executable->steps[i], root, scratch)) {
+            add_input(told, i);
+            return;
+        }
+}
+
+/* The position, among the steps of all parts, of the one that sends what this one receives. */
+static int sender_of(const kn_executable *executable, const kn_step *receives) {
+    int position = 0;
+    for (; position < executable->total.steps; position++) {
+        const kn_part_step *at = &executable->order[position];
+        const kn_step *step = executable->parts[at->device]->steps[at->step].step;
+        if (step->kind == KN_STEP_SEND && kn_transfer_of(step->node) == kn_transfer_of(receives->node)) break;
+    }
+    return position;
+}
+
+/* The steps of a part that a step of it reads from, by their positions among those of all. */
+static void add_inputs(const kn_executable *part, int position, kn_plan_step *told) {
+    const kn_ready_step *ready = &part->steps[position];
+    const kn_step *step = ready->step;
+    if (ready->source) add_writer(part, position, ready->source, 0, told);
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (!argument->reads) continue;
+        if (argument->kind == KN_ARGUMENT_SCRATCH)
+            add_writer(part, position, NULL, argument->integer, told);
+        else if (argument->kind == KN_ARGUMENT_VALUE && argument->value)
+            add_writer(part, position, kn_value_root(argument->value), 0, told);
+    }
+    for (int i = 0; i < told->input_count; i++)
+        told->inputs[i] = position_of(part, told->inputs[i]);
+    if (step->kind == KN_STEP_RECEIVE) add_input(told, sender_of(part->head, step));
+}
+
+static void keep(char *target, size_t room, kn_text *text) {
+    size_t count = text->length < room ? text->length : room - 1;
+    if (!text->failed && text->data) memcpy(target, text->data, count);
+    target[text->failed || !text->data ? 0 : count] = '\0';
+    kn_text_clear(text);
+}
+
+kn_status kn_executable_tell_step(const kn_executable *executable, int position, kn_plan_step *told) {
+    if (position < 0 || position >= executable->total.steps) return KN_ERROR_NOT_FOUND;
+    const kn_part_step at = executable->order ? executable->order[position] : (kn_part_step){0, position};
+    const kn_executable *part = executable->parts[at.device];
+    const kn_ready_step *ready = &part->steps[at.step];
+    const kn_step *step = ready->step;
+    const kn_value *value = written_by(step);
+    kn_text text;
+    *told = (kn_plan_step){
+        .size = told->size, .flops = ready->cost.flops, .bytes = ready->cost.bytes, .once = ready->once};
+    kn_text_init(&text, &executable->host);
+    kn_text_add(&text, step->label ? step->label : "");
+    keep(told->label, sizeof told->label, &text);
+    add_kernel(part, step, &text);
+    keep(told->kernel, sizeof told->kernel, &text);
+    if (value) kn_shape_text(part->graph, &value->shape, &text);
+    keep(told->shape, sizeof told->shape, &text);
+    kn_text_add(&text, kn_context_device_name(executable->context, at.device));
+    keep(told->device, sizeof told->device, &text);
+    bool failed = text.failed;
+    kn_text_finish(&text);
+    if (failed) return KN_ERROR_MEMORY;
+    add_inputs(part, at.step, told);
+    return KN_OK;
+}

@@ -1,0 +1,82 @@
+/* The programs of a plan's steps: for each kernel with its prelude one that holds no other kernel of the
+ * file. Each kernel costs time to compile, and so plans that launch other kernels of a file share what they
+ * have in common. */
+#include <string.h>
+
+#include "run/run_private.h"
+
+typedef struct gathering {
+    kn_step_programs *list;
+    kn_map known;        /* from file, newline, prelude, source to position + 1 in the requests */
+    bool whole, passing; /* with all kernels of the file; not for the disk */
+} gathering;
+
+/* The prelude, and what cl/common/wanted.cl reads; sources that are no files of cl/ are whole. */
+static void write_prelude(const kn_step *step, bool whole, kn_text *text) {
+    kn_text_add(text, step->prelude);
+    if (whole || step->source) return;
+    if (text->length && text->data[text->length - 1] != '\n') kn_text_add(text, "\n");
+    kn_text_format(text, "#define KN_ONLY\n#define KN_ONLY_%s 1\n", step->kernel);
+}
+
+static bool find_program(gathering *work, const kn_step *step, const kn_text *prelude, kn_text *key,
+                         int *program) {
+    kn_text_add(key, step->file);
+    kn_text_add(key, "\n");
+    kn_text_add(key, prelude->data);
+    if (step->source) kn_text_add(key, step->source);
+    if (kn_text_failed(prelude) || kn_text_failed(key)) return false;
+    uintptr_t known = (uintptr_t)kn_map_get(&work->known, key->data, key->length);
+    if (!known) {
+        const char *kept = kn_arena_text(&work->list->arena, prelude->data);
+        if (!kept) return false;
+        work->list->requests[work->list->count++] = (kn_program_request){
+            .file = step->file, .prelude = kept, .source = step->source, .passing = work->passing};
+        known = work->list->count;
+        if (!kn_map_put(&work->known, key->data, key->length, (void *)known)) return false; // NOLINT
+    }
+    *program = (int)known - 1;
+    return true;
+}
+
+static bool gather(gathering *work, const kn_host *host, const kn_plan *plan) {
+    kn_text prelude, key;
+    kn_text_init(&prelude, host);
+    kn_text_init(&key, host);
+    bool good = true;
+    for (int i = 0; i < plan->step_count && good; i++) {
+        work->list->program_of[i] = -1;
+        if (plan->steps[i]->kind != KN_STEP_KERNEL) continue;
+        kn_text_clear(&prelude);
+        kn_text_clear(&key);
+        write_prelude(plan->steps[i], work->whole, &prelude);
+        good = find_program(work, plan->steps[i], &prelude, &key, &work->list->program_of[i]);
+    }
+    kn_text_finish(&prelude);
+    kn_text_finish(&key);
+    return good;
+}
+
+kn_status kn_step_programs_list(const kn_executable *executable, kn_programs programs, kn_step_programs *list,
+                                kn_error *error) {
+    const kn_host *host = &executable->host;
+    size_t steps = (size_t)executable->plan.step_count;
+    gathering work = {
+        .list = list, .passing = programs == KN_PROGRAMS_UNSAVED, .whole = programs != KN_PROGRAMS_KERNEL};
+    kn_arena_init(&list->arena, host);
+    kn_map_init(&work.known, host);
+    list->requests = kn_allocate(host, steps + 1, sizeof *list->requests);
+    list->program_of = kn_allocate(host, steps + 1, sizeof *list->program_of);
+    bool good = list->requests && list->program_of && gather(&work, host, &executable->plan);
+    kn_map_finish(&work.known);
+    if (good) return KN_OK;
+    kn_step_programs_finish(list, host);
+    return kn_fail_memory(error, steps * sizeof *list->requests);
+}
+
+void kn_step_programs_finish(kn_step_programs *list, const kn_host *host) {
+    kn_release(host, list->requests);
+    kn_release(host, list->program_of);
+    kn_arena_finish(&list->arena);
+    *list = (kn_step_programs){.count = 0};
+}

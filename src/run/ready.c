@@ -1,0 +1,143 @@
+/* The steps that the passes made become ready to run: programs are compiled, kernels made, their launches
+ * settled. */
+#include "run/run_private.h"
+
+/* A local size of 0 is the library's to choose: a power of two up to 64 that divides the global size. */
+static kn_status settle_launch(const kn_executable *executable, kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    kn_launch *launch = &ready->launch;
+    size_t items = 1, allowed = kn_kernel_work_group_items(ready->kernel);
+    launch->dimensions = step->dimensions;
+    for (int d = 0; d < step->dimensions && d < 3; d++) {
+        launch->global[d] = step->global[d];
+        launch->local[d] = step->local[d];
+        if (!launch->local[d])
+            for (launch->local[d] = 1; launch->local[d] < 64; launch->local[d] *= 2)
+                if (launch->global[d] % (2 * launch->local[d]) || 2 * items * launch->local[d] > allowed)
+                    break;
+        items *= launch->local[d];
+    }
+    if (items <= allowed) return KN_OK;
+    return kn_fail(error, KN_ERROR_UNSUPPORTED,
+                   "%s: the kernel \"%s\" of \"%s\" runs in work-groups of %zu, and %s allows it %zu",
+                   step->label, step->kernel, step->file, items, kn_context_device(executable->context)->name,
+                   allowed);
+}
+
+/* Drivers tell of a wrong number of arguments late, or never. */
+static kn_status check_parameters(const kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    int count = step->source ? kn_kernel_parameters(ready->kernel) : -1;
+    if (count < 0 || count == step->argument_count) return KN_OK;
+    return kn_fail(
+        error, KN_ERROR_ARGUMENT,
+        "%s: the kernel \"%s\" has %d parameters; expected %d: the inputs, the results, the words of the "
+        "patterns and the attributes",
+        step->label, step->kernel, count, step->argument_count);
+}
+
+/* Copies have what they read and what they write as arguments, fills and what receives only the latter, what
+ * sends only the former. */
+static kn_status settle_transfer(kn_ready_step *ready, kn_error *error) {
+    const kn_step *step = ready->step;
+    for (int a = 0; a < step->argument_count; a++) {
+        const kn_argument *argument = &step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        if (argument->writes)
+            ready->target = argument->value;
+        else
+            ready->source = argument->value;
+    }
+    bool sends = step->kind == KN_STEP_SEND;
+    if ((!ready->target && !sends) || (!ready->source && (sends || step->kind == KN_STEP_COPY)))
+        return kn_fail(error, KN_ERROR_INTERNAL, "%s: a copy or a fill without its values", step->label);
+    if (!kn_value_bytes(sends ? ready->source : ready->target, &ready->bytes)) ready->bytes = 0;
+    return KN_OK;
+}
+
+/* Where no step of a node tells its cost, the first has that of the node. */
+static void settle_costs(kn_executable *executable) {
+    for (int i = 0, end; i < executable->step_count; i = end) {
+        const kn_node *node = executable->steps[i].step->node;
+        bool told = !node;
+        for (end = i; end < executable->step_count && executable->steps[end].step->node == node; end++) {
+            kn_ready_step *ready = &executable->steps[end];
+            ready->cost = ready->step->cost;
+            told = told || ready->cost.flops > 0 || ready->cost.bytes > 0;
+        }
+        if (!told) kn_node_cost(node, &executable->steps[i].cost);
+        for (int s = i; s < end; s++) {
+            executable->info.flops += executable->steps[s].cost.flops;
+            executable->steps[s].launch.flops = executable->steps[s].cost.flops;
+            executable->steps[s].launch.bytes = executable->steps[s].cost.bytes;
+        }
+    }
+}
+
+/* Which states its steps write, and on which those that run once depend. */
+static void settle_states(kn_executable *executable, const kn_ready_step *ready) {
+    for (int a = 0; a < ready->step->argument_count; a++) {
+        const kn_argument *argument = &ready->step->arguments[a];
+        if (argument->kind != KN_ARGUMENT_VALUE || !argument->value) continue;
+        const kn_placement *placement = kn_executable_placement(executable, argument->value);
+        if (placement->home != KN_HOME_STATE) continue;
+        if (argument->writes) executable->state_written[placement->slot] = true;
+        if (ready->once) executable->state_kept[placement->slot] = true;
+    }
+}
+
+/* All but the kernels. */
+static kn_status make_steps(kn_executable *executable, kn_error *error) {
+    kn_status status = KN_OK;
+    executable->step_count = executable->plan.step_count;
+    for (int i = 0; i < executable->step_count; i++) {
+        kn_ready_step *ready = &executable->steps[i];
+        ready->step = executable->plan.steps[i];
+        ready->once = executable->plan.once[i];
+        settle_states(executable, ready);
+        if (status == KN_OK && ready->step->kind != KN_STEP_KERNEL && ready->step->kind != KN_STEP_PRODUCT)
+            status = settle_transfer(ready, error);
+    }
+    return status;
+}
+
+kn_status kn_executable_make_kernel(kn_executable *executable, int step, kn_program *program,
+                                    kn_error *error) {
+    kn_ready_step *ready = &executable->steps[step];
+    kn_status status =
+        kn_kernel_create(executable->context, program, ready->step->kernel, &ready->kernel, error);
+    if (status == KN_OK) status = check_parameters(ready, error);
+    return status == KN_OK ? settle_launch(executable, ready, error) : status;
+}
+
+static kn_status make_kernels(kn_executable *executable, const kn_step_programs *list,
+                              const kn_progress *progress, kn_error *error) {
+    kn_program **programs = kn_allocate(&executable->host, list->count + 1, sizeof *programs);
+    if (!programs) return kn_fail_memory(error, list->count * sizeof *programs);
+    kn_status status =
+        kn_program_get_all(executable->context, list->requests, list->count, progress, programs, error);
+    for (int i = 0; i < executable->step_count && status == KN_OK; i++)
+        if (list->program_of[i] >= 0)
+            status = kn_executable_make_kernel(executable, i, programs[list->program_of[i]], error);
+    kn_release(&executable->host, programs);
+    return status;
+}
+
+kn_status kn_executable_ready(kn_executable *executable, const kn_executable_request *request,
+                              kn_error *error) {
+    size_t steps = (size_t)executable->plan.step_count;
+    executable->steps = kn_arena_take(&executable->arena, steps, sizeof *executable->steps);
+    if (!executable->steps) return kn_fail_memory(error, steps * sizeof *executable->steps);
+    kn_status status = make_steps(executable, error);
+    kn_step_programs list = {.count = 0};
+    if (status == KN_OK)
+        status = kn_step_programs_list(executable, request->switches->programs, &list, error);
+    executable->info.kernels = (int)list.count;
+    if (status == KN_OK)
+        status = kn_context_precompiles(executable->context)
+                     ? kn_executable_precompile(executable, &list, error)
+                     : make_kernels(executable, &list, &request->params->progress, error);
+    if (status == KN_OK) settle_costs(executable);
+    kn_step_programs_finish(&list, &executable->host);
+    return status;
+}

@@ -1,0 +1,104 @@
+/* Running a plan: its steps go to the compute queue in their order, those of each part to that of its device.
+ * Nothing is allocated here. */
+#include "run/run_private.h"
+
+static kn_status launch(const kn_executable *executable, const kn_memory *memory, const kn_ready_step *ready,
+                        kn_error *error) {
+    static const unsigned char zero = 0;
+    kn_buffer *source, *target;
+    switch (ready->step->kind) {
+    case KN_STEP_KERNEL:
+        return kn_kernel_launch(executable->context, ready->kernel, &ready->launch, ready->step->label,
+                                error);
+    case KN_STEP_COPY:
+        if (!ready->bytes) return KN_OK;
+        source = kn_executable_buffer(executable, memory, ready->source);
+        target = kn_executable_buffer(executable, memory, ready->target);
+        return kn_queue_copy(executable->context, KN_QUEUE_COMPUTE, source, 0, target, 0, ready->bytes,
+                             (kn_event){NULL}, NULL, error);
+    case KN_STEP_FILL:
+        if (!ready->bytes) return KN_OK;
+        target = kn_executable_buffer(executable, memory, ready->target);
+        return kn_queue_fill(executable->context, KN_QUEUE_COMPUTE, target, 0, ready->bytes, &zero,
+                             sizeof zero, NULL, error);
+    case KN_STEP_PRODUCT:
+        return kn_executable_product(executable, memory, ready, error);
+    case KN_STEP_SEND:
+        return kn_exchange_send(executable, memory, ready, error);
+    case KN_STEP_RECEIVE:
+        return kn_exchange_receive(executable, memory, ready, error);
+    }
+    return kn_fail(error, KN_ERROR_INTERNAL, "a step of an unknown kind");
+}
+
+/* The states on which steps that run once depend, as a number that grows with each change of one. */
+static uint64_t version_of(const kn_executable *executable) {
+    uint64_t sum = 0;
+    for (int i = 0; i < executable->state_count; i++)
+        if (executable->state_kept[i]) sum += executable->state_list[i]->version;
+    return sum;
+}
+
+static kn_status begin(kn_executable *executable, kn_memory *memory, kn_run *run, kn_error *error) {
+    uint64_t version = version_of(executable);
+    *run = (kn_run){.version = version,
+                    .kept = memory->kept == executable && executable->kept &&
+                            executable->kept_version == version};
+    /* Whatever happens from here on, the memory is this plan's, and complete only at the end. */
+    memory->kept = executable;
+    executable->kept = false;
+    for (int i = 0; i < executable->state_count; i++)
+        if (executable->state_written[i]) executable->state_list[i]->version++;
+    for (int i = 0; i < executable->switched_count; i++) {
+        const kn_switched *switched = &executable->switched[i];
+        kn_status status = kn_kernel_set_buffer(switched->kernel, switched->argument,
+                                                memory->inputs[switched->input].buffers[memory->turn], error);
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+static kn_status run_step(kn_executable *executable, const kn_memory *memory, const kn_run *run, int step,
+                          kn_error *error) {
+    const kn_ready_step *ready = &executable->steps[step];
+    if (run->kept && ready->once) return KN_OK;
+    kn_status status = launch(executable, memory, ready, error);
+    return status == KN_OK ? KN_OK : kn_fail_in(error, "step %d, %s", step, ready->step->label);
+}
+
+static void keep(kn_executable *executable, const kn_run *run) {
+    executable->kept = true;
+    executable->kept_version = run->version;
+}
+
+/* What a device has to do is handed to it before the host turns to another, which may wait for it. */
+static kn_status run_parts(const kn_executable *executable, kn_memory *memories, const kn_run *runs,
+                           kn_error *error) {
+    for (int i = 0; i < executable->total.steps; i++) {
+        const kn_part_step *at = &executable->order[i];
+        kn_executable *part = executable->parts[at->device];
+        bool turns = i + 1 == executable->total.steps || executable->order[i + 1].device != at->device;
+        kn_status status = run_step(part, &memories[at->device], &runs[at->device], at->step, error);
+        if (status == KN_OK && turns) status = kn_queue_flush(part->context, KN_QUEUE_COMPUTE, error);
+        if (status != KN_OK)
+            return kn_fail_in(error, "on %s", kn_context_device_name(executable->context, at->device));
+    }
+    for (int i = 0; i < executable->part_count; i++)
+        keep(executable->parts[i], &runs[i]);
+    return KN_OK;
+}
+
+kn_status kn_executable_run(kn_executable *executable, kn_memory *memories, kn_error *error) {
+    kn_run runs[KN_CONTEXT_DEVICES];
+    for (int i = 0; i < executable->part_count; i++) {
+        kn_status status = begin(executable->parts[i], &memories[i], &runs[i], error);
+        if (status != KN_OK) return status;
+    }
+    if (executable->part_count > 1) return run_parts(executable, memories, runs, error);
+    for (int i = 0; i < executable->step_count; i++) {
+        kn_status status = run_step(executable, memories, runs, i, error);
+        if (status != KN_OK) return status;
+    }
+    keep(executable, runs);
+    return KN_OK;
+}

@@ -1,0 +1,272 @@
+/* Making, asking and destroying sessions. Binding symbols is in binding.c, running in session_run.c. */
+#include <string.h>
+
+#include "run/session_private.h"
+
+void kn_session_params_init(kn_session_params *params) {
+    if (!params) return;
+    memset(params, 0, sizeof *params);
+    params->size = sizeof *params;
+}
+
+kn_status kn_session_begin(kn_session *session) {
+    if (!session) return KN_ERROR_MEMORY;
+    if (session->failure.status) {
+        session->error = session->failure;
+        return session->failure.status;
+    }
+    kn_error_clear(&session->error);
+    return KN_OK;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------
+ */
+
+static kn_status check_values(const kn_session_request *request, kn_error *error) {
+    if (!request->values || !request->count)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a session needs values to compute; none was given");
+    const kn_graph *graph = NULL;
+    for (size_t i = 0; i < request->count; i++) {
+        const kn_value *value = request->values[i];
+        if (!value) return kn_fail(error, KN_ERROR_ARGUMENT, "value %zu of a session is NULL", i);
+        if (value->graph->error.status)
+            return kn_fail(error, value->graph->error.status, "%s", value->graph->error.text);
+        if (value->failed) return kn_fail(error, KN_ERROR_ARGUMENT, "value %zu of a session has failed", i);
+        if (graph && value->graph != graph)
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "'%s' and '%s' are of different graphs; a session computes one",
+                           request->values[0]->name, value->name);
+        graph = value->graph;
+    }
+    return KN_OK;
+}
+
+/* The inputs of the copy, and the names of those that were left behind. */
+static kn_status list_inputs(kn_session *session, const kn_graph *original) {
+    size_t count = 0, total = 0;
+    for (size_t i = 0; i < original->value_count; i++)
+        total += original->values[i]->kind == KN_VALUE_INPUT;
+    for (size_t i = 0; i < session->graph->value_count; i++)
+        count += session->graph->values[i]->kind == KN_VALUE_INPUT;
+    session->inputs = kn_allocate(&session->host, count + 1, sizeof(kn_value *));
+    session->given = kn_allocate(&session->host, count + 1, sizeof *session->given);
+    session->settled_bytes = kn_allocate(&session->host, count + 1, sizeof *session->settled_bytes);
+    session->unused = kn_allocate(&session->host, total + 1, sizeof(char *));
+    if (!session->inputs || !session->given || !session->settled_bytes || !session->unused)
+        return kn_fail_memory(&session->failure, count * sizeof *session->given);
+    for (size_t i = 0; i < session->graph->value_count; i++)
+        if (session->graph->values[i]->kind == KN_VALUE_INPUT)
+            session->inputs[session->input_count++] = session->graph->values[i];
+    for (size_t i = 0; i < original->value_count; i++) {
+        const kn_value *value = original->values[i];
+        if (value->kind != KN_VALUE_INPUT) continue;
+        bool used = false;
+        for (int j = 0; j < session->input_count; j++)
+            used = used || !strcmp(session->inputs[j]->name, value->name);
+        if (used) continue;
+        session->unused[session->unused_count] = kn_copy_text(&session->host, value->name);
+        if (!session->unused[session->unused_count++]) return kn_fail_memory(&session->failure, 64);
+    }
+    return KN_OK;
+}
+
+static kn_status list_symbols(kn_session *session) {
+    const char *symbol;
+    while ((symbol = kn_graph_symbol(session->graph, session->symbol_count)) != NULL) {
+        if (session->symbol_count == KN_SESSION_SYMBOLS)
+            return kn_fail(&session->failure, KN_ERROR_UNSUPPORTED,
+                           "a graph may have %d symbols in its shapes", KN_SESSION_SYMBOLS);
+        session->bound[session->symbol_count] = session->numbers[session->symbol_count] = -1;
+        session->symbols[session->symbol_count++] = symbol;
+    }
+    return KN_OK;
+}
+
+static kn_status copy_params(kn_session *session, const kn_session_params *params) {
+    size_t size = params->size && params->size < sizeof *params ? params->size : sizeof *params;
+    memcpy(&session->params, params, size);
+    session->params.size = sizeof session->params;
+    kn_status status = kn_switches_parse(session->params.switches, &session->switches, &session->failure);
+    if (status != KN_OK) return status;
+    session->params.switches = NULL;
+    if (!session->params.states) {
+        session->states = kn_states_create(session->context, session->params.seed);
+        if (!session->states) return kn_fail_memory(&session->failure, 256);
+        kn_states_guard(session->states, session->guard);
+    } else if (kn_states_context(session->params.states) != session->context) {
+        return kn_fail(&session->failure, KN_ERROR_ARGUMENT,
+                       kn_states_context(session->params.states)
+                           ? "the states belong to another context than the session"
+                           : "the states are in host memory alone, and the session is on a device");
+    } else {
+        session->states = kn_states_retain(session->params.states);
+    }
+    return KN_OK;
+}
+
+static kn_status prepare(kn_session *session, const kn_session_request *request) {
+    kn_error *error = &session->failure;
+    const kn_error *context_failure = kn_context_failure(session->context);
+    if (context_failure->status) return kn_fail(error, context_failure->status, "%s", context_failure->text);
+    kn_status status = check_values(request, error);
+    if (status == KN_OK) status = copy_params(session, &request->params);
+    if (status != KN_OK) return status;
+    session->value_count = request->count;
+    session->values = kn_allocate(&session->host, request->count, sizeof(kn_value *));
+    session->outputs = kn_allocate(&session->host, request->count, sizeof *session->outputs);
+    if (!session->values || !session->outputs)
+        return kn_fail_memory(error, request->count * sizeof *session->outputs);
+    const kn_graph *original = request->values[0]->graph;
+    status =
+        kn_graph_copy(original, request->values, request->count, &session->graph, session->values, error);
+    /* By the names that the caller knows, also where the copy has something else in its place. */
+    for (size_t i = 0; i < request->count && status == KN_OK; i++) {
+        session->outputs[i].name = kn_arena_text(&session->graph->arena, request->values[i]->name);
+        if (!session->outputs[i].name) status = kn_fail_memory(error, 64);
+    }
+    if (status == KN_OK) status = list_inputs(session, original);
+    if (status == KN_OK) status = list_symbols(session);
+    session->device_count = kn_context_device_count(session->context);
+    for (int i = 0; i < session->device_count && status == KN_OK; i++) {
+        status = kn_memory_init(&session->memories[i], kn_context_device_at(session->context, i),
+                                session->input_count, error);
+        session->memories[i].guard = session->guard;
+    }
+    return status;
+}
+
+kn_session *kn_session_open(const kn_session_request *request) {
+    if (!request->context) return NULL;
+    const kn_host *host = kn_context_host(request->context);
+    kn_session *session = kn_allocate(host, 1, sizeof *session);
+    if (!session) return NULL;
+    session->host = *host;
+    session->context = request->context;
+    session->extend = request->extend;
+    session->guard = request->guard;
+    session->user = request->user;
+    if (prepare(session, request) != KN_OK) session->error = session->failure;
+    return session;
+}
+
+kn_session *kn_session_create(kn_context *context, kn_value *const *values, size_t count,
+                              const kn_session_params *params) {
+    kn_session_request request = {.context = context, .values = values, .count = count};
+    kn_session_params_init(&request.params);
+    if (params) request.params = *params;
+    return kn_session_open(&request);
+}
+
+void kn_session_destroy(kn_session **handle) {
+    if (!handle || !*handle) return;
+    kn_session *session = *handle;
+    *handle = NULL;
+    /* Work that is under way still uses the memory, and drivers differ in how they take that. */
+    if (session->clock) kn_session_finish(session, NULL);
+    for (int i = 0; i < KN_SESSION_PLANS; i++)
+        kn_executable_destroy(&session->plans[i]);
+    for (int i = 0; i < session->device_count; i++)
+        kn_memory_finish(&session->memories[i]);
+    kn_graph_destroy(&session->graph);
+    kn_states_destroy(&session->states);
+    for (int i = 0; i < session->unused_count; i++)
+        kn_release(&session->host, session->unused[i]);
+    kn_release(&session->host, session->unused);
+    kn_release(&session->host, session->inputs);
+    kn_release(&session->host, session->given);
+    kn_release(&session->host, session->settled_bytes);
+    kn_release(&session->host, session->values);
+    kn_release(&session->host, session->outputs);
+    kn_host host = session->host;
+    kn_release(&host, session);
+}
+
+kn_status kn_session_finish(const kn_session *session, kn_error *error) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->device_count; i++) {
+        kn_status own =
+            kn_queue_finish(session->memories[i].context, KN_QUEUE_COMPUTE, status == KN_OK ? error : NULL);
+        if (status == KN_OK) status = own;
+    }
+    return status;
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+static const kn_error no_session = {KN_ERROR_MEMORY,
+                                    "there is no session: out of host memory when it was made"};
+
+const kn_error *kn_session_failure(const kn_session *session) {
+    return session ? &session->error : &no_session;
+}
+
+kn_status kn_session_status(const kn_session *session) {
+    return kn_session_failure(session)->status;
+}
+
+const char *kn_session_error(const kn_session *session) {
+    return kn_session_failure(session)->text;
+}
+
+kn_states *kn_session_states(kn_session *session) {
+    return session ? session->states : NULL;
+}
+
+int kn_session_find_value(const kn_session *session, const char *name) {
+    for (size_t i = 0; i < session->value_count; i++)
+        if (!strcmp(session->outputs[i].name, name)) return (int)i;
+    return -1;
+}
+
+/* The plan of the last compile or run. */
+static kn_status need_plan(kn_session *session) {
+    kn_status status = kn_session_begin(session);
+    if (status == KN_OK && !session->current)
+        status = kn_fail(&session->error, KN_ERROR_ARGUMENT,
+                         "there is no plan yet: compile or run the session first");
+    return status;
+}
+
+kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info *info) {
+    if (!session || !name || !info) return KN_ERROR_ARGUMENT;
+    kn_status status = need_plan(session);
+    if (status != KN_OK) return status;
+    int value = kn_session_find_value(session, name);
+    if (value < 0) return kn_session_fail_name(session, "value", name, session->values, session->value_count);
+    *info = session->current->infos[value];
+    return KN_OK;
+}
+
+kn_status kn_session_plan(kn_session *session, kn_plan_info *info) {
+    if (!session || !info || info->size < sizeof info->size) return KN_ERROR_ARGUMENT;
+    kn_status status = need_plan(session);
+    if (status != KN_OK) return status;
+    size_t size = info->size < sizeof *info ? info->size : sizeof *info;
+    memcpy(info, &session->current->total, size);
+    info->size = size;
+    return KN_OK;
+}
+
+kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step) {
+    if (!session || !step || step->size < sizeof *step) return KN_ERROR_ARGUMENT;
+    kn_status status = need_plan(session);
+    return status == KN_OK ? kn_executable_tell_step(session->current, position, step) : status;
+}
+
+char *kn_session_plan_text(kn_session *session) {
+    if (!session || need_plan(session) != KN_OK) return NULL;
+    kn_text text;
+    kn_text_init(&text, &session->host);
+    for (int i = 0; i < session->symbol_count; i++)
+        if (session->numbers[i] >= 0)
+            kn_text_format(&text, "%s = %lld\n", session->symbols[i], (long long)session->numbers[i]);
+    kn_executable_print(session->current, &text);
+    if (kn_text_failed(&text)) kn_fail_memory(&session->error, text.length);
+    char *result = kn_text_take(&text);
+    kn_text_finish(&text);
+    return result;
+}
+
+void kn_session_free_text(kn_session *session, char *text) {
+    if (session) kn_release(&session->host, text);
+}

@@ -1,0 +1,377 @@
+/* Compiling and running sessions: plans are found or made, inputs uploaded, results fetched. */
+#include <string.h>
+
+#include "run/session_private.h"
+
+/* ---- plans ------------------------------------------------------------------------------------------------
+ */
+
+static bool is_for(const kn_executable *executable, const kn_session *session) {
+    return memcmp(executable->numbers, session->numbers,
+                  (size_t)session->symbol_count * sizeof *executable->numbers) == 0;
+}
+
+/* A free place, or that of the plan whose last use is longest ago. */
+static int place_for_plan(const kn_session *session) {
+    int oldest = 0;
+    for (int i = 0; i < KN_SESSION_PLANS; i++) {
+        if (!session->plans[i]) return i;
+        if (session->plans[i]->last_used < session->plans[oldest]->last_used) oldest = i;
+    }
+    return oldest;
+}
+
+static kn_status make_plan(kn_session *session, kn_executable **executable) {
+    kn_binding bindings[KN_SESSION_SYMBOLS];
+    kn_executable_request request = {
+        .context = session->context,
+        .states = session->states,
+        .graph = session->graph,
+        .values = session->values,
+        .value_count = session->value_count,
+        .inputs = session->inputs,
+        .input_count = session->input_count,
+        .bindings = bindings,
+        .numbers = session->numbers,
+        .number_count = (size_t)session->symbol_count,
+        .params = &session->params,
+        .switches = &session->switches,
+        .guard = session->guard,
+        .extend = session->extend,
+        .user = session->user,
+    };
+    for (int i = 0; i < session->symbol_count; i++)
+        if (session->numbers[i] >= 0)
+            bindings[request.binding_count++] = (kn_binding){session->symbols[i], session->numbers[i]};
+    return kn_executable_make(&request, executable, &session->error);
+}
+
+kn_status kn_session_find_plan(kn_session *session) {
+    for (int i = 0; i < KN_SESSION_PLANS && !session->current; i++)
+        if (session->plans[i] && is_for(session->plans[i], session)) session->current = session->plans[i];
+    if (!session->current) {
+        kn_executable *executable = NULL;
+        kn_status status = make_plan(session, &executable);
+        if (status != KN_OK) {
+            session->settled = false;
+            return status;
+        }
+        int place = place_for_plan(session);
+        /* Its last run may be under way, and drivers differ in how they take that. */
+        if (session->plans[place]) kn_session_finish(session, NULL);
+        kn_executable_destroy(&session->plans[place]);
+        session->plans[place] = session->current = executable;
+    }
+    session->current->last_used = ++session->clock;
+    return KN_OK;
+}
+
+/* Gives a part of the current plan its memory; the other plans give theirs back where it must grow. */
+static kn_status attach_part(kn_session *session, int part) {
+    kn_executable *executable = session->current->parts[part];
+    kn_memory *memory = &session->memories[part];
+    if (executable->generation == memory->generation) return KN_OK;
+    if (!kn_memory_fits(memory, executable)) {
+        kn_status status = kn_queue_finish(memory->context, KN_QUEUE_COMPUTE, &session->error);
+        for (int i = 0; i < KN_SESSION_PLANS; i++)
+            if (session->plans[i] && part < session->plans[i]->part_count)
+                kn_executable_detach(session->plans[i]->parts[part]);
+        if (status == KN_OK) status = kn_memory_grow(memory, executable, &session->error);
+        if (status != KN_OK) return status;
+    }
+    return kn_executable_attach(executable, memory, &session->error);
+}
+
+static kn_status attach_plan(kn_session *session) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = attach_part(session, i);
+    return status;
+}
+
+static void forget_given(kn_session *session) {
+    for (int i = 0; i < session->input_count; i++)
+        session->given[i] = (kn_given){.fed = false};
+    for (size_t i = 0; i < session->value_count; i++)
+        session->outputs[i].buffer = NULL;
+}
+
+kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t feed_count) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    status = kn_session_take_feeds(session, feeds, feed_count, true);
+    if (status == KN_OK) status = kn_session_settle_symbols(session);
+    if (status == KN_OK) status = kn_session_find_plan(session);
+    for (int i = 0; i < session->input_count; i++)
+        if (!session->given[i].buffer) session->given[i] = (kn_given){.fed = false};
+    return status;
+}
+
+/* ---- feeding and fetching ------------------------------------------------------------------------------ */
+
+static bool is_needed(const kn_executable *executable, int input) {
+    for (int i = 0; i < executable->part_count; i++)
+        if (executable->parts[i]->input_needed[input]) return true;
+    return false;
+}
+
+static kn_status check_fed(kn_session *session) {
+    for (int i = 0; i < session->input_count; i++)
+        if (is_needed(session->current, i) && !session->given[i].fed)
+            return kn_fail(&session->error, KN_ERROR_ARGUMENT, "the input '%s' is needed, but was not fed",
+                           session->inputs[i]->name);
+    return KN_OK;
+}
+
+static uint64_t value_bytes(const kn_session *session, int value) {
+    uint64_t bytes = 0;
+    kn_tensor_bytes(&session->current->infos[value], &bytes);
+    return bytes;
+}
+
+static kn_status fail_room(kn_session *session, int value, uint64_t given) {
+    kn_text text;
+    kn_text_init(&text, &session->host);
+    kn_info_text(&session->current->infos[value], &text);
+    kn_status status =
+        kn_fail(&session->error, KN_ERROR_SHAPE,
+                "'%s' is %s, which has %llu bytes, but there is room for %llu", session->outputs[value].name,
+                text.data, (unsigned long long)value_bytes(session, value), (unsigned long long)given);
+    kn_text_finish(&text);
+    return status;
+}
+
+static kn_status check_fetches(kn_session *session, const kn_fetch *fetches, size_t count) {
+    kn_error *error = &session->error;
+    if (count && !fetches)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "%zu fetches, but their list is NULL", count);
+    for (size_t i = 0; i < count; i++) {
+        const kn_fetch *fetch = &fetches[i];
+        if (!fetch->name) return kn_fail(error, KN_ERROR_ARGUMENT, "fetch %zu has no name", i);
+        int value = kn_session_find_value(session, fetch->name);
+        if (value < 0)
+            return kn_session_fail_name(session, "value", fetch->name, session->values, session->value_count);
+        if (value_bytes(session, value) != fetch->bytes) return fail_room(session, value, fetch->bytes);
+        if (!fetch->data && fetch->bytes)
+            return kn_fail(error, KN_ERROR_ARGUMENT, "the memory to fetch '%s' into is NULL", fetch->name);
+    }
+    for (size_t i = 0; i < session->value_count; i++) {
+        kn_buffer *buffer = session->outputs[i].buffer;
+        if (buffer && kn_buffer_bytes(buffer) != value_bytes(session, (int)i))
+            return fail_room(session, (int)i, kn_buffer_bytes(buffer));
+    }
+    return KN_OK;
+}
+
+static kn_status upload_input(kn_session *session, int input, int part, bool wait) {
+    const kn_given *given = &session->given[input];
+    kn_memory *memory = &session->memories[part];
+    kn_error *error = &session->error;
+    if (!given->buffer && given->bytes && memory->inputs[input].ahead == given->bytes) return KN_OK;
+    if (!given->buffer)
+        return (wait ? kn_memory_feed_within : kn_memory_feed)(memory, input, given->data, given->bytes,
+                                                               error);
+    if (!part) return kn_memory_feed_buffer(memory, input, given->buffer, given->bytes, error);
+    return kn_fail(
+        error, KN_ERROR_UNSUPPORTED,
+        "the input '%s' was given a buffer, and is read on the device '%s' too: feed it from host memory",
+        session->inputs[input]->name, kn_context_device_name(session->context, part));
+}
+
+/* To each device that reads it. `wait`: the host waits for the run. */
+static kn_status upload(kn_session *session, bool wait) {
+    kn_status status = KN_OK;
+    for (int part = 0; part < session->current->part_count; part++)
+        for (int i = 0; i < session->input_count && status == KN_OK; i++)
+            if (session->given[i].fed && session->current->parts[part]->input_needed[i])
+                status = upload_input(session, i, part, wait);
+    return status;
+}
+
+/* Copies on the device, for the caller's buffers. */
+static kn_status fetch_to_buffers(kn_session *session) {
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < session->value_count && status == KN_OK; i++) {
+        kn_buffer *target = session->outputs[i].buffer;
+        const kn_executable *part;
+        uint64_t bytes = value_bytes(session, (int)i);
+        if (!target || !bytes) continue;
+        kn_buffer *source = kn_executable_result(session->current, session->memories, i, &part);
+        if (part != session->current)
+            return kn_fail(
+                &session->error, KN_ERROR_UNSUPPORTED,
+                "'%s' is made on another device than that of the buffer for it: fetch it to host memory",
+                session->outputs[i].name);
+        status = kn_queue_copy(session->context, KN_QUEUE_COMPUTE, source, 0, target, 0, bytes,
+                               (kn_event){NULL}, NULL, &session->error);
+    }
+    return status;
+}
+
+/* Reads in order; on one device the last waits for all of them, if asked to. */
+static kn_status fetch(kn_session *session, const kn_fetch *fetches, size_t count, bool wait) {
+    kn_status status = KN_OK;
+    bool one = session->current->part_count == 1;
+    size_t last = count;
+    for (size_t i = 0; i < count; i++)
+        if (fetches[i].bytes) last = i;
+    for (size_t i = 0; i < count && status == KN_OK; i++) {
+        if (!fetches[i].bytes) continue;
+        const kn_executable *part;
+        int value = kn_session_find_value(session, fetches[i].name);
+        kn_buffer *source = kn_executable_result(session->current, session->memories, (size_t)value, &part);
+        status = kn_queue_read(part->context, KN_QUEUE_COMPUTE, source, 0, fetches[i].data, fetches[i].bytes,
+                               one && wait && i == last, (kn_event){NULL}, NULL, &session->error);
+    }
+    if (status != KN_OK || (one && wait && last < count)) return status;
+    if (count && wait) return kn_session_finish(session, &session->error);
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = kn_queue_flush(session->memories[i].context, KN_QUEUE_COMPUTE, &session->error);
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+/* Before or after a run, on each device. */
+static kn_status guard(kn_session *session,
+                       kn_status (*look)(const kn_executable *, const kn_memory *, kn_error *)) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->current->part_count && status == KN_OK; i++)
+        status = look(session->current->parts[i], &session->memories[i], &session->error);
+    return status;
+}
+
+/* `idle`: what was queued is over. */
+static kn_status next_turn(kn_session *session, bool idle, kn_status status) {
+    kn_status first = status;
+    for (int i = 0; i < session->current->part_count; i++) {
+        kn_status next = kn_memory_next(&session->memories[i], idle || status != KN_OK,
+                                        first == KN_OK ? &session->error : NULL);
+        if (first == KN_OK) first = next;
+    }
+    return first;
+}
+
+static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_count, const kn_fetch *fetches,
+                     size_t fetch_count, bool wait) {
+    kn_error *error = &session->error;
+    kn_status status = kn_session_take_feeds(session, feeds, feed_count, false);
+    if (status == KN_OK) status = kn_session_settle_symbols(session);
+    if (status == KN_OK) status = kn_session_find_plan(session);
+    if (status == KN_OK && kn_context_precompiles(session->context))
+        status = kn_fail(error, KN_ERROR_CANCELLED,
+                         "the context only precompiles: kernels are compiled, nothing runs");
+    if (status == KN_OK) status = check_fed(session);
+    if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
+    if (status == KN_OK) status = attach_plan(session);
+    if (status != KN_OK) return status;
+    status = upload(session, wait && fetch_count);
+    if (status == KN_OK) status = guard(session, kn_guard_lay);
+    if (status == KN_OK) status = kn_executable_run(session->current, session->memories, error);
+    if (status == KN_OK) status = fetch_to_buffers(session);
+    if (status == KN_OK) status = fetch(session, fetches, fetch_count, wait);
+    if (status == KN_OK) status = guard(session, kn_guard_check);
+    /* Transfers that are under way use the caller's memory: none does after the return. */
+    if (status != KN_OK) kn_session_finish(session, NULL);
+    return next_turn(session, fetch_count && wait, status);
+}
+
+static void forget_ahead(kn_session *session) {
+    for (int i = 0; i < session->device_count; i++)
+        kn_memory_forget_ahead(&session->memories[i]);
+}
+
+kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count,
+                         const kn_fetch *fetches, size_t fetch_count) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    forget_ahead(session);
+    status = run(session, feeds, feed_count, fetches, fetch_count, true);
+    forget_given(session);
+    return status;
+}
+
+kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t feed_count, bool ahead,
+                           const kn_fetch *fetches, size_t fetch_count) {
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    if (!ahead) forget_ahead(session);
+    status = run(session, feeds, feed_count, fetches, fetch_count, false);
+    forget_given(session);
+    return status;
+}
+
+static kn_status feed_part_ahead(kn_session *session, int part, const kn_feed *feeds, size_t feed_count) {
+    kn_status status = KN_OK;
+    for (int i = 0; i < session->input_count; i++)
+        for (size_t f = 0;
+             f < feed_count && status == KN_OK && session->current->parts[part]->input_needed[i]; f++)
+            if (!strcmp(feeds[f].name, session->inputs[i]->name))
+                status = kn_memory_feed_ahead(&session->memories[part], i, feeds[f].data, feeds[f].bytes,
+                                              &session->error);
+    return status;
+}
+
+kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count) {
+    kn_status status = kn_session_begin(session);
+    forget_ahead(session);
+    for (int part = 0; session->current && part < session->current->part_count && status == KN_OK; part++)
+        status = feed_part_ahead(session, part, feeds, feed_count);
+    return status;
+}
+
+kn_status kn_session_wait(kn_session *session) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    return status != KN_OK ? status : kn_session_finish(session, &session->error);
+}
+
+kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct kn_buffer *buffer) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    if (!name || !buffer)
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
+    for (int i = 0; i < session->input_count; i++)
+        if (!strcmp(session->inputs[i]->name, name)) {
+            session->given[i] = (kn_given){.fed = true, .buffer = buffer, .bytes = kn_buffer_bytes(buffer)};
+            return KN_OK;
+        }
+    return kn_session_fail_name(session, "input", name, session->inputs, (size_t)session->input_count);
+}
+
+kn_status kn_session_fetch_buffer(kn_session *session, const char *name, struct kn_buffer *buffer) {
+    if (!session) return KN_ERROR_MEMORY;
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    if (!name || !buffer)
+        return kn_fail(&session->error, KN_ERROR_ARGUMENT, "a name and a buffer are needed; one is NULL");
+    int value = kn_session_find_value(session, name);
+    if (value < 0) return kn_session_fail_name(session, "value", name, session->values, session->value_count);
+    session->outputs[value].buffer = buffer;
+    return KN_OK;
+}
+
+kn_status kn_session_set_scalar(kn_session *session, const char *name, double value) {
+    kn_status status = kn_session_begin(session);
+    if (status != KN_OK) return status;
+    kn_error *error = &session->error;
+    kn_state *state = kn_states_find(session->states, name);
+    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
+    if (state->bytes != 4 || state->stored != state->info.dtype ||
+        (state->info.dtype != KN_FLOAT32 && state->info.dtype != KN_UINT32))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "the state '%s' is no scalar of float32 or uint32", name);
+    unsigned char bytes[4];
+    kn_element_set(state->info.dtype, bytes, 0, value);
+    if (state->buffer) {
+        /* The pattern is copied when the fill is queued: nothing waits, and nothing must stay. */
+        state->scalar_version = ++state->version;
+        memcpy(state->scalar, bytes, sizeof bytes);
+        return kn_queue_fill(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, sizeof bytes, bytes,
+                             sizeof bytes, NULL, error);
+    }
+    status = kn_states_set(session->states, name, NULL, bytes, sizeof bytes);
+    return status == KN_OK ? KN_OK : kn_fail(error, status, "%s", kn_states_error(session->states));
+}

@@ -1,0 +1,500 @@
+/* States: what outlives a run, by name. They share few blocks of device memory; each is a slice. */
+#include <string.h>
+
+#include "run/run_private.h"
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+struct kn_states {
+    kn_host host;
+    kn_context *context; /* NULL: in host memory alone, where all are kept */
+    uint64_t seed;
+    int references;
+    bool whole;       /* none is stored in a narrower type */
+    uint64_t guard;   /* bytes behind each state */
+    kn_error failure; /* of making it */
+    kn_error error;   /* of the last call */
+    kn_map names;     /* to kn_state */
+    kn_state **entries;
+    size_t count, capacity;
+    kn_buffer **blocks;
+    size_t block_count, block_capacity;
+};
+
+/* ---- life --------------------------------------------------------------------------------------------- */
+
+static kn_states *create(const kn_host *host) {
+    kn_states *states = kn_allocate(host, 1, sizeof *states);
+    if (!states) return NULL;
+    states->host = *host;
+    states->references = 1;
+    kn_map_init(&states->names, &states->host);
+    return states;
+}
+
+kn_states *kn_states_create(kn_context *context, uint64_t seed) {
+    kn_states *states = context ? create(kn_context_host(context)) : NULL;
+    if (!states) return NULL;
+    states->context = context;
+    states->seed = seed;
+    states->failure = *kn_context_failure(context);
+    states->error = states->failure;
+    return states;
+}
+
+kn_states *kn_states_create_host(const kn_allocator *allocator) {
+    const kn_host host = kn_host_with(allocator);
+    return create(&host);
+}
+
+kn_states *kn_states_retain(kn_states *states) {
+    states->references++;
+    return states;
+}
+
+void kn_states_guard(kn_states *states, uint64_t guard) {
+    states->guard = guard;
+}
+
+const kn_context *kn_states_context(const kn_states *states) {
+    return states->context;
+}
+
+static void state_destroy(kn_states *states, kn_state *state) {
+    kn_buffer_destroy(&state->buffer);
+    kn_release(&states->host, state->kept);
+    kn_release(&states->host, state->name);
+    kn_release(&states->host, state);
+}
+
+void kn_states_destroy(kn_states **handle) {
+    if (!handle || !*handle) return;
+    kn_states *states = *handle;
+    *handle = NULL;
+    if (--states->references > 0) return;
+    for (size_t i = 0; i < states->count; i++)
+        state_destroy(states, states->entries[i]);
+    for (size_t i = 0; i < states->block_count; i++)
+        kn_buffer_destroy(&states->blocks[i]);
+    kn_release(&states->host, states->blocks);
+    kn_release(&states->host, states->entries);
+    kn_map_finish(&states->names);
+    kn_host host = states->host;
+    kn_release(&host, states);
+}
+
+/* ---- entries --------------------------------------------------------------------------------------------
+ */
+
+kn_state *kn_states_find(const kn_states *states, const char *name) {
+    return kn_map_get_text(&states->names, name);
+}
+
+void kn_info_text(const kn_tensor_info *info, kn_text *text) {
+    kn_text_format(text, "%s (", kn_dtype_name(info->dtype));
+    for (int i = 0; i < info->rank; i++)
+        kn_text_format(text, "%s%lld", i ? "," : "", (long long)info->shape[i]);
+    kn_text_add(text, ")");
+}
+
+kn_tensor_info kn_info_of(const kn_shape *shape) {
+    kn_tensor_info info = {.dtype = shape->dtype, .rank = shape->rank};
+    for (int i = 0; i < shape->rank; i++)
+        info.shape[i] = shape->dims[i];
+    return info;
+}
+
+/* What is set and got has another type than what is stored. */
+static bool is_narrow(const kn_state *state) {
+    return state->stored != state->info.dtype;
+}
+
+static void convert(kn_dtype from, const void *source, kn_dtype to, void *target, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        kn_element_set(to, target, (int64_t)i, kn_element_get(from, source, (int64_t)i));
+}
+
+uint64_t kn_state_outside_bytes(const kn_state *state) {
+    return state->bytes / kn_dtype_bytes(state->stored) * kn_dtype_bytes(state->info.dtype);
+}
+
+static bool same_info(const kn_tensor_info *left, const kn_tensor_info *right) {
+    if (left->dtype != right->dtype || left->rank != right->rank) return false;
+    for (int i = 0; i < left->rank; i++)
+        if (left->shape[i] != right->shape[i]) return false;
+    return true;
+}
+
+static kn_status fail_info(const kn_states *states, const kn_state *state, const kn_tensor_info *info,
+                           kn_error *error) {
+    kn_text held, wanted;
+    kn_text_init(&held, &states->host);
+    kn_text_init(&wanted, &states->host);
+    kn_info_text(&state->info, &held);
+    kn_info_text(info, &wanted);
+    kn_status status =
+        kn_fail(error, state->info.dtype != info->dtype ? KN_ERROR_DTYPE : KN_ERROR_SHAPE,
+                "the state '%s' is %s here, but %s was asked for", state->name, held.data, wanted.data);
+    kn_text_finish(&held);
+    kn_text_finish(&wanted);
+    return status;
+}
+
+static kn_status add_entry(kn_states *states, const char *name, const kn_tensor_info *info, kn_state **added,
+                           kn_error *error) {
+    uint64_t bytes;
+    if (!kn_tensor_bytes(info, &bytes))
+        return kn_fail(error, KN_ERROR_SHAPE, "the state '%s' has a size that is negative or beyond 64 bits",
+                       name);
+    kn_state *state = kn_allocate(&states->host, 1, sizeof *state);
+    if (!state) return kn_fail_memory(error, sizeof *state);
+    state->info = *info;
+    state->stored = info->dtype;
+    state->bytes = bytes;
+    state->name = kn_copy_text(&states->host, name);
+    if (!state->name ||
+        !kn_reserve(&states->host, (void **)&states->entries, &states->capacity, states->count + 1,
+                    sizeof(kn_state *)) ||
+        !kn_map_put_text(&states->names, name, state)) {
+        state_destroy(states, state);
+        return kn_fail_memory(error, sizeof *state);
+    }
+    states->entries[states->count++] = state;
+    *added = state;
+    return KN_OK;
+}
+
+bool kn_states_may_narrow(const kn_states *states, const kn_value *value) {
+    const kn_state *state = kn_states_find(states, value->name);
+    return !states->whole && (!state || !state->asked || state->stored == value->stored);
+}
+
+void kn_states_keep_whole(kn_states *states) {
+    states->whole = true;
+}
+
+kn_status kn_states_ask(kn_states *states, kn_context *context, const kn_value *value, kn_state **state,
+                        kn_error *error) {
+    kn_tensor_info info = kn_info_of(&value->shape);
+    info.dtype = value->outside;
+    *state = kn_states_find(states, value->name);
+    kn_status status = KN_OK;
+    if (!*state)
+        status = add_entry(states, value->name, &info, state, error);
+    else if (!same_info(&(*state)->info, &info))
+        status = fail_info(states, *state, &info, error);
+    if (status == KN_OK && (*state)->asked && (*state)->stored != value->shape.dtype)
+        status =
+            kn_fail(error, KN_ERROR_DTYPE,
+                    "the state '%s' is stored as %s by a session that does not train, and %s is needed here; "
+                    "take states of their own",
+                    value->name, kn_dtype_name((*state)->stored), kn_dtype_name(value->shape.dtype));
+    if (status == KN_OK && (*state)->asked && (*state)->context != context)
+        status = kn_fail(error, KN_ERROR_INTERNAL,
+                         "the state '%s' lives on another device than the plan that reads it", value->name);
+    if (status != KN_OK || (*state)->asked) return status;
+    (*state)->asked = true;
+    (*state)->context = context;
+    (*state)->bytes = (*state)->bytes / kn_dtype_bytes((*state)->stored) * kn_dtype_bytes(value->shape.dtype);
+    (*state)->stored = value->shape.dtype;
+    (*state)->initializer = value->initializer;
+    return KN_OK;
+}
+
+/* ---- memory and first contents ---------------------------------------------------------------------------
+ */
+
+/* A block's contents on their way to the device, a piece at a time. */
+typedef struct piece {
+    kn_states *states;
+    kn_context *context;
+    kn_buffer *block;
+    uint8_t *bytes;
+    uint64_t begin, used; /* where in the block it begins, and how much of it is filled */
+    kn_status status;
+    kn_error *error;
+} piece;
+
+static void chunk_flush(piece *chunk) {
+    if (chunk->status == KN_OK && chunk->used)
+        chunk->status = kn_queue_write(chunk->context, KN_QUEUE_COMPUTE, chunk->block, chunk->begin,
+                                       chunk->bytes, chunk->used, true, (kn_event){NULL}, NULL, chunk->error);
+    chunk->begin += chunk->used;
+    chunk->used = 0;
+}
+
+static void chunk_add_zeros(piece *chunk, uint64_t count) {
+    while (count && chunk->status == KN_OK) {
+        uint64_t room = CHUNK_BYTES - chunk->used, now = count < room ? count : room;
+        memset(chunk->bytes + chunk->used, 0, (size_t)now);
+        chunk->used += now;
+        count -= now;
+        if (chunk->used == CHUNK_BYTES) chunk_flush(chunk);
+    }
+}
+
+/* Elements are never torn: CHUNK_BYTES and all offsets are multiples of their size. */
+static void chunk_add_state(piece *chunk, const kn_state *state) {
+    uint64_t size = kn_dtype_bytes(state->stored), outside = kn_dtype_bytes(state->info.dtype), done = 0;
+    uint64_t key = kn_random_key(chunk->states->seed, state->name);
+    while (done < state->bytes && chunk->status == KN_OK) {
+        uint64_t room = CHUNK_BYTES - chunk->used, left = state->bytes - done;
+        uint64_t now = left < room ? left : room;
+        if (is_narrow(state))
+            convert(state->info.dtype, (const uint8_t *)state->kept + done / size * outside, state->stored,
+                    chunk->bytes + chunk->used, now / size);
+        else if (state->kept)
+            memcpy(chunk->bytes + chunk->used, (const uint8_t *)state->kept + done, (size_t)now);
+        else
+            kn_initial_elements(&state->initializer, key, state->info.dtype, done / size, now / size,
+                                chunk->bytes + chunk->used);
+        chunk->used += now;
+        done += now;
+        if (chunk->used == CHUNK_BYTES) chunk_flush(chunk);
+    }
+}
+
+/* Fills a block from the states that wait and lie in it, which are in the order of their offsets and of one
+ * device. */
+static kn_status fill_block(kn_states *states, kn_buffer *block, kn_state *const *waiting,
+                            const uint64_t *offsets, size_t count, kn_error *error) {
+    piece chunk = {.states = states, .context = waiting[0]->context, .block = block, .error = error};
+    chunk.bytes = kn_allocate(&states->host, CHUNK_BYTES, 1);
+    if (!chunk.bytes) return kn_fail_memory(error, CHUNK_BYTES);
+    for (size_t i = 0; i < count; i++) {
+        chunk_add_zeros(&chunk, offsets[i] - chunk.begin - chunk.used);
+        chunk_add_state(&chunk, waiting[i]);
+    }
+    chunk_flush(&chunk);
+    kn_release(&states->host, chunk.bytes);
+    return chunk.status;
+}
+
+/* A block for waiting[0..count), whose last ends at `bytes`; takes slices only when all went well. */
+static kn_status settle_block(kn_states *states, kn_state *const *waiting, const uint64_t *offsets,
+                              size_t count, uint64_t bytes, kn_error *error) {
+    if (!kn_reserve(&states->host, (void **)&states->blocks, &states->block_capacity, states->block_count + 1,
+                    sizeof(kn_buffer *)))
+        return kn_fail_memory(error, sizeof(kn_buffer *));
+    kn_buffer *block = NULL;
+    kn_status status = kn_buffer_create(waiting[0]->context, bytes, &block, error);
+    if (status == KN_OK) status = fill_block(states, block, waiting, offsets, count, error);
+    for (size_t i = 0; i < count && status == KN_OK; i++)
+        status =
+            kn_buffer_slice(block, offsets[i], waiting[i]->bytes + states->guard, &waiting[i]->buffer, error);
+    if (status != KN_OK) {
+        for (size_t i = 0; i < count; i++)
+            kn_buffer_destroy(&waiting[i]->buffer);
+        kn_buffer_destroy(&block);
+        return kn_fail_in(error, "memory for %zu states, '%s' among them", count, waiting[0]->name);
+    }
+    for (size_t i = 0; i < count; i++) {
+        kn_release(&states->host, waiting[i]->kept);
+        waiting[i]->kept = NULL;
+    }
+    states->blocks[states->block_count++] = block;
+    return KN_OK;
+}
+
+static kn_status settle_waiting(kn_states *states, kn_state *const *waiting, uint64_t *offsets, size_t count,
+                                kn_error *error) {
+    const kn_capabilities *device = kn_context_capabilities(waiting[0]->context);
+    kn_packing packing = {
+        .alignment = device->alignment_bytes, .limit = device->largest_block_bytes, .block = -1};
+    kn_status status = KN_OK;
+    size_t first = 0;
+    uint64_t end = 0;
+    for (size_t i = 0; i < count && status == KN_OK; i++) {
+        if (waiting[i]->bytes > packing.limit)
+            return kn_fail(error, KN_ERROR_DEVICE_MEMORY,
+                           "the state '%s' has %llu bytes, where the device gives at most %llu in one piece",
+                           waiting[i]->name, (unsigned long long)waiting[i]->bytes,
+                           (unsigned long long)packing.limit);
+        int block = packing.block;
+        offsets[i] = kn_pack(&packing, waiting[i]->bytes + states->guard);
+        if (packing.block != block && i > first) {
+            status = settle_block(states, waiting + first, offsets + first, i - first, end, error);
+            first = i;
+        }
+        end = packing.end;
+    }
+    if (status == KN_OK)
+        status = settle_block(states, waiting + first, offsets + first, count - first, end, error);
+    return status;
+}
+
+/* What cannot be drawn a piece at a time, or not in the type in memory, is kept as if it had been set. */
+static kn_status draw_whole(const kn_states *states, kn_state *state, kn_error *error) {
+    bool orthogonal = state->initializer.kind == KN_INITIALIZE_ORTHOGONAL;
+    uint64_t bytes = kn_state_outside_bytes(state);
+    if ((!orthogonal && !is_narrow(state)) || state->kept || !bytes) return KN_OK;
+    if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
+    uint64_t key = kn_random_key(states->seed, state->name);
+    void *whole = kn_allocate(&states->host, (size_t)bytes, 1);
+    bool drawn = whole != NULL;
+    if (drawn && orthogonal)
+        drawn = kn_initial_orthogonal(&states->host, &state->initializer, key, &state->info, whole);
+    else if (drawn)
+        kn_initial_elements(&state->initializer, key, state->info.dtype, 0,
+                            bytes / kn_dtype_bytes(state->info.dtype), whole);
+    if (!drawn) {
+        kn_release(&states->host, whole);
+        return kn_fail_memory(error, (size_t)bytes);
+    }
+    state->kept = whole;
+    return KN_OK;
+}
+
+static bool waits(const kn_state *state, const kn_context *context) {
+    return state->asked && !state->buffer && state->context == context;
+}
+
+/* Those that wait for memory on one device. */
+static kn_status settle_device(kn_states *states, const kn_context *context, kn_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; i < states->count; i++)
+        count += waits(states->entries[i], context);
+    kn_state **waiting = kn_allocate(&states->host, count, sizeof(kn_state *));
+    uint64_t *offsets = kn_allocate(&states->host, count, sizeof *offsets);
+    kn_status status = KN_OK;
+    if (waiting && offsets) {
+        size_t at = 0;
+        for (size_t i = 0; i < states->count && status == KN_OK; i++) {
+            if (!waits(states->entries[i], context)) continue;
+            status = draw_whole(states, states->entries[i], error);
+            waiting[at++] = states->entries[i];
+        }
+        if (status == KN_OK) status = settle_waiting(states, waiting, offsets, count, error);
+    } else {
+        status = kn_fail_memory(error, count * sizeof(kn_state *));
+    }
+    kn_release(&states->host, waiting);
+    kn_release(&states->host, offsets);
+    return status;
+}
+
+kn_status kn_states_settle(kn_states *states, kn_error *error) {
+    kn_status status = KN_OK;
+    for (size_t i = 0; i < states->count && status == KN_OK; i++)
+        if (waits(states->entries[i], states->entries[i]->context))
+            status = settle_device(states, states->entries[i]->context, error);
+    return status;
+}
+
+/* ---- looking and setting ------------------------------------------------------------------------------- */
+
+int kn_states_count(const kn_states *states) {
+    return states ? (int)states->count : 0;
+}
+
+const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info) {
+    if (!states || position < 0 || (size_t)position >= states->count) return NULL;
+    if (info) *info = states->entries[position]->info;
+    return states->entries[position]->name;
+}
+
+static kn_status fail_bytes(const kn_states *states, const kn_state *state, size_t bytes, kn_error *error) {
+    kn_text text;
+    kn_text_init(&text, &states->host);
+    kn_info_text(&state->info, &text);
+    kn_status status =
+        kn_fail(error, KN_ERROR_SHAPE, "the state '%s' is %s, which has %llu bytes, but %zu were given",
+                state->name, text.data, (unsigned long long)kn_state_outside_bytes(state), bytes);
+    kn_text_finish(&text);
+    return status;
+}
+
+/* Between the caller's numbers and the device's, of another type. */
+static kn_status move_narrow(kn_states *states, kn_state *state, const void *given, void *wanted,
+                             kn_error *error) {
+    uint64_t count = state->bytes / kn_dtype_bytes(state->stored);
+    void *stored = state->bytes > SIZE_MAX ? NULL : kn_allocate(&states->host, (size_t)state->bytes, 1);
+    if (!stored) return kn_fail_memory(error, (size_t)state->bytes);
+    kn_status status = KN_OK;
+    if (given) {
+        convert(state->info.dtype, given, state->stored, stored, count);
+        status = kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes,
+                                true, (kn_event){NULL}, NULL, error);
+    } else {
+        status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, stored, state->bytes, true,
+                               (kn_event){NULL}, NULL, error);
+        if (status == KN_OK) convert(state->stored, stored, state->info.dtype, wanted, count);
+    }
+    kn_release(&states->host, stored);
+    return status;
+}
+
+kn_status kn_states_read(kn_states *states, const char *name, void *data, size_t bytes, kn_error *error) {
+    if (states->failure.status) return kn_fail(error, states->failure.status, "%s", states->failure.text);
+    if (!name || (!data && bytes))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a name and memory are needed; one is NULL");
+    kn_state *state = kn_states_find(states, name);
+    if (!state) return kn_fail(error, KN_ERROR_NOT_FOUND, "there is no state '%s'", name);
+    if (kn_state_outside_bytes(state) != bytes) return fail_bytes(states, state, bytes, error);
+    if (!bytes) return KN_OK;
+    if (!state->buffer && state->kept) {
+        memcpy(data, state->kept, bytes);
+        return KN_OK;
+    }
+    kn_status status = kn_states_settle(states, error);
+    if (status == KN_OK && !state->buffer) /* setting it failed, and nobody asked for it since */
+        status = kn_fail(error, KN_ERROR_NOT_FOUND, "the state '%s' has no contents yet", name);
+    if (status == KN_OK && is_narrow(state)) return move_narrow(states, state, NULL, data, error);
+    if (status == KN_OK)
+        status = kn_queue_read(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, bytes, true,
+                               (kn_event){NULL}, NULL, error);
+    return status;
+}
+
+kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes) {
+    if (!states) return KN_ERROR_ARGUMENT;
+    kn_error_clear(&states->error);
+    return kn_states_read(states, name, data, bytes, &states->error);
+}
+
+static kn_status set_entry(kn_states *states, kn_state *state, const void *data, kn_error *error) {
+    if (!state->bytes) return KN_OK;
+    state->version++;
+    if (state->buffer && is_narrow(state)) return move_narrow(states, state, data, NULL, error);
+    if (state->buffer)
+        return kn_queue_write(state->context, KN_QUEUE_COMPUTE, state->buffer, 0, data, state->bytes, true,
+                              (kn_event){NULL}, NULL, error);
+    uint64_t bytes = kn_state_outside_bytes(state);
+    if (bytes > SIZE_MAX) return kn_fail_memory_for(error, state->name, bytes, 1);
+    if (!state->kept) state->kept = kn_allocate(&states->host, (size_t)bytes, 1);
+    if (!state->kept) return kn_fail_memory(error, (size_t)bytes);
+    memcpy(state->kept, data, (size_t)bytes);
+    return KN_OK;
+}
+
+kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info, const void *data,
+                        size_t bytes) {
+    if (!states) return KN_ERROR_ARGUMENT;
+    kn_error *error = &states->error;
+    kn_error_clear(error);
+    if (states->failure.status) return kn_fail(error, states->failure.status, "%s", states->failure.text);
+    if (!name || !*name || (!data && bytes))
+        return kn_fail(error, KN_ERROR_ARGUMENT, "a name and data are needed; one is NULL");
+    if (info && (info->rank < 0 || info->rank > KN_MAX_RANK || !kn_dtype_bytes(info->dtype)))
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "the state '%s' was given a type or rank that does not exist", name);
+    kn_state *state = kn_states_find(states, name);
+    uint64_t needed;
+    if (!state && !info)
+        return kn_fail(error, KN_ERROR_NOT_FOUND,
+                       "there is no state '%s'; its type and shape are needed to add it", name);
+    if (state && info && !same_info(&state->info, info)) return fail_info(states, state, info, error);
+    kn_state about = {.name = (char *)(uintptr_t)name, .info = info ? *info : state->info};
+    about.stored = about.info.dtype;
+    if (kn_tensor_bytes(&about.info, &needed) && needed != bytes) {
+        about.bytes = needed;
+        return fail_bytes(states, &about, bytes, error);
+    }
+    kn_status status = state ? KN_OK : add_entry(states, name, info, &state, error);
+    if (status == KN_OK) status = set_entry(states, state, data, error);
+    return status;
+}
+
+const char *kn_states_error(const kn_states *states) {
+    return states ? states->error.text : "";
+}

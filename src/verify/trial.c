@@ -1,0 +1,305 @@
+/* A case on the device: results and gradients against the reference. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <koine/operators.h>
+
+#include "verify/verify_private.h"
+
+/* One formula for all: a pointwise result is compared with its own size, what sums many products with the
+ * largest result of its tensor; gradients have the differences of the reference to forgive as well. */
+static double tolerance(const kn_trial *trial, double expected, double largest, bool gradient) {
+    double factor = trial->row->tolerance > 0 ? trial->row->tolerance : 1;
+    /* 29 bits more, of which some are left for the reference's own rounding. */
+    if (trial->outputs[0]->shape.dtype == KN_FLOAT64 && trial->infos[0].dtype == KN_FLOAT64 && !gradient)
+        factor *= 1e-7;
+    if (gradient) return factor * (2e-5 * largest + 1e-5);
+    if (trial->row->class == KN_CLASS_POINTWISE) return factor * (2e-6 * fabs(expected) + 1e-6);
+    return factor * (1e-5 * largest + 1e-6);
+}
+
+/* How far apart two numbers are, over the tolerance. NaN equals NaN, an infinity itself; nothing else does.
+ */
+static double ratio_of(double actual, double expected, double allowed) {
+    if (isnan(expected)) return isnan(actual) ? 0 : INFINITY;
+    if (isinf(expected)) return actual == expected ? 0 : INFINITY;
+    double ratio = fabs(actual - expected) / allowed;
+    return ratio >= 0 ? ratio : INFINITY;
+}
+
+static double largest_of(const double *numbers, int64_t count) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(numbers[i]) && fabs(numbers[i]) > largest) largest = fabs(numbers[i]);
+    return largest;
+}
+
+typedef struct device_run {
+    kn_trial *trial;
+    kn_context *context;
+    bool fast; /* by a variant whose error may be larger */
+    double ratio;
+    kn_error *error;
+} device_run;
+
+/* What a fast variant may add to the error of results. */
+static double fast_tolerance(const device_run *run, double square_sum, int64_t elements) {
+    return run->fast && elements > 0 ? KN_FAST_ERROR * sqrt(square_sum / (double)elements) : 0;
+}
+
+/* Keeps the largest ratio, and in the error where it was. */
+static void judge(device_run *run, double actual, double expected, double allowed, const char *what,
+                  int64_t element) {
+    double ratio = ratio_of(actual, expected, allowed);
+    if (ratio <= run->ratio) return;
+    run->ratio = ratio;
+    if (!(ratio <= 1))
+        kn_fail(run->error, KN_ERROR_MISMATCH,
+                "%s, element %lld: the device gives %.9g, the reference %.9g (allowed: %.2g apart)", what,
+                (long long)element, actual, expected, allowed);
+}
+
+/* ---- the gradients: they are left in states ------------------------------------------------------ */
+
+static kn_value *numbers_like(kn_graph *graph, const kn_trial *trial, const kn_value *value,
+                              const char *stream) {
+    int64_t count = kn_shape_elements(&value->shape);
+    float *numbers = kn_allocate(trial->host, (size_t)count + 1, sizeof *numbers);
+    if (!numbers) return kn_graph_fail(graph, KN_ERROR_MEMORY, "out of host memory");
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] = (float)kn_trial_number(trial, stream, i);
+    kn_value *constant = kn_constant_add(graph, &value->shape, numbers, (size_t)count * sizeof *numbers);
+    kn_release(trial->host, numbers);
+    return constant;
+}
+
+static kn_value *weighted(kn_graph *graph, const kn_trial *trial, kn_value *value, const char *stream) {
+    return kn_sum(kn_mul(value, numbers_like(graph, trial, value, stream)), NULL, false);
+}
+
+static kn_value *bound_input(const kn_trial *trial, const kn_graph *bound, int input) {
+    return kn_graph_find(bound, trial->inputs[input]->name);
+}
+
+static void keep(kn_graph *bound, kn_value *gradient, const char *kind, int input) {
+    char name[32];
+    snprintf(name, sizeof name, "%s%d", kind, input);
+    const kn_initializer zero = {KN_INITIALIZE_FILL, 0};
+    kn_value *state = kn_state_add(bound, name, &gradient->shape, KN_STATE_OPTIMIZER, &zero);
+    kn_assign(bound, state, gradient);
+}
+
+/* Two losses: the weighted results alone, and with another use of each input, whose gradient must be added.
+ */
+static kn_status add_gradients(void *user, kn_graph *bound, kn_value *const *values, size_t count,
+                               kn_error *error) {
+    const kn_trial *trial = user;
+    kn_value *by[KN_TRIAL_INPUTS], *loss = NULL, *twice, *gradients[KN_TRIAL_INPUTS];
+    int inputs[KN_TRIAL_INPUTS], wanted = 0;
+    for (size_t k = 0; k < count; k++) {
+        char name[24];
+        snprintf(name, sizeof name, "weight%d", (int)k);
+        if (values[k]->shape.dtype != KN_FLOAT32) continue;
+        kn_value *part = weighted(bound, trial, values[k], name);
+        loss = loss ? kn_add(loss, part) : part;
+    }
+    if (!loss) return KN_OK;
+    twice = loss;
+    for (int i = 0; i < trial->input_count; i++) {
+        if (!kn_trial_differentiates(trial, i)) continue;
+        kn_value *input = bound_input(trial, bound, i);
+        if (!input || input->shape.dtype != KN_FLOAT32) continue;
+        char name[24];
+        snprintf(name, sizeof name, "use%d", i);
+        twice = kn_add(twice, weighted(bound, trial, input, name));
+        inputs[wanted] = i;
+        by[wanted++] = input;
+    }
+    for (int pass = 0; pass < 2 && wanted; pass++) {
+        kn_status status =
+            kn_graph_gradient(bound, pass ? twice : loss, by, (size_t)wanted, gradients, error);
+        if (status != KN_OK) return status;
+        /* Where no path leads from an input to the loss, its slope has to come out as zero. */
+        for (int w = 0; w < wanted; w++)
+            keep(bound, gradients[w] ? gradients[w] : kn_scale(by[w], 0), pass ? "added" : "gradient",
+                 inputs[w]);
+    }
+    if (bound->error.status != KN_OK) return kn_fail(error, bound->error.status, "%s", bound->error.text);
+    return KN_OK;
+}
+
+/* Elements whose slope is checked: all of a small input, a spread of a large one. */
+static int64_t probe_stride(const kn_trial *trial, int64_t elements) {
+    int64_t work = 0;
+    for (int k = 0; k < trial->output_count; k++)
+        work += kn_trial_result_elements(trial, k);
+    int64_t probes = work > 20000 ? 4 : work > 2000 ? 12 : 40;
+    return elements <= probes ? 1 : elements / probes;
+}
+
+static kn_status check_gradient(device_run *run, kn_session *session, int input) {
+    kn_trial *trial = run->trial;
+    uint64_t elements = 0;
+    if (!kn_tensor_elements(&trial->infos[input], &elements) || !elements) return KN_OK;
+    float *actual[2] = {NULL, NULL};
+    kn_status status = KN_OK;
+    for (int pass = 0; pass < 2 && status == KN_OK; pass++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s%d", pass ? "added" : "gradient", input);
+        actual[pass] = kn_allocate(trial->host, (size_t)elements + 1, sizeof **actual);
+        if (!actual[pass])
+            status = kn_fail_memory(run->error, (size_t)elements * 4);
+        else
+            status = kn_states_read(kn_session_states(session), name, actual[pass], (size_t)elements * 4,
+                                    run->error);
+    }
+    double largest = 0, squares = 0;
+    for (int64_t i = 0; status == KN_OK && i < (int64_t)elements; i++) {
+        if (!isfinite(actual[0][i])) continue;
+        squares += (double)actual[0][i] * (double)actual[0][i];
+        if (fabs(actual[0][i]) > largest) largest = fabs(actual[0][i]);
+    }
+    double more = fast_tolerance(run, squares, (int64_t)elements);
+    int64_t stride = probe_stride(trial, (int64_t)elements);
+    for (int64_t i = 0; status == KN_OK && i < (int64_t)elements; i += stride) {
+        double slope = 0;
+        char use[24], what[48];
+        status = kn_trial_slope(trial, input, i, &slope, run->error);
+        if (status != KN_OK) break;
+        double allowed = tolerance(trial, slope, fmax(largest, fabs(slope)), true) + more;
+        snprintf(what, sizeof what, "gradient by input %d", input);
+        judge(run, actual[0][i], slope, allowed, what, i);
+        snprintf(use, sizeof use, "use%d", input);
+        snprintf(what, sizeof what, "gradient by input %d, used twice", input);
+        judge(run, actual[1][i], slope + kn_trial_number(trial, use, i), allowed, what, i);
+    }
+    kn_release(trial->host, actual[0]);
+    kn_release(trial->host, actual[1]);
+    return status;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
+
+static kn_status check_results(device_run *run, kn_session *session) {
+    kn_trial *trial = run->trial;
+    kn_feed feeds[KN_TRIAL_INPUTS];
+    kn_fetch fetches[KN_MAX_OUTPUTS];
+    double *expected[KN_MAX_OUTPUTS] = {NULL};
+    size_t feed_count = 0;
+    kn_status status = kn_trial_reference(trial, expected, run->error);
+    if (status != KN_OK) return status;
+    for (int i = 0; i < trial->input_count; i++)
+        if (trial->inputs[i])
+            feeds[feed_count++] = (kn_feed){trial->inputs[i]->name, trial->bytes[i], trial->byte_counts[i]};
+    for (int k = 0; k < trial->output_count; k++) {
+        size_t bytes =
+            (size_t)kn_trial_result_elements(trial, k) * kn_dtype_bytes(trial->bound_outputs[k]->shape.dtype);
+        void *data = kn_allocate(trial->host, bytes + 16, 1);
+        if (!data)
+            status = kn_fail_memory(run->error, bytes);
+        else
+            memset(data, 0xCB, bytes);
+        fetches[k] = (kn_fetch){trial->outputs[k]->name, data, bytes};
+    }
+    if (status == KN_OK) {
+        status = kn_session_run(session, feeds, feed_count, fetches, (size_t)trial->output_count);
+        if (status != KN_OK) kn_fail(run->error, status, "%s", kn_session_error(session));
+    }
+    for (int k = 0; k < trial->output_count; k++) {
+        int64_t elements = kn_trial_result_elements(trial, k);
+        kn_dtype dtype = trial->bound_outputs[k]->shape.dtype;
+        double largest = largest_of(expected[k], elements), squares = 0;
+        for (int64_t i = 0; run->fast && i < elements; i++)
+            if (isfinite(expected[k][i])) squares += expected[k][i] * expected[k][i];
+        double fast = fast_tolerance(run, squares, elements);
+        char what[24];
+        snprintf(what, sizeof what, "result %d", k);
+        for (int64_t i = 0; status == KN_OK && i < elements; i++)
+            judge(run, kn_element_get(dtype, fetches[k].data, i), expected[k][i],
+                  run->fast ? fast : tolerance(trial, expected[k][i], largest, false), what, i);
+        kn_release(trial->host, fetches[k].data);
+    }
+    kn_trial_release(trial, expected);
+    return status;
+}
+
+static kn_status run_trial(device_run *run, const char *variant, bool blocked, const char *programs) {
+    kn_trial *trial = run->trial;
+    char switches[176] = "";
+    size_t used = 0;
+    if (variant)
+        used = (size_t)snprintf(switches, sizeof switches, "%s=%s,*=%s%s%s", trial->row->name, variant,
+                                variant, blocked ? ",images=blocked" : "", programs ? "," : "");
+    if (programs && used < sizeof switches)
+        snprintf(switches + used, sizeof switches - used, "programs=%s", programs);
+    bool gradients = false;
+    for (int i = 0; i < trial->input_count; i++)
+        gradients = gradients || kn_trial_differentiates(trial, i);
+    kn_session_request request = {.context = run->context,
+                                  .values = trial->outputs,
+                                  .count = (size_t)trial->output_count,
+                                  .extend = gradients ? add_gradients : NULL,
+                                  .user = trial,
+                                  .guard = 2048};
+    kn_session_params_init(&request.params);
+    request.params.seed = trial->seed;
+    request.params.training = trial->sample->training;
+    request.params.switches = switches[0] ? switches : NULL;
+    kn_session *session = kn_session_open(&request);
+    kn_status status = kn_session_status(session);
+    if (status != KN_OK)
+        kn_fail(run->error, status, "%s", session ? kn_session_error(session) : "out of host memory");
+    else
+        status = check_results(run, session);
+    for (int i = 0; i < trial->input_count && status == KN_OK; i++)
+        if (kn_trial_differentiates(trial, i)) status = check_gradient(run, session, i);
+    kn_session_destroy(&session);
+    return status;
+}
+
+kn_status kn_trial_run(kn_context *context, const kn_operator *row, const kn_case *sample,
+                       const char *variant, bool blocked, const char *programs, uint64_t seed, double *ratio,
+                       kn_error *error) {
+    kn_trial trial;
+    device_run run = {.trial = &trial, .context = context, .error = error};
+    kn_status status = kn_trial_make(&trial, kn_context_host(context), row, sample, seed, error);
+    for (int i = 0; i < row->variant_count; i++)
+        if (variant && !strcmp(row->variants[i].name, variant)) run.fast = row->variants[i].fast;
+    if (status == KN_OK) status = run_trial(&run, variant, blocked, programs);
+    *ratio = run.ratio;
+    if (status == KN_OK && !(run.ratio <= 1)) status = KN_ERROR_MISMATCH;
+    kn_trial_finish(&trial);
+    return status;
+}
+
+/* Whether all images of a node fill blocks, and can be put into them. */
+static bool comes_in_blocks(const kn_target *target, const kn_node *node) {
+    bool any = false;
+    for (int i = 0; i < node->input_count; i++) {
+        const kn_shape *shape = node->inputs[i] ? &node->inputs[i]->shape : NULL;
+        if (!shape || shape->rank != 4) continue;
+        if (!target->wide_vector || target->vector_width < 4 || shape->dims[1] < 1 ||
+            shape->dims[1] % target->vector_width || kn_dtype_bytes(shape->dtype) != 4)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+bool kn_trial_accepts(kn_context *context, const kn_operator *row, const kn_case *sample,
+                      const kn_variant *variant, bool blocked) {
+    kn_trial trial;
+    kn_target target;
+    bool accepts = false;
+    kn_target_of(context, &target);
+    if (kn_trial_make(&trial, kn_context_host(context), row, sample, 1, NULL) == KN_OK)
+        for (size_t i = 0; i < trial.bound->node_count; i++) {
+            const kn_node *node = trial.bound->nodes[i];
+            if (node->op != row) continue;
+            accepts = !variant->accepts || variant->accepts(&target, node);
+            if (blocked) accepts = accepts && variant->any && comes_in_blocks(&target, node);
+        }
+    kn_trial_finish(&trial);
+    return accepts;
+}

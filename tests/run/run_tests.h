@@ -1,0 +1,64 @@
+/* What the tests of running plans share. */
+#ifndef KN_PLAN_RUN_TESTS_H
+#define KN_PLAN_RUN_TESTS_H
+
+#include "support.h"
+
+#include <koine/operators.h>
+
+#include "run/run_private.h"
+#include "run/session_private.h"
+#include "wrapped.h"
+
+/* Each runs one group and answers the number of its tests that failed. */
+int test_fit(void);
+int test_states(void);
+int test_sessions(void);
+int test_bindings(void);
+int test_running(void);
+int test_guard(void);
+int test_once(void);
+int test_precompile(void);
+int test_statistics(void);
+int test_producers(void);
+int test_measured(void);
+int test_faults(void);
+int test_devices(void);
+int test_signatures(void);
+
+/* Parameters for the device under test: KOINE_DEVICE, or the default one; programs are kept in the cache of
+ * the tests. */
+kn_context_params test_params(void);
+/* Opens a context and requires that it works. NULL: test_params. */
+kn_context *open_context(const kn_context_params *params);
+/* One context for a group: its setup and teardown. */
+int open_shared(void **state);
+int close_shared(void **state);
+kn_context_counts counts_of(const kn_context *context);
+/* Requires success, and shows the session's or the states' message otherwise. */
+void session_good(const kn_session *session, kn_status status);
+void states_good(const kn_states *states, kn_status status);
+/* Requires a failure with this status whose text holds all of the words (NULL at the end). */
+void session_bad(const kn_session *session, kn_status expected, kn_status status, ...);
+
+/* y = relu(x w + b): x is (batch,3), w is (3,2), b is (2). The graph is the caller's. */
+typedef struct small_net {
+    kn_graph *graph;
+    kn_value *x, *w, *b, *y;
+} small_net;
+small_net small_net_make(void);
+/* Requires that `y`, (rows,2), is what the net gives for `x`, (rows,3), with these states. */
+void small_net_check(kn_states *states, const float *x, size_t rows, const float *y);
+/* Numbers in [-1, 1) that depend on `seed`. */
+void fill_numbers(float *target, size_t count, uint64_t seed);
+
+/* A graph with a state "sum" and an input "x", both (count): "sum" grows by x in each run. */
+typedef struct adder {
+    kn_graph *graph;
+    kn_value *sum, *total; /* total is sum + x */
+} adder;
+adder adder_make(const char *shape);
+/* The extension that writes the first value to the state "sum". */
+kn_status adder_extend(void *user, kn_graph *bound, kn_value *const *values, size_t count, kn_error *error);
+
+#endif

@@ -1,0 +1,211 @@
+/* Statistics for batch norms, gathered by the convolutions in front of them. */
+#include "run_tests.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { IMAGES = 2, CHANNELS = 3, HEIGHT = 13, WIDTH = 11, PIXELS = HEIGHT * WIDTH, LAYERS = 4, WIDEST = 80 };
+
+/* Channels, side of the filter, groups: the ends of tiles, of panels and of parts fall everywhere. */
+static const int layers[LAYERS][3] = {{16, 3, 1}, {WIDEST, 3, 1}, {WIDEST, 3, WIDEST}, {48, 1, 1}};
+
+/* x (2,3,13,11) through convolutions, each with a batch norm behind it. What these read has means of about
+ * 100, and deviations below 1. */
+static kn_session *open_net(kn_context *context, const char *variants) {
+    kn_graph *graph = kn_graph_create(NULL);
+    assert_non_null(graph);
+    const kn_initializer far = {KN_INITIALIZE_FILL, 100};
+    kn_value *results[LAYERS + 1], *at = kn_input(graph, "x", KN_FLOAT32, "2,3,13,11");
+    for (int i = 0; i < LAYERS; i++) {
+        kn_conv_params conv = {.size = sizeof conv, .groups = layers[i][2], .bias = &far};
+        kn_batch_norm_params norm;
+        char name[16], result[16];
+        conv.padding[0] = layers[i][1] / 2;
+        kn_batch_norm_params_init(&norm);
+        norm.momentum = 1;
+        snprintf(name, sizeof name, "norm%d", i);
+        norm.name = name;
+        at = kn_conv(at, layers[i][0], layers[i][1], layers[i][1], &conv);
+        snprintf(result, sizeof result, "y%d", i);
+        results[i] = at = kn_output(at, result);
+        at = kn_batch_norm(at, &norm);
+    }
+    results[LAYERS] = kn_output(at, "last");
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session_params params;
+    kn_session_params_init(&params);
+    params.training = true;
+    params.switches = variants;
+    kn_session *session = kn_session_create(context, results, LAYERS + 1, &params);
+    kn_graph_destroy(&graph);
+    session_good(session, kn_session_status(session));
+    return session;
+}
+
+/* y (images,channels,pixels): the running statistics are those of its channels. */
+static void check_layer(kn_session *session, int layer, const float *y) {
+    kn_states *states = kn_session_states(session);
+    int channels = layers[layer][0];
+    float means[WIDEST], variances[WIDEST];
+    size_t bytes = (size_t)channels * sizeof(float);
+    char name[32];
+    snprintf(name, sizeof name, "norm%d.running_mean", layer);
+    states_good(states, kn_states_get(states, name, means, bytes));
+    snprintf(name, sizeof name, "norm%d.running_var", layer);
+    states_good(states, kn_states_get(states, name, variances, bytes));
+    for (int c = 0; c < channels; c++) {
+        double mean = 0, variance = 0, count = IMAGES * PIXELS;
+        for (int pass = 0; pass < 2; pass++)
+            for (int i = 0; i < IMAGES * PIXELS; i++) {
+                double value = (double)y[(i / PIXELS * channels + c) * PIXELS + i % PIXELS];
+                if (pass)
+                    variance += (value - mean) * (value - mean) / (count - 1);
+                else
+                    mean += value / count;
+            }
+        if (!(fabs((double)means[c] - mean) <= 5e-7 * fabs(mean)))
+            fail_msg("layer %d, channel %d: mean %.9g, expected %.9g", layer, c, (double)means[c], mean);
+        if (!(fabs((double)variances[c] - variance) <= 1e-4 * variance))
+            fail_msg("layer %d, channel %d: variance %.9g, expected %.9g", layer, c, (double)variances[c],
+                     variance);
+    }
+}
+
+/* y (images,channels,pixels) is what the last norm reads, last what it makes: mean 0 and variance 1, but for
+ * epsilon. */
+static void check_norm(const float *y, const float *last) {
+    const int channels = layers[LAYERS - 1][0];
+    for (int c = 0; c < channels; c++) {
+        double sums[2] = {0}, squares[2] = {0}, count = IMAGES * PIXELS;
+        for (int i = 0; i < IMAGES * PIXELS; i++) {
+            int place = (i / PIXELS * channels + c) * PIXELS + i % PIXELS;
+            const double found[2] = {(double)y[place] - (double)y[c * PIXELS], (double)last[place]};
+            for (int k = 0; k < 2; k++) {
+                sums[k] += found[k] / count;
+                squares[k] += found[k] * found[k] / count;
+            }
+        }
+        double read = squares[0] - sums[0] * sums[0], made = squares[1] - sums[1] * sums[1];
+        if (!(fabs(sums[1]) <= 1e-3 && fabs(made - read / (read + 1e-5)) <= 1e-3))
+            fail_msg("channel %d: mean %g and variance %g, expected 0 and %g", c, sums[1], made,
+                     read / (read + 1e-5));
+    }
+}
+
+static void run_and_check(kn_context *context, const char *variants) {
+    static float y[LAYERS + 1][IMAGES * WIDEST * PIXELS];
+    float x[IMAGES * CHANNELS * PIXELS];
+    kn_session *session = open_net(context, variants);
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetches[LAYERS + 1];
+    static const char *const names[LAYERS + 1] = {"y0", "y1", "y2", "y3", "last"};
+    fill_numbers(x, IMAGES * CHANNELS * PIXELS, 7);
+    for (int i = 0; i <= LAYERS; i++)
+        fetches[i] =
+            (kn_fetch){names[i], y[i],
+                       sizeof(float) * (size_t)(IMAGES * PIXELS * layers[i < LAYERS ? i : LAYERS - 1][0])};
+    session_good(session, kn_session_run(session, &feed, 1, fetches, LAYERS + 1));
+    for (int i = 0; i < LAYERS; i++)
+        check_layer(session, i, y[i]);
+    check_norm(y[LAYERS - 1], y[LAYERS]);
+    /* One that computes wrongly would be replaced by one that gathers nothing. */
+    if (test_cases_wanted() == TEST_SMALLEST) assert_int_equal(counts_of(context).variants_refused, 0);
+    kn_session_destroy(&session);
+}
+
+static void convolutions_gather_them(void **state) {
+    run_and_check(*state, NULL);
+}
+static void convolutions_by_blocks_of_tiles_gather_them(void **state) {
+    run_and_check(*state, "*=winograd4");
+}
+static void convolutions_by_phases_gather_them(void **state) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    run_and_check(*state, "*=winograd4_phases");
+}
+static void batch_norms_gather_them(void **state) {
+    if (test_cases_wanted() == TEST_SMALLEST) skip_because(TOO_LONG_FOR_A_SIMULATOR);
+    run_and_check(*state, "statistics=separate");
+}
+
+/* Two norms of x (2,16,13,11) and of 2 x that share their statistics, in the second run and outside training.
+ */
+static void shared_statistics_follow_both(void **state) {
+    enum { COUNT = IMAGES * 16 * PIXELS };
+    static float x[COUNT], y[COUNT], twice[COUNT];
+    kn_graph *graph = kn_graph_create(NULL);
+    kn_value *in = kn_input(graph, "x", KN_FLOAT32, "2,16,13,11");
+    kn_batch_norm_params params = {.size = sizeof params, .name = "norm", .momentum = 0.25, .epsilon = 1e-5};
+    kn_value *values[2] = {kn_batch_norm(in, &params)};
+    kn_value *const *shared = values[0]->producer->inputs;
+    values[1] = kn_batch_norm_by(kn_scale(in, 2), shared[1], shared[2], shared[3], shared[4], &params);
+    values[0] = kn_output(values[0], "y");
+    values[1] = kn_output(values[1], "twice");
+    if (kn_graph_status(graph)) fail_msg("%s", kn_graph_error(graph));
+    kn_session_params session_params;
+    kn_session_params_init(&session_params);
+    session_params.training = true;
+    kn_session *training = kn_session_create(*state, values, 2, &session_params);
+    session_good(training, kn_session_status(training));
+    session_params.training = false;
+    session_params.states = kn_session_states(training);
+    kn_session *judging = kn_session_create(*state, values, 2, &session_params);
+    kn_graph_destroy(&graph);
+    session_good(judging, kn_session_status(judging));
+    kn_feed feed = {"x", x, sizeof x};
+    kn_fetch fetches[2] = {{"y", y, sizeof y}, {"twice", twice, sizeof twice}};
+    fill_numbers(x, COUNT, 7);
+    for (int i = 0; i < 2; i++)
+        session_good(training, kn_session_run(training, &feed, 1, fetches, 2));
+    session_good(judging, kn_session_run(judging, &feed, 1, fetches, 2));
+    float means[16], variances[16];
+    kn_states *states = kn_session_states(training);
+    states_good(states, kn_states_get(states, "norm.running_mean", means, sizeof means));
+    states_good(states, kn_states_get(states, "norm.running_var", variances, sizeof variances));
+    for (int c = 0; c < 16; c++) {
+        double sum = 0, squares = 0, count = IMAGES * PIXELS, mean = 0, variance = 1;
+        for (int i = 0; i < IMAGES * PIXELS; i++) {
+            double number = (double)x[(i / PIXELS * 16 + c) * PIXELS + i % PIXELS];
+            sum += number;
+            squares += number * number;
+        }
+        double spread = (squares - sum * sum / count) / (count - 1);
+        for (int use = 0; use < 4; use++) {
+            double factor = use % 2 ? 2 : 1;
+            mean = 0.75 * mean + 0.25 * factor * sum / count;
+            variance = 0.75 * variance + 0.25 * factor * factor * spread;
+        }
+        assert_true(fabs((double)means[c] - mean) <= 1e-6 &&
+                    fabs((double)variances[c] - variance) <= 1e-5 * variance);
+        double at = (double)x[c * PIXELS], inverse = 1 / sqrt(variance + 1e-5);
+        assert_true(fabs((double)y[c * PIXELS] - (at - mean) * inverse) <= 1e-5);
+        assert_true(fabs((double)twice[c * PIXELS] - (2 * at - mean) * inverse) <= 1e-5);
+    }
+    kn_session_destroy(&judging);
+    kn_session_destroy(&training);
+}
+
+/* The convolutions that gather are those for wide vectors; a simulator, which watches what they touch, is
+ * made to run them. */
+static int open_gathering(void **state) {
+    kn_context_params params = test_params();
+    if (test_cases_wanted() == TEST_SMALLEST) {
+        params.kind = 1;
+        params.trust_claims = true; /* short loops are right everywhere */
+        params.vector_width = 4;
+    }
+    *state = open_context(&params);
+    return 0;
+}
+
+int test_statistics(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions_gather_them),
+        cmocka_unit_test(convolutions_by_blocks_of_tiles_gather_them),
+        cmocka_unit_test(convolutions_by_phases_gather_them),
+        cmocka_unit_test(batch_norms_gather_them),
+        cmocka_unit_test(shared_statistics_follow_both),
+    };
+    return cmocka_run_group_tests_name("statistics", tests, open_gathering, close_shared);
+}
