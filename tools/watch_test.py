@@ -4,7 +4,7 @@
 usage: watch_test.py COMMAND [ARGUMENT...]
 
 A busy machine makes every test slow, so the limit that a test declares in its meson.build counts seconds of
-processor time, of the test and of all that it starts. A test that uses none for STALL_SECONDS hangs, too. Either way
+processor time, of the test and of all that it starts. A test that uses almost none for STALL_SECONDS hangs, too. Either way
 the test is killed and its output ends with a line `TIMEOUT: …`, which tools/test_report.py counts.
 
   KOINE_TEST_LIST      meson's list of tests (meson-info/intro-tests.json), which tells their limits
@@ -21,7 +21,7 @@ import threading
 import time
 
 STALL_SECONDS, REPORT_SECONDS, LOOK_SECONDS = 300, 60, 2
-LEAST_BUSY_SECONDS = 0.05  # processor time between two looks that counts as work
+LEAST_BUSY_FRACTION = 0.01  # of one processor over STALL_SECONDS: less is a hang, more may be a busy machine
 TIMED_OUT = 124
 
 
@@ -97,7 +97,7 @@ def tell(name, output, seconds):
 def watch(child, name, limit, output):
     """Waits for the end; answers why the test had to be ended, or None."""
     start = last_work = last_report = time.monotonic()
-    used = 0.0
+    used = worked = 0.0  # worked: what was used at last_work
     while True:
         try:
             child.wait(timeout=LOOK_SECONDS)
@@ -107,8 +107,8 @@ def watch(child, name, limit, output):
         now, seconds = time.monotonic(), processor_seconds(child.pid)
         if seconds is None:
             seconds = now - start
-        if seconds - used > LEAST_BUSY_SECONDS:
-            last_work = now
+        if seconds - worked > LEAST_BUSY_FRACTION * STALL_SECONDS:
+            last_work, worked = now, seconds
         used = max(used, seconds)
         if now - last_report >= REPORT_SECONDS:
             last_report = now

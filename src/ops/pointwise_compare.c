@@ -82,8 +82,8 @@ static kn_status cast_reference(kn_reference_call *call) {
 KN_POINTWISE(
     cast, .help = "the same numbers in another type",
     KN_ATTRIBUTES(KN_CHOICE("dtype", KN_DTYPE_LIST(DTYPE_WORD), 0, "type of the result")),
-    .identity = KN_IDENTITY_ALWAYS, .shape = cast_shape, .gradient = cast_gradient, .reference = cast_reference,
-    .value = "dtype == 12 ? x != 0 : x", .by = {"g"},
+    .identity = KN_IDENTITY_ALWAYS, .shape = cast_shape, .gradient = cast_gradient,
+    .reference = cast_reference, .value = "dtype == 12 ? x != 0 : x", .by = {"g"},
     KN_CASES({.inputs = {"int32 7"}, .attributes = "dtype=float32", .no_gradient = true, .smallest = true},
              {.inputs = {"31,33"}, .attributes = "dtype=int32", .ranges = {"-90..90"}, .no_gradient = true},
              {.inputs = {"31,33"}, .attributes = "dtype=uint8", .ranges = {"0..200"}, .no_gradient = true},
