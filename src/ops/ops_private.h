@@ -82,7 +82,7 @@ kn_value *kn_build2(const kn_operator *row, kn_value *x, kn_value *y);
 /* One input and one attribute that is a number. */
 kn_value *kn_build_number(const kn_operator *row, kn_value *x, const char *attribute, double number);
 /* One number `count` times, (count). */
-kn_value *kn_filled(kn_graph *graph, kn_dtype dtype, int64_t count, double number); /* norm_layers.c */
+kn_value *kn_filled(kn_graph *graph, kn_dtype dtype, int64_t count, double number); /* norm/layers.c */
 /* Whole numbers from a text such as "0,-1"; NULL and "" have none. Answers how many, -1 after a failure. */
 int kn_read_integers(kn_graph *graph, const kn_operator *row, const char *text, int most, kn_dim *numbers);
 /* A node of a gradient rule. */
@@ -96,14 +96,14 @@ kn_value *kn_gradient_broadcast(kn_gradient_call *call, kn_value *x, const kn_sh
 /* KN_OK, or what the graph failed with. */
 kn_status kn_gradient_status(kn_gradient_call *call);
 
-/* ---- what follows a small table (embedding.c): of matmul and add, as kn_operator tells of at_sizes
+/* ---- what follows a small table (gather/embedding.c): of matmul and add, as kn_operator tells of at_sizes
  * --------- */
 
 kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results);
 kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results);
 
-/* ---- reductions (reduce_lower.c) -------------------------------------------------------------- */
+/* ---- reductions (reduce/lowering.c) -------------------------------------------------------------- */
 
 typedef enum kn_reduce_kind { KN_REDUCE_SUM, KN_REDUCE_MAX, KN_REDUCE_MIN } kn_reduce_kind;
 
@@ -122,7 +122,7 @@ typedef struct kn_reduction {
 /* Emits the steps that write it to lowering->result. */
 kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, bool wide);
 
-/* ---- moves of elements (shape_lower.c) --------------------------------------------------------- */
+/* ---- moves of elements (shape/copy.c) --------------------------------------------------------- */
 
 /* Element (i0, i1, …) of `sizes` goes from the one place to the other. */
 typedef struct kn_strided_copy {
@@ -136,7 +136,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
 /* The node's input with `before[i]` elements before axis i, filled up to its output with `value`. */
 kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value, bool wide);
 
-/* Positions in a row-major array, all of whose dimensions are numbers (shape_move.c). */
+/* Positions in a row-major array, all of whose dimensions are numbers (shape/move.c). */
 int64_t kn_position_of(const kn_shape *shape, const int64_t *place);
 void kn_place_of(const kn_shape *shape, int64_t position, int64_t *place);
 void kn_row_strides(const kn_shape *shape, int64_t *strides);
@@ -167,7 +167,7 @@ int kn_axis_of(const kn_node *node, int rank);
              {.inputs = {"2,31", "2,31"}, .ranges = {"special", "special"}, .no_gradient = true})
 #define KN_BINARY_CASES KN_BINARY_CASES_IN(NULL, NULL)
 
-/* ---- builders that builders use (shape_build.c) ------------------------------------------------------ */
+/* ---- builders that builders use (shape/build.c) ------------------------------------------------------ */
 
 /* x under another shape, which may have symbols and one -1. */
 kn_value *kn_reshape_to(kn_value *x, int rank, const kn_dim *dims);

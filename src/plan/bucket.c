@@ -9,7 +9,7 @@ enum { MAX_SETS = 16, MAX_ARGUMENT_BYTES = 960 };
 
 /* Only steps whose arguments are a count and pointers: they walk one axis. */
 static bool can_stand_in_bucket(const kn_step *step) {
-    if (step->kind != KN_STEP_KERNEL || strcmp(step->file, "pointwise.cl") ||
+    if (step->kind != KN_STEP_KERNEL || strcmp(step->file, "pointwise/pointwise.cl") ||
         strcmp(step->kernel, "pointwise"))
         return false;
     for (int i = 0; i < step->argument_count; i++)

@@ -1,7 +1,7 @@
 /* Lowering of a pointwise group: one generated kernel that walks a space once, reads each operand once,
  * and writes what is needed outside. The text is made of the rows' expressions and stands in the holes of
- * cl/pointwise.cl. It depends on the expressions and on which operands repeat, not on sizes, so that few
- * programs are compiled. */
+ * cl/pointwise/pointwise.cl. It depends on the expressions and on which operands repeat, not on sizes, so
+ * that few programs are compiled. */
 #include <stdio.h>
 #include <string.h>
 
@@ -400,7 +400,7 @@ static kn_status emit(kernel_text *writing) {
                             .emitter = &planner->emitter,
                             .result = last->outputs[0],
                             .error = planner->error};
-    kn_step *step = kn_step_begin(&lowering, "pointwise.cl", "pointwise");
+    kn_step *step = kn_step_begin(&lowering, "pointwise/pointwise.cl", "pointwise");
     if (!step) return kn_fail_memory(planner->error, sizeof *step);
     kn_step_define(step, "KN_SHARES", "%d", target->wide_vector);
     kn_step_define(step, "KN_RANK", "%d", writing->axes);

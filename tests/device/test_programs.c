@@ -221,7 +221,7 @@ static void kernels_are_compiled_as_wanted(void **state) {
     kn_program *program = NULL;
     kn_kernel *kernel = NULL;
     kn_error error = {0};
-    if (get(context, "strided.cl", "#define KN_ONLY\n#define KN_ONLY_kn_strided 1\n", &program, &error))
+    if (get(context, "shape/strided.cl", "#define KN_ONLY\n#define KN_ONLY_kn_strided 1\n", &program, &error))
         fail_msg("%s", error.text);
     if (kn_kernel_create(context, program, "kn_strided", &kernel, &error)) fail_msg("%s", error.text);
     kn_kernel_destroy(&kernel);

@@ -284,7 +284,8 @@ static kn_status give(bench *b, const char *file, const char *kernel, const char
 
 static void test_arguments(void **state) {
     (void)state;
-    static const char sum[] = "common/sum_parts.cl", rotary[] = "rotary.cl", strided[] = "strided.cl";
+    static const char sum[] = "common/sum_parts.cl", rotary[] = "attention/rotary.cl",
+                      strided[] = "shape/strided.cl";
     static const struct {
         const char *file, *kernel, *words, *problem; /* NULL: there is none */
     } cases[] = {
@@ -329,9 +330,10 @@ static void test_arguments(void **state) {
         {strided, "kn_strided",
          "p:in p:out x:in_offset x:out_offset x:count x:size# x:out_stride# x:in_stride#",
          "is KN_INDEX 'out_stride#'; expected KN_INDEX 'in_stride#'"},
-        {"reduce.cl", "kn_reduce",
+        {"reduce/reduce.cl", "kn_reduce",
          "p:in p:out x:outputs x:count x:part x:divisor x:kept# x:kept_stride# x:kept#",
-         "argument 10 of the kernel kn_reduce of reduce.cl is nothing; expected KN_INDEX 'kept_stride1'"},
+         "argument 10 of the kernel kn_reduce of reduce/reduce.cl is nothing; expected KN_INDEX "
+         "'kept_stride1'"},
     };
     for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
         bench *b = bench_make("5");

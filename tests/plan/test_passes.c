@@ -121,7 +121,7 @@ static void fuse_makes_bias_and_activation_an_epilogue(void **state) {
     kn_group *group = passes_group_of(&passes, "matmul");
     assert_non_null(group);
     assert_int_equal(group->member_count, 2);
-    assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 0);
+    assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 0);
     const kn_step *last = passes.planner.emitter.steps[passes.planner.emitter.step_count - 1];
     assert_non_null(strstr(last->prelude, "KN_EPILOGUE"));
     passes_end(&passes);
@@ -404,7 +404,7 @@ static void lower_shares_text_between_sizes(void **state) {
     pass_run passes;
     passes_begin(&passes, outputs, 2, false, NULL, NULL);
     passes_run(&passes, "lower");
-    assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 2);
+    assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 2);
     assert_string_equal(passes.planner.emitter.steps[0]->prelude, passes.planner.emitter.steps[1]->prelude);
     passes_end(&passes);
 }
@@ -414,7 +414,7 @@ static bool has_vectors(kn_value *y, int width, bool training) {
     passes_begin(&passes, &y, 1, training, NULL, NULL);
     if (width) passes_wide(&passes, width, NULL);
     passes_run(&passes, "lower");
-    assert_int_equal(passes_count_steps(&passes, "pointwise.cl"), 1);
+    assert_int_equal(passes_count_steps(&passes, "pointwise/pointwise.cl"), 1);
     const char *body = strstr(passes.planner.emitter.steps[0]->prelude, "define KN_VECTOR_BODY");
     if (body && width == 8) assert_non_null(strstr(body, "const float8 v0 = "));
     passes_end(&passes);
@@ -448,11 +448,11 @@ static void check_joined(kn_value *loss, kn_trainer_params *params) {
     pass_run passes;
     passes_begin(&passes, &loss, 1, true, train, params);
     passes_run(&passes, "lower");
-    int before = passes_count_steps(&passes, "pointwise.cl");
+    int before = passes_count_steps(&passes, "pointwise/pointwise.cl");
     passes_end(&passes);
     passes_begin(&passes, &loss, 1, true, train, params);
     passes_run(&passes, "bucket");
-    int after = passes_count_steps(&passes, "pointwise.cl"), updates = 0;
+    int after = passes_count_steps(&passes, "pointwise/pointwise.cl"), updates = 0;
     for (int i = 0; i < passes.planner.emitter.step_count; i++) {
         const kn_step *step = passes.planner.emitter.steps[i];
         if (step->kind == KN_STEP_KERNEL && !strcmp(step->kernel, "pointwise_bucket"))

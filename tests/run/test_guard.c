@@ -75,7 +75,7 @@ static void wrong_kernels_are_found(void **state) {
     folder = test_folder_make();
     link_kernels();
     change_kernel(
-        "pointwise.cl", "static void kn_walk(const KN_INDEX count KN_PARAMETERS) {",
+        "pointwise/pointwise.cl", "static void kn_walk(const KN_INDEX count KN_PARAMETERS) {",
         "static void kn_walk(const KN_INDEX right KN_PARAMETERS) {\n const KN_INDEX count = right + 1;");
     kn_context_params params = test_params();
     params.kernel_folder = folder;

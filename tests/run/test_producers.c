@@ -141,7 +141,7 @@ static void devices_are_tried_first(void **state) {
     kn_context_destroy(&context);
     char *folder = test_folder_make();
     link_kernels(KERNEL_FOLDER, folder);
-    change_kernel(folder, "conv/single_depthwise.cl", "pixel##i += load", "pixel##i -= load");
+    change_kernel(folder, "conv/fused_depthwise.cl", "pixel##i += load", "pixel##i -= load");
     context = open_wide(4, folder);
     assert_int_equal(compare_pair(context, &pairs[1], false, NULL), 0);
     assert_int_equal(counts_of(context).variants_refused, 1);

@@ -1,0 +1,38 @@
+/* What the files of attention share. */
+#ifndef KN_ATTENTION_PRIVATE_H
+#define KN_ATTENTION_PRIVATE_H
+
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
+
+/* The numbers of one attention, forward or gradient: q, k and v lie in arrays of their own, (B,T,heads*D) and
+ * twice (B,S,key_heads*D), or side by side in one, (B,T,(heads+2*key_heads)*D). Row t of head h of batch b
+ * begins at first + (b * length + t) * row + h * head; `group` heads of q share one of k and v. */
+typedef struct kn_attention_form {
+    bool packed, causal, last;
+    int64_t batches, heads, key_heads, group, head, queries, keys;
+    int64_t q_first, k_first, v_first, q_row, k_row, y_row;
+    double scale;
+    int lengths_at, mask_at;       /* their positions among the node's inputs; -1: there is none */
+    int64_t lengths_row;           /* from batch to batch; 0: all have the same */
+    int64_t mask_batch, mask_head; /* likewise, in elements */
+    int step_at;                   /* the step counter where weights are dropped; -1: none are */
+    double rate;                   /* share of them */
+} kn_attention_form;
+/* `first` is the position of q, or of the packed array, among the node's inputs. */
+void kn_attention_describe(const kn_node *node, int first, kn_attention_form *form);
+
+extern const kn_operator kn_row_attention, kn_row_attention_gradient, kn_row_attention_packed_gradient;
+extern const kn_operator kn_row_attention_dropout, kn_row_attention_dropout_gradient,
+    kn_row_attention_dropout_packed_gradient;
+
+/* Inputs of the gradient rows before q. */
+enum { KN_ATTENTION_DY, KN_ATTENTION_Y, KN_ATTENTION_LOG_SUM, KN_ATTENTION_Q };
+
+/* attention/tiled.c */
+bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node);
+bool kn_attention_tiled_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_attention_wide_lower(kn_lowering *lowering);
+kn_status kn_attention_tiled_lower(kn_lowering *lowering);
+
+#endif

@@ -1,0 +1,137 @@
+/* Rotary embedding: pairs of a head's numbers are turned by angles that grow with the position
+ * (cl/attention/rotary.cl). */
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
+
+#include <math.h>
+
+extern const kn_operator kn_row_rotary;
+
+/* x is (B,T,heads*D) with an even D; start, where it is given, int32 (B) or (1), the position of each first
+ * row. */
+static kn_status rotary_shape(kn_shape_call *call) {
+    const kn_shape *x = &call->inputs[0]->shape;
+    int64_t heads = kn_shape_attribute(call, "heads")->integer;
+    if (kn_shape_float_input(call, 0)) return call->error->status;
+    if (heads < 1 || heads > INT64_MAX / 2 || !(kn_shape_attribute(call, "base")->number > 0))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT,
+                             "%lld heads and a base of %g; expected at least 1, and above 0",
+                             (long long)heads, kn_shape_attribute(call, "base")->number);
+    if (x->rank != 3 || !kn_dim_known(x->dims[2]) || x->dims[2] % (2 * heads))
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "x is %s; expected (batch,length,columns) with columns a multiple of %lld",
+                             kn_shape_words_of(call, 0), (long long)(2 * heads));
+    if (kn_shape_starts(call, 1)) return call->error->status;
+    return kn_shape_like_first(call);
+}
+
+static kn_status rotary_gradient(kn_gradient_call *call) {
+    const kn_node *node = call->node;
+    if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
+    kn_settings settings;
+    kn_settings_init(&settings, call->graph, &kn_row_rotary);
+    kn_settings_copy(&settings, node);
+    kn_settings_int(&settings, "inverse", !kn_attribute_of(node, "inverse")->integer);
+    kn_value *inputs[2] = {call->output_gradients[0], node->input_count > 1 ? node->inputs[1] : NULL};
+    call->input_gradients[0] = kn_gradient_build(call, &kn_row_rotary, inputs, node->input_count, &settings);
+    return kn_gradient_status(call);
+}
+
+typedef struct rotary_form {
+    int64_t batches, length, heads, pairs; /* pairs of a head */
+    int64_t starts_row;                    /* from batch to batch; 0: all have the same */
+    bool interleaved, inverse, starts;
+    double base;
+} rotary_form;
+
+static rotary_form form_of(const kn_node *node) {
+    const kn_shape *x = &node->inputs[0]->shape;
+    rotary_form form = {.batches = x->dims[0], .length = x->dims[1]};
+    form.heads = kn_attribute_of(node, "heads")->integer;
+    form.pairs = x->dims[2] / (2 * form.heads);
+    form.interleaved = kn_attribute_of(node, "interleaved")->integer != 0;
+    form.inverse = kn_attribute_of(node, "inverse")->integer != 0;
+    form.base = kn_attribute_of(node, "base")->number;
+    form.starts = node->input_count > 1 && node->inputs[1];
+    form.starts_row = form.starts && node->inputs[1]->shape.dims[0] != 1;
+    return form;
+}
+
+static kn_status rotary_reference(kn_reference_call *call) {
+    rotary_form form = form_of(call->node);
+    const double *x = call->inputs[0].data;
+    double *y = call->outputs[0].data;
+    int64_t apart = form.interleaved ? 1 : form.pairs, next = form.interleaved ? 2 : 1;
+    for (int64_t row = 0; row < form.batches * form.length; row++)
+        for (int64_t head = 0; head < form.heads; head++)
+            for (int64_t pair = 0; pair < form.pairs; pair++) {
+                double position = (double)(row % form.length);
+                if (form.starts) position += call->inputs[1].data[row / form.length * form.starts_row];
+                double angle = position * pow(form.base, -(double)pair / (double)form.pairs);
+                double s = form.inverse ? -sin(angle) : sin(angle), c = cos(angle);
+                int64_t at = (row * form.heads + head) * 2 * form.pairs + pair * next;
+                y[at] = x[at] * c - x[at + apart] * s;
+                y[at + apart] = x[at + apart] * c + x[at] * s;
+            }
+    return KN_OK;
+}
+
+static kn_status rotary_lower(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    rotary_form form = form_of(node);
+    if (kn_shape_elements(&node->inputs[0]->shape) == 0) return KN_OK;
+    kn_dtype type = node->outputs[0]->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, "attention/rotary.cl", "kn_rotary");
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    if (form.starts) kn_step_define(step, "KN_STARTS", "1");
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_index(step, "items", form.batches * form.length * form.pairs);
+    kn_step_index(step, "length", form.length);
+    kn_step_index(step, "heads", form.heads);
+    kn_step_index(step, "pairs", form.pairs);
+    kn_step_int(step, "interleaved", form.interleaved);
+    kn_step_int(step, "inverse", form.inverse);
+    kn_step_float(step, "base", form.base);
+    if (form.starts) {
+        kn_step_read(step, "starts", node->inputs[1]);
+        kn_step_int(step, "starts_row", form.starts_row);
+    }
+    kn_step_size1(step, (size_t)(form.batches * form.length * form.pairs), 0);
+    return kn_step_end(step, lowering);
+}
+
+KN_OPERATOR(
+    rotary,
+    .help = "turns pairs of each head's numbers, (B,T,heads*D), by their position: row t stands at t, or at "
+            "start[b] + t for int32 start (B) or (1)",
+    KN_ATTRIBUTES(KN_INT("heads", 1, "parts into which the columns are split"),
+                  KN_FLOAT("base", 10000, "pair i is turned by position / base^(2 i / D)"),
+                  KN_BOOLEAN("interleaved", 0, "pairs are neighbours, not half a head apart"),
+                  KN_BOOLEAN("inverse", 0, "turns back")),
+    .min_inputs = 1, .max_inputs = 2, .shape = rotary_shape, .gradient = rotary_gradient,
+    .reference = rotary_reference, .tolerance = 8,
+    KN_VARIANTS({.name = "threads", .accepts = kn_takes_kernel_types, .lower = rotary_lower}),
+    KN_CASES({.inputs = {"1,3,4"}, .smallest = true}, {.inputs = {"2,31,30"}, .attributes = "heads=3"},
+             {.inputs = {"2,7,12", "int32 2"},
+              .attributes = "heads=2 interleaved=1 base=100",
+              .ranges = {NULL, "0..20"},
+              .smallest = true},
+             {.inputs = {"3,5,14", "int32 1"}, .attributes = "inverse=1", .ranges = {NULL, "9..9"}},
+             {.inputs = {"2,0,4"}}, {.inputs = {"0,3,4", "int32 1"}, .ranges = {NULL, "0..3"}}));
+
+/* ---- builder ------------------------------------------------------------------------------------------- */
+
+kn_value *kn_rotary(kn_value *x, kn_value *start, const kn_rotary_params *params) {
+    if (kn_value_failed(x)) return x;
+    kn_rotary_params given = {.size = sizeof given};
+    KN_TAKE_PARAMS(given, params);
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_rotary);
+    kn_settings_int(&settings, "heads", given.heads ? given.heads : 1);
+    kn_settings_float(&settings, "base", given.base != 0 ? given.base : 10000);
+    kn_settings_int(&settings, "interleaved", given.interleaved);
+    kn_value *inputs[2] = {x, start};
+    return kn_build(&kn_row_rotary, inputs, start ? 2 : 1, &settings);
+}

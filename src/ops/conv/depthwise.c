@@ -1,0 +1,104 @@
+/* Convolutions with one filter for each channel: steps for cl/conv/depthwise.cl, in the plain
+ * layout on any device. */
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+enum { ITEMS = 64, MOST_PARTS = 16 };
+
+static bool is_depthwise(const kn_node *node, kn_conv_form *form) {
+    kn_conv_describe(node, form);
+    return form->groups == form->channels && form->groups == form->outputs &&
+           kn_has_kernels(node->outputs[0]->shape.dtype);
+}
+
+bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node) {
+    (void)target;
+    kn_conv_form form;
+    return is_depthwise(node, &form);
+}
+
+static kn_step *begin(kn_lowering *lowering, const char *kernel, size_t items) {
+    kn_dtype type = lowering->node->outputs[0]->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, "conv/depthwise.cl", kernel);
+    kn_step_define(step, "KN_ITEMS", "%zu", items);
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    return step;
+}
+
+static void add_sizes(kn_step *step, const kn_conv_form *form) {
+    kn_step_int(step, "channels", form->channels);
+    kn_step_int(step, "height", form->height);
+    kn_step_int(step, "width", form->width);
+    kn_step_int(step, "out_height", form->out_height);
+    kn_step_int(step, "out_width", form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_top", form->padding[0]);
+    kn_step_int(step, "pad_left", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
+}
+
+/* y of x and weight, or dx of dy and weight. */
+static kn_status lower_pixels(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_target *target = lowering->target;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    int64_t total = kn_elements_of(lowering->result), share = 1;
+    if (total == 0) return KN_OK;
+    bool forward = node->op == &kn_row_conv2d;
+    if (target->wide_vector) share = kn_divide_up(total, 8 * (int64_t)target->compute_units);
+    kn_step *step = begin(lowering, forward ? "kn_depthwise" : "kn_depthwise_data", 1);
+    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_write(step, forward ? "y" : "dx", lowering->result);
+    kn_step_index(step, "total", total);
+    kn_step_index(step, "share", share);
+    add_sizes(step, &form);
+    kn_step_epilogue(step, lowering);
+    kn_step_size_free(step, kn_divide_up(total, share), target);
+    return kn_step_end(step, lowering);
+}
+
+/* dw (C,1,R,S) of dy and x: the images in parts, by the shape alone, and the parts' sum. */
+static kn_status lower_filters(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_target *target = lowering->target;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    int64_t taps = form.filter_height * form.filter_width, elements = kn_elements_of(lowering->result);
+    if (elements == 0) return KN_OK;
+    if (form.images == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    int64_t part = kn_divide_up(form.images, MOST_PARTS), parts = kn_divide_up(form.images, part);
+    size_t items = kn_power_of_two(form.out_width, ITEMS);
+    while (items > target->work_group_items)
+        items /= 2;
+    kn_dtype sums = kn_accumulator(node, node->outputs[0]->shape.dtype);
+    int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * kn_dtype_bytes(sums));
+    kn_step *step = begin(lowering, "kn_depthwise_weight", items);
+    kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_int(step, "images", form.images);
+    kn_step_int(step, "part", part);
+    add_sizes(step, &form);
+    kn_step_size2(step, (size_t)(taps * parts) * items, (size_t)form.channels, items, 1);
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, "kn_depthwise_sum", items);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_write(step, "dw", lowering->result);
+    kn_step_int(step, "elements", elements);
+    kn_step_int(step, "parts", parts);
+    kn_step_size_free(step, elements, target);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_conv_depthwise_lower(kn_lowering *lowering) {
+    if (lowering->node->op == &kn_row_conv2d_weight) return lower_filters(lowering);
+    return lower_pixels(lowering);
+}

@@ -1,0 +1,100 @@
+/* Convolutions with one filter for each channel on wide-vector devices: steps for cl/conv/depthwise_wide.cl.
+ * Images are blocked by the vector width. */
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have; pixels of a part
+ * of statistics. */
+enum { MOST_TAPS = 64, PARTS = 64, GATHERED = 96 };
+
+bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    int width = target->vector_width;
+    kn_conv_describe(node, &form);
+    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
+           node->outputs[0]->shape.dtype == KN_FLOAT32 && form.groups == form.channels &&
+           form.groups == form.outputs && form.channels % width == 0 &&
+           form.filter_height * form.filter_width <= MOST_TAPS;
+}
+
+static kn_step *begin(kn_lowering *lowering, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "conv/depthwise_wide.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    return step;
+}
+
+/* y of x and weight, or dx of dy and weight. */
+static kn_status lower_sweep(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_shape *result = &node->outputs[0]->shape;
+    bool swapped = node->op == &kn_row_conv2d_data;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    /* Whole images where there are enough of them, some together where they are many. */
+    int64_t blocks = form.channels / lowering->target->vector_width, planes = blocks * form.images;
+    int64_t wanted = 8 * (int64_t)lowering->target->compute_units, rows = result->dims[2], images = 1;
+    if (planes < wanted) rows = kn_divide_up(rows, kn_divide_up(wanted, planes));
+    if (planes >= 2 * wanted) images = kn_divide_up(form.images, kn_divide_up(2 * wanted, blocks));
+    /* Statistics come in parts of about so many pixels, in whole rows. */
+    int64_t part = kn_divide_up(GATHERED, result->dims[3]);
+    if (part > result->dims[2]) part = result->dims[2];
+    bool gathers = lowering->gathers && result->dims[3] <= 2 * GATHERED && (!swapped || form.stride[1] == 1);
+    if (gathers) rows = kn_round_up(rows, part);
+    kn_step *step = begin(lowering, "kn_depthwise");
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "filter", node->inputs[1]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "images", form.images);
+    kn_conv_add_sizes(step, &form, swapped);
+    kn_step_int(step, "gradient", swapped);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_images", images);
+    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
+    if (gathers)
+        kn_conv_gather(lowering, step, form.channels, form.images * kn_divide_up(result->dims[2], part),
+                       part);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(result->dims[2], rows), (size_t)blocks,
+                              (size_t)kn_divide_up(form.images, images)},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+/* dw (C,1,R,S) of dy and x: parts of it, by the shape alone, and their sum. */
+static kn_status lower_filters(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    int64_t elements = kn_elements_of(lowering->result), rows = form.images * form.out_height;
+    if (elements == 0) return KN_OK;
+    if (rows == 0 || form.out_width == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    int64_t blocks = form.channels / lowering->target->vector_width, parts = kn_divide_up(PARTS, blocks);
+    int64_t part = kn_divide_up(rows, parts);
+    parts = kn_divide_up(rows, part);
+    int shares = kn_emit_scratch(lowering, (uint64_t)(parts * elements) * sizeof(float));
+    kn_step *step = begin(lowering, "kn_depthwise_weights");
+    kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_read(step, "x", node->inputs[1]);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_int(step, "images", form.images);
+    kn_conv_add_sizes(step, &form, false);
+    kn_step_int(step, "part_rows", part);
+    kn_step_size3(step, (size_t[3]){(size_t)parts, (size_t)blocks, 1}, (size_t[3]){1, 1, 1});
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, "kn_depthwise_weights_sum");
+    kn_step_scratch(step, "shares", shares);
+    kn_step_write(step, "dw", lowering->result);
+    kn_step_int(step, "taps", form.filter_height * form.filter_width);
+    kn_step_int(step, "parts", parts);
+    kn_step_size1(step, (size_t)blocks, 1);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
+    if (lowering->node->op == &kn_row_conv2d_weight) return lower_filters(lowering);
+    if (lowering->before) return kn_conv_joined_lower(lowering);
+    return lower_sweep(lowering);
+}

@@ -1,0 +1,128 @@
+/* A convolution of plain images with few channels, as a network's first layer is, on wide-vector devices:
+ * steps for cl/conv/first.cl. Its result is blocked by the vector width; where it fills no blocks, in scratch
+ * memory only. */
+#include <stdio.h>
+
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+/* KN_LINES of the kernel; panels, columns of a filter and pixels of a step at most; pixels of a part of
+ * statistics. */
+enum { LINES = 16384, MOST_PANELS = 16, MOST_SIDE = 16, PART_PIXELS = 128 };
+
+typedef struct first {
+    kn_conv_form form;
+    kn_packing filter;
+    int64_t rows; /* pixels of a tile */
+    int64_t line; /* floats of a line */
+} first;
+
+static void describe(const kn_target *target, const kn_node *node, first *made) {
+    const kn_conv_form *form = &made->form;
+    kn_conv_describe(node, &made->form);
+    made->filter = kn_conv_packing(target, form, false, true);
+    /* Lower tiles where less of the last one in a row is for nothing. */
+    made->rows = kn_conv_tile_rows(&made->filter);
+    if (made->filter.vectors > 1 &&
+        kn_round_up(form->out_width, 4) < kn_round_up(form->out_width, made->rows))
+        made->rows = 4;
+    made->line = form->stride[1] * (kn_round_up(form->out_width, made->rows) - 1) + form->filter_width;
+    if (made->line < form->padding[1] + 1) made->line = form->padding[1] + 1;
+}
+
+static bool accepts(const kn_target *target, const kn_node *node) {
+    if (node->op != &kn_row_conv2d) return false;
+    first made;
+    describe(target, node, &made);
+    const kn_conv_form *form = &made.form;
+    return form->dilation[0] == 1 && form->dilation[1] == 1 && form->stride[0] <= MOST_SIDE &&
+           form->stride[1] <= MOST_SIDE && form->filter_width <= MOST_SIDE &&
+           made.filter.panels <= MOST_PANELS && form->filter_height <= LINES && form->channels <= LINES &&
+           form->channels * form->filter_height <= LINES / made.line;
+}
+
+bool kn_conv_first_accepts(const kn_target *target, const kn_node *node) {
+    return kn_conv_wide_first_accepts(target, node) && accepts(target, node);
+}
+bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node) {
+    return kn_conv_wide_padded_accepts(target, node) && accepts(target, node);
+}
+
+/* A small image with the node's own filter and step, and a row of pixels of y that takes tiles of the same
+ * height: what decides on that repeats after 24, which all heights divide. */
+void kn_conv_first_sample(const kn_node *node, kn_sample *sample) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const size_t room = sizeof sample->inputs[0];
+    const int64_t columns = 24 + form.out_width % 24;
+    snprintf(sample->inputs[0], room, "2,%lld,%lld,%lld", (long long)form.channels,
+             (long long)(form.filter_height + form.stride[0]),
+             (long long)((columns - 1) * form.stride[1] + form.filter_width - 2));
+    snprintf(sample->inputs[1], room, "%lld,%lld,%lld,%lld", (long long)form.outputs,
+             (long long)form.channels, (long long)form.filter_height, (long long)form.filter_width);
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=1 stride=%lld,%lld",
+             (long long)form.stride[0], (long long)form.stride[1]);
+}
+
+/* y (N,K,P,Q) of x (N,C,H,W) and a filter (K,C,R,S). */
+static kn_status lower(kn_lowering *lowering, bool padded) {
+    const kn_node *node = lowering->node;
+    first made;
+    describe(lowering->target, node, &made);
+    const kn_conv_form *form = &made.form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    kn_status status = kn_conv_pack(lowering, &made.filter, node->inputs[1], false);
+    if (status != KN_OK) return status;
+    const int64_t height = form->out_height, plane = height * form->out_width,
+                  wanted = 8 * (int64_t)lowering->target->compute_units;
+    int64_t rows = kn_divide_up(height, kn_divide_up(wanted, form->images));
+    /* Statistics come in parts of a few rows, which work-items take as a whole. */
+    int64_t part = PART_PIXELS / form->out_width;
+    if (part < 1) part = 1;
+    if (lowering->gathers) rows = kn_round_up(rows, part);
+    kn_step *step = kn_step_begin(lowering, "conv/first.cl", "kn_conv_first");
+    kn_step_define(step, "KN_WIDTH", "%d", (int)made.filter.width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)made.filter.vectors);
+    kn_step_define(step, "KN_ROWS", "%d", (int)made.rows);
+    kn_step_define(step, "KN_SIDE", "%d", (int)form->filter_width);
+    kn_step_define(step, "KN_STRIDE", "%d", (int)form->stride[1]);
+    kn_step_define(step, "KN_PANELS", "%d", (int)made.filter.panels);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read_scratch(step, "filter", made.filter.scratch);
+    int scratch = 0;
+    if (padded)
+        kn_step_scratch(
+            step, "y",
+            scratch = kn_conv_padded_scratch(lowering, &made.filter, form->images, form->outputs, plane));
+    else
+        kn_step_write(step, "y", lowering->result);
+    const int64_t channels = kn_round_up(form->outputs, made.filter.width);
+    kn_step_int(step, "x_channels", form->channels);
+    kn_step_int(step, "y_channels", channels);
+    kn_step_int(step, "x_height", form->height);
+    kn_step_int(step, "x_width", form->width);
+    kn_step_int(step, "y_height", height);
+    kn_step_int(step, "y_width", form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "pad_y", form->padding[0]);
+    kn_step_int(step, "pad_x", form->padding[1]);
+    kn_step_int(step, "line", made.line);
+    kn_step_int(step, "item_rows", rows);
+    if (!padded)
+        kn_conv_gather(lowering, step, form->outputs, form->images * kn_divide_up(height, part), part);
+    kn_step_cost_of_node(step, lowering);
+    if (!padded) kn_step_epilogue(step, lowering);
+    kn_step_size2(step, (size_t)kn_divide_up(height, rows), (size_t)form->images, 1, 1);
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK || !padded) return status;
+    return kn_conv_lower_blocks(lowering, &made.filter, lowering->result, scratch, form->images,
+                                form->outputs, plane, false);
+}
+
+kn_status kn_conv_first_lower(kn_lowering *lowering) {
+    return lower(lowering, false);
+}
+kn_status kn_conv_first_padded_lower(kn_lowering *lowering) {
+    return lower(lowering, true);
+}

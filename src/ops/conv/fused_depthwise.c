@@ -1,0 +1,105 @@
+/* A convolution with one filter for each channel that computes the 1x1 convolution in front of it on the way:
+ * steps for cl/conv/fused_depthwise.cl. Images are blocked by the vector width. */
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; rows of a band at least, since each makes those around it
+ * anew. */
+enum { MOST_TAPS = 64, RING = 16384, PIXELS = 8, LEAST_ROWS = 8 };
+
+typedef struct joined {
+    kn_conv_form first, second;
+    kn_packing filter; /* of the first */
+    int64_t ring_rows, ring_width;
+} joined;
+
+/* As many vectors as the ring has room for, up to `vectors`; false: not even one. */
+static bool fill_ring(joined *form, int64_t vectors) {
+    const kn_conv_form *second = &form->second;
+    const int64_t reach =
+        second->stride[1] * (second->out_width > PIXELS ? second->out_width - 1 : PIXELS - 1);
+    form->ring_width = second->padding[1] + second->width;
+    if (form->ring_width < reach + second->filter_width) form->ring_width = reach + second->filter_width;
+    for (form->filter.vectors = vectors; form->filter.vectors > 0; form->filter.vectors--) {
+        kn_conv_panels(&form->filter);
+        const int64_t rows = kn_conv_tile_rows(&form->filter);
+        form->ring_rows = second->filter_height + kn_divide_up(rows - 1, second->width);
+        if (second->height * second->width < rows) continue;
+        if (form->ring_rows * form->ring_width <= RING / form->filter.columns) return true;
+    }
+    return false;
+}
+
+static bool describe(const kn_target *target, const kn_node *node, const kn_node *before, joined *form) {
+    kn_conv_describe(before, &form->first);
+    kn_conv_describe(node, &form->second);
+    const int64_t blocks = form->first.outputs / target->vector_width;
+    form->filter = kn_conv_packing(target, &form->first, false, false);
+    /* Three vectors where that fills all panels, otherwise two: more would not leave room for rows of them.
+     */
+    return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
+}
+
+bool kn_conv_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
+    joined form;
+    if (node->op != &kn_row_conv2d || before->op != &kn_row_conv2d) return false;
+    if (kn_elements_of(node->outputs[0]) == 0 || !describe(target, node, before, &form)) return false;
+    const kn_conv_form *second = &form.second;
+    return kn_conv_is_pointwise(&form.first) && form.first.groups == 1 &&
+           form.first.channels % target->vector_width == 0 && second->dilation[0] == 1 &&
+           second->dilation[1] == 1 && second->filter_height * second->filter_width <= MOST_TAPS;
+}
+
+/* The work of both, without a way to memory and back between them. */
+static void add_cost(kn_step *step, const kn_lowering *lowering) {
+    kn_cost first, second;
+    const kn_value *between = lowering->before->node->outputs[0];
+    kn_node_cost(lowering->before->node, &first);
+    kn_node_cost(lowering->node, &second);
+    kn_step_cost(step, first.flops + second.flops,
+                 first.bytes + second.bytes - 2 * (double)kn_elements_of(between) * sizeof(float));
+}
+
+/* y (N,K,P,Q) of x (N,C,H,W), a filter (K,C,1,1) and one (K,1,R,S). */
+kn_status kn_conv_joined_lower(kn_lowering *lowering) {
+    const kn_node *node = lowering->node, *before = lowering->before->node;
+    joined form;
+    describe(lowering->target, node, before, &form);
+    kn_status status = kn_conv_pack(lowering, &form.filter, before->inputs[1], false);
+    if (status != KN_OK) return status;
+    const kn_conv_form *second = &form.second;
+    const int64_t wanted = 4 * (int64_t)lowering->target->compute_units;
+    int64_t bands = kn_divide_up(wanted, form.filter.panels * second->images);
+    int64_t rows = kn_divide_up(second->out_height, bands);
+    if (rows < LEAST_ROWS) rows = LEAST_ROWS;
+    bands = kn_divide_up(second->out_height, rows);
+    kn_step *step = kn_step_begin(lowering, "conv/fused_depthwise.cl", "kn_single_depthwise");
+    kn_step_define(step, "KN_WIDTH", "%d", (int)form.filter.width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)form.filter.vectors);
+    kn_step_read(step, "x", before->inputs[0]);
+    kn_step_read_scratch(step, "filter", form.filter.scratch);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "x_channels", form.first.channels);
+    kn_step_int(step, "y_channels", second->channels);
+    kn_step_int(step, "x_height", second->height);
+    kn_step_int(step, "x_width", second->width);
+    kn_step_int(step, "y_height", second->out_height);
+    kn_step_int(step, "y_width", second->out_width);
+    kn_step_int(step, "filter_height", second->filter_height);
+    kn_step_int(step, "filter_width", second->filter_width);
+    kn_step_int(step, "stride_y", second->stride[0]);
+    kn_step_int(step, "stride_x", second->stride[1]);
+    kn_step_int(step, "pad_y", second->padding[0]);
+    kn_step_int(step, "pad_x", second->padding[1]);
+    kn_step_int(step, "ring_rows", form.ring_rows);
+    kn_step_int(step, "ring_width", form.ring_width);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
+    add_cost(step, lowering);
+    kn_step_before(step, lowering);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)bands, (size_t)form.filter.panels, (size_t)second->images},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}

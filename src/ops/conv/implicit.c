@@ -1,0 +1,67 @@
+/* Convolutions on many-thread devices: steps for cl/conv/implicit.cl, implicit_data.cl and
+ * implicit_weight.cl. */
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {
+    kn_product_define(step, product);
+    if (lowering->node->op != &kn_row_conv2d_data) return;
+    kn_conv_form form;
+    kn_conv_describe(lowering->node, &form);
+    kn_step_define(step, "KN_STRIDED", "%d", form.stride[0] > 1 || form.stride[1] > 1);
+}
+
+kn_status kn_conv_implicit_lower(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_shape *result = &node->outputs[0]->shape;
+    bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
+    int64_t elements = kn_elements_of(lowering->result);
+    if (elements == 0) return KN_OK;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    int64_t channels = form.channels / form.groups, outputs = form.outputs / form.groups;
+    int64_t taps = form.filter_height * form.filter_width;
+    int64_t pixels = form.images * form.height * form.width;
+    int64_t out_pixels = form.images * form.out_height * form.out_width;
+    kn_product product = {.batches = form.groups};
+    product.rows = data ? channels : outputs;
+    product.columns = forward ? out_pixels : data ? pixels : channels * taps;
+    product.depth = forward ? channels * taps : data ? outputs * taps : out_pixels;
+    kn_product_plan(lowering, &product, elements);
+    const char *file = forward ? "conv/implicit.cl"
+                       : data  ? "conv/implicit_data.cl"
+                               : "conv/implicit_weight.cl";
+    kn_step *step = kn_step_begin(lowering, file,
+                                  forward ? "kn_conv"
+                                  : data  ? "kn_conv_data"
+                                          : "kn_conv_weight");
+    define(step, lowering, &product);
+    kn_step_read(step, forward ? "x" : "dy", node->inputs[0]);
+    kn_step_read(step, forward || data ? "weight" : "x", node->inputs[1]);
+    kn_step_write(step, forward ? "y" : data ? "dx" : "dw", lowering->result);
+    kn_product_shares(step, &product);
+    kn_step_int(step, "images", form.images);
+    kn_step_int(step, "channels", form.channels);
+    kn_step_int(step, "height", form.height);
+    kn_step_int(step, "width", form.width);
+    kn_step_int(step, "outputs", form.outputs);
+    kn_step_int(step, "out_height", form.out_height);
+    kn_step_int(step, "out_width", form.out_width);
+    kn_step_int(step, "filter_height", form.filter_height);
+    kn_step_int(step, "filter_width", form.filter_width);
+    kn_step_int(step, "stride_y", form.stride[0]);
+    kn_step_int(step, "stride_x", form.stride[1]);
+    kn_step_int(step, "pad_top", form.padding[0]);
+    kn_step_int(step, "pad_left", form.padding[1]);
+    kn_step_int(step, "dilation_y", form.dilation[0]);
+    kn_step_int(step, "dilation_x", form.dilation[1]);
+    kn_step_int(step, "groups", form.groups);
+    kn_step_int(step, "parts", product.parts);
+    kn_step_int(step, "part_depth", product.part_depth);
+    kn_step_epilogue(step, lowering);
+    kn_product_size(step, &product);
+    kn_status status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    return kn_product_finish(lowering, &product, file, define, elements, result->dims[1],
+                             result->dims[2] * result->dims[3]);
+}

@@ -1,0 +1,426 @@
+/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and
+ * shape/layout.cl. Images are blocked by the vector width, but for the first layer's few channels; filters
+ * stay plain and are packed on the way. */
+#include <stdio.h>
+
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that
+ * panel after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
+enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 256 << 10, BAND = 96 };
+/* Tiles of pixels in an item at least, which read the same panel: each item reads it anew. */
+enum { LEAST_TILES = 4, SINGLE_TILES = 9 };
+enum { LEAST_PART = 2048, MOST_PARTS = 8, NARROW_BLOCKS = 3 };
+/* Of statistics: so many parts are enough, of so many pixels at most. */
+enum { MANY_PARTS = 256, GATHERED = 128 };
+
+static bool right_device(const kn_target *target, const kn_node *node) {
+    int width = target->vector_width;
+    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
+           node->outputs[0]->shape.dtype == KN_FLOAT32;
+}
+
+/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and
+ * of dy. */
+static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
+                     bool *targets) {
+    if (!right_device(target, node)) return false;
+    kn_conv_describe(node, form);
+    if (form->channels == 0 || form->outputs == 0) return false;
+    bool swapped = node->op == &kn_row_conv2d_data;
+    int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
+    *sources = (swapped ? outputs : channels) % target->vector_width == 0;
+    *targets = (swapped ? channels : outputs) % target->vector_width == 0;
+    return true;
+}
+
+/* Both sides are whole blocks, in each group. */
+bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && sources && targets;
+}
+
+/* The source has channels that fill no block, as a first layer has: it is read plain. */
+bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && !sources && targets && form.groups == 1;
+}
+
+/* What is made fills no blocks: it is padded in scratch memory, and plain to all others. */
+bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && sources && !targets && form.groups == 1;
+}
+
+/* Neither side fills blocks. */
+bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
+    kn_conv_form form;
+    bool sources, targets;
+    return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
+}
+
+/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike, and
+ * filters of one pixel have panels of 3 where these are whole. */
+static long long channels_like(int64_t channels, bool one_pixel) {
+    if (one_pixel && channels % 192 == 0) return 192;
+    if (channels % 64 == 0) return 64;
+    return channels > 384 ? channels % 192 + 192 : channels;
+}
+
+/* A small image on which the node's own kernels run, compiled as the node has them. */
+void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    const bool one_pixel = form.filter_height * form.filter_width == 1;
+    const long long channels = channels_like(form.channels / form.groups, one_pixel),
+                    outputs = channels_like(form.outputs / form.groups, one_pixel);
+    const int side = one_pixel ? 1 : 3;
+    /* Results of a filter of one pixel are made by other kernels where some pixels are left out. */
+    const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
+    char *x = sample->inputs[0], *other = sample->inputs[1];
+    const size_t room = sizeof sample->inputs[0];
+    const bool by_data = node->op == &kn_row_conv2d_data, by_weight = node->op == &kn_row_conv2d_weight;
+    if (by_data || by_weight)
+        snprintf(x, room, "2,%lld,%lld,%lld", outputs, (long long)kn_divide_up(7, stride),
+                 (long long)kn_divide_up(5, stride));
+    else
+        snprintf(x, room, "2,%lld,7,5", channels);
+    if (by_weight)
+        snprintf(other, room, "2,%lld,7,5", channels);
+    else
+        snprintf(other, room, "%lld,%lld,%d,%d", outputs, channels, side, side);
+    int used =
+        snprintf(sample->attributes, sizeof sample->attributes, "padding=%d stride=%d", side / 2, stride);
+    if (by_data || by_weight)
+        snprintf(sample->attributes + used, sizeof sample->attributes - (size_t)used, " size=%d,%d",
+                 by_data ? 7 : side, by_data ? 5 : side);
+}
+
+kn_packing kn_conv_packing(const kn_target *target, const kn_conv_form *form, bool swapped, bool plain) {
+    kn_packing pack = {.width = target->vector_width, .groups = form->groups};
+    int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
+    pack.targets = swapped ? channels : outputs;
+    pack.sources = swapped ? outputs : channels;
+    pack.taps = form->filter_height * form->filter_width;
+    pack.lanes = plain ? 1 : pack.width;
+    pack.vectors = kn_wide_vectors(pack.width, pack.targets);
+    int64_t blocks = kn_divide_up(pack.targets, pack.width);
+    /* Three vectors compute as fast as four, and may waste less of the last panel. */
+    if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
+    /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
+    if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
+    kn_conv_panels(&pack);
+    return pack;
+}
+
+void kn_conv_panels(kn_packing *pack) {
+    pack->columns = pack->width * pack->vectors;
+    pack->panels = kn_divide_up(pack->targets, pack->columns);
+    pack->floats =
+        pack->groups * pack->panels * pack->columns * kn_round_up(pack->sources, pack->lanes) * pack->taps;
+}
+
+static kn_step *begin(kn_lowering *lowering, const kn_packing *pack, const char *file, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, file, kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", (int)pack->width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)pack->vectors);
+    return step;
+}
+
+/* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
+static void add_packing(kn_step *step, const kn_packing *pack, bool swapped) {
+    kn_step_int(step, "targets", pack->targets);
+    kn_step_int(step, "sources", pack->sources);
+    kn_step_int(step, "taps", pack->taps);
+    kn_step_index(step, "plain_group", pack->targets * pack->sources * pack->taps);
+    kn_step_index(step, "plain_target", swapped ? pack->taps : pack->sources * pack->taps);
+    kn_step_index(step, "plain_source", swapped ? pack->targets * pack->taps : pack->taps);
+    kn_step_int(step, "lanes", pack->lanes);
+}
+
+static void size_packing(kn_step *step, const kn_packing *pack) {
+    kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes),
+                  (size_t)(pack->groups * pack->panels), 1, 1);
+}
+
+kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight, bool swapped) {
+    /* A line of zeros stands behind the panels, for pixels outside the image. */
+    pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
+    kn_step *step = begin(lowering, pack, "shape/layout.cl", "kn_pack_filter");
+    kn_step_read(step, "plain", weight);
+    kn_step_scratch(step, "packed", pack->scratch);
+    add_packing(step, pack, swapped);
+    size_packing(step, pack);
+    return kn_step_end(step, lowering);
+}
+
+void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
+    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
+    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
+    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
+    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_y", form->padding[0]);
+    kn_step_int(step, "pad_x", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
+}
+
+/* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
+static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *pack, bool swapped) {
+    kn_step_int(step, "x_channels", pack->sources);
+    kn_step_int(step, "x_lanes", pack->lanes);
+    kn_step_int(step, "y_channels", pack->targets);
+    kn_conv_add_sizes(step, form, swapped);
+}
+
+kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
+                               int64_t images, int64_t channels, int64_t pixels, bool blocking) {
+    int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
+    kn_step *step = begin(lowering, pack, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
+    if (blocking) kn_step_read(step, "plain", plain);
+    kn_step_scratch(step, "blocked", scratch);
+    if (!blocking) kn_step_write(step, "plain", plain);
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "pixels", pixels);
+    if (!blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
+    kn_step_index(step, "plain_image", channels * pixels);
+    kn_step_index(step, "plain_channel", pixels);
+    if (blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
+    kn_step_int(step, "item_pixels", share);
+    if (!blocking) kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packing *pack, int64_t images, int64_t channels,
+                           int64_t pixels) {
+    uint64_t lanes = (uint64_t)kn_round_up(channels, pack->width);
+    return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
+}
+
+void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part) {
+    if (!lowering->gathers) return;
+    *lowering->gathers = (kn_statistics){
+        .parts = parts,
+        .scratch = kn_emit_scratch(lowering, 3 * (uint64_t)(parts * channels) * sizeof(float)),
+    };
+    kn_step_define(step, "KN_STATISTICS", "1");
+    kn_step_scratch(step, "statistics", lowering->gathers->scratch);
+    kn_step_int(step, "part", part);
+}
+
+int64_t kn_conv_tile_rows(const kn_packing *filter) {
+    if (filter->width == 8 && filter->vectors >= 2) return filter->vectors == 3 ? 4 : 6;
+    return filter->vectors == 4 ? 6 : filter->vectors == 3 ? 8 : 12;
+}
+
+/* Filters of one pixel without padding. */
+static bool is_one_pixel(const kn_conv_form *form) {
+    bool single = form->filter_height * form->filter_width == 1;
+    for (int i = 0; i < 4; i++)
+        single = single && form->padding[i] == 0;
+    return single;
+}
+
+bool kn_conv_is_pointwise(const kn_conv_form *form) {
+    return is_one_pixel(form) && form->stride[0] == 1 && form->stride[1] == 1;
+}
+
+/* Filters of one pixel, all of whose sources fit one sweep. */
+static bool is_single(const kn_conv_form *form, const kn_packing *filter, bool swapped) {
+    return (swapped ? kn_conv_is_pointwise(form) : is_one_pixel(form)) && filter->groups == 1 &&
+           filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
+}
+
+/* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many
+ * panels. */
+static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing *filter, bool swapped,
+                       int64_t share, int64_t panels) {
+    const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
+    const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
+    int64_t plane = from[0] * from[1], lanes = filter->lanes;
+    bool plain = lanes == 1;
+    kn_step_int(step, "x_channels", filter->sources);
+    kn_step_int(step, "y_channels", filter->targets);
+    kn_step_int(step, "rows", to[0]);
+    kn_step_int(step, "columns", to[1]);
+    kn_step_index(step, "x_row", form->stride[0] * from[1] * lanes);
+    kn_step_index(step, "x_column", form->stride[1] * lanes);
+    kn_step_index(step, "x_pass", plain ? 0 : plane * lanes);
+    kn_step_int(step, "pass_channels", plain ? filter->sources : lanes);
+    kn_step_index(step, "channel_step", plain ? plane : 1);
+    kn_step_int(step, "pixels", form->images * to[0] * to[1]);
+    kn_step_int(step, "item_pixels", share);
+    kn_step_int(step, "item_panels", panels);
+}
+
+/* Of `pixels` those of a work-item, which `items` or fewer have; whole tiles. */
+static int64_t share_of(const kn_packing *filter, bool single, int64_t pixels, int64_t items) {
+    const int64_t rows = kn_conv_tile_rows(filter), least = (single ? SINGLE_TILES : LEAST_TILES) * rows;
+    int64_t share = kn_round_up(kn_divide_up(pixels, items), rows);
+    if (share < least) share = least;
+    if (!single) return share;
+    /* Items of a single pixel's filters go through several panels, while what they read of x stays in the
+     * cache, and are alike. */
+    int64_t near = NEAR_BYTES / (filter->sources * (int64_t)sizeof(float)) / rows * rows;
+    if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
+    if (share > near) share = near;
+    return kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, share)), rows);
+}
+
+/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a
+ * plain result of one that is padded. */
+static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
+    const kn_node *node = lowering->node;
+    bool swapped = node->op == &kn_row_conv2d_data;
+    int64_t units = lowering->target->compute_units;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    kn_packing filter = kn_conv_packing(lowering->target, &form, swapped, plain);
+    kn_status status = kn_conv_pack(lowering, &filter, node->inputs[1], swapped);
+    if (status != KN_OK) return status;
+    const kn_shape *result = &node->outputs[0]->shape;
+    int64_t source = kn_elements_of(node->inputs[0]) / form.images, plane = result->dims[2] * result->dims[3];
+    int64_t result_channels = padded ? kn_round_up(result->dims[1], filter.width) : result->dims[1];
+    int scratch = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, result->dims[1], plane) : 0;
+    int64_t rows = kn_conv_tile_rows(&filter);
+    int64_t step_y = swapped ? form.stride[0] : 1, step_x = swapped ? form.stride[1] : 1,
+            phases = step_y * step_x;
+    int64_t pixels =
+        form.images * kn_divide_up(result->dims[2], step_y) * kn_divide_up(result->dims[3], step_x);
+    int64_t columns = filter.groups * filter.panels;
+    bool single = is_single(&form, &filter, swapped);
+    int64_t share = share_of(&filter, single, pixels, kn_divide_up(8 * units, single ? 1 : columns * phases));
+    /* Statistics come in parts of a few tiles, which work-items take as a whole. */
+    int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
+    int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
+    bool gathers = lowering->gathers && !padded && phases == 1;
+    if (gathers) share = kn_round_up(share, part);
+    int64_t blocks = SWEEP_BYTES / (filter.taps * filter.lanes * filter.columns * (int64_t)sizeof(float));
+    const int64_t items = kn_divide_up(pixels, share), panel_items = kn_divide_up(4 * units, items);
+    const int64_t item_panels =
+        single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
+    kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
+                           : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read_scratch(step, "filter", filter.scratch);
+    if (padded)
+        kn_step_scratch(step, "y", scratch);
+    else
+        kn_step_write(step, "y", lowering->result);
+    if (!single) kn_step_int(step, "images", form.images);
+    kn_step_index(step, "x_image", source);
+    kn_step_index(step, "y_image", result_channels * plane);
+    if (single) {
+        add_single(step, &form, &filter, swapped, share, item_panels);
+    } else {
+        add_form(step, &form, &filter, swapped);
+        kn_step_int(step, "gradient", swapped);
+        kn_step_int(step, "item_pixels", share);
+        kn_step_int(step, "pass_blocks", blocks > 1 ? blocks : 1);
+        kn_step_int(step, "accumulate", 0);
+    }
+    if (gathers) kn_conv_gather(lowering, step, result->dims[1], kn_divide_up(pixels, part), part);
+    kn_step_cost_of_node(step, lowering);
+    if (!padded) kn_step_epilogue(step, lowering);
+    if (single)
+        kn_step_size2(step, (size_t)items, (size_t)kn_divide_up(columns, item_panels), 1, 1);
+    else
+        kn_step_size3(step, (size_t[3]){(size_t)phases, (size_t)items, (size_t)columns},
+                      (size_t[3]){1, 1, 1});
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK || !padded) return status;
+    return kn_conv_lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1],
+                                plane, false);
+}
+
+/* dw (K,C/groups,R,S) of dy and x: packed parts of it, then their sum in the plain layout. `padded` reads a
+ * plain dy, too. */
+static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
+    const kn_node *node = lowering->node;
+    int64_t units = lowering->target->compute_units;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    int64_t plane = form.out_height * form.out_width, pixels = form.images * plane;
+    if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    kn_packing filter = kn_conv_packing(lowering->target, &form, false, plain);
+    int dy = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
+    kn_status status = KN_OK;
+    if (padded)
+        status = kn_conv_lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs,
+                                      plane, true);
+    if (status != KN_OK) return status;
+    /* The parts change bits, so they follow from the shape alone. */
+    int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
+    int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, LEAST_PART);
+    if (parts > most) parts = most;
+    if (parts > MOST_PARTS) parts = MOST_PARTS;
+    int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
+    parts = kn_divide_up(pixels, part);
+    /* Narrow blocks go together, so that tiles of rows end alike and pixels are listed for more of them. */
+    int64_t item_blocks = filter.width < 16 ? NARROW_BLOCKS : 1;
+    if (kn_divide_up(blocks, item_blocks) * columns * parts * filter.taps < 4 * units) item_blocks = 1;
+    int64_t groups = kn_divide_up(blocks, item_blocks);
+    int64_t items = groups * columns * parts, taps = filter.taps;
+    if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
+    int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
+    kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
+    if (kn_conv_is_pointwise(&form)) kn_step_define(step, "KN_SINGLE", "1");
+    kn_step_read(step, "x", node->inputs[1]);
+    if (padded)
+        kn_step_scratch(step, "dy", dy);
+    else
+        kn_step_read(step, "dy", node->inputs[0]);
+    kn_step_scratch(step, "dw", shares);
+    kn_step_int(step, "images", form.images);
+    kn_step_index(step, "x_image", form.channels * form.height * form.width);
+    kn_step_index(step, "y_image", (padded ? kn_round_up(form.outputs, filter.width) : form.outputs) * plane);
+    add_form(step, &form, &filter, false);
+    kn_step_int(step, "item_blocks", item_blocks);
+    kn_step_int(step, "item_taps", taps);
+    kn_step_int(step, "part_pixels", part);
+    kn_step_index(step, "dw_part", filter.floats);
+    kn_step_cost_of_node(step, lowering);
+    kn_step_size3(
+        step, (size_t[3]){(size_t)(groups * kn_divide_up(filter.taps, taps)), (size_t)columns, (size_t)parts},
+        (size_t[3]){1, 1, 1});
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+    step = begin(lowering, &filter, "shape/layout.cl", "kn_unpack_filter");
+    kn_step_scratch(step, "packed", shares);
+    kn_step_write(step, "plain", lowering->result);
+    add_packing(step, &filter, false);
+    kn_step_int(step, "parts", parts);
+    kn_step_index(step, "packed_part", filter.floats);
+    kn_step_int(step, "accumulate", 0);
+    size_packing(step, &filter);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {
+    if (lowering->node->op == &kn_row_conv2d_weight) return lower_weights(lowering, plain, padded);
+    return lower_sweep(lowering, plain, padded);
+}
+
+kn_status kn_conv_wide_lower(kn_lowering *lowering) {
+    return lower(lowering, false, false);
+}
+kn_status kn_conv_wide_first_lower(kn_lowering *lowering) {
+    return lower(lowering, true, false);
+}
+kn_status kn_conv_wide_last_lower(kn_lowering *lowering) {
+    return lower(lowering, false, true);
+}
+kn_status kn_conv_wide_padded_lower(kn_lowering *lowering) {
+    return lower(lowering, true, true);
+}

@@ -1,0 +1,411 @@
+/* 3x3 convolutions by Winograd's method on wide-vector devices: steps for cl/conv/winograd.cl, and where they
+ * pay. */
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+#include <stdio.h>
+
+/* What is not multiply-adds, in FLOPs that would take as long on all units: reading and writing an element of
+ * a transformed filter, packing one of a plain filter, and transforming a tile of one channel. */
+enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
+/* Bytes of a filter, and of transformed images, that caches hold; tiles of a block of the fused kernel;
+ * channels of the sums that errors are measured with. */
+enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, LEAST_TILES = 24, MOST_TILES = 96, LEAST_SUM = 512 };
+enum { GATHERED = 6 }; /* tiles of a part of statistics; blocks of tiles are multiples of it */
+/* Of the gradient of a filter: bytes and tiles of a round, and images of a sample. */
+enum { ROUND_BYTES = 8 << 20, LEAST_ROUND = 48, MOST_ROUND = 512, MOST_SAMPLE = 512 };
+
+/* The convolution that is to be done: of y by x, or of dx by dy with the filter turned. */
+typedef struct winograd {
+    int64_t width, vectors, panels, columns, tile, points;
+    int64_t images, sources, targets, tiles;
+    int64_t x_size[2], y_size[2], pad[2];
+    bool swapped;
+    int filter;
+} winograd;
+
+static void describe(const kn_target *target, const kn_node *node, int tile, winograd *form) {
+    kn_conv_form conv;
+    kn_conv_describe(node, &conv);
+    const int64_t sizes[2][2] = {{conv.height, conv.width}, {conv.out_height, conv.out_width}};
+    *form = (winograd){.width = target->vector_width, .tile = tile, .points = (tile + 2) * (tile + 2)};
+    form->swapped = node->op == &kn_row_conv2d_data;
+    form->images = conv.images;
+    form->sources = form->swapped ? conv.outputs : conv.channels;
+    form->targets = form->swapped ? conv.channels : conv.outputs;
+    form->tiles = conv.images;
+    for (int i = 0; i < 2; i++) {
+        form->x_size[i] = sizes[form->swapped][i];
+        form->y_size[i] = sizes[!form->swapped][i];
+        form->pad[i] = form->swapped ? 2 - conv.padding[i] : conv.padding[i];
+        form->tiles *= kn_divide_up(form->y_size[i], tile);
+    }
+    form->vectors = kn_wide_vectors(form->width, form->targets);
+    form->columns = form->width * form->vectors;
+    form->panels = kn_divide_up(form->targets, form->columns);
+}
+
+/* 3x3 filters, one pixel a step, whole blocks on both sides. */
+bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node) {
+    int width = target->vector_width;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16) ||
+        node->outputs[0]->shape.dtype != KN_FLOAT32)
+        return false;
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    bool fits = form.groups == 1 && form.channels > 0 && form.outputs > 0 && form.channels % width == 0 &&
+                form.outputs % width == 0 && form.filter_height == 3 && form.filter_width == 3;
+    for (int i = 0; i < 2; i++)
+        fits = fits && form.stride[i] == 1 && form.dilation[i] == 1 && form.padding[i] <= 2;
+    return fits;
+}
+
+/* ---- where it pays ------------------------------------------------------------------------------------- */
+
+/* filter_stays: it is transformed once, not in each run. */
+static double work_of(const winograd *form, bool filter_stays) {
+    double channels = (double)form->sources + (double)form->targets, tiles = (double)form->tiles;
+    double filter = (double)form->points * (double)form->sources * (double)(form->panels * form->columns);
+    double product = 2 * tiles > READ ? 2 * tiles : READ;
+    return filter * (product + (filter_stays ? 0 : WRITE)) +
+           tiles * channels * (form->tile == 4 ? TRANSFORM_4 : TRANSFORM_2);
+}
+
+static double direct_work(const winograd *form, bool filter_stays) {
+    double filter = 9 * (double)form->sources * (double)(form->panels * form->columns);
+    double pixels = (double)form->images * (double)form->y_size[0] * (double)form->y_size[1];
+    return filter * (2 * pixels + (filter_stays ? 0 : WRITE));
+}
+
+static int64_t filter_bytes(const winograd *form) {
+    return form->points * form->sources * form->panels * form->columns * (int64_t)sizeof(float);
+}
+
+/* Whether all tiles at once are few enough, and worth it: a large filter is read only once, and few tiles are
+ * shared out by points. */
+static bool takes_phases(const kn_target *target, const winograd *form) {
+    int64_t channels = form->sources + form->panels * form->columns;
+    return form->tiles <= IMAGE_BYTES / (form->points * channels * (int64_t)sizeof(float)) &&
+           (filter_bytes(form) > FILTER_BYTES || form->tiles < 2 * LEAST_TILES * target->compute_units);
+}
+
+static bool pays(const kn_target *target, const kn_node *node, bool filter_stays, int tile, bool fused) {
+    winograd large, small;
+    describe(target, node, 4, &large);
+    describe(target, node, 2, &small);
+    if (fused == takes_phases(target, tile == 4 ? &large : &small)) return false;
+    double by_large = work_of(&large, filter_stays), by_small = work_of(&small, filter_stays);
+    double limit = 0.9 * direct_work(&large, filter_stays);
+    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+}
+
+/* Few images and results, but sums as long as the node's, on which rounding depends. */
+void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample) {
+    bool swapped = node->op == &kn_row_conv2d_data;
+    long long depth = LEAST_SUM,
+              sources = swapped ? node->inputs[1]->shape.dims[0] : node->inputs[1]->shape.dims[1];
+    while (depth < sources)
+        depth *= 2;
+    snprintf(sample->inputs[0], sizeof sample->inputs[0], "1,%lld,8,8", depth);
+    snprintf(sample->inputs[1], sizeof sample->inputs[1], swapped ? "%lld,64,3,3" : "64,%lld,3,3", depth);
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=1%s", swapped ? " size=8,8" : "");
+}
+
+/* ---- the steps -------------------------------------------------------------------------------------------
+ */
+
+/* Of a kernel that knows no panels: it is the same for all numbers of channels. */
+static kn_step *begin_plain(kn_lowering *lowering, const winograd *form, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "conv/winograd.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", (int)form->width);
+    kn_step_define(step, "KN_TILE", "%d", (int)form->tile);
+    return step;
+}
+
+static kn_step *begin(kn_lowering *lowering, const winograd *form, const char *kernel) {
+    kn_step *step = begin_plain(lowering, form, kernel);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)form->vectors);
+    return step;
+}
+
+static void add_x_size(kn_step *step, const winograd *form) {
+    kn_step_int(step, "x_height", form->x_size[0]);
+    kn_step_int(step, "x_width", form->x_size[1]);
+}
+static void add_y_size(kn_step *step, const winograd *form) {
+    kn_step_int(step, "y_height", form->y_size[0]);
+    kn_step_int(step, "y_width", form->y_size[1]);
+}
+static void add_padding(kn_step *step, const winograd *form) {
+    kn_step_int(step, "pad_y", form->pad[0]);
+    kn_step_int(step, "pad_x", form->pad[1]);
+}
+
+static void size(kn_step *step, int64_t first, int64_t second) {
+    kn_step_size2(step, (size_t)first, (size_t)second, 1, 1);
+}
+
+static int take_floats(kn_lowering *lowering, int64_t floats) {
+    return kn_emit_scratch(lowering, (uint64_t)floats * sizeof(float));
+}
+
+/* A step of its own, as it depends on the filter alone. */
+static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
+    int64_t plane = form->panels * form->sources * form->columns + form->width;
+    form->filter = take_floats(lowering, form->points * plane + form->width);
+    kn_step *step = begin(lowering, form, "kn_winograd_filter");
+    kn_step_read(step, "plain", lowering->node->inputs[1]);
+    kn_step_scratch(step, "packed", form->filter);
+    kn_step_int(step, "targets", form->targets);
+    kn_step_int(step, "sources", form->sources);
+    kn_step_index(step, "plain_target", form->swapped ? 9 : form->sources * 9);
+    kn_step_index(step, "plain_source", form->swapped ? form->targets * 9 : 9);
+    kn_step_int(step, "turned", form->swapped);
+    size(step, form->sources / form->width, form->panels);
+    return kn_step_end(step, lowering);
+}
+
+/* Statistics come in parts of a few tiles, of which blocks and shares are made. */
+static void gather(kn_lowering *lowering, const winograd *form, kn_step *step) {
+    kn_conv_gather(lowering, step, form->targets, kn_divide_up(form->tiles, GATHERED), GATHERED);
+}
+
+/* A block of tiles at a time, by each of a few work-items. */
+static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_t block) {
+    int64_t items = kn_divide_up(form->tiles, block), most = 2 * (int64_t)lowering->target->compute_units;
+    if (items > most) items = most;
+    int64_t channels = form->sources + form->panels * form->columns;
+    int scratch = take_floats(lowering, items * form->points * (block * channels + 2 * form->width));
+    kn_step *step = begin(lowering, form, "kn_winograd");
+    kn_step_read(step, "x", lowering->node->inputs[0]);
+    kn_step_read_scratch(step, "filter", form->filter);
+    kn_step_scratch(step, "scratch", scratch);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "images", form->images);
+    kn_step_index(step, "x_image", form->sources * form->x_size[0] * form->x_size[1]);
+    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, "x_channels", form->sources);
+    kn_step_int(step, "y_channels", form->targets);
+    add_x_size(step, form);
+    add_y_size(step, form);
+    add_padding(step, form);
+    kn_step_int(step, "block_tiles", block);
+    gather(lowering, form, step);
+    kn_step_cost_of_node(step, lowering);
+    kn_step_epilogue(step, lowering);
+    size(step, items, 1);
+    return kn_step_end(step, lowering);
+}
+
+/* Zeros, read for pixels outside the image. */
+static kn_status lower_zeros(kn_lowering *lowering, const winograd *form, int *zeros) {
+    *zeros = take_floats(lowering, form->width);
+    kn_step *step = begin_plain(lowering, form, "kn_winograd_zeros");
+    kn_step_scratch(step, "zeros", *zeros);
+    size(step, 1, 1);
+    return kn_step_end(step, lowering);
+}
+
+/* sources (points,tiles,channels) of x, for `tiles` tiles from `first` on. */
+static kn_status lower_source(kn_lowering *lowering, const winograd *form, kn_value *x, int zeros,
+                              int sources, int64_t first, int64_t tiles) {
+    int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
+    kn_step *step = begin_plain(lowering, form, "kn_winograd_source");
+    kn_step_read(step, "x", x);
+    kn_step_read_scratch(step, "zeros", zeros);
+    kn_step_scratch(step, "sources", sources);
+    kn_step_index(step, "x_image", form->sources * form->x_size[0] * form->x_size[1]);
+    kn_step_int(step, "x_channels", form->sources);
+    add_x_size(step, form);
+    add_y_size(step, form);
+    add_padding(step, form);
+    kn_step_int(step, "first_tile", first);
+    kn_step_int(step, "tiles", tiles);
+    kn_step_int(step, "item_tiles", share);
+    size(step, kn_divide_up(tiles, share), 1);
+    return kn_step_end(step, lowering);
+}
+
+/* All tiles at once, in three launches: a large filter is read only once. */
+static kn_status lower_phases(kn_lowering *lowering, const winograd *form) {
+    int64_t units = lowering->target->compute_units, share = kn_divide_up(form->tiles, 4 * units);
+    if (lowering->gathers) share = kn_round_up(share, GATHERED);
+    int64_t shares = kn_divide_up(form->tiles, share), products = form->points * form->panels;
+    int64_t part =
+        products >= 4 * units ? form->tiles : kn_round_up(kn_divide_up(form->tiles, 4 * units), 12);
+    int sources = take_floats(lowering, form->points * (form->tiles * form->sources + form->width));
+    int targets =
+        take_floats(lowering, form->points * (form->tiles * form->panels * form->columns + form->width));
+    int zeros;
+    kn_status status = lower_zeros(lowering, form, &zeros);
+    if (status == KN_OK)
+        status = lower_source(lowering, form, lowering->node->inputs[0], zeros, sources, 0, form->tiles);
+    if (status != KN_OK) return status;
+
+    kn_step *step = begin(lowering, form, "kn_winograd_product");
+    kn_step_read_scratch(step, "sources", sources);
+    kn_step_read_scratch(step, "filter", form->filter);
+    kn_step_scratch(step, "targets", targets);
+    kn_step_int(step, "tiles", form->tiles);
+    kn_step_int(step, "x_channels", form->sources);
+    kn_step_int(step, "y_channels", form->targets);
+    kn_step_int(step, "item_tiles", part);
+    kn_step_cost_of_node(step, lowering);
+    size(step, products, kn_divide_up(form->tiles, part));
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK) return status;
+
+    step = begin(lowering, form, "kn_winograd_target");
+    kn_step_read_scratch(step, "targets", targets);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "images", form->images);
+    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, "y_channels", form->targets);
+    add_y_size(step, form);
+    kn_step_int(step, "item_tiles", share);
+    gather(lowering, form, step);
+    kn_step_epilogue(step, lowering);
+    size(step, shares, 1);
+    return kn_step_end(step, lowering);
+}
+
+static int64_t block_of(const kn_target *target, const winograd *form) {
+    int64_t block = kn_round_up(filter_bytes(form) / (LEAST_TILES << 11), 6),
+            share = kn_round_up(kn_divide_up(form->tiles, 2 * (int64_t)target->compute_units), 6);
+    if (block > MOST_TILES) block = MOST_TILES;
+    if (block > share) block = share;
+    return block > LEAST_TILES ? block : LEAST_TILES;
+}
+
+/* Neither the way nor the size of a block changes a bit, so both may follow the device. */
+static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
+    winograd form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    describe(lowering->target, lowering->node, tile, &form);
+    kn_status status = lower_filter(lowering, &form);
+    if (status != KN_OK) return status;
+    int64_t channels = form.sources + form.panels * form.columns;
+    bool fits = lowering->target->wide_indices || form.tiles < INT32_MAX / form.points / channels;
+    return fused || !fits ? lower_fused(lowering, &form, block_of(lowering->target, &form))
+                          : lower_phases(lowering, &form);
+}
+
+/* ---- the gradient of the filter ---------------------------------------------------------------------------
+ */
+
+/* Tiles of a round: so many that what is transformed of them stays in a cache. From the shape alone, as the
+ * sums of the rounds are added up. */
+static int64_t round_of(const winograd *form) {
+    int64_t channels = form->sources + form->panels * form->columns;
+    int64_t tiles = ROUND_BYTES / (form->points * channels * (int64_t)sizeof(float));
+    if (tiles > MOST_ROUND) tiles = MOST_ROUND;
+    if (tiles < LEAST_ROUND) tiles = LEAST_ROUND;
+    int64_t rounds = kn_divide_up(form->tiles, tiles);
+    return kn_divide_up(form->tiles, rounds);
+}
+
+static kn_status lower_gradient(kn_lowering *lowering, const winograd *form, int gradients, int64_t first,
+                                int64_t tiles) {
+    int64_t share = kn_divide_up(tiles, 4 * (int64_t)lowering->target->compute_units);
+    kn_step *step = begin(lowering, form, "kn_winograd_gradient");
+    kn_step_read(step, "dy", lowering->node->inputs[0]);
+    kn_step_scratch(step, "gradients", gradients);
+    kn_step_index(step, "y_image", form->targets * form->y_size[0] * form->y_size[1]);
+    kn_step_int(step, "y_channels", form->targets);
+    add_y_size(step, form);
+    kn_step_int(step, "first_tile", first);
+    kn_step_int(step, "tiles", tiles);
+    kn_step_int(step, "item_tiles", share);
+    size(step, kn_divide_up(tiles, share), 1);
+    return kn_step_end(step, lowering);
+}
+
+/* dw (targets,sources,3,3) of dy and x. */
+static kn_status lower_weights(kn_lowering *lowering, int tile) {
+    winograd form;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    describe(lowering->target, lowering->node, tile, &form);
+    if (form.tiles == 0) return kn_emit_fill_zero(lowering, lowering->result);
+    int64_t tiles = round_of(&form), columns = form.panels * form.columns;
+    int sources = take_floats(lowering, form.points * (tiles * form.sources + form.width));
+    int gradients = take_floats(lowering, form.points * (tiles * columns + form.width));
+    int sums = take_floats(lowering, form.points * (form.sources * columns + form.width)), zeros;
+    kn_status status = lower_zeros(lowering, &form, &zeros);
+    for (int64_t first = 0; first < form.tiles && status == KN_OK; first += tiles) {
+        int64_t count = tiles < form.tiles - first ? tiles : form.tiles - first;
+        status = lower_source(lowering, &form, lowering->node->inputs[1], zeros, sources, first, count);
+        if (status == KN_OK) status = lower_gradient(lowering, &form, gradients, first, count);
+        if (status != KN_OK) return status;
+        kn_step *step = begin(lowering, &form, "kn_winograd_weights");
+        kn_step_read_scratch(step, "all_sources", sources);
+        kn_step_read_scratch(step, "all_gradients", gradients);
+        kn_step_scratch(step, "all_sums", sums);
+        kn_step_int(step, "tiles", count);
+        kn_step_int(step, "x_channels", form.sources);
+        kn_step_int(step, "y_channels", form.targets);
+        kn_step_int(step, "item_channels", form.sources);
+        kn_step_int(step, "accumulate", first > 0);
+        kn_cost cost;
+        kn_node_cost(lowering->node, &cost);
+        double share = (double)count / (double)form.tiles;
+        kn_step_cost(step, cost.flops * share, cost.bytes * share);
+        size(step, form.points * form.panels, 1);
+        status = kn_step_end(step, lowering);
+    }
+    if (status != KN_OK) return status;
+    kn_step *step = begin(lowering, &form, "kn_winograd_unfilter");
+    kn_step_read_scratch(step, "sums", sums);
+    kn_step_write(step, "plain", lowering->result);
+    kn_step_int(step, "targets", form.targets);
+    kn_step_int(step, "sources", form.sources);
+    kn_step_index(step, "plain_target", form.sources * 9);
+    size(step, form.sources / form.width, form.panels);
+    return kn_step_end(step, lowering);
+}
+
+static bool weights_pay(const kn_target *target, const kn_node *node, int tile) {
+    winograd large, small;
+    describe(target, node, 4, &large);
+    describe(target, node, 2, &small);
+    double by_large = work_of(&large, false), by_small = work_of(&small, false);
+    double limit = 0.9 * direct_work(&large, false);
+    return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
+}
+
+/* Sums are made in rounds, whose rounding is that of one and of adding a few. */
+void kn_conv_winograd_weights_sample(const kn_node *node, kn_sample *sample) {
+    kn_conv_form form;
+    kn_conv_describe(node, &form);
+    long long images = MOST_ROUND / 4, pixels = form.images * form.out_height * form.out_width;
+    while (images < MOST_SAMPLE && images * 64 < pixels)
+        images *= 2;
+    snprintf(sample->inputs[0], sizeof sample->inputs[0], "%lld,16,8,8", images);
+    snprintf(sample->inputs[1], sizeof sample->inputs[1], "%lld,16,8,8", images);
+    snprintf(sample->attributes, sizeof sample->attributes, "padding=1 size=3,3");
+}
+
+#define WEIGHTS(name, tile)                                                                                  \
+    bool kn_conv_##name##_weights_pays(const kn_target *target, const kn_node *node, bool invariant) {       \
+        (void)invariant;                                                                                     \
+        return weights_pay(target, node, tile);                                                              \
+    }                                                                                                        \
+    kn_status kn_conv_##name##_weights_lower(kn_lowering *lowering) {                                        \
+        return lower_weights(lowering, tile);                                                                \
+    }
+WEIGHTS(winograd4, 4)
+WEIGHTS(winograd2, 2)
+
+/* ---- variants -------------------------------------------------------------------------------------------
+ */
+
+#define VARIANT(name, tile, fused)                                                                           \
+    bool kn_conv_##name##_pays(const kn_target *target, const kn_node *node, bool invariant) {               \
+        return pays(target, node, invariant, tile, fused);                                                   \
+    }                                                                                                        \
+    kn_status kn_conv_##name##_lower(kn_lowering *lowering) {                                                \
+        return lower(lowering, tile, fused);                                                                 \
+    }
+VARIANT(winograd4, 4, true)
+VARIANT(winograd4_phases, 4, false)
+VARIANT(winograd2, 2, true)
+VARIANT(winograd2_phases, 2, false)

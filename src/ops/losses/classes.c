@@ -1,0 +1,199 @@
+/* Cross-entropy and negative log-likelihood. What the row cross_entropy does not compute (class weights,
+ * targets that do not count, sums, log-probabilities) is made of pointwise rows and sums: a target becomes
+ * the share that each class should have. */
+#include "ops/matmul/matmul.h"
+
+extern const kn_operator kn_row_cross_entropy;
+
+/* 0 / 0 is for the number of a class that does not exist. -0.5 is the number of none. */
+KN_POINTWISE(
+    class_share, .help = "the share of class y where the class x is right",
+    KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "share given to all classes alike"),
+                  KN_FLOAT("classes", 2, "how many there are"),
+                  KN_FLOAT("ignored", -0.5, "an x for which no class has a share")),
+    .value = "(x == ignored ? 0 : x >= 0 && x < classes ? (x == y ? 1 - label_smoothing : 0) + "
+             "label_smoothing / classes : 0 / 0) + 0 * y",
+    KN_CASES({.inputs = {"7,1", "5"},
+              .ranges = {"2..2", "2..2"},
+              .attributes = "classes=5",
+              .no_gradient = true,
+              .smallest = true},
+             {.inputs = {"31,1", "33"},
+              .ranges = {"2..2", "0..3"},
+              .attributes = "classes=33 label_smoothing=0.25",
+              .no_gradient = true},
+             {.inputs = {"7,1", "5"}, .ranges = {"3..3"}, .attributes = "classes=3", .no_gradient = true},
+             {.inputs = {"7,1", "5"},
+              .ranges = {"3..3"},
+              .attributes = "classes=3 ignored=3",
+              .no_gradient = true}));
+
+/* -inf is the logarithm of a probability of 0, which costs nothing where no share is. */
+KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and shares y",
+             .value = "y != 0 ? -x * y : 0", .by = {"-g * y", "-g * x"},
+             KN_CASES({.inputs = {"7", "7"}, .ranges = {"-4..0", "0..1"}, .smallest = true},
+                      {.inputs = {"31,33", "33"}, .ranges = {"-4..0", "0..1"}},
+                      {.inputs = {"3,7", "7"}, .ranges = {"special", "0..0"}, .no_gradient = true},
+                      {.inputs = {"0,5", "0,5"}}));
+
+/* ---- builders -------------------------------------------------------------------------------------------
+ */
+
+/* The numbers of all classes, (classes). */
+static kn_value *class_numbers(kn_graph *graph, kn_dtype dtype, int64_t classes) {
+    const kn_shape shape = {.dtype = KN_INT32, .rank = 1, .dims = {classes}};
+    int32_t *numbers = kn_arena_take(&graph->arena, (size_t)classes, sizeof *numbers);
+    if (!numbers)
+        return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the numbers of %lld classes",
+                             (long long)classes);
+    for (int64_t i = 0; i < classes; i++)
+        numbers[i] = (int32_t)i;
+    return kn_cast(kn_constant_add(graph, &shape, numbers, (size_t)classes * sizeof *numbers), dtype);
+}
+
+/* target is (...) of class numbers; the result is (...,classes). */
+static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing,
+                           const kn_cross_entropy_params *given) {
+    kn_graph *graph = target->graph;
+    kn_shape column = *x;
+    int64_t classes = x->dims[x->rank - 1];
+    column.dims[x->rank - 1] = 1;
+    kn_value *inputs[2] = {kn_cast(kn_reshape_to(target, column.rank, column.dims), x->dtype),
+                           class_numbers(graph, x->dtype, classes)};
+    kn_settings settings;
+    kn_settings_init(&settings, graph, &kn_row_class_share);
+    kn_settings_float(&settings, "classes", (double)classes);
+    kn_settings_float(&settings, "label_smoothing", smoothing);
+    if (given->ignores) kn_settings_float(&settings, "ignored", (double)given->ignored);
+    return kn_build(&kn_row_class_share, inputs, 2, &settings);
+}
+
+/* target and, where samples are mixed, the other one are (...) of class numbers, the share is (...); the
+ * result is
+ * (...,classes). */
+static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smoothing,
+                              const kn_cross_entropy_params *given) {
+    kn_value *own = shares_of(target, x, smoothing, given);
+    if (!given->other) return own;
+    kn_shape column = *x;
+    column.dims[x->rank - 1] = 1;
+    kn_value *other = shares_of(given->other, x, smoothing, given);
+    return kn_add(other, kn_mul(kn_reshape_to(given->share, column.rank, column.dims), kn_sub(own, other)));
+}
+
+/* Whether the second target and its share are there and fit the first, which has class numbers. */
+static bool mixture_fits(const char *loss, kn_value *x, kn_value *target,
+                         const kn_cross_entropy_params *given, bool labels) {
+    const kn_value *other = given->other, *share = given->share;
+    if (!other && !share) return true;
+    if (other && share && labels && other->shape.dtype == KN_INT32 && share->shape.dtype == x->shape.dtype &&
+        kn_shape_same(&other->shape, &target->shape) && kn_shape_same(&share->shape, &target->shape))
+        return true;
+    kn_graph_fail(x->graph, KN_ERROR_SHAPE,
+                  "%s: a mixture needs two targets of class numbers, alike in shape, and the share of the "
+                  "first, a fraction of "
+                  "the same shape",
+                  loss);
+    return false;
+}
+
+/* Whether x is (...,classes), the target class numbers (...) or of the shape of x, and the weights (classes).
+ */
+static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn_cross_entropy_params *given,
+                       bool *labels) {
+    kn_graph *graph = x->graph;
+    kn_shape rows = x->shape;
+    const kn_value *weights = given->class_weights;
+    const char *words = kn_shape_words(graph, &x->shape);
+    if (rows.rank < 1 || !kn_dim_known(rows.dims[rows.rank - 1]) || rows.dims[rows.rank - 1] < 1 ||
+        rows.dims[rows.rank - 1] > INT32_MAX || !kn_dtype_is_float(rows.dtype)) {
+        kn_graph_fail(graph, KN_ERROR_SHAPE,
+                      "%s: x is %s; expected (...,classes) with a known number of classes", loss, words);
+        return false;
+    }
+    if (!(given->label_smoothing >= 0 && given->label_smoothing <= 1)) {
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT, "%s: label_smoothing is a share; expected 0 to 1", loss);
+        return false;
+    }
+    rows.rank--;
+    *labels = target->shape.dtype == KN_INT32 && target->shape.rank == rows.rank &&
+              kn_shape_same(&target->shape, &rows);
+    if (!*labels && (target->shape.dtype != x->shape.dtype || target->shape.rank != x->shape.rank ||
+                     !kn_shape_same(&target->shape, &x->shape))) {
+        rows.dtype = KN_INT32;
+        kn_graph_fail(
+            graph, KN_ERROR_SHAPE,
+            "%s: x is %s and the target %s; expected class numbers, %s, or distributions of the shape of x",
+            loss, words, kn_shape_words(graph, &target->shape), kn_shape_words(graph, &rows));
+        return false;
+    }
+    if (weights && (weights->shape.rank != 1 || weights->shape.dims[0] != x->shape.dims[rows.rank] ||
+                    weights->shape.dtype != x->shape.dtype)) {
+        kn_graph_fail(graph, KN_ERROR_SHAPE,
+                      "%s: x is %s and the weights of its classes %s; expected one for each", loss, words,
+                      kn_shape_words(graph, &weights->shape));
+        return false;
+    }
+    return mixture_fits(loss, x, target, given, *labels);
+}
+
+/* Whether the target, or something given beside it, failed; what is not given is NULL. */
+static bool any_failed(const kn_value *target, const kn_cross_entropy_params *given) {
+    const kn_value *const values[] = {given->class_weights, given->other, given->share};
+    for (size_t i = 0; i < KN_COUNT_OF(values); i++)
+        if (values[i] && kn_value_failed(values[i])) return true;
+    return kn_value_failed(target);
+}
+
+/* x is (...,classes) of log-probabilities. The mean over targets is divided by what they weigh; that over
+ * distributions by their number. */
+static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
+                            const kn_cross_entropy_params *given) {
+    bool labels;
+    double smoothing = given->label_smoothing;
+    kn_value *weights = given->class_weights, *shares = target;
+    if (kn_value_failed(x)) return x;
+    if (any_failed(target, given)) return &x->graph->failed;
+    if (!inputs_fit(loss, x, target, given, &labels)) return &x->graph->failed;
+    if (labels)
+        shares = mixed_shares(target, &x->shape, smoothing, given);
+    else if (smoothing > 0)
+        shares =
+            kn_shift(kn_scale(target, 1 - smoothing), smoothing / (double)x->shape.dims[x->shape.rank - 1]);
+    kn_value *weighted = weights ? kn_mul(shares, weights) : shares;
+    kn_value *errors = kn_build2(&kn_row_share_error, x, weighted);
+    if (given->sum) return kn_sum(errors, NULL, false);
+    if (!labels || (!weights && !given->ignores)) return kn_mean(kn_sum(errors, "-1", false), NULL, false);
+    kn_value *counted = weighted;
+    if (smoothing > 0) {
+        counted = mixed_shares(target, &x->shape, 0, given);
+        if (weights) counted = kn_mul(counted, weights);
+    }
+    return kn_div(kn_sum(errors, NULL, false), kn_sum(counted, NULL, false));
+}
+
+/* logits are (...,classes). */
+kn_value *kn_cross_entropy(kn_value *logits, kn_value *target, const kn_cross_entropy_params *params) {
+    kn_value *inputs[2] = {logits, target};
+    kn_cross_entropy_params given = {.size = sizeof given};
+    KN_TAKE_PARAMS(given, params);
+    if (kn_value_failed(logits)) return kn_build(&kn_row_cross_entropy, inputs, 2, NULL);
+    if (given.class_weights || given.ignores || given.sum)
+        return likelihood("cross_entropy", kn_log_softmax(logits, -1), target, &given);
+    if (given.other || given.share) {
+        bool labels;
+        if (any_failed(target, &given) || !inputs_fit("cross_entropy", logits, target, &given, &labels))
+            return &logits->graph->failed;
+        inputs[1] = mixed_shares(target, &logits->shape, 0, &given);
+    }
+    kn_settings settings;
+    kn_settings_init(&settings, logits->graph, &kn_row_cross_entropy);
+    kn_settings_float(&settings, "label_smoothing", given.label_smoothing);
+    return kn_build(&kn_row_cross_entropy, inputs, 2, &settings);
+}
+
+kn_value *kn_nll(kn_value *log_probabilities, kn_value *target, const kn_cross_entropy_params *params) {
+    kn_cross_entropy_params given = {.size = sizeof given};
+    KN_TAKE_PARAMS(given, params);
+    return likelihood("nll", log_probabilities, target, &given);
+}

@@ -1,0 +1,375 @@
+/* Cross-entropy of softmax against labels or distributions, and accuracy: from logits to one number. */
+#include "ops/ops_private.h"
+
+#include <math.h>
+
+/* logits are (..., classes), seen as (rows, classes); target is int32 (...) or of the logits' shape. The
+ * hidden outputs are (...): the largest logit of a row, and the logarithm of sum(exp(logit - largest)). */
+enum { LOSS, MOST, LOG_SUM };
+
+static int64_t class_count(const kn_shape *logits) {
+    return logits->dims[logits->rank - 1];
+}
+static int64_t row_count(const kn_shape *logits) {
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < logits->rank; i++)
+        rows *= logits->dims[i];
+    return rows;
+}
+static bool has_labels(const kn_shape *logits, const kn_shape *target) {
+    return target->rank < logits->rank;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------------- */
+
+/* Checks logits and target; `rows` becomes the logits' shape without its last axis. */
+static kn_status check_target(kn_shape_call *call, bool labels_only, kn_shape *rows) {
+    const kn_shape *logits = &call->inputs[0]->shape, *target = &call->inputs[1]->shape;
+    if (kn_shape_float_input(call, 0)) return call->error->status;
+    if (logits->rank < 1)
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "the logits are %s; expected (..., classes)",
+                             kn_shape_words_of(call, 0));
+    *rows = *logits;
+    rows->rank--;
+    rows->dtype = logits->dtype == KN_FLOAT64 ? KN_FLOAT64 : KN_FLOAT32;
+    if (kn_shape_same(target, rows) && target->rank == rows->rank) {
+        if (target->dtype == KN_INT32) return KN_OK;
+        return kn_shape_fail(call, KN_ERROR_DTYPE,
+                             "the target is %s; class numbers are int32 (cast makes them)",
+                             kn_shape_words_of(call, 1));
+    }
+    if (!labels_only && target->rank == logits->rank && kn_shape_same(target, logits)) {
+        if (target->dtype == logits->dtype) return KN_OK;
+        return kn_shape_fail(call, KN_ERROR_DTYPE,
+                             "the target is %s and the logits are %s; distributions have the "
+                             "type of the logits",
+                             kn_shape_words_of(call, 1), kn_shape_words_of(call, 0));
+    }
+    rows->dtype = KN_INT32;
+    const char *expected = kn_shape_words(call->graph, rows);
+    return kn_shape_fail(call, KN_ERROR_SHAPE,
+                         "the logits are %s and the target %s; expected class numbers, %s%s",
+                         kn_shape_words_of(call, 0), kn_shape_words_of(call, 1), expected,
+                         labels_only ? "" : ", or distributions of the logits' shape");
+}
+
+static kn_status cross_entropy_shape(kn_shape_call *call) {
+    double smoothing = kn_shape_attribute(call, "label_smoothing")->number;
+    if (!(smoothing >= 0 && smoothing <= 1))
+        return kn_shape_fail(call, KN_ERROR_ARGUMENT, "label_smoothing is a share; expected 0 to 1");
+    kn_shape rows;
+    if (check_target(call, false, &rows)) return call->error->status;
+    call->outputs[LOSS] = (kn_shape){.dtype = rows.dtype};
+    call->outputs[MOST] = call->outputs[LOG_SUM] = rows;
+    return KN_OK;
+}
+
+/* logits, target, most, log_sum, gradient of the loss. */
+static kn_status gradient_shape(kn_shape_call *call) {
+    return kn_shape_like_first(call);
+}
+
+static kn_status accuracy_shape(kn_shape_call *call) {
+    kn_shape rows;
+    if (check_target(call, true, &rows)) return call->error->status;
+    call->outputs[0] = (kn_shape){.dtype = KN_FLOAT32};
+    return KN_OK;
+}
+
+/* ---- references --------------------------------------------------------------------------------------- */
+
+/* What class `j` of row `row` should have; NaN where the label is no class. */
+static double share_of(const kn_reference_call *call, int64_t row, int64_t j) {
+    const kn_reference_array *target = &call->inputs[1];
+    const kn_shape *logits = &call->inputs[0].shape;
+    int64_t classes = class_count(logits);
+    double smoothing = kn_attribute_of(call->node, "label_smoothing")->number;
+    if (!has_labels(logits, &target->shape))
+        return (1 - smoothing) * target->data[row * classes + j] + smoothing / (double)classes;
+    double label = target->data[row];
+    if (!(label >= 0 && label < (double)classes)) return NAN;
+    return ((double)j == label ? 1 - smoothing : 0) + smoothing / (double)classes;
+}
+
+static kn_status cross_entropy_reference(kn_reference_call *call) {
+    const double *x = call->inputs[0].data;
+    int64_t rows = row_count(&call->inputs[0].shape), classes = class_count(&call->inputs[0].shape);
+    bool labels = has_labels(&call->inputs[0].shape, &call->inputs[1].shape);
+    double total = 0;
+    for (int64_t row = 0; row < rows; row++, x += classes) {
+        double most = -INFINITY, sum = 0, loss = 0;
+        for (int64_t j = 0; j < classes; j++)
+            most = isnan(most) || most > x[j] ? most : x[j];
+        for (int64_t j = 0; j < classes; j++)
+            sum += exp(x[j] - most);
+        for (int64_t j = 0; j < classes; j++) {
+            double share = share_of(call, row, j);
+            if (share != 0 || !labels) loss += share * (most + log(sum) - x[j]);
+        }
+        total += loss;
+        call->outputs[MOST].data[row] = most;
+        call->outputs[LOG_SUM].data[row] = log(sum);
+    }
+    call->outputs[LOSS].data[0] = total / (double)rows;
+    return KN_OK;
+}
+
+static kn_status gradient_reference(kn_reference_call *call) {
+    const double *x = call->inputs[0].data, *most = call->inputs[2].data, *log_sum = call->inputs[3].data;
+    double *dx = call->outputs[0].data, g = call->inputs[4].data[0];
+    int64_t rows = row_count(&call->inputs[0].shape), classes = class_count(&call->inputs[0].shape);
+    for (int64_t row = 0; row < rows; row++, x += classes, dx += classes) {
+        double mass = 0;
+        for (int64_t j = 0; j < classes; j++)
+            mass += share_of(call, row, j);
+        for (int64_t j = 0; j < classes; j++)
+            dx[j] = g / (double)rows * (mass * exp(x[j] - most[row] - log_sum[row]) - share_of(call, row, j));
+    }
+    return KN_OK;
+}
+
+static kn_status accuracy_reference(kn_reference_call *call) {
+    const double *x = call->inputs[0].data;
+    int64_t rows = row_count(&call->inputs[0].shape), classes = class_count(&call->inputs[0].shape), hits = 0;
+    for (int64_t row = 0; row < rows; row++, x += classes) {
+        int64_t best = -1;
+        for (int64_t j = 0; j < classes; j++)
+            if (!isnan(x[j]) && (best < 0 || x[j] > x[best])) best = j;
+        hits += best >= 0 && (double)best == call->inputs[1].data[row];
+    }
+    call->outputs[0].data[0] = (double)hits / (double)rows;
+    return KN_OK;
+}
+
+/* ---- lowering ----------------------------------------------------------------------------------------- */
+
+/* Begins a step over rows: macros and sizes. */
+static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int64_t *share) {
+    const kn_node *node = lowering->node;
+    const kn_target *target = lowering->target;
+    const kn_shape *logits = &node->inputs[0]->shape;
+    int64_t rows = row_count(logits), classes = class_count(logits);
+    kn_step *step = kn_step_begin(lowering, "losses/cross_entropy.cl", kernel);
+    kn_step_define(step, "KN_LABELS", "%d", has_labels(logits, &node->inputs[1]->shape));
+    kn_step_define_type(step, "KN_T", logits->dtype);
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, logits->dtype));
+    *share = 1;
+    if (wide) {
+        *share = 2048 / (classes + 1) + 1;
+        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        kn_step_size1(step, (size_t)((rows + *share - 1) / *share), 1);
+    } else {
+        size_t items = kn_group_items(target), lanes = kn_power_of_two((classes + 3) / 4, items);
+        kn_step_define(step, "KN_ITEMS", "%zu", items);
+        kn_step_define(step, "KN_LANES", "%zu", lanes);
+        kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);
+    }
+    return step;
+}
+
+/* The mean over rows of what a step left in scratch memory, in the type of the accumulator. */
+static kn_status emit_mean(kn_lowering *lowering, int scratch, bool wide) {
+    const kn_shape *logits = &lowering->node->inputs[0]->shape;
+    kn_reduction mean = {
+        .kind = KN_REDUCE_SUM, .divide = true, .divisor = row_count(logits), .scratch = scratch};
+    mean.dtype = kn_accumulator(lowering->node, logits->dtype);
+    mean.rank = 1;
+    mean.dims[0] = mean.divisor;
+    mean.reduced[0] = true;
+    return kn_emit_reduction(lowering, &mean, wide);
+}
+
+static int row_scratch(kn_lowering *lowering) {
+    const kn_shape *logits = &lowering->node->inputs[0]->shape;
+    kn_dtype accumulator = kn_accumulator(lowering->node, logits->dtype);
+    int64_t rows = row_count(logits);
+    return kn_emit_scratch(lowering, (uint64_t)(rows ? rows : 1) * kn_dtype_bytes(accumulator));
+}
+
+static kn_status lower_loss(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    const kn_shape *logits = &node->inputs[0]->shape;
+    int scratch = row_scratch(lowering);
+    if (row_count(logits) > 0) {
+        int64_t share;
+        kn_step *step = begin(lowering, "kn_cross_entropy", wide, &share);
+        kn_step_read(step, "x", node->inputs[0]);
+        kn_step_read(step, "target", node->inputs[1]);
+        kn_step_write(step, "most", node->outputs[MOST]);
+        kn_step_write(step, "log_sum", node->outputs[LOG_SUM]);
+        kn_step_scratch(step, "loss", scratch);
+        kn_step_index(step, "rows", row_count(logits));
+        kn_step_index(step, "classes", class_count(logits));
+        kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
+        kn_step_index(step, "share", share);
+        kn_status status = kn_step_end(step, lowering);
+        if (status) return status;
+    }
+    return emit_mean(lowering, scratch, wide);
+}
+
+static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    const kn_shape *logits = &node->inputs[0]->shape;
+    if (kn_elements_of(node->inputs[0]) == 0) return KN_OK;
+    int64_t share;
+    kn_step *step = begin(lowering, "kn_cross_entropy_gradient", wide, &share);
+    static const char *const names[] = {"x", "target", "most", "log_sum", "g"};
+    for (int i = 0; i < 5; i++)
+        kn_step_read(step, names[i], node->inputs[i]);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_index(step, "rows", row_count(logits));
+    kn_step_index(step, "classes", class_count(logits));
+    kn_step_float(step, "smoothing", kn_attribute_of(node, "label_smoothing")->number);
+    kn_step_index(step, "share", share);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_accuracy(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    const kn_shape *logits = &node->inputs[0]->shape;
+    int scratch = row_scratch(lowering);
+    if (row_count(logits) > 0) {
+        int64_t share;
+        kn_step *step = begin(lowering, "kn_hits", wide, &share);
+        kn_step_read(step, "x", node->inputs[0]);
+        kn_step_read(step, "target", node->inputs[1]);
+        kn_step_scratch(step, "hit", scratch);
+        kn_step_index(step, "rows", row_count(logits));
+        kn_step_index(step, "classes", class_count(logits));
+        kn_step_index(step, "share", share);
+        kn_status status = kn_step_end(step, lowering);
+        if (status) return status;
+    }
+    return emit_mean(lowering, scratch, wide);
+}
+
+static kn_status loss_wide(kn_lowering *lowering) {
+    return lower_loss(lowering, true);
+}
+static kn_status loss_tree(kn_lowering *lowering) {
+    return lower_loss(lowering, false);
+}
+static kn_status gradient_wide(kn_lowering *lowering) {
+    return lower_gradient(lowering, true);
+}
+static kn_status gradient_tree(kn_lowering *lowering) {
+    return lower_gradient(lowering, false);
+}
+static kn_status accuracy_wide(kn_lowering *lowering) {
+    return lower_accuracy(lowering, true);
+}
+static kn_status accuracy_tree(kn_lowering *lowering) {
+    return lower_accuracy(lowering, false);
+}
+
+static void logits_cost(const kn_node *node, kn_cost *cost) {
+    kn_cost_set(node, 5.0 * (double)kn_elements_of(node->inputs[0]), cost);
+}
+
+/* ---- gradient -------------------------------------------------------------------------------- */
+
+/* Of a distribution: each share weighs (1 - smoothing) / rows times -log(softmax). */
+static kn_value *target_gradient(kn_gradient_call *call) {
+    const kn_node *node = call->node;
+    kn_shape column = node->inputs[0]->shape;
+    column.dims[column.rank - 1] = 1;
+    kn_value *most = kn_gradient_reshape(call, node->outputs[MOST], &column);
+    kn_value *pair[2] = {most, kn_gradient_reshape(call, node->outputs[LOG_SUM], &column)};
+    pair[0] = kn_gradient_build(call, &kn_row_add, pair, 2, NULL);
+    pair[1] = node->inputs[0];
+    pair[0] = kn_gradient_build(call, &kn_row_sub, pair, 2, NULL);
+    pair[1] = call->output_gradients[0];
+    kn_value *product = kn_gradient_build(call, &kn_row_mul, pair, 2, NULL);
+    kn_settings settings;
+    kn_settings_init(&settings, call->graph, &kn_row_scale);
+    double smoothing = kn_attribute_of(node, "label_smoothing")->number;
+    int64_t rows = row_count(&node->inputs[0]->shape);
+    kn_settings_float(&settings, "factor", rows ? (1 - smoothing) / (double)rows : 0);
+    return kn_gradient_build(call, &kn_row_scale, &product, 1, &settings);
+}
+
+extern const kn_operator kn_row_cross_entropy_gradient;
+
+static kn_status cross_entropy_gradient(kn_gradient_call *call) {
+    const kn_node *node = call->node;
+    kn_value *g = call->output_gradients[0];
+    if (!g) return KN_OK;
+    if (call->wanted[0]) {
+        kn_value *inputs[5] = {node->inputs[0], node->inputs[1], node->outputs[MOST], node->outputs[LOG_SUM],
+                               g};
+        kn_settings settings;
+        kn_settings_init(&settings, call->graph, &kn_row_cross_entropy_gradient);
+        kn_settings_float(&settings, "label_smoothing", kn_attribute_of(node, "label_smoothing")->number);
+        call->input_gradients[0] =
+            kn_gradient_build(call, &kn_row_cross_entropy_gradient, inputs, 5, &settings);
+    }
+    if (call->wanted[1] && !has_labels(&node->inputs[0]->shape, &node->inputs[1]->shape))
+        call->input_gradients[1] = target_gradient(call);
+    return kn_gradient_status(call);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+#define SMOOTHING KN_ATTRIBUTES(KN_FLOAT("label_smoothing", 0, "share given to all classes alike"))
+#define LABELS(count) "0.." #count
+
+KN_OPERATOR(
+    cross_entropy, .help = "mean cross-entropy of softmax(x) against class numbers or distributions",
+    SMOOTHING, .min_inputs = 2, .max_inputs = 2, .hidden = 2, .shape = cross_entropy_shape,
+    .gradient = cross_entropy_gradient, .reference = cross_entropy_reference, .cost = logits_cost,
+    .tolerance = 4,
+    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = loss_wide},
+                {.name = "tree", .lower = loss_tree}),
+    KN_CASES({.inputs = {"3,7", "int32 3"}, .ranges = {NULL, LABELS(6)}, .smallest = true},
+             {.inputs = {"31,33", "int32 31"},
+              .ranges = {"-30..30", LABELS(32)},
+              .attributes = "label_smoothing=0.1"},
+             {.inputs = {"3,7", "3,7"}, .ranges = {NULL, "0..1"}, .smallest = true},
+             {.inputs = {"7,93", "7,93"}, .ranges = {NULL, "0..1"}, .attributes = "label_smoothing=0.25"},
+             {.inputs = {"2,3,93", "int32 2,3"}, .ranges = {NULL, LABELS(92)}},
+             {.inputs = {"93", "int32"}, .ranges = {NULL, LABELS(92)}},
+             {.inputs = {"1031,1", "int32 1031"}, .ranges = {NULL, LABELS(0)}},
+             {.inputs = {"2,1033", "int32 2"}, .ranges = {NULL, LABELS(1032)}},
+             {.inputs = {"7,5", "int32 7"}, .ranges = {NULL, "-1..5"}, .no_gradient = true},
+             {.inputs = {"3,33", "int32 3"}, .ranges = {"special", LABELS(32)}, .no_gradient = true},
+             {.inputs = {"0,5", "int32 0"}, .no_gradient = true}));
+KN_OPERATOR(
+    cross_entropy_gradient, .help = "gradient of cross_entropy by its logits", SMOOTHING, .min_inputs = 5,
+    .max_inputs = 5, .backward = true, .shape = gradient_shape, .reference = gradient_reference,
+    .cost = logits_cost, .tolerance = 4,
+    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = gradient_wide},
+                {.name = "tree", .lower = gradient_tree}),
+    KN_CASES({.inputs = {"3,7", "int32 3", "3", "3", ""},
+              .ranges = {NULL, LABELS(6), "1..2", "0..2"},
+              .no_gradient = true,
+              .smallest = true},
+             {.inputs = {"3,7", "3,7", "3", "3", ""},
+              .ranges = {NULL, "0..1", "1..2", "0..2"},
+              .no_gradient = true,
+              .smallest = true},
+             {.inputs = {"31,93", "int32 31", "31", "31", ""},
+              .ranges = {NULL, LABELS(92), "1..2", "3..4"},
+              .attributes = "label_smoothing=0.1",
+              .no_gradient = true},
+             {.inputs = {"31,93", "31,93", "31", "31", ""},
+              .ranges = {NULL, "0..1", "1..2", "3..4"},
+              .attributes = "label_smoothing=0.1",
+              .no_gradient = true},
+             {.inputs = {"7,5", "int32 7", "7", "7", ""}, .ranges = {NULL, "-1..5"}, .no_gradient = true}));
+KN_OPERATOR(
+    accuracy, .help = "share of rows whose largest logit is the target's", .min_inputs = 2, .max_inputs = 2,
+    .shape = accuracy_shape, .reference = accuracy_reference, .cost = logits_cost,
+    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = accuracy_wide},
+                {.name = "tree", .lower = accuracy_tree}),
+    KN_CASES(
+        {.inputs = {"31,7", "int32 31"}, .ranges = {NULL, LABELS(6)}, .no_gradient = true, .smallest = true},
+        {.inputs = {"3,93,2", "int32 3,93"}, .ranges = {NULL, LABELS(1)}, .no_gradient = true},
+        {.inputs = {"93,33", "int32 93"}, .ranges = {"special", LABELS(32)}, .no_gradient = true},
+        {.inputs = {"0,7", "int32 0"}, .no_gradient = true}));
+
+/* ---- builders -------------------------------------------------------------------------------- */
+
+kn_value *kn_accuracy(kn_value *logits, kn_value *target) {
+    return kn_build2(&kn_row_accuracy, logits, target);
+}

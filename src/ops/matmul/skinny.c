@@ -1,0 +1,87 @@
+/* Matrix products that memory bounds on wide-vector devices: steps for cl/matmul/skinny.cl. */
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
+
+/* As cl/matmul/skinny.cl has them. */
+enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
+/* Columns of weights kept as (K,N), at least; sums that few columns should split among cores; sums that one
+ * number should not gather alone, for the sake of its error. */
+enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
+
+kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
+    kn_matmul_form form;
+    kn_matmul_describe(node, &form);
+    /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows,
+     * too. */
+    kn_matmul_join_batches(&form, NULL);
+    const bool few = form.m <= FEW && !form.transpose_a;
+    if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;
+    if (form.n < LEAST_COLUMNS) return KN_SKINNY_NOT;
+    if (few && form.k < (form.n >= STRETCH ? LONGEST : LONG)) return KN_SKINNY_ACROSS;
+    return form.k <= SHALLOW ? KN_SKINNY_SHALLOW : KN_SKINNY_NOT;
+}
+
+static kn_step *begin(kn_lowering *lowering, const kn_matmul_form *form, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "matmul/skinny.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    kn_step_narrow(step, lowering->node->inputs[1]);
+    kn_step_read(step, "a", lowering->node->inputs[0]);
+    kn_step_read(step, "b", lowering->node->inputs[1]);
+    kn_step_write(step, "c", lowering->result);
+    kn_step_int(step, "m", form->m);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "k", form->k);
+    return step;
+}
+
+/* Few rows times weights (N,K) or (K,N): each weight is read once, in place. */
+static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bool along) {
+    const int64_t width = lowering->target->vector_width, units = lowering->target->compute_units;
+    int64_t columns = kn_round_up(kn_divide_up(form->n, 8 * units), along ? width : 2 * width);
+    if (!along && columns > STRETCH) columns = STRETCH;
+    kn_step *step = begin(lowering, form, along ? "kn_matmul_along" : "kn_matmul_across");
+    kn_step_index(step, "a_row", form->k);
+    kn_step_index(step, along ? "b_column" : "b_row", along ? form->k : form->n);
+    kn_step_index(step, "c_row", form->n);
+    kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
+    kn_step_int(step, "item_columns", columns);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->n, columns), 1, (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+/* Sums of few: what is written is most of the work. */
+static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form) {
+    const int64_t least = 4 * (int64_t)lowering->target->vector_width,
+                  units = lowering->target->compute_units;
+    const int64_t depth = form->k > 0 ? form->k : 1;
+    int64_t columns = NEAR / depth / least * least;
+    if (columns < least) columns = least;
+    if (columns > form->n) columns = kn_round_up(form->n, least);
+    const int64_t stretches = kn_divide_up(form->n, columns) * form->batches;
+    const int64_t rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(8 * units, stretches)), 2);
+    kn_step *step = begin(lowering, form, "kn_matmul_shallow");
+    kn_step_index(step, "a_row", form->transpose_a ? 1 : form->k);
+    kn_step_index(step, "a_column", form->transpose_a ? form->m : 1);
+    kn_step_index(step, "b_row", form->n);
+    kn_step_index(step, "c_row", form->n);
+    kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_columns", columns);
+    kn_step_int(step, "streams", kn_is_streamed(lowering->result));
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(form->n, columns), (size_t)kn_divide_up(form->m, rows),
+                              (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind) {
+    kn_matmul_form form;
+    kn_matmul_describe(lowering->node, &form);
+    kn_matmul_join_batches(&form, lowering->epilogue);
+    return kind == KN_SKINNY_SHALLOW ? lower_shallow(lowering, &form)
+                                     : lower_few(lowering, &form, kind == KN_SKINNY_ALONG);
+}

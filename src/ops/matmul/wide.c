@@ -1,0 +1,232 @@
+/* Matrix products on wide-vector devices: steps for cl/matmul/wide.cl. */
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
+
+/* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their
+ * numbers. */
+enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
+
+/* What is known once the shapes are: sizes in the kernel's words. */
+typedef struct wide_form {
+    kn_matmul_form form;
+    int64_t width, vectors, panels, depth, parts, part_depth, chunk_depth, units;
+    int64_t left_rows, item_panels; /* of a block of a transposed a, and the panels that share it */
+    bool packed;
+    int64_t packed_batch; /* floats of one b when packed; 0 where all batches have the same */
+    int shares, weights;  /* scratch memory: the parts, and b when packed */
+} wide_form;
+
+bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
+    kn_matmul_form form;
+    int width = target->vector_width;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    kn_matmul_describe(node, &form);
+    return form.levels <= WIDE_LEVELS && node->outputs[0]->shape.dtype == KN_FLOAT32;
+}
+
+/* What has 16 bits in memory is packed on the way: once packed it would take more than it did. */
+bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
+    return kn_matmul_wide_accepts(target, node) && node->inputs[1]->shape.dtype == KN_FLOAT32;
+}
+
+int64_t kn_wide_vectors(int64_t width, int64_t columns) {
+    int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
+    return vectors < most ? vectors : most;
+}
+
+/* Local memory holds a chunk of panels, and of rows of a transposed a: as large as there is room for. */
+static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
+    bool transposed = wide->form.transpose_a;
+    wide->depth = transposed ? 256 : 512;
+    wide->left_rows = transposed ? LEFT_ROWS : 0;
+    const int64_t most = LEFT_COLUMNS / (wide->width * wide->vectors);
+    wide->item_panels = !transposed ? 1 : wide->panels < most ? wide->panels : most;
+    for (;;) {
+        int64_t columns = wide->packed ? 0 : wide->item_panels * wide->width * wide->vectors;
+        int64_t floats = wide->depth * columns + (wide->depth + LEFT_PAD) * wide->left_rows;
+        if ((uint64_t)floats * sizeof(float) <= local_bytes) break;
+        if (wide->item_panels > 1)
+            wide->item_panels /= 2;
+        else if (wide->left_rows > LEFT_ROWS / 2)
+            wide->left_rows = LEFT_ROWS / 2;
+        else if (wide->depth > 32)
+            wide->depth /= 2;
+        else
+            break;
+    }
+    /* Items alike in size: three panels and three rather than four and two. */
+    if (transposed && wide->panels > 0)
+        wide->item_panels = kn_divide_up(wide->panels, kn_divide_up(wide->panels, wide->item_panels));
+}
+
+static wide_form plan(kn_lowering *lowering, bool packed) {
+    const kn_target *target = lowering->target;
+    wide_form wide = {.packed = packed, .width = target->vector_width, .units = target->compute_units};
+    kn_matmul_form *form = &wide.form;
+    kn_matmul_describe(lowering->node, form);
+    kn_matmul_join_batches(form, lowering->epilogue);
+    wide.vectors = kn_wide_vectors(wide.width, form->n);
+    /* Two panels of three vectors rather than two of four with half of the second empty. */
+    int64_t blocks = kn_divide_up(form->n, wide.width);
+    if (wide.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) wide.vectors = 3;
+    wide.panels = kn_divide_up(form->n, wide.width * wide.vectors);
+    choose_chunks(&wide, target->local_bytes);
+    wide.parts = 1;
+    wide.part_depth = form->k > 0 ? form->k : 1;
+    /* Few tiles and a long sum: the sum is split by its shape, so that there is work for all cores. */
+    int64_t tiles = kn_divide_up(form->m, ROWS) * wide.panels * form->batches;
+    if (tiles < 32 && form->k >= 1024) {
+        int64_t parts = kn_divide_up(32, tiles), most = kn_divide_up(form->k, 512);
+        if (parts > most) parts = most;
+        wide.part_depth = kn_round_up(kn_divide_up(form->k, parts), 256);
+        wide.parts = kn_divide_up(form->k, wide.part_depth);
+    }
+    /* Chunks alike in depth, which read and write the sums so far as rarely as may be. */
+    int64_t chunks = kn_divide_up(wide.part_depth, wide.depth);
+    wide.chunk_depth = kn_round_up(kn_divide_up(wide.part_depth, chunks), CHUNK_STEP);
+    return wide;
+}
+
+static kn_step *begin(kn_lowering *lowering, const wide_form *wide, const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, "matmul/wide.cl", kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", (int)wide->width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)wide->vectors);
+    kn_step_define(step, "KN_PACKED", "%d", wide->packed);
+    kn_step_define(step, "KN_DEPTH", "%d", (int)wide->depth);
+    kn_step_narrow(step, lowering->node->inputs[1]);
+    if (wide->left_rows) {
+        kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)wide->left_rows);
+        kn_step_define(step, "KN_PANELS", "%d", (int)wide->item_panels);
+    }
+    return step;
+}
+
+void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner) {
+    kn_step_int(step, "batch_inner", form->sizes[0]);
+    kn_step_index(step, "a_outer", form->a_strides[1]);
+    kn_step_index(step, "a_inner", form->a_strides[0]);
+    kn_step_index(step, "b_outer", b_outer);
+    kn_step_index(step, "b_inner", b_inner);
+    kn_step_index(step, "c_outer", form->sizes[0] * form->m * form->n);
+    kn_step_index(step, "c_inner", form->m * form->n);
+}
+
+static kn_status lower_sum(kn_lowering *lowering, const wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t rows = kn_divide_up(form->m, 4 * wide->units);
+    kn_step *step = begin(lowering, wide, "kn_matmul_sum");
+    kn_step_scratch(step, "source", wide->shares);
+    kn_step_write(step, "c", lowering->result);
+    kn_step_int(step, "m", form->m);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "parts", wide->parts);
+    kn_step_index(step, "source_row", form->n);
+    kn_step_index(step, "source_part", form->batches * form->m * form->n);
+    kn_step_index(step, "source_batch", form->m * form->n);
+    kn_step_index(step, "c_row", form->n);
+    kn_step_int(step, "batch_inner", form->sizes[0]);
+    kn_step_index(step, "c_outer", form->sizes[0] * form->m * form->n);
+    kn_step_index(step, "c_inner", form->m * form->n);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_columns", kn_round_up(form->n, wide->width));
+    kn_step_int(step, "accumulate", 0);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), 1, (size_t)form->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_pack(kn_lowering *lowering, wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t floats = wide->panels * form->k * wide->width * wide->vectors;
+    int64_t panels = wide->panels / (4 * wide->units), batches = 1;
+    if (panels < 1) panels = 1;
+    if (form->b_strides[0] || form->b_strides[1]) {
+        wide->packed_batch = floats;
+        batches = form->batches;
+    }
+    wide->weights = kn_emit_scratch(lowering, (uint64_t)(floats * batches) * sizeof(float));
+    kn_step *step = begin(lowering, wide, "kn_matmul_pack");
+    kn_step_read(step, "b", lowering->node->inputs[1]);
+    kn_step_scratch(step, "panels", wide->weights);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "k", form->k);
+    kn_step_index(step, "b_row", form->transpose_b ? 1 : form->n);
+    kn_step_index(step, "b_column", form->transpose_b ? form->k : 1);
+    kn_step_int(step, "batch_inner", form->sizes[0]);
+    kn_step_index(step, "b_outer", form->b_strides[1]);
+    kn_step_index(step, "b_inner", form->b_strides[0]);
+    kn_step_index(step, "panels_batch", wide->packed_batch);
+    kn_step_int(step, "item_panels", panels);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(wide->panels, panels), 1, (size_t)batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
+    const kn_matmul_form *form = &wide->form;
+    int64_t elements = form->batches * form->m * form->n;
+    if (wide->parts > 1)
+        wide->shares = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
+    /* Each block of rows reads its panel, or packs it, again: blocks are few, but enough for all cores. */
+    int64_t item_panels = wide->item_panels, batches = form->batches * wide->parts;
+    int64_t row_items = wide->left_rows ? kn_divide_up(form->m, wide->left_rows) : 1;
+    while (item_panels > 1 && kn_divide_up(wide->panels, item_panels) * row_items * batches < 4 * wide->units)
+        item_panels = kn_divide_up(item_panels, 2);
+    int64_t panels = kn_divide_up(wide->panels, item_panels), items = panels * batches;
+    int64_t rows = form->m, least = wide->packed ? 24 : 96;
+    if (items < 4 * wide->units) {
+        rows = kn_divide_up(form->m, kn_divide_up(4 * wide->units, items));
+        rows = kn_round_up(rows, wide->left_rows ? wide->left_rows : ROWS);
+        if (rows < least) rows = least;
+    }
+    kn_step *step = begin(lowering, wide, "kn_matmul");
+    kn_step_read(step, "a", lowering->node->inputs[0]);
+    if (wide->packed)
+        kn_step_read_scratch(step, "b", wide->weights);
+    else
+        kn_step_read(step, "b", lowering->node->inputs[1]);
+    if (wide->parts > 1)
+        kn_step_scratch(step, "c", wide->shares);
+    else
+        kn_step_write(step, "c", lowering->result);
+    kn_step_int(step, "m", form->m);
+    kn_step_int(step, "n", form->n);
+    kn_step_int(step, "k", form->k);
+    kn_step_index(step, "a_row", form->transpose_a ? 1 : form->k);
+    kn_step_index(step, "a_column", form->transpose_a ? form->m : 1);
+    kn_step_index(step, "b_row", form->transpose_b ? 1 : form->n);
+    kn_step_index(step, "b_column", form->transpose_b ? form->k : 1);
+    kn_step_index(step, "c_row", form->n);
+    kn_step_index(step, "c_part", elements);
+    if (wide->packed)
+        kn_matmul_add_batches(step, form, form->sizes[0] * wide->packed_batch, wide->packed_batch);
+    else
+        kn_matmul_add_batches(step, form, form->b_strides[1], form->b_strides[0]);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "item_panels", item_panels);
+    kn_step_int(step, "part_depth", wide->part_depth);
+    kn_step_int(step, "chunk_depth", wide->chunk_depth);
+    kn_step_int(step, "accumulate", 0);
+    kn_step_cost_of_node(step, lowering);
+    kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){(size_t)kn_divide_up(form->m, rows), (size_t)panels, (size_t)batches},
+                  (size_t[3]){1, 1, 1});
+    kn_status status = kn_step_end(step, lowering);
+    return status == KN_OK && wide->parts > 1 ? lower_sum(lowering, wide) : status;
+}
+
+kn_status kn_matmul_wide_lower(kn_lowering *lowering) {
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    const kn_skinny kind = kn_matmul_skinny_kind(lowering->node);
+    if (kind != KN_SKINNY_NOT) return kn_matmul_skinny_lower(lowering, kind);
+    wide_form wide = plan(lowering, false);
+    return lower_product(lowering, &wide);
+}
+
+kn_status kn_matmul_packed_lower(kn_lowering *lowering) {
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    wide_form wide = plan(lowering, true);
+    kn_status status = lower_pack(lowering, &wide);
+    return status == KN_OK ? lower_product(lowering, &wide) : status;
+}

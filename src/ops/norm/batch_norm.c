@@ -1,0 +1,543 @@
+/* Batch norm (cl/norm/batch_norm.cl). In training a row with kernels of its own, which also gives what the
+ * running statistics become; outside training pointwise operators on the running ones, which fuse with what
+ * is around. */
+#include "ops/conv/conv.h"
+#include "ops/matmul/product.h"
+
+#include <math.h>
+
+extern const kn_operator kn_row_batch_norm, kn_row_batch_norm_gradient;
+
+/* Results of the row, and of its gradient. */
+enum { RESULT, MEAN, INVERSE, NEXT_MEAN, NEXT_VARIANCE };
+enum { DATA, WEIGHT, BIAS };
+
+/* ---- shapes ------------------------------------------------------------------------------------------- */
+
+static kn_status check_channels(kn_shape_call *call, int first, int end) {
+    const kn_shape *x = &call->inputs[0]->shape;
+    if (kn_shape_float_input(call, 0)) return call->error->status;
+    if (x->rank < 2)
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected channels, (N,C,...)",
+                             kn_shape_words_of(call, 0));
+    for (int i = first; i < end; i++) {
+        const kn_shape *own = &call->inputs[i]->shape;
+        if (own->rank != 1 || own->dims[0] != x->dims[1] || own->dtype != x->dtype)
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "x is %s and input %d is %s; expected one number per channel, (C)",
+                                 kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i));
+    }
+    return KN_OK;
+}
+
+/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x. Hidden are the
+ * batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the running statistics after this
+ * batch, for the builder to assign; all (C). */
+static kn_status norm_shape(kn_shape_call *call) {
+    if (check_channels(call, 1, 5)) return call->error->status;
+    call->outputs[RESULT] = call->inputs[0]->shape;
+    for (int i = MEAN; i <= NEXT_VARIANCE; i++)
+        call->outputs[i] = call->inputs[1]->shape;
+    return KN_OK;
+}
+
+/* x, dy are (N,C,...); weight, mean, inverse are (C). The results are the gradients by x, weight and bias. */
+static kn_status gradient_shape(kn_shape_call *call) {
+    if (check_channels(call, 2, 5)) return call->error->status;
+    if (!kn_shape_same(&call->inputs[0]->shape, &call->inputs[1]->shape))
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and dy %s; expected the same shape",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+    call->outputs[DATA] = call->inputs[0]->shape;
+    call->outputs[WEIGHT] = call->outputs[BIAS] = call->inputs[2]->shape;
+    return KN_OK;
+}
+
+/* x seen as (images,channels,inner). */
+typedef struct norm_form {
+    int64_t images, channels, inner, total;
+} norm_form;
+
+static norm_form describe(const kn_shape *x) {
+    norm_form form = {.images = x->dims[0], .channels = x->dims[1], .inner = 1};
+    for (int i = 2; i < x->rank; i++)
+        form.inner *= x->dims[i];
+    form.total = form.images * form.inner;
+    return form;
+}
+
+/* ---- references --------------------------------------------------------------------------------------- */
+
+static int64_t element(const norm_form *form, int64_t channel, int64_t i) {
+    return (i / form->inner * form->channels + channel) * form->inner + i % form->inner;
+}
+
+static kn_status norm_reference(kn_reference_call *call) {
+    norm_form form = describe(&call->inputs[0].shape);
+    const double *x = call->inputs[0].data, *weight = call->inputs[1].data, *bias = call->inputs[2].data;
+    const double *old_mean = call->inputs[3].data, *old_variance = call->inputs[4].data;
+    double epsilon = kn_attribute_of(call->node, "epsilon")->number;
+    double momentum = kn_attribute_of(call->node, "momentum")->number, total = (double)form.total;
+    for (int64_t c = 0; c < form.channels; c++) {
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < form.total; i++)
+            mean += x[element(&form, c, i)] / total;
+        for (int64_t i = 0; i < form.total; i++) {
+            double apart = x[element(&form, c, i)] - mean;
+            squares += apart * apart;
+        }
+        double inverse = 1 / sqrt((form.total ? squares / total : 0) + epsilon);
+        for (int64_t i = 0; i < form.total; i++) {
+            int64_t at = element(&form, c, i);
+            call->outputs[RESULT].data[at] = (x[at] - mean) * inverse * weight[c] + bias[c];
+        }
+        double share = form.total ? momentum : 0;
+        double unbiased = squares / (form.total > 1 ? total - 1 : 1);
+        call->outputs[NEXT_MEAN].data[c] = (1 - share) * old_mean[c] + share * mean;
+        call->outputs[NEXT_VARIANCE].data[c] = (1 - share) * old_variance[c] + share * unbiased;
+        call->outputs[MEAN].data[c] = mean;
+        call->outputs[INVERSE].data[c] = inverse;
+    }
+    return KN_OK;
+}
+
+static kn_status gradient_reference(kn_reference_call *call) {
+    norm_form form = describe(&call->inputs[0].shape);
+    const double *x = call->inputs[0].data, *dy = call->inputs[1].data, *weight = call->inputs[2].data;
+    const double *mean = call->inputs[3].data, *inverse = call->inputs[4].data;
+    for (int64_t c = 0; c < form.channels; c++) {
+        double sum = 0, product = 0;
+        for (int64_t i = 0; i < form.total; i++) {
+            int64_t at = element(&form, c, i);
+            sum += dy[at];
+            product += dy[at] * (x[at] - mean[c]) * inverse[c];
+        }
+        for (int64_t i = 0; i < form.total; i++) {
+            int64_t at = element(&form, c, i);
+            double normal = (x[at] - mean[c]) * inverse[c];
+            call->outputs[DATA].data[at] =
+                weight[c] * inverse[c] * (dy[at] - (sum + normal * product) / (double)form.total);
+        }
+        call->outputs[WEIGHT].data[c] = product;
+        call->outputs[BIAS].data[c] = sum;
+    }
+    return KN_OK;
+}
+
+static void norm_cost(const kn_node *node, kn_cost *cost) {
+    kn_cost_set(node, 8.0 * (double)kn_elements_of(node->inputs[0]), cost);
+}
+
+/* ---- lowering ----------------------------------------------------------------------------------------- */
+
+/* How a channel's elements are dealt out. `lanes` channels lie side by side in the blocked layout. */
+typedef struct dealing {
+    norm_form form;
+    int64_t lanes, blocks, part, parts, count, share;
+    size_t items;
+    bool whole; /* blocks go to units as a whole: which changes no bit, so that their number may decide */
+    int shares; /* scratch memory: two numbers for each part and channel, and the number of elements */
+} dealing;
+
+static dealing deal_out(kn_lowering *lowering) {
+    const kn_target *target = lowering->target;
+    const kn_value *x = lowering->node->inputs[0];
+    dealing deal = {.form = describe(&x->shape), .lanes = 1, .share = 1};
+    bool blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
+    if (blocked) deal.lanes = target->vector_width;
+    deal.blocks = deal.form.channels / deal.lanes;
+    deal.count = deal.form.images * deal.form.inner * deal.blocks;
+    deal.items = blocked ? 1 : kn_power_of_two(deal.form.total / 8, kn_group_items(target));
+    if (deal.items > 64) deal.items = 64;
+    /* The parts change bits, so they follow from the shape and the work-group. */
+    int64_t least = blocked ? 2048 : 64 * (int64_t)deal.items;
+    deal.part = kn_divide_up(deal.form.total, 64);
+    if (deal.part < least) deal.part = least;
+    deal.parts = kn_divide_up(deal.form.total, deal.part);
+    if (target->wide_vector) deal.share = kn_divide_up(deal.count, 8 * (int64_t)target->compute_units);
+    if (deal.share < 1) deal.share = 1;
+    int64_t rounds = kn_divide_up(deal.blocks, target->compute_units);
+    deal.whole = blocked && target->wide_vector && deal.count > 0 &&
+                 10 * deal.blocks >= 8 * rounds * target->compute_units;
+    kn_dtype type = kn_accumulator(lowering->node, x->shape.dtype);
+    uint64_t numbers = 3 * (uint64_t)(deal.parts ? deal.parts : 1) * (uint64_t)deal.form.channels;
+    deal.shares = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
+    return deal;
+}
+
+static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *kernel) {
+    kn_dtype type = lowering->node->inputs[0]->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, "norm/batch_norm.cl", kernel);
+    kn_step_define(step, "KN_BLOCK", "%d", (int)deal->lanes);
+    kn_step_define(step, "KN_ITEMS", "%zu", deal->items);
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    return step;
+}
+
+/* A step that reads or writes `images` values like x, and does `flops` for each of their elements. */
+static void add_cost(kn_step *step, const kn_lowering *lowering, double images, double flops) {
+    const kn_value *x = lowering->node->inputs[0];
+    double elements = (double)kn_elements_of(x);
+    kn_step_cost(step, flops * elements, images * elements * (double)kn_dtype_bytes(x->shape.dtype));
+}
+
+static void size_by_part(kn_step *step, const dealing *deal) {
+    kn_step_int(step, "blocks", deal->blocks);
+    kn_step_int(step, "inner", deal->form.inner);
+    kn_step_int(step, "total", deal->form.total);
+    kn_step_int(step, "part", deal->part);
+    kn_step_size2(step, (size_t)deal->parts * deal->items, (size_t)deal->blocks, deal->items, 1);
+}
+
+static void size_by_element(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
+    kn_step_size_free(step, kn_divide_up(deal->count, deal->share), lowering->target);
+}
+
+static void size_by_block(kn_step *step, const kn_lowering *lowering, const dealing *deal,
+                          const kn_statistics *given) {
+    kn_step_int(step, "blocks", deal->blocks);
+    kn_step_int(step, "inner", deal->form.inner);
+    kn_step_int(step, "total", deal->form.total);
+    if (!given) kn_step_int(step, "part", deal->part);
+    kn_step_int(step, "parts", given ? given->parts : deal->parts);
+    kn_step_int(step, "stream", kn_is_streamed(lowering->result));
+    kn_step_size1(step, (size_t)deal->blocks, 1);
+}
+
+/* The statistics of x, where they were gathered when it was made. */
+static const kn_statistics *gathered(const kn_lowering *lowering) {
+    return lowering->gathered && lowering->gathered->parts > 0 ? lowering->gathered : NULL;
+}
+
+static kn_status lower_whole_norm(kn_lowering *lowering, const dealing *deal) {
+    const kn_node *node = lowering->node;
+    const kn_statistics *given = gathered(lowering);
+    kn_step *step = begin(lowering, deal, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
+    if (given) kn_step_read_scratch(step, "shares", given->scratch);
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->inputs[2]);
+    kn_step_read(step, "running_mean", node->inputs[3]);
+    kn_step_read(step, "running_variance", node->inputs[4]);
+    if (!given) kn_step_scratch(step, "shares", deal->shares);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_write(step, "mean", node->outputs[MEAN]);
+    kn_step_write(step, "inverse", node->outputs[INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
+    size_by_block(step, lowering, deal, given);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
+    add_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
+    kn_step_epilogue(step, lowering);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_norm(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    const kn_shape *x = &node->inputs[0]->shape;
+    const kn_statistics *given = gathered(lowering);
+    dealing deal = deal_out(lowering);
+    kn_status status = KN_OK;
+    if (deal.whole) return lower_whole_norm(lowering, &deal);
+    if (deal.form.total > 0 && !given) {
+        kn_step *step = begin(lowering, &deal, "kn_batch_norm_statistics");
+        kn_step_read(step, "x", node->inputs[0]);
+        kn_step_scratch(step, "shares", deal.shares);
+        add_cost(step, lowering, 1, 3);
+        size_by_part(step, &deal);
+        status = kn_step_end(step, lowering);
+        if (status != KN_OK) return status;
+    }
+    kn_step *step = begin(lowering, &deal, "kn_batch_norm_finish");
+    kn_step_read_scratch(step, "shares", given ? given->scratch : deal.shares);
+    kn_step_read(step, "running_mean", node->inputs[3]);
+    kn_step_read(step, "running_variance", node->inputs[4]);
+    kn_step_write(step, "mean", node->outputs[MEAN]);
+    kn_step_write(step, "inverse", node->outputs[INVERSE]);
+    kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
+    kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
+    kn_step_int(step, "blocks", deal.blocks);
+    kn_step_int(step, "parts", given ? given->parts : deal.parts);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
+    kn_step_size_free(step, deal.blocks, lowering->target);
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK || deal.count == 0) return status;
+    step = begin(lowering, &deal, "kn_batch_norm_apply");
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->inputs[2]);
+    kn_step_read(step, "mean", node->outputs[MEAN]);
+    kn_step_read(step, "inverse", node->outputs[INVERSE]);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_int(step, "blocks", deal.blocks);
+    kn_step_int(step, "inner", deal.form.inner);
+    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "share", deal.share);
+    bool image = x->rank == 4;
+    kn_step_index(step, "middle_size", image ? x->dims[1] : x->dims[x->rank - 2]);
+    kn_step_index(step, "inner_size", image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
+    add_cost(step, lowering, 2, 3);
+    kn_step_epilogue(step, lowering);
+    size_by_element(step, lowering, &deal);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_whole_gradient(kn_lowering *lowering, const dealing *deal) {
+    const kn_node *node = lowering->node;
+    kn_step *step = begin(lowering, deal, "kn_batch_norm_whole_gradient");
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "dy", node->inputs[1]);
+    kn_step_read(step, "weight", node->inputs[2]);
+    kn_step_read(step, "mean", node->inputs[3]);
+    kn_step_read(step, "inverse", node->inputs[4]);
+    kn_step_scratch(step, "shares", deal->shares);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[BIAS]);
+    size_by_block(step, lowering, deal, NULL);
+    add_cost(step, lowering, 5, 9);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_gradient(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
+    kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
+    dealing deal = deal_out(lowering);
+    kn_status status = KN_OK;
+    if (deal.whole) return lower_whole_gradient(lowering, &deal);
+    if (deal.form.total > 0) {
+        kn_step *step = begin(lowering, &deal, "kn_batch_norm_sums");
+        kn_step_read(step, "x", x);
+        kn_step_read(step, "dy", dy);
+        kn_step_read(step, "mean", mean);
+        kn_step_read(step, "inverse", inverse);
+        kn_step_scratch(step, "shares", deal.shares);
+        add_cost(step, lowering, 2, 4);
+        size_by_part(step, &deal);
+        status = kn_step_end(step, lowering);
+        if (status != KN_OK) return status;
+    }
+    kn_step *step = begin(lowering, &deal, "kn_batch_norm_gather");
+    kn_step_scratch(step, "shares", deal.shares);
+    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_write(step, "dbias", node->outputs[BIAS]);
+    kn_step_int(step, "channels", deal.form.channels);
+    kn_step_int(step, "parts", deal.parts);
+    kn_step_size_free(step, deal.form.channels, lowering->target);
+    status = kn_step_end(step, lowering);
+    if (status != KN_OK || deal.count == 0) return status;
+    step = begin(lowering, &deal, "kn_batch_norm_data");
+    kn_step_read(step, "x", x);
+    kn_step_read(step, "dy", dy);
+    kn_step_read(step, "weight", weight);
+    kn_step_read(step, "mean", mean);
+    kn_step_read(step, "inverse", inverse);
+    kn_step_read(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_read(step, "dbias", node->outputs[BIAS]);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_int(step, "blocks", deal.blocks);
+    kn_step_int(step, "inner", deal.form.inner);
+    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "share", deal.share);
+    kn_step_int(step, "total", deal.form.total);
+    add_cost(step, lowering, 3, 5);
+    size_by_element(step, lowering, &deal);
+    return kn_step_end(step, lowering);
+}
+
+/* ---- gradient, and outside training ------------------------------------------------------------------- */
+
+static kn_status norm_gradient(kn_gradient_call *call) {
+    const kn_node *node = call->node;
+    if (!call->output_gradients[RESULT]) return KN_OK;
+    kn_value *inputs[5] = {node->inputs[0], call->output_gradients[RESULT], node->inputs[1],
+                           node->outputs[MEAN], node->outputs[INVERSE]};
+    kn_value *data = kn_gradient_build(call, &kn_row_batch_norm_gradient, inputs, 5, NULL);
+    if (kn_value_failed(data)) return kn_gradient_status(call);
+    for (int i = 0; i < 3; i++)
+        if (call->wanted[i]) call->input_gradients[i] = data->producer->outputs[i];
+    return KN_OK;
+}
+
+/* (C) seen as (C,1,...), so that it meets the channels of x (N,C,...). */
+static kn_value *along_channels(kn_value *value, int rank) {
+    if (kn_value_failed(value) || rank == 2) return value;
+    kn_dim dims[KN_MAX_RANK] = {value->shape.dims[0], 1, 1, 1, 1, 1, 1, 1};
+    return kn_reshape_to(value, rank - 1, dims);
+}
+
+/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel
+ * depends on states alone. */
+static kn_value *by_running(kn_value *const *inputs, double epsilon) {
+    int rank = inputs[0]->shape.rank;
+    kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], epsilon));
+    kn_value *scale = kn_mul(inputs[1], inverse), *shift = kn_sub(inputs[2], kn_mul(inputs[3], scale));
+    return kn_add(kn_mul(inputs[0], along_channels(scale, rank)), along_channels(shift, rank));
+}
+
+static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
+                                  kn_value **results) {
+    results[RESULT] = by_running(inputs, kn_attribute_of(node, "epsilon")->number);
+    results[NEXT_MEAN] = inputs[3];
+    results[NEXT_VARIANCE] = inputs[4];
+    return bound->error.status;
+}
+
+/* ---- the rows ----------------------------------------------------------------------------------------- */
+
+#define NORM_CASE(x, c)                                                                                      \
+    .inputs = {x, c, c, c, c}, .ranges = {NULL, NULL, NULL, NULL, "0.5..2"}, .training = true
+KN_OPERATOR(batch_norm,
+            .help = "normalises channels of x (N,C,...) by the batch, or outside training by what ran",
+            KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added to the variance"),
+                          KN_FLOAT("momentum", 0.1, "weight of this batch in the running statistics")),
+            .min_inputs = 5, .max_inputs = 5, .hidden = 4, .shape = norm_shape, .gradient = norm_gradient,
+            .without_training = without_training, .reference = norm_reference, .cost = norm_cost,
+            KN_VARIANTS({.name = "parts",
+                         .accepts = kn_takes_kernel_types,
+                         .lower = lower_norm,
+                         .takes_epilogue = true,
+                         .any = true,
+                         .takes_statistics = true,
+                         .over = {[NEXT_MEAN] = 4, [NEXT_VARIANCE] = 5}}),
+            KN_CASES({NORM_CASE("3,4,2,3", "4"), .smallest = true}, {NORM_CASE("5,3", "3")},
+                     {NORM_CASE("7,5,31", "5")}, {NORM_CASE("33,7,7,9", "7")}, {NORM_CASE("2,32,7,7", "32")},
+                     {NORM_CASE("3,16,31,33", "16")}, {NORM_CASE("3,32,31,33", "32")},
+                     {NORM_CASE("31,1,3,3,3", "1")}, {NORM_CASE("2,32,128,129", "32"), .no_gradient = true},
+                     {NORM_CASE("93,1", "1"), .attributes = "epsilon=0.1 momentum=1"},
+                     {NORM_CASE("3,2,67,71", "2")}, {NORM_CASE("5,0,3", "0")},
+                     {.inputs = {"31,33", "33", "33", "33", "33"},
+                      .ranges = {"99..101", NULL, NULL, NULL, "0.5..2"},
+                      .training = true,
+                      .no_gradient = true}),
+            .tolerance = 4);
+
+#define GRADIENT_CASE(x, c)                                                                                  \
+    .inputs = {x, x, c, c, c}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"}, .no_gradient = true
+KN_OPERATOR(
+    batch_norm_gradient, .help = "gradients of batch_norm in training, by x, weight and bias",
+    .min_inputs = 5, .max_inputs = 5, .outputs = 3, .backward = true, .shape = gradient_shape,
+    .reference = gradient_reference, .cost = norm_cost,
+    KN_VARIANTS({.name = "parts", .accepts = kn_takes_kernel_types, .lower = lower_gradient, .any = true}),
+    KN_CASES({GRADIENT_CASE("3,4,2,3", "4"), .smallest = true}, {GRADIENT_CASE("5,3", "3")},
+             {GRADIENT_CASE("33,7,7,9", "7")}, {GRADIENT_CASE("2,32,7,7", "32")},
+             {GRADIENT_CASE("3,16,31,33", "16")}, {GRADIENT_CASE("3,32,31,33", "32")},
+             {GRADIENT_CASE("2,32,128,129", "32")}, {GRADIENT_CASE("5,0,3", "0")}),
+    .tolerance = 4);
+
+/* ---- builders ----------------------------------------------------------------------------------------- */
+
+void kn_batch_norm_params_init(kn_batch_norm_params *params) {
+    if (params) *params = (kn_batch_norm_params){.size = sizeof *params, .epsilon = 1e-5, .momentum = 0.1};
+}
+
+/* Fails the graph where x has no channels, or a number of the params makes no sense. */
+static bool check_params(kn_graph *graph, const kn_value *x, const kn_batch_norm_params *given,
+                         const char *layer) {
+    if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1]))
+        kn_graph_fail(graph, KN_ERROR_SHAPE,
+                      "batch_norm %s: x is %s; expected (N,C,...) with a known number of channels", layer,
+                      kn_shape_words(graph, &x->shape));
+    else if (!(given->epsilon >= 0) || !(given->momentum >= 0 && given->momentum <= 1))
+        kn_graph_fail(graph, KN_ERROR_ARGUMENT,
+                      "batch_norm %s: expected an epsilon of at least 0 and a momentum from 0 to 1", layer);
+    return graph->error.status == KN_OK;
+}
+
+static bool is_statistic(const kn_value *value) {
+    return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC;
+}
+
+/* The state, or what an earlier norm of this graph makes of it: running statistics follow all norms that
+ * share them, one after the other. */
+static kn_value *running(kn_value *state) {
+    kn_value *next = is_statistic(state) && state->assign ? state->assign->inputs[1] : NULL;
+    return next && next->producer && next->producer->op == &kn_row_batch_norm ? next : state;
+}
+
+/* A state is written once in a run, by the last norm. `before` is what the norm reads of it. */
+static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_value *next) {
+    if (!is_statistic(state)) return;
+    if (before != state)
+        kn_assign_instead(graph, state, next);
+    else if (!state->assign)
+        kn_assign(graph, state, next);
+}
+
+/* inputs are x (N,C,...), weight, bias, mean and variance (C). layer NULL: named by kind and number. */
+static kn_value *build(kn_graph *graph, kn_value *const *inputs, const char *layer,
+                       const kn_batch_norm_params *given) {
+    kn_settings settings;
+    if (given->frozen) return by_running(inputs, given->epsilon);
+    kn_settings_init(&settings, graph, &kn_row_batch_norm);
+    kn_settings_float(&settings, "epsilon", given->epsilon);
+    kn_settings_float(&settings, "momentum", given->momentum);
+    kn_value *mean = running(inputs[3]), *variance = running(inputs[4]);
+    kn_value *read[5] = {inputs[0], inputs[1], inputs[2], mean, variance};
+    kn_value *y = kn_node_add(graph, &kn_row_batch_norm, layer, read, 5, settings.values);
+    if (kn_value_failed(y)) return y;
+    follow(graph, inputs[3], mean, y->producer->outputs[NEXT_MEAN]);
+    follow(graph, inputs[4], variance, y->producer->outputs[NEXT_VARIANCE]);
+    return graph->error.status ? &graph->failed : y;
+}
+
+/* x is (N,C,...); the parameters and running statistics are (C). */
+kn_value *kn_batch_norm(kn_value *x, const kn_batch_norm_params *params) {
+    if (kn_value_failed(x)) return x;
+    kn_graph *graph = x->graph;
+    kn_batch_norm_params given;
+    kn_batch_norm_params_init(&given);
+    KN_TAKE_PARAMS(given, params);
+    const char *layer = kn_layer_name(graph, given.name, "batchnorm");
+    if (!check_params(graph, x, &given, layer)) return &graph->failed;
+    static const struct {
+        const char *name;
+        kn_state_role role;
+        double start;
+    } states[] = {{"weight", KN_STATE_PARAMETER, 1},
+                  {"bias", KN_STATE_PARAMETER, 0},
+                  {"running_mean", KN_STATE_STATISTIC, 0},
+                  {"running_var", KN_STATE_STATISTIC, 1}};
+    kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
+    kn_value *inputs[5] = {x};
+    for (size_t i = 0; i < KN_COUNT_OF(states); i++) {
+        if (given.no_affine && states[i].role == KN_STATE_PARAMETER) {
+            inputs[1 + i] = kn_filled(graph, shape.dtype, shape.dims[0], states[i].start);
+            continue;
+        }
+        kn_initializer start = {KN_INITIALIZE_FILL, states[i].start};
+        const char *name = kn_arena_format(&graph->arena, "%s.%s", layer, states[i].name);
+        if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
+        inputs[1 + i] = kn_state_add(graph, name, &shape, states[i].role, &start);
+    }
+    return build(graph, inputs, layer, &given);
+}
+
+kn_value *kn_batch_norm_by(kn_value *x, kn_value *weight, kn_value *bias, kn_value *mean, kn_value *variance,
+                           const kn_batch_norm_params *params) {
+    kn_value *inputs[5] = {x, weight, bias, mean, variance};
+    if (kn_value_failed(x)) return x;
+    kn_graph *graph = x->graph;
+    kn_batch_norm_params given;
+    kn_batch_norm_params_init(&given);
+    KN_TAKE_PARAMS(given, params);
+    for (int i = 1; i < 5; i++) {
+        if (!inputs[i])
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is NULL", i);
+        if (inputs[i]->failed) return inputs[i];
+        if (inputs[i]->graph != graph)
+            return kn_graph_fail(graph, KN_ERROR_ARGUMENT, "kn_batch_norm_by: input %d is of another graph",
+                                 i);
+        if (x->shape.rank >= 2 &&
+            (inputs[i]->shape.rank != 1 || inputs[i]->shape.dims[0] != x->shape.dims[1]))
+            return kn_graph_fail(
+                graph, KN_ERROR_SHAPE,
+                "kn_batch_norm_by: x is %s and input %d is %s; expected one number per channel, (C)",
+                kn_shape_words(graph, &x->shape), i, kn_shape_words(graph, &inputs[i]->shape));
+    }
+    if (!check_params(graph, x, &given, "by values")) return &graph->failed;
+    return build(graph, inputs, NULL, &given);
+}

@@ -1,0 +1,378 @@
+/* Layer norm and RMS norm over the last dimension (cl/norm/layer_norm.cl). */
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
+
+#include <math.h>
+
+extern const kn_operator kn_row_layer_norm, kn_row_layer_norm_gradient, kn_row_rms_norm,
+    kn_row_rms_norm_gradient;
+
+/* Results of layer_norm and rms_norm, and of their gradients. */
+enum { RESULT, FIRST_HIDDEN };
+enum { DATA, WEIGHT, BIAS };
+
+static bool is_centered(const kn_node *node);
+
+/* x is seen as (rows,count). */
+static int64_t row_length(const kn_shape *x) {
+    return x->dims[x->rank - 1];
+}
+static int64_t row_count(const kn_shape *x) {
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < x->rank; i++)
+        rows *= x->dims[i];
+    return rows;
+}
+
+/* ---- shapes --------------------------------------------------------------------------------------- */
+
+static kn_status check_row(kn_shape_call *call, int first, int end) {
+    const kn_shape *x = &call->inputs[0]->shape;
+    if (kn_shape_float_input(call, 0)) return call->error->status;
+    if (x->rank < 1)
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s; expected at least one dimension",
+                             kn_shape_words_of(call, 0));
+    for (int i = first; i < end; i++) {
+        if (!call->inputs[i]) continue;
+        const kn_shape *own = &call->inputs[i]->shape;
+        if (own->rank != 1 || own->dims[0] != x->dims[x->rank - 1] || own->dtype != x->dtype)
+            return kn_shape_fail(call, KN_ERROR_SHAPE,
+                                 "x is %s and input %d is %s; expected one number per element of a row",
+                                 kn_shape_words_of(call, 0), i, kn_shape_words_of(call, i));
+    }
+    return KN_OK;
+}
+
+/* x is (...,D), weight and bias, which may be absent, (D); the result is like x. Hidden are (...): the mean,
+ * if it is centered, and 1 / sqrt(variance + epsilon). */
+static kn_status norm_shape(kn_shape_call *call) {
+    if (check_row(call, 1, call->input_count)) return call->error->status;
+    double epsilon = kn_shape_attribute(call, "epsilon")->number;
+    if (!(epsilon >= 0)) return kn_shape_fail(call, KN_ERROR_ARGUMENT, "expected an epsilon of at least 0");
+    for (int i = 0; i < call->output_count; i++)
+        call->outputs[i] = call->inputs[0]->shape;
+    for (int i = FIRST_HIDDEN; i < call->output_count; i++)
+        call->outputs[i].rank--;
+    return KN_OK;
+}
+
+/* x and dy are (...,D), weight (D), then mean and inverse (...). The results are the gradients by x, weight
+ * and bias. */
+static kn_status gradient_shape(kn_shape_call *call) {
+    const kn_shape *x = &call->inputs[0]->shape;
+    if (check_row(call, 2, 3)) return call->error->status;
+    if (!kn_shape_same(x, &call->inputs[1]->shape))
+        return kn_shape_fail(call, KN_ERROR_SHAPE, "x is %s and dy %s; expected the same shape",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+    call->outputs[DATA] = *x;
+    for (int i = WEIGHT; i < call->output_count; i++)
+        call->outputs[i] = call->inputs[2]->shape;
+    return KN_OK;
+}
+
+/* ---- references ------------------------------------------------------------------------------------- */
+
+static kn_status norm_reference(kn_reference_call *call) {
+    const kn_shape *shape = &call->inputs[0].shape;
+    bool centered = is_centered(call->node);
+    int64_t rows = row_count(shape), count = row_length(shape);
+    const double *x = call->inputs[0].data, *weight = call->inputs[1].data;
+    const double *bias = call->input_count > 2 ? call->inputs[2].data : NULL;
+    double *y = call->outputs[RESULT].data, epsilon = kn_attribute_of(call->node, "epsilon")->number;
+    for (int64_t row = 0; row < rows; row++, x += count, y += count) {
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < count && centered; i++)
+            mean += x[i] / (double)count;
+        for (int64_t i = 0; i < count; i++)
+            squares += (x[i] - mean) * (x[i] - mean) / (double)count;
+        double inverse = 1 / sqrt(squares + epsilon);
+        for (int64_t i = 0; i < count; i++)
+            y[i] = (x[i] - mean) * inverse * weight[i] + (bias ? bias[i] : 0);
+        if (centered) call->outputs[FIRST_HIDDEN].data[row] = mean;
+        call->outputs[call->output_count - 1].data[row] = inverse;
+    }
+    return KN_OK;
+}
+
+static kn_status gradient_reference(kn_reference_call *call) {
+    const kn_shape *shape = &call->inputs[0].shape;
+    bool centered = is_centered(call->node);
+    int64_t rows = row_count(shape), count = row_length(shape);
+    const double *weight = call->inputs[2].data, *inverse = call->inputs[call->input_count - 1].data;
+    for (int64_t row = 0; row < rows; row++) {
+        const double *x = call->inputs[0].data + row * count, *dy = call->inputs[1].data + row * count;
+        double mean = centered ? call->inputs[3].data[row] : 0, sum = 0, product = 0;
+        for (int64_t i = 0; i < count; i++) {
+            double normal = (x[i] - mean) * inverse[row];
+            if (centered) sum += dy[i] * weight[i] / (double)count;
+            product += dy[i] * weight[i] * normal / (double)count;
+            call->outputs[WEIGHT].data[i] += dy[i] * normal;
+            if (centered) call->outputs[BIAS].data[i] += dy[i];
+        }
+        for (int64_t i = 0; i < count; i++)
+            call->outputs[DATA].data[row * count + i] =
+                inverse[row] * (dy[i] * weight[i] - sum - (x[i] - mean) * inverse[row] * product);
+    }
+    return KN_OK;
+}
+
+static void norm_cost(const kn_node *node, kn_cost *cost) {
+    kn_cost_set(node, 8.0 * (double)kn_elements_of(node->inputs[0]), cost);
+}
+
+/* ---- lowering ------------------------------------------------------------------------------------------ */
+
+enum { ITEMS = 64, MOST_PARTS = 64, LEAST_PART = 16, WORK = 8192 };
+
+typedef struct dealing {
+    int64_t rows, count, part, parts;
+    size_t items; /* of a group, with many threads */
+    bool wide;
+} dealing;
+
+static dealing deal_out(const kn_lowering *lowering, bool wide) {
+    const kn_shape *x = &lowering->node->inputs[0]->shape;
+    dealing deal = {.rows = row_count(x), .count = row_length(x), .wide = wide};
+    deal.items = kn_group_items(lowering->target);
+    /* The parts change bits, so they follow from the shape. */
+    deal.part = kn_divide_up(deal.rows, MOST_PARTS);
+    if (deal.part < LEAST_PART) deal.part = LEAST_PART;
+    deal.parts = kn_divide_up(deal.rows, deal.part);
+    return deal;
+}
+
+static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *kernel) {
+    const kn_node *node = lowering->node;
+    kn_dtype type = node->inputs[0]->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, "norm/layer_norm.cl", kernel);
+    kn_step_define(step, "KN_CENTERED", "%d", (int)is_centered(node));
+    kn_step_define(step, "KN_BIAS", "%d", !node->op->backward && node->input_count > 2 && node->inputs[2]);
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
+    if (deal->wide) kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    return step;
+}
+
+/* Many threads: each row has its lanes. */
+static void size_by_row(kn_step *step, const dealing *deal) {
+    size_t lanes = kn_power_of_two((deal->count + 3) / 4, deal->items), slots = deal->items / lanes;
+    kn_step_define(step, "KN_ITEMS", "%zu", deal->items);
+    kn_step_define(step, "KN_LANES", "%zu", lanes);
+    kn_step_size1(step, ((size_t)deal->rows + slots - 1) / slots * deal->items, deal->items);
+}
+
+static void size_by_column(kn_step *step, const dealing *deal, int64_t parts) {
+    size_t items = deal->items < ITEMS ? deal->items : ITEMS;
+    kn_step_define(step, "KN_ITEMS", "%zu", items);
+    kn_step_size2(step, (size_t)deal->count, (size_t)parts, items, 1);
+}
+
+static kn_status lower_norm(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    dealing deal = deal_out(lowering, wide);
+    if (deal.rows == 0 || deal.count == 0) return KN_OK;
+    int64_t share = WORK / deal.count + 1;
+    kn_step *step = begin(lowering, &deal, "kn_layer_norm");
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "weight", node->inputs[1]);
+    kn_step_read(step, "bias", node->input_count > 2 ? node->inputs[2] : NULL);
+    kn_step_write(step, "y", lowering->result);
+    kn_step_write(step, "mean", is_centered(node) ? node->outputs[FIRST_HIDDEN] : NULL);
+    kn_step_write(step, "inverse", node->outputs[node->output_count - 1]);
+    kn_step_index(step, "rows", deal.rows);
+    kn_step_index(step, "count", deal.count);
+    kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
+    kn_step_index(step, "share", share);
+    if (wide)
+        kn_step_size1(step, (size_t)kn_divide_up(deal.rows, share), 1);
+    else
+        size_by_row(step, &deal);
+    return kn_step_end(step, lowering);
+}
+
+/* x, dy, then the row's mean and inverse; the weight, where the kernel has one. */
+static void read_inputs(kn_step *step, const kn_node *node, bool weight) {
+    kn_step_read(step, "x", node->inputs[0]);
+    kn_step_read(step, "dy", node->inputs[1]);
+    if (weight) kn_step_read(step, "weight", node->inputs[2]);
+    kn_step_read(step, "mean", is_centered(node) ? node->inputs[3] : NULL);
+    kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
+}
+
+static kn_status lower_data(kn_lowering *lowering, const dealing *deal, int shares) {
+    kn_step *step = begin(lowering, deal, "kn_layer_norm_gradient");
+    read_inputs(step, lowering->node, true);
+    kn_step_write(step, "dx", lowering->result);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_index(step, "rows", deal->rows);
+    kn_step_index(step, "count", deal->count);
+    kn_step_index(step, "share", deal->part);
+    if (deal->wide)
+        kn_step_size1(step, (size_t)deal->parts, 1);
+    else
+        size_by_row(step, deal);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_parts(kn_lowering *lowering, const dealing *deal, int shares) {
+    kn_step *step = begin(lowering, deal, "kn_layer_norm_parts");
+    read_inputs(step, lowering->node, false);
+    kn_step_scratch(step, "shares", shares);
+    kn_step_index(step, "rows", deal->rows);
+    kn_step_index(step, "count", deal->count);
+    kn_step_index(step, "part", deal->part);
+    size_by_column(step, deal, deal->parts);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    dealing deal = deal_out(lowering, wide);
+    if (deal.count == 0) return KN_OK;
+    kn_dtype type = kn_accumulator(node, node->inputs[0]->shape.dtype);
+    int64_t numbers = 2 * (deal.parts ? deal.parts : 1) * deal.count;
+    int shares = kn_emit_scratch(lowering, (uint64_t)numbers * kn_dtype_bytes(type));
+    kn_status status = KN_OK;
+    if (deal.rows > 0) status = lower_data(lowering, &deal, shares);
+    if (deal.rows > 0 && status == KN_OK && !wide) status = lower_parts(lowering, &deal, shares);
+    if (status != KN_OK) return status;
+    int64_t share = 64;
+    kn_step *step = begin(lowering, &deal, "kn_layer_norm_join");
+    kn_step_scratch(step, "shares", shares);
+    kn_step_write(step, "dweight", node->outputs[WEIGHT]);
+    kn_step_write(step, "dbias", is_centered(node) ? node->outputs[BIAS] : NULL);
+    kn_step_index(step, "parts", deal.parts);
+    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "share", share);
+    if (wide)
+        kn_step_size1(step, (size_t)kn_divide_up(deal.count, share), 1);
+    else
+        size_by_column(step, &deal, 1);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status norm_wide(kn_lowering *lowering) {
+    return lower_norm(lowering, true);
+}
+static kn_status norm_tree(kn_lowering *lowering) {
+    return lower_norm(lowering, false);
+}
+static kn_status gradient_wide(kn_lowering *lowering) {
+    return lower_gradient(lowering, true);
+}
+static kn_status gradient_tree(kn_lowering *lowering) {
+    return lower_gradient(lowering, false);
+}
+/* ---- gradient -------------------------------------------------------------------------------- */
+
+static kn_status norm_gradient(kn_gradient_call *call) {
+    const kn_node *node = call->node;
+    bool centered = is_centered(node);
+    if (!call->output_gradients[RESULT]) return KN_OK;
+    kn_value *inputs[5] = {node->inputs[0], call->output_gradients[RESULT], node->inputs[1]};
+    int count = 3;
+    for (int i = FIRST_HIDDEN; i < node->output_count; i++)
+        inputs[count++] = node->outputs[i];
+    const kn_operator *row = centered ? &kn_row_layer_norm_gradient : &kn_row_rms_norm_gradient;
+    kn_value *data = kn_gradient_build(call, row, inputs, count, NULL);
+    if (kn_value_failed(data)) return kn_gradient_status(call);
+    for (int i = 0; i < node->input_count; i++)
+        if (call->wanted[i]) call->input_gradients[i] = data->producer->outputs[i];
+    return KN_OK;
+}
+
+/* ---- the rows -------------------------------------------------------------------------------- */
+
+#define EPSILON KN_ATTRIBUTES(KN_FLOAT("epsilon", 1e-5, "added under the root"))
+#define NORM                                                                                                 \
+    EPSILON, .shape = norm_shape, .gradient = norm_gradient, .reference = norm_reference, .cost = norm_cost, \
+             .tolerance = 4,                                                                                 \
+             KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = norm_wide},        \
+                         {.name = "tree", .accepts = kn_takes_kernel_types, .lower = norm_tree})
+#define BACKWARD                                                                                             \
+    .backward = true, .shape = gradient_shape, .reference = gradient_reference, .cost = norm_cost,           \
+    .tolerance = 4,                                                                                          \
+    KN_VARIANTS({.name = "wide", .accepts = kn_takes_kernel_types_wide, .lower = gradient_wide},             \
+                {.name = "tree", .accepts = kn_takes_kernel_types, .lower = gradient_tree})
+
+KN_OPERATOR(
+    layer_norm,
+    .help = "rows of x (...,D) brought to mean 0 and variance 1, times weight (D), plus bias (D) if given",
+    .min_inputs = 2, .max_inputs = 3, .hidden = 2, NORM,
+    KN_CASES({.inputs = {"3,7", "7", "7"}, .smallest = true},
+             {.inputs = {"2,3,33", "33", "33"}, .smallest = true}, {.inputs = {"31,93", "93", "93"}},
+             {.inputs = {"7,31", "31"}}, {.inputs = {"33", "33", "33"}}, {.inputs = {"7,1", "1", "1"}},
+             {.inputs = {"1033,7", "7", "7"}},
+             {.inputs = {"2,7,384", "384", "384"}, .attributes = "epsilon=1e-3"},
+             {.inputs = {"2,1033", "1033", "1033"}},
+             {.inputs = {"3,93", "93", "93"}, .ranges = {"990..1010"}, .no_gradient = true},
+             {.inputs = {"3,33", "33", "33"}, .ranges = {"special"}, .no_gradient = true},
+             {.inputs = {"0,5", "5", "5"}}, {.inputs = {"5,0", "0", "0"}, .no_gradient = true}));
+KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by the root of their mean square, times weight (D)",
+            .min_inputs = 2, .max_inputs = 2, .hidden = 1, NORM,
+            KN_CASES({.inputs = {"3,7", "7"}, .smallest = true}, {.inputs = {"2,3,33", "33"}},
+                     {.inputs = {"31,93", "93"}}, {.inputs = {"7,1", "1"}, .ranges = {"0.5..2"}},
+                     {.inputs = {"1033,7", "7"}}, {.inputs = {"2,1033", "1033"}},
+                     {.inputs = {"3,33", "33"}, .ranges = {"special"}, .no_gradient = true},
+                     {.inputs = {"0,5", "5"}}));
+
+/* What the device computes for the mean and its neighbours would be; any numbers do. */
+#define GRADIENT_CASE(x, d, rows)                                                                            \
+    .inputs = {x, x, d, rows, rows}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"},                  \
+    .no_gradient = true
+KN_OPERATOR(layer_norm_gradient, .help = "gradients of layer_norm by x, weight and bias", .min_inputs = 5,
+            .max_inputs = 5, .outputs = 3, BACKWARD,
+            KN_CASES({GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
+                     {GRADIENT_CASE("31,93", "93", "31"), .smallest = true},
+                     {GRADIENT_CASE("3,7,33", "33", "3,7")}, {GRADIENT_CASE("1033,7", "7", "1033")},
+                     {GRADIENT_CASE("2,1033", "1033", "2")}, {GRADIENT_CASE("0,5", "5", "0")}));
+#define RMS_GRADIENT_CASE(x, d, rows)                                                                        \
+    .inputs = {x, x, d, rows}, .ranges = {NULL, NULL, NULL, "0.5..1.5"}, .no_gradient = true
+KN_OPERATOR(rms_norm_gradient, .help = "gradients of rms_norm by x and weight", .min_inputs = 4,
+            .max_inputs = 4, .outputs = 2, BACKWARD,
+            KN_CASES({RMS_GRADIENT_CASE("3,7", "7", "3"), .smallest = true},
+                     {RMS_GRADIENT_CASE("31,93", "93", "31")}, {RMS_GRADIENT_CASE("1033,7", "7", "1033")},
+                     {RMS_GRADIENT_CASE("2,1033", "1033", "2")}));
+
+static bool is_centered(const kn_node *node) {
+    return node->op == &kn_row_layer_norm || node->op == &kn_row_layer_norm_gradient;
+}
+
+/* ---- builders -------------------------------------------------------------------------------- */
+
+void kn_norm_params_init(kn_norm_params *params) {
+    if (params) *params = (kn_norm_params){.size = sizeof *params, .epsilon = 1e-5};
+}
+
+/* x is (...,D), weight and bias (D). */
+static kn_value *norm(kn_value *x, const kn_operator *row, const char *kind, const kn_norm_params *params) {
+    if (kn_value_failed(x)) return x;
+    kn_graph *graph = x->graph;
+    kn_norm_params given;
+    kn_norm_params_init(&given);
+    KN_TAKE_PARAMS(given, params);
+    const char *layer = kn_layer_name(graph, given.name, kind);
+    int rank = x->shape.rank;
+    if (rank < 1 || !kn_dim_known(x->shape.dims[rank - 1]))
+        return kn_graph_fail(graph, KN_ERROR_SHAPE, "%s %s: x is %s; expected (...,D) with a known D",
+                             row->name, layer, kn_shape_words(graph, &x->shape));
+    const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[rank - 1]}};
+    const kn_initializer one = {KN_INITIALIZE_FILL, 1}, zero = {KN_INITIALIZE_FILL, 0};
+    kn_value *inputs[3] = {x};
+    inputs[1] = given.no_affine ? kn_filled(graph, shape.dtype, shape.dims[0], 1)
+                                : kn_layer_parameter(graph, layer, "weight", &shape, &one, 1);
+    int count = 2;
+    if (row->max_inputs > 2 && !given.no_bias && !given.no_affine)
+        inputs[count++] = kn_layer_parameter(graph, layer, "bias", &shape, &zero, 1);
+    kn_settings settings;
+    kn_settings_init(&settings, graph, row);
+    kn_settings_float(&settings, "epsilon", given.epsilon);
+    return kn_node_add(graph, row, layer, inputs, count, settings.values);
+}
+
+kn_value *kn_layer_norm(kn_value *x, const kn_norm_params *params) {
+    return norm(x, &kn_row_layer_norm, "layernorm", params);
+}
+kn_value *kn_rms_norm(kn_value *x, const kn_norm_params *params) {
+    return norm(x, &kn_row_rms_norm, "rmsnorm", params);
+}

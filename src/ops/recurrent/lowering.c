@@ -1,0 +1,391 @@
+/* Recurrences as launches (cl/recurrent): one a step, or one for most of the steps. */
+#include "ops/recurrent/recurrent.h"
+
+enum { BAND_ROWS_LEAST = 12, PANEL_BYTES_MOST = 8 << 20 };
+
+/* Where the state of a sample lies: memory, what a sample takes there, where the first begins. */
+typedef struct place {
+    kn_value *value; /* NULL: scratch memory, or nothing */
+    bool is_scratch;
+    int scratch;
+    int64_t row, at;
+} place;
+
+static place of_value(kn_value *value, int64_t row, int64_t at) {
+    return (place){.value = value, .row = row, .at = at};
+}
+static place of_scratch(int scratch, int64_t row) {
+    return (place){.is_scratch = true, .scratch = scratch, .row = row};
+}
+
+static bool is_wanted(const kn_value *value) {
+    return value->wanted || kn_is_read(value);
+}
+
+/* The tile of a work-group with many threads, by what groups there may be. */
+static int tile_of(const kn_target *target) {
+    return target->work_group_items >= 64 ? 32 : 16;
+}
+
+static kn_value *input_of(const kn_node *node, int input) {
+    return input >= 0 && input < node->input_count ? node->inputs[input] : NULL;
+}
+static kn_value *output_of(const kn_node *node, int output) {
+    return output >= 0 ? node->outputs[output] : NULL;
+}
+
+/* Rows of a wide-vector tile, vectors in a row, and how many tiles a panel has side by side: all gates of its
+ * units have to be in one, and 16 registers hold no more than 4 rows of three vectors. */
+static int rows_of(const kn_target *target) {
+    return target->vector_width == 8 ? 4 : 6;
+}
+static int vectors_of(const kn_target *target, const kn_recurrent_cell *cell) {
+    return target->vector_width == 8 ? 3 : cell->vectors;
+}
+static int parts_of(const kn_target *target, const kn_recurrent_cell *cell, bool backward) {
+    if (target->vector_width != 8) return 1;
+    return cell->gates == 4 && !backward ? 4 : 2;
+}
+
+/* ---- parts of a step --------------------------------------------------------------------------------- */
+
+static kn_step *begin(kn_lowering *lowering, const kn_recurrent_form *form, bool wide, const char *kernel) {
+    const kn_target *target = lowering->target;
+    const kn_recurrent_cell *cell = form->cell;
+    kn_dtype type = lowering->node->outputs[0]->shape.dtype;
+    kn_step *step = kn_step_begin(lowering, wide ? "recurrent/wide.cl" : "recurrent/tiled.cl", kernel);
+    kn_step_define(step, "KN_CELL", "%d", cell->number);
+    kn_step_define(step, "KN_GATES", "%d", cell->gates);
+    kn_step_define(step, "KN_KEPT", "%d", cell->kept ? cell->kept : 1);
+    kn_step_define(step, "KN_RELU", "%d", form->relu);
+    if (wide) {
+        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        kn_step_define(step, "KN_VECTORS", "%d", vectors_of(target, cell));
+        kn_step_define(step, "KN_PARTS", "%d", parts_of(target, cell, lowering->node->op->backward));
+        return step;
+    }
+    kn_step_define_type(step, "KN_T", type);
+    kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
+    kn_step_define(step, "KN_TILE_M", "%d", tile_of(target));
+    kn_step_define(step, "KN_TILE_N", "%d", tile_of(target));
+    kn_step_define(step, "KN_ITEM_M", "4");
+    kn_step_define(step, "KN_ITEM_N", "4");
+    return step;
+}
+
+static void read_place(kn_step *step, const char *name, const place *from) {
+    if (from->is_scratch)
+        kn_step_read_scratch(step, name, from->scratch);
+    else
+        kn_step_read(step, name, from->value);
+}
+static void write_place(kn_step *step, const char *name, const place *to) {
+    if (to->is_scratch)
+        kn_step_scratch(step, name, to->scratch);
+    else
+        kn_step_update(step, name, to->value);
+}
+static void add_place(kn_step *step, const char *row_name, const char *at_name, const place *where) {
+    kn_step_index(step, row_name, where->row);
+    kn_step_index(step, at_name, where->at);
+}
+
+static void add_sizes(kn_step *step, const kn_recurrent_form *form) {
+    kn_step_int(step, "batch", form->batch);
+    kn_step_int(step, "length", form->length);
+    kn_step_int(step, "units", form->units);
+}
+
+static void read_weight(kn_step *step, kn_value *weight, bool wide, int panels) {
+    if (wide)
+        kn_step_read_scratch(step, "panels", panels);
+    else
+        kn_step_read(step, "weight", weight);
+}
+
+/* Columns and units that a panel has. */
+static int64_t columns_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool backward) {
+    const kn_target *target = lowering->target;
+    return (int64_t)target->vector_width * vectors_of(target, form->cell) *
+           parts_of(target, form->cell, backward);
+}
+static int64_t panel_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool backward) {
+    int64_t columns = columns_of(lowering, form, backward);
+    return backward ? columns : columns / form->cell->gates;
+}
+
+/* Steps of one launch; the cells of the next lie cells_apart from those of a step. */
+typedef struct walk {
+    int64_t steps, cells_apart;
+} walk;
+
+/* How the step's number changes from one to the next. */
+static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
+    return form->reverse == backward ? 1 : -1;
+}
+
+/* Samples do not depend on one another: a band of them for each unit goes through the steps without waiting
+ * for the others. That each unit then reads all weights in each step costs little where caches hold them and
+ * a band has rows enough. Answers the rows of a band; 0: each step is a launch. */
+static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool wide) {
+    int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
+    int64_t weights = form->cell->gates * form->units * form->units * (int64_t)sizeof(float);
+    return wide && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
+}
+
+/* The share that `on` is of the node's work, the last arguments and the size: tiles of columns and of rows,
+ * or panels and rows. */
+static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide,
+                        const walk *on) {
+    const kn_target *target = lowering->target;
+    bool backward = lowering->node->op->backward;
+    double share = (double)on->steps / (double)form->length;
+    kn_cost cost;
+    kn_node_cost(lowering->node, &cost);
+    kn_step_cost(step, cost.flops * share, cost.bytes * share);
+    if (!wide) {
+        int64_t columns = form->units * (backward || form->cell->gates == 1 ? 1 : 4);
+        size_t tile = (size_t)tile_of(target), items = tile * tile / 16;
+        kn_step_size2(step, (size_t)kn_divide_up(columns, (int64_t)tile) * items,
+                      (size_t)kn_divide_up(form->batch, (int64_t)tile), items, 1);
+        return kn_step_end(step, lowering);
+    }
+    /* A panel is read once by each block of rows: rows are split only where panels are few. Where they are
+     * wide, an item has fewer of them, so that all units get as much. */
+    bool few = target->vector_width == 8;
+    int64_t units = target->compute_units,
+            panels = kn_divide_up(form->units, panel_of(lowering, form, backward));
+    int64_t rows = form->batch, each = panels / (few ? 8 * units : 4 * units);
+    if (each < 1) each = 1;
+    if (panels < 4 * units)
+        rows = kn_round_up(kn_divide_up(form->batch, kn_divide_up(4 * units, panels)), rows_of(target));
+    if (on->steps > 1) {
+        each = panels;
+        rows = band_of(lowering, form, wide);
+    }
+    kn_step_int(step, "item_panels", each);
+    kn_step_int(step, "item_rows", rows);
+    kn_step_int(step, "steps", on->steps);
+    kn_step_int(step, "direction", direction_of(form, backward));
+    kn_step_index(step, "cells_apart", on->cells_apart);
+    kn_step_size2(step, (size_t)kn_divide_up(panels, each), (size_t)kn_divide_up(form->batch, rows), 1, 1);
+    return kn_step_end(step, lowering);
+}
+
+/* Weights in panels; answers the scratch memory that has them. */
+static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_value *weight, int *panels) {
+    bool backward = lowering->node->op->backward;
+    int64_t count = kn_divide_up(form->units, panel_of(lowering, form, backward));
+    int64_t columns = columns_of(lowering, form, backward);
+    int64_t numbers = count * (backward ? form->cell->gates : 1) * form->units * columns;
+    *panels = kn_emit_scratch(lowering, (uint64_t)numbers * sizeof(float));
+    kn_step *step = begin(lowering, form, true, backward ? "kn_recurrent_pack_back" : "kn_recurrent_pack");
+    kn_step_read(step, "weight", weight);
+    kn_step_scratch(step, "panels", *panels);
+    kn_step_int(step, "units", form->units);
+    kn_step_size1(step, (size_t)count, 1);
+    return kn_step_end(step, lowering);
+}
+
+/* Memory for one number of each unit of each sample. */
+static int state_scratch(kn_lowering *lowering, const kn_recurrent_form *form, kn_dtype type) {
+    return kn_emit_scratch(lowering, (uint64_t)(form->batch * form->units) * kn_dtype_bytes(type));
+}
+
+/* Without steps a state stays as it is. */
+static kn_status hand_on(kn_lowering *lowering, kn_value *from, kn_value *to) {
+    if (!to || kn_elements_of(to) == 0) return KN_OK;
+    return from ? kn_emit_copy(lowering, from, to) : kn_emit_fill_zero(lowering, to);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------- */
+
+typedef struct forward {
+    kn_recurrent_form form;
+    kn_recurrent_places at;
+    kn_value *cells, *previous; /* NULL without a gradient */
+    int turns[2], last_cells; /* scratch memory; with lengths states take turns where previous is not kept */
+    bool wide, masked;
+    int panels;
+} forward;
+
+/* The state after `done` steps, made by the step before; the first state with 0. */
+static place state_after(const kn_lowering *lowering, const forward *on, int64_t done) {
+    const kn_recurrent_form *form = &on->form;
+    const kn_node *node = lowering->node;
+    int64_t units = form->units, row = form->length * units;
+    if (done == 0) return of_value(input_of(node, on->at.start), units, 0);
+    if (on->previous) {
+        if (done == form->length) return of_value(NULL, 0, 0);
+        return of_value(on->previous, row, kn_recurrent_time(form, done) * units);
+    }
+    if (on->masked) return of_scratch(on->turns[done % 2], units);
+    return of_value(lowering->result, row, kn_recurrent_time(form, done - 1) * units);
+}
+
+static place cells_after(const kn_lowering *lowering, const forward *on, int64_t done) {
+    const kn_recurrent_form *form = &on->form;
+    int64_t units = form->units;
+    if (!form->cell->has_cells) return of_value(NULL, 0, 0);
+    if (done == 0) return of_value(input_of(lowering->node, on->at.start_cells), units, 0);
+    if (on->cells)
+        return of_value(on->cells, form->length * units, kn_recurrent_time(form, done - 1) * units);
+    return of_scratch(on->last_cells, units);
+}
+
+static kn_status forward_steps(kn_lowering *lowering, const forward *on, int64_t done, int64_t steps) {
+    const kn_recurrent_form *form = &on->form;
+    const kn_node *node = lowering->node;
+    kn_value *kept = output_of(node, on->at.kept), *final_cells = output_of(node, on->at.final_cells);
+    const walk along = {steps, on->cells ? direction_of(form, false) * form->units : 0};
+    bool first = done == 0, last = done + 1 == form->length;
+    place before = state_after(lowering, on, done), after = state_after(lowering, on, done + 1);
+    place cells_before = cells_after(lowering, on, done), cells = cells_after(lowering, on, done + 1);
+    /* y is written in any case. */
+    if (after.value == lowering->result) after = of_value(NULL, 0, 0);
+    kn_step *step = begin(lowering, form, on->wide, "kn_recurrent_step");
+    kn_step_read(step, "x", node->inputs[KN_RECURRENT_X]);
+    read_weight(step, node->inputs[KN_RECURRENT_WEIGHT], on->wide, on->panels);
+    kn_step_read(step, "bias", input_of(node, on->at.bias));
+    kn_step_read(step, "lengths", input_of(node, on->at.lengths));
+    read_place(step, "before", &before);
+    write_place(step, "after", &after);
+    read_place(step, "cells_before", &cells_before);
+    write_place(step, "cells", &cells);
+    kn_step_update(step, "y", lowering->result);
+    kn_step_update(step, "kept", kept && kn_is_read(kept) ? kept : NULL);
+    kn_step_update(step, "start", first ? on->previous : NULL);
+    kn_step_update(step, "final",
+                   last && is_wanted(node->outputs[on->at.final]) ? node->outputs[on->at.final] : NULL);
+    kn_step_update(step, "final_cells", last && final_cells && is_wanted(final_cells) ? final_cells : NULL);
+    add_sizes(step, form);
+    add_place(step, "before_row", "before_at", &before);
+    add_place(step, "after_row", "after_at", &after);
+    add_place(step, "cells_before_row", "cells_before_at", &cells_before);
+    add_place(step, "cells_row", "cells_at", &cells);
+    kn_step_int(step, "step", kn_recurrent_time(form, done));
+    return finish(step, lowering, form, on->wide, &along);
+}
+
+static kn_status lower_forward(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    forward on = {.form = kn_recurrent_describe(node), .wide = wide};
+    const kn_recurrent_form *form = &on.form;
+    on.at = kn_recurrent_places_of(form->cell);
+    if (kn_elements_of(lowering->result) == 0) {
+        kn_status status = hand_on(lowering, input_of(node, on.at.start), node->outputs[on.at.final]);
+        if (status) return status;
+        return hand_on(lowering, input_of(node, on.at.start_cells), output_of(node, on.at.final_cells));
+    }
+    kn_value *cells = output_of(node, on.at.cells), *previous = node->outputs[on.at.previous];
+    kn_dtype type = lowering->result->shape.dtype;
+    on.masked = input_of(node, on.at.lengths) != NULL;
+    on.previous = kn_is_read(previous) ? previous : NULL;
+    on.cells = cells && kn_is_read(cells) ? cells : NULL;
+    if (cells && !on.cells) on.last_cells = state_scratch(lowering, form, type);
+    for (int i = 0; i < 2 && on.masked && !on.previous; i++)
+        on.turns[i] = state_scratch(lowering, form, type);
+    kn_status status = wide ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels) : KN_OK;
+    /* The first step and the last have places of their own for states. */
+    int64_t most = (on.previous || !on.masked) && band_of(lowering, form, wide) ? form->length - 2 : 1;
+    for (int64_t done = 0, steps; done < form->length && status == KN_OK; done += steps) {
+        steps = done == 1 && most > 1 ? most : 1;
+        status = forward_steps(lowering, &on, done, steps);
+    }
+    return status;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------- */
+
+typedef struct backward {
+    kn_recurrent_form form;
+    kn_recurrent_back_places at;
+    place carry, carry_cells;
+    bool wide;
+    int panels;
+} backward;
+
+/* The step that was done after `done` others; -1: what reaches the first state. */
+static kn_status backward_steps(kn_lowering *lowering, const backward *on, int64_t done, int64_t steps) {
+    const kn_recurrent_form *form = &on->form;
+    const kn_node *node = lowering->node;
+    int64_t units = form->units, last = form->length - 1;
+    const walk along = {steps, direction_of(form, true) * units};
+    bool start = done < 0, first = done == last;
+    kn_value *cells = input_of(node, on->at.cells), *start_cells = output_of(node, on->at.start_cells_out);
+    place cells_before =
+        of_value(cells, form->length * units, start ? 0 : kn_recurrent_time(form, done - 1) * units);
+    if (done == 0) cells_before = of_value(input_of(node, on->at.start_cells), units, 0);
+    kn_step *step = begin(lowering, form, on->wide, "kn_recurrent_back");
+    kn_step_read(step, "dy", input_of(node, KN_RECURRENT_BACK_DY));
+    kn_step_read(step, "kept", node->inputs[KN_RECURRENT_BACK_KEPT]);
+    kn_step_read(step, "cells", cells);
+    read_place(step, "cells_before", &cells_before);
+    kn_step_read(step, "previous", input_of(node, on->at.previous));
+    read_weight(step, node->inputs[KN_RECURRENT_BACK_WEIGHT], on->wide, on->panels);
+    kn_step_read(step, "lengths", input_of(node, on->at.lengths));
+    kn_step_read(step, "final", first ? input_of(node, on->at.final) : NULL);
+    kn_step_read(step, "final_cells", first ? input_of(node, on->at.final_cells) : NULL);
+    kn_step_update(step, "slopes", lowering->result);
+    kn_step_update(step, "hidden", on->at.hidden >= 0 ? node->outputs[on->at.hidden] : lowering->result);
+    write_place(step, "carry", &on->carry);
+    write_place(step, "carry_cells", &on->carry_cells);
+    kn_step_update(step, "start", start ? node->outputs[on->at.start] : NULL);
+    kn_step_update(step, "start_cells",
+                   done == 0 && start_cells && is_wanted(start_cells) ? start_cells : NULL);
+    add_sizes(step, form);
+    add_place(step, "cells_before_row", "cells_before_at", &cells_before);
+    kn_step_int(step, "step", start ? 0 : kn_recurrent_time(form, done));
+    kn_step_int(step, "from", first ? 0 : kn_recurrent_time(form, done + 1));
+    kn_step_int(step, "first", first);
+    return finish(step, lowering, form, on->wide, &along);
+}
+
+static kn_status lower_backward(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    backward on = {.form = kn_recurrent_describe(node), .wide = wide};
+    const kn_recurrent_form *form = &on.form;
+    on.at = kn_recurrent_back_places_of(form->cell);
+    kn_value *start = node->outputs[on.at.start];
+    if (kn_elements_of(lowering->result) == 0) {
+        kn_status status = hand_on(lowering, input_of(node, on.at.final), start);
+        if (status) return status;
+        return hand_on(lowering, input_of(node, on.at.final_cells), output_of(node, on.at.start_cells_out));
+    }
+    kn_dtype type = kn_accumulator(node, lowering->result->shape.dtype);
+    /* Beside what the product hands on: a part of a GRU's state, and what passes the steps beyond a length.
+     */
+    if (form->cell->has_bias || input_of(node, on.at.lengths))
+        on.carry = of_scratch(state_scratch(lowering, form, type), form->units);
+    if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);
+    kn_status status =
+        wide ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels) : KN_OK;
+    /* The last step of the sequence and the first have places of their own. */
+    int64_t last = form->length - 1, most = band_of(lowering, form, wide) ? form->length - 2 : 1;
+    for (int64_t done = last, steps; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done -= steps) {
+        steps = done == last - 1 && most > 1 ? most : 1;
+        status = backward_steps(lowering, &on, done, steps);
+    }
+    return status;
+}
+
+/* ---- variants ---------------------------------------------------------------------------------------- */
+
+static kn_status lower(kn_lowering *lowering, bool wide) {
+    return lowering->node->op->backward ? lower_backward(lowering, wide) : lower_forward(lowering, wide);
+}
+kn_status kn_recurrent_lower_wide(kn_lowering *lowering) {
+    return lower(lowering, true);
+}
+kn_status kn_recurrent_lower_tiled(kn_lowering *lowering) {
+    return lower(lowering, false);
+}
+
+bool kn_recurrent_accepts_wide(const kn_target *target, const kn_node *node) {
+    int width = target->vector_width;
+    return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
+           node->outputs[0]->shape.dtype == KN_FLOAT32;
+}
+bool kn_recurrent_accepts_tiled(const kn_target *target, const kn_node *node) {
+    return kn_has_kernels(node->outputs[0]->shape.dtype) && target->work_group_items >= 16;
+}

@@ -1,0 +1,109 @@
+/* What recurrences share: shapes, the walk along the steps, references, lowering. A cell (recurrent/lstm.c,
+ * recurrent/gru.c, recurrent/rnn.c) is its rows and what happens to one unit in one step.
+ *
+ * Inputs of a row, absent ones NULL: x (B,T,G*H), what the inputs give to the gates of all steps; the weight
+ * (G*H,H); with has_bias a bias (H); the first state h0 (B,H), with has_cells its cells c0 (B,H); lengths,
+ * int32 (B). Results: y (B,T,H), the state after the last step (B,H), with has_cells its cells (B,H); hidden,
+ * for the gradient: with `kept` what is kept of the gates (B,T,kept*H), with has_cells the cells (B,T,H),
+ * then the state before each step (B,T,H), by which the weight's gradient is one product. Steps from a
+ * sample's length on leave its state as it is, and have 0 in y.
+ *
+ * Inputs of the gradient's row: the weight, what was kept (without `kept`: y), dy; with has_cells the cells
+ * and c0; with has_bias the states before; the gradients by the last state and by its cells; lengths. All but
+ * the first two may be absent. Results: the gradients by x; with has_bias those by the recurrent product
+ * (B,T,G*H); by h0; by c0. */
+#ifndef KN_RECURRENT_PRIVATE_H
+#define KN_RECURRENT_PRIVATE_H
+
+#include "ops/matmul/matmul.h"
+#include "ops/matmul/product.h"
+
+#include <math.h>
+
+/* One unit in one step, in double precision. */
+typedef struct kn_cell_step {
+    bool relu;
+    const double *sum, *x; /* of each gate: the product with the state, and what the inputs give */
+    double bias, before, cell_before;
+    double kept[4], h, cell; /* what comes of them */
+} kn_cell_step;
+typedef struct kn_cell_back {
+    bool relu;
+    double kept[4], before, cell, cell_before, dh, dc;
+    double slopes[4], hidden; /* by x, and by the last gate of the product */
+    double direct, dc_before; /* what goes to the state before, beside the product, and to its cells */
+} kn_cell_back;
+
+typedef struct kn_recurrent_cell {
+    const char *kind; /* of layers: "lstm" */
+    const kn_operator *row, *gradient_row;
+    int number; /* KN_CELL of the kernels */
+    int gates, kept;
+    int vectors; /* in a row of a tile of the wide-vector kernels, but for vectors of 8 */
+    bool has_cells, has_bias, has_relu; /* the last: an attribute of its rows */
+    void (*step)(kn_cell_step *step);
+    void (*back)(kn_cell_back *back);
+} kn_recurrent_cell;
+extern const kn_recurrent_cell kn_cell_lstm, kn_cell_gru, kn_cell_rnn;
+extern const kn_operator kn_row_lstm, kn_row_lstm_gradient, kn_row_gru, kn_row_gru_gradient, kn_row_rnn,
+    kn_row_rnn_gradient;
+const kn_recurrent_cell *kn_recurrent_cell_of(const kn_operator *row);
+
+/* Places of inputs and results; -1 where a cell has none. */
+enum { KN_RECURRENT_X, KN_RECURRENT_WEIGHT };
+enum { KN_RECURRENT_BACK_WEIGHT, KN_RECURRENT_BACK_KEPT, KN_RECURRENT_BACK_DY };
+typedef struct kn_recurrent_places {
+    int bias, start, start_cells, lengths, inputs;
+    int y, final, final_cells, kept, cells, previous, outputs;
+} kn_recurrent_places;
+typedef struct kn_recurrent_back_places {
+    int cells, start_cells, previous, final, final_cells, lengths, inputs;
+    int slopes, hidden, start, start_cells_out, outputs;
+} kn_recurrent_back_places;
+kn_recurrent_places kn_recurrent_places_of(const kn_recurrent_cell *cell);
+kn_recurrent_back_places kn_recurrent_back_places_of(const kn_recurrent_cell *cell);
+
+typedef struct kn_recurrent_form {
+    const kn_recurrent_cell *cell;
+    int64_t batch, length, units;
+    bool reverse, relu;
+} kn_recurrent_form;
+kn_recurrent_form kn_recurrent_describe(const kn_node *node);
+/* The step that is done after so many others. */
+static inline int64_t kn_recurrent_time(const kn_recurrent_form *form, int64_t done) {
+    return form->reverse ? form->length - 1 - done : done;
+}
+
+/* For the rows. */
+kn_status kn_recurrent_shape(kn_shape_call *call);
+kn_status kn_recurrent_gradient_shape(kn_shape_call *call);
+kn_status kn_recurrent_gradient(kn_gradient_call *call);
+kn_status kn_recurrent_reference(kn_reference_call *call);
+kn_status kn_recurrent_gradient_reference(kn_reference_call *call);
+void kn_recurrent_cost(const kn_node *node, kn_cost *cost);
+kn_status kn_recurrent_lower_wide(kn_lowering *lowering);
+kn_status kn_recurrent_lower_tiled(kn_lowering *lowering);
+bool kn_recurrent_accepts_wide(const kn_target *target, const kn_node *node);
+bool kn_recurrent_accepts_tiled(const kn_target *target, const kn_node *node);
+
+#define KN_RECURRENT_REVERSE KN_BOOLEAN("reverse", 0, "from the last step to the first")
+#define KN_RECURRENT_VARIANTS                                                                                \
+    KN_VARIANTS({.name = "wide",                                                                             \
+                 .accepts = kn_recurrent_accepts_wide,                                                       \
+                 .lower = kn_recurrent_lower_wide,                                                           \
+                 .doubtful = true},                                                                          \
+                {.name = "tiled", .accepts = kn_recurrent_accepts_tiled, .lower = kn_recurrent_lower_tiled})
+#define KN_RECURRENT_ROW                                                                                     \
+    .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
+    .cost = kn_recurrent_cost, .tolerance = 2, KN_RECURRENT_VARIANTS
+#define KN_RECURRENT_GRADIENT_ROW                                                                            \
+    .min_inputs = 2, .backward = true, .shape = kn_recurrent_gradient_shape,                                 \
+    .reference = kn_recurrent_gradient_reference, .cost = kn_recurrent_cost, .tolerance = 2,                 \
+    KN_RECURRENT_VARIANTS
+
+/* For the references of cells. */
+static inline double kn_recurrent_sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+#endif

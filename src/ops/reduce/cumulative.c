@@ -1,0 +1,121 @@
+/* Sums along an axis up to each of its elements (cl/reduce/cumulative.cl). */
+#include "ops/matmul/product.h"
+
+extern const kn_operator kn_row_cumsum;
+
+static kn_status cumsum_shape(kn_shape_call *call) {
+    int axis;
+    if (kn_shape_axis(call, kn_shape_attribute(call, "axis")->integer, call->inputs[0]->shape.rank, &axis))
+        return call->error->status;
+    return kn_shape_like_first(call);
+}
+
+/* Each element is in the sums from its own on: their gradients are summed from the other end. */
+static kn_status cumsum_gradient(kn_gradient_call *call) {
+    if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
+    kn_settings settings;
+    kn_settings_init(&settings, call->graph, &kn_row_cumsum);
+    kn_settings_int(&settings, "axis", kn_attribute_of(call->node, "axis")->integer);
+    kn_settings_int(&settings, "exclusive", kn_attribute_of(call->node, "exclusive")->integer);
+    kn_settings_int(&settings, "reverse", !kn_attribute_of(call->node, "reverse")->integer);
+    call->input_gradients[0] =
+        kn_gradient_build(call, &kn_row_cumsum, &call->output_gradients[0], 1, &settings);
+    return kn_gradient_status(call);
+}
+
+static kn_status cumsum_reference(kn_reference_call *call) {
+    const kn_shape *x = &call->inputs[0].shape;
+    kn_lanes lanes = kn_lanes_of(x, kn_axis_of(call->node, x->rank));
+    bool exclusive = kn_attribute_of(call->node, "exclusive")->integer != 0;
+    bool reverse = kn_attribute_of(call->node, "reverse")->integer != 0;
+    for (int64_t lane = 0; lane < lanes.outer * lanes.inner; lane++) {
+        int64_t start = lane / lanes.inner * lanes.size * lanes.inner + lane % lanes.inner;
+        double sum = 0;
+        for (int64_t j = 0; j < lanes.size; j++) {
+            int64_t at = start + (reverse ? lanes.size - 1 - j : j) * lanes.inner;
+            double before = sum;
+            sum += call->inputs[0].data[at];
+            call->outputs[0].data[at] = exclusive ? before : sum;
+        }
+    }
+    return KN_OK;
+}
+
+enum { ROUNDS = 32768 }; /* of a loop, where there are many threads */
+
+/* Elements begin to stop - 1 of each lane, in the order in which they are added. */
+static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, int64_t stop) {
+    const kn_node *node = lowering->node;
+    kn_value *x = node->inputs[0];
+    kn_lanes form = kn_lanes_of(&x->shape, kn_axis_of(node, x->shape.rank));
+    int64_t lanes = form.outer * form.inner, share = 1;
+    bool reverse = kn_attribute_of(node, "reverse")->integer != 0;
+    /* At least 16 lanes that lie side by side to an item, which adds them together. */
+    if (wide) share = kn_round_up(kn_divide_up(lanes, 4 * (int64_t)lowering->target->compute_units), 16);
+    kn_step *step = kn_step_begin(lowering, "reduce/cumulative.cl", "kn_cumulative_sum");
+    kn_step_define_type(step, "KN_T", x->shape.dtype);
+    kn_step_read(step, "all_x", x);
+    if (begin)
+        kn_step_update(step, "all_y", lowering->result);
+    else
+        kn_step_write(step, "all_y", lowering->result);
+    kn_step_index(step, "lanes", lanes);
+    kn_step_index(step, "inner", form.inner);
+    kn_step_index(step, "size", form.size);
+    kn_step_index(step, "first", reverse ? form.size - 1 : 0);
+    kn_step_index(step, "step", reverse ? -1 : 1);
+    kn_step_int(step, "exclusive", kn_attribute_of(node, "exclusive")->integer);
+    kn_step_index(step, "share", share);
+    kn_step_index(step, "begin", begin);
+    kn_step_index(step, "stop", stop);
+    kn_step_size1(step, (size_t)kn_divide_up(lanes, share), wide ? 1 : 0);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_cumsum(kn_lowering *lowering, bool wide) {
+    const kn_shape *x = &lowering->node->inputs[0]->shape;
+    if (kn_shape_elements(x) == 0) return KN_OK;
+    int64_t size = x->dims[kn_axis_of(lowering->node, x->rank)], most = wide ? size : ROUNDS;
+    for (int64_t begin = 0; begin < size; begin += most) {
+        kn_status status = emit_cumsum(lowering, wide, begin, size - begin < most ? size : begin + most);
+        if (status) return status;
+    }
+    return KN_OK;
+}
+
+static kn_status cumsum_wide(kn_lowering *lowering) {
+    return lower_cumsum(lowering, true);
+}
+static kn_status cumsum_threads(kn_lowering *lowering) {
+    return lower_cumsum(lowering, false);
+}
+
+KN_OPERATOR(cumsum, .help = "sums along an axis up to each element",
+            KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
+                          KN_BOOLEAN("exclusive", 0, "an element is not in its own sum"),
+                          KN_BOOLEAN("reverse", 0, "from the last element on")),
+            .min_inputs = 1, .max_inputs = 1, .shape = cumsum_shape, .gradient = cumsum_gradient,
+            .reference = cumsum_reference,
+            KN_VARIANTS({.name = "wide", .accepts = kn_takes_stored_types_wide, .lower = cumsum_wide},
+                        {.name = "threads", .accepts = kn_takes_stored_types, .lower = cumsum_threads}),
+            KN_CASES({.inputs = {"7"}, .smallest = true}, {.inputs = {"31,93"}, .attributes = "axis=-1"},
+                     {.inputs = {"7,33"}, .attributes = "exclusive=true reverse=true", .smallest = true},
+                     {.inputs = {"3,31,17"}, .attributes = "axis=1 reverse=true"},
+                     {.inputs = {"2,3,7,5"}, .attributes = "axis=-2 exclusive=true"},
+                     {.inputs = {"5,1"}, .attributes = "axis=1 exclusive=true"},
+                     {.inputs = {"int32 70001"}, .attributes = "exclusive=true", .no_gradient = true},
+                     {.inputs = {"int32 31,7"}, .no_gradient = true},
+                     {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true}, {.inputs = {"0,5"}},
+                     {.inputs = {"3,0"}}));
+
+/* ---- builder ------------------------------------------------------------------------------------------- */
+
+kn_value *kn_cumulative_sum(kn_value *x, int axis, bool exclusive, bool reverse) {
+    if (kn_value_failed(x)) return x;
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, &kn_row_cumsum);
+    kn_settings_int(&settings, "axis", axis);
+    kn_settings_int(&settings, "exclusive", exclusive);
+    kn_settings_int(&settings, "reverse", reverse);
+    return kn_build(&kn_row_cumsum, &x, 1, &settings);
+}

@@ -1,0 +1,196 @@
+/* From reductions to launches of cl/reduce/reduce.cl. */
+#include "ops/ops_private.h"
+
+#include <string.h>
+
+/* A reduction with its axes merged into runs of one kind; [0] is the innermost run. */
+typedef struct runs {
+    int kept, reduced;
+    int64_t kept_size[4], kept_stride[4], reduced_size[4], reduced_stride[4];
+    int64_t outputs, count; /* results, and elements that make one */
+    bool adjacent;          /* the innermost run is reduced */
+} runs;
+
+static runs merge_axes(const kn_reduction *reduction) {
+    runs merged = {.outputs = 1, .count = 1};
+    int64_t stride = 1;
+    int last = -1; /* kind of the run before */
+    for (int axis = reduction->rank - 1; axis >= 0; axis--) {
+        int64_t size = reduction->dims[axis];
+        bool reduced = reduction->reduced[axis];
+        *(reduced ? &merged.count : &merged.outputs) *= size;
+        if (size == 1) continue;
+        int *runs_of_kind = reduced ? &merged.reduced : &merged.kept;
+        int64_t *sizes = reduced ? merged.reduced_size : merged.kept_size;
+        int64_t *strides = reduced ? merged.reduced_stride : merged.kept_stride;
+        if (last == (int)reduced) {
+            sizes[*runs_of_kind - 1] *= size;
+        } else {
+            if (last < 0) merged.adjacent = reduced;
+            sizes[*runs_of_kind] = size;
+            strides[(*runs_of_kind)++] = stride;
+        }
+        last = reduced;
+        stride *= size;
+    }
+    if (last < 0) merged.adjacent = true; /* one element */
+    for (int i = merged.kept; i < 4; i++)
+        merged.kept_size[i] = 1;
+    for (int i = merged.reduced; i < 4; i++)
+        merged.reduced_size[i] = 1;
+    if (!merged.reduced && merged.adjacent) merged.reduced_stride[0] = 1;
+    if (!merged.kept) merged.kept = 1;
+    if (!merged.reduced) merged.reduced = 1;
+    return merged;
+}
+
+static int64_t divide_up(int64_t number, int64_t by) {
+    return (number + by - 1) / by;
+}
+
+static int64_t smaller(int64_t left, int64_t right) {
+    return left < right ? left : right;
+}
+
+/* How a reduction is dealt out. `part` comes from the shape and the kind of device, never from the number of
+ * its units. */
+typedef struct dealing {
+    int64_t parts, part;
+    size_t items, lanes;  /* many threads */
+    int64_t tasks, share; /* few */
+} dealing;
+
+static dealing deal_many(const kn_target *target, const runs *shape) {
+    dealing deal = {.parts = 1, .part = shape->count};
+    deal.items = kn_group_items(target);
+    deal.lanes = kn_power_of_two(divide_up(shape->count, 4), deal.items);
+    /* Neighbouring results of one group are read together. */
+    size_t slots = kn_power_of_two(shape->outputs, deal.items < 32 ? deal.items : 32);
+    if (!shape->adjacent && deal.lanes * slots > deal.items) deal.lanes = deal.items / slots;
+    int64_t groups = divide_up(shape->outputs, (int64_t)(deal.items / deal.lanes));
+    int64_t most = shape->count / (int64_t)(deal.lanes * 16);
+    if (groups < 32 && most > 1) {
+        deal.part = divide_up(shape->count, smaller(most, divide_up(64, groups)));
+        deal.parts = divide_up(shape->count, deal.part);
+    }
+    return deal;
+}
+
+static dealing deal_wide(const kn_target *target, const runs *shape) {
+    dealing deal = {.parts = 1, .part = shape->count};
+    int64_t columns = 8 * target->vector_width; /* KN_COLUMNS of the kernel */
+    deal.tasks = shape->adjacent
+                     ? shape->outputs
+                     : divide_up(shape->kept_size[0], columns) * (shape->outputs / shape->kept_size[0]);
+    int64_t most = shape->count / (shape->adjacent ? 4096 : 256);
+    if (deal.tasks < 16 && most > 1) {
+        deal.part = divide_up(shape->count, smaller(most, divide_up(32, deal.tasks)));
+        deal.parts = divide_up(shape->count, deal.part);
+        deal.tasks *= deal.parts;
+    }
+    /* About 16,000 elements make a work-item worth its start. */
+    int64_t work = divide_up(shape->outputs * shape->count, deal.tasks) + 1;
+    deal.share = work >= 16384 ? 1 : 16384 / work;
+    return deal;
+}
+
+static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype accumulator) {
+    if (reduction->kind == KN_REDUCE_SUM) {
+        kn_step_define(step, "KN_START", "0");
+        return;
+    }
+    bool least = reduction->kind == KN_REDUCE_MAX;
+    if (kn_dtype_is_float(accumulator)) {
+        kn_step_define(step, "KN_START", least ? "(-INFINITY)" : "INFINITY");
+        return;
+    }
+    static const char *const bounds[][2] = {
+        [KN_INT8] = {"CHAR_MIN", "CHAR_MAX"}, [KN_INT16] = {"SHRT_MIN", "SHRT_MAX"},
+        [KN_INT32] = {"INT_MIN", "INT_MAX"},  [KN_INT64] = {"LONG_MIN", "LONG_MAX"},
+        [KN_UINT8] = {"0", "UCHAR_MAX"},      [KN_UINT16] = {"0", "USHRT_MAX"},
+        [KN_UINT32] = {"0", "UINT_MAX"},      [KN_UINT64] = {"0", "ULONG_MAX"},
+    };
+    kn_step_define(step, "KN_START", "%s", bounds[accumulator][least ? 0 : 1]);
+}
+
+/* One launch. Where a reduction has several parts their results go to scratch memory, and another joins them.
+ */
+static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool wide, bool joining) {
+    const kn_target *target = lowering->target;
+    runs shape = merge_axes(reduction);
+    if (shape.outputs == 0) return KN_OK;
+    kn_dtype accumulator = kn_accumulator(lowering->node, reduction->dtype);
+    dealing deal = wide ? deal_wide(target, &shape) : deal_many(target, &shape);
+    if (joining) { /* there are few parts */
+        deal.tasks /= deal.parts;
+        deal.parts = 1;
+        deal.part = shape.count;
+    }
+    bool last = deal.parts == 1, rows = shape.adjacent;
+    const char *kernel = !wide ? "kn_reduce" : rows ? "kn_reduce_rows" : "kn_reduce_columns";
+    kn_step *step = kn_step_begin(lowering, "reduce/reduce.cl", kernel);
+    kn_step_define(step, "KN_KIND", "%d", (int)reduction->kind);
+    write_start(step, reduction, accumulator);
+    kn_step_define_type(step, "KN_T", reduction->dtype);
+    kn_step_define_type(step, "KN_A", accumulator);
+    kn_step_define_type(step, "KN_R", last ? lowering->result->shape.dtype : accumulator);
+    kn_step_define(step, "KN_KEPT", "%d", shape.kept);
+    kn_step_define(step, "KN_REDUCED", "%d", shape.reduced);
+    kn_step_define(step, "KN_DIVIDE", "%d", last && reduction->divide);
+    if (wide) {
+        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+    } else {
+        kn_step_define(step, "KN_ITEMS", "%zu", deal.items);
+        kn_step_define(step, "KN_LANES", "%zu", deal.lanes);
+        kn_step_define(step, "KN_ADJACENT", "%d", (int)rows);
+    }
+    if (reduction->source)
+        kn_step_read(step, "in", reduction->source);
+    else
+        kn_step_scratch(step, "in", reduction->scratch);
+    int scratch = 0;
+    if (last) {
+        kn_step_write(step, "out", lowering->result);
+    } else {
+        scratch =
+            kn_emit_scratch(lowering, (uint64_t)(deal.parts * shape.outputs) * kn_dtype_bytes(accumulator));
+        kn_step_scratch(step, "out", scratch);
+    }
+    kn_step_index(step, "outputs", shape.outputs);
+    kn_step_index(step, "count", shape.count);
+    kn_step_index(step, "part", deal.part);
+    kn_step_index(step, "divisor", reduction->divisor);
+    if (wide) {
+        kn_step_index(step, "parts", deal.parts);
+        kn_step_index(step, "share", deal.share);
+    }
+    for (int i = 0; i < 4; i++) {
+        kn_step_index(step, "kept#", shape.kept_size[i]);
+        kn_step_index(step, "kept_stride#", shape.kept_stride[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        kn_step_index(step, "reduced#", shape.reduced_size[i]);
+        kn_step_index(step, "reduced_stride#", shape.reduced_stride[i]);
+    }
+    if (wide) {
+        kn_step_size1(step, (size_t)divide_up(deal.tasks, deal.share), 1);
+    } else {
+        int64_t groups = divide_up(shape.outputs, (int64_t)(deal.items / deal.lanes));
+        kn_step_size2(step, (size_t)groups * deal.items, (size_t)deal.parts, deal.items, 1);
+    }
+    kn_status status = kn_step_end(step, lowering);
+    if (status || last) return status;
+    /* The parts are (parts, outputs). */
+    kn_reduction join = {.kind = reduction->kind, .divide = reduction->divide, .divisor = reduction->divisor};
+    join.scratch = scratch;
+    join.dtype = accumulator;
+    join.rank = 2;
+    join.dims[0] = deal.parts;
+    join.dims[1] = shape.outputs;
+    join.reduced[0] = true;
+    return emit(lowering, &join, wide, true);
+}
+
+kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, bool wide) {
+    return emit(lowering, reduction, wide, false);
+}

@@ -1,0 +1,206 @@
+/* Softmax and log-softmax over one axis, with rows of their own for the gradients. */
+#include "ops/ops_private.h"
+
+#include <math.h>
+
+/* x is (outer, count, inner) once its axes before and behind the chosen one are joined. */
+typedef struct rows_of {
+    int64_t outer, count, inner;
+} rows_of;
+
+static rows_of rows_of_shape(const kn_node *node, const kn_shape *shape) {
+    int64_t chosen = kn_attribute_of(node, "axis")->integer;
+    int axis = (int)(chosen < 0 ? chosen + shape->rank : chosen);
+    rows_of rows = {.outer = 1, .count = shape->dims[axis], .inner = 1};
+    for (int i = 0; i < axis; i++)
+        rows.outer *= shape->dims[i];
+    for (int i = axis + 1; i < shape->rank; i++)
+        rows.inner *= shape->dims[i];
+    return rows;
+}
+
+static bool is_log(const kn_node *node);
+
+/* ---- shapes -------------------------------------------------------------------------------------- */
+
+static kn_status softmax_shape(kn_shape_call *call) {
+    int axis;
+    if (kn_shape_float_input(call, 0) ||
+        kn_shape_axis(call, kn_shape_attribute(call, "axis")->integer, call->inputs[0]->shape.rank, &axis))
+        return call->error->status;
+    return kn_shape_like_first(call);
+}
+
+/* The result and its gradient are of one shape. */
+static kn_status gradient_shape(kn_shape_call *call) {
+    if (!kn_shape_same(&call->inputs[0]->shape, &call->inputs[1]->shape))
+        return kn_shape_fail(call, KN_ERROR_SHAPE,
+                             "the result is %s and its gradient %s; expected the same shape",
+                             kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
+    return softmax_shape(call);
+}
+
+/* ---- references ------------------------------------------------------------------------------------ */
+
+static kn_status softmax_reference(kn_reference_call *call) {
+    const double *x = call->inputs[0].data;
+    double *y = call->outputs[0].data;
+    rows_of shape = rows_of_shape(call->node, &call->inputs[0].shape);
+    bool logarithm = is_log(call->node);
+    for (int64_t row = 0; row < shape.outer * shape.inner; row++) {
+        int64_t start = row / shape.inner * shape.count * shape.inner + row % shape.inner;
+        double most = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < shape.count; i++) {
+            double v = x[start + i * shape.inner];
+            most = isnan(most) || most > v ? most : v;
+        }
+        for (int64_t i = 0; i < shape.count; i++)
+            sum += exp(x[start + i * shape.inner] - most);
+        for (int64_t i = 0; i < shape.count; i++) {
+            double shifted = x[start + i * shape.inner] - most;
+            y[start + i * shape.inner] = logarithm ? shifted - log(sum) : exp(shifted) / sum;
+        }
+    }
+    return KN_OK;
+}
+
+static kn_status softmax_gradient_reference(kn_reference_call *call) {
+    const double *y = call->inputs[0].data, *g = call->inputs[1].data;
+    double *dx = call->outputs[0].data;
+    rows_of shape = rows_of_shape(call->node, &call->inputs[0].shape);
+    bool logarithm = is_log(call->node);
+    for (int64_t row = 0; row < shape.outer * shape.inner; row++) {
+        int64_t start = row / shape.inner * shape.count * shape.inner + row % shape.inner;
+        double sum = 0;
+        for (int64_t i = 0; i < shape.count; i++) {
+            int64_t at = start + i * shape.inner;
+            sum += logarithm ? g[at] : g[at] * y[at];
+        }
+        for (int64_t i = 0; i < shape.count; i++) {
+            int64_t at = start + i * shape.inner;
+            dx[at] = logarithm ? g[at] - exp(y[at]) * sum : y[at] * (g[at] - sum);
+        }
+    }
+    return KN_OK;
+}
+
+/* ---- lowering --------------------------------------------------------------------------------------- */
+
+static kn_status lower(kn_lowering *lowering, bool wide) {
+    const kn_node *node = lowering->node;
+    const kn_target *target = lowering->target;
+    bool backward = node->op->backward;
+    const kn_shape *x = &node->inputs[0]->shape;
+    rows_of shape = rows_of_shape(node, x);
+    int64_t rows = shape.outer * shape.inner;
+    if (rows == 0 || shape.count == 0) return KN_OK;
+    kn_step *step =
+        kn_step_begin(lowering, "reduce/softmax.cl", backward ? "kn_softmax_gradient" : "kn_softmax");
+    kn_step_define(step, "KN_LOG", "%d", (int)is_log(node));
+    kn_step_define_type(step, "KN_T", x->dtype);
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, x->dtype));
+    int64_t share = 1;
+    if (wide) {
+        kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
+        share = 4096 / shape.count + 1;
+        if (shape.inner > 1)
+            share = (share + target->vector_width - 1) / target->vector_width * target->vector_width;
+        kn_step_size1(step, (size_t)((rows + share - 1) / share), 1);
+    } else {
+        size_t items = kn_group_items(target), lanes = kn_power_of_two((shape.count + 3) / 4, items);
+        size_t slots = kn_power_of_two(rows, items < 32 ? items : 32);
+        if (shape.inner > 1 && lanes * slots > items) lanes = items / slots;
+        kn_step_define(step, "KN_ITEMS", "%zu", items);
+        kn_step_define(step, "KN_LANES", "%zu", lanes);
+        kn_step_define(step, "KN_ADJACENT", "%d", shape.inner == 1);
+        kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);
+    }
+    kn_step_read(step, backward ? "y" : "x", node->inputs[0]);
+    if (backward) kn_step_read(step, "g", node->inputs[1]);
+    kn_step_write(step, backward ? "dx" : "y", lowering->result);
+    kn_step_index(step, "rows", rows);
+    kn_step_index(step, "count", shape.count);
+    kn_step_index(step, "inner", shape.inner);
+    kn_step_index(step, "share", share);
+    return kn_step_end(step, lowering);
+}
+
+static kn_status lower_wide(kn_lowering *lowering) {
+    return lower(lowering, true);
+}
+static kn_status lower_tree(kn_lowering *lowering) {
+    return lower(lowering, false);
+}
+
+static void softmax_cost(const kn_node *node, kn_cost *cost) {
+    kn_cost_set(node, 5.0 * (double)kn_elements_of(node->outputs[0]), cost);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+extern const kn_operator kn_row_log_softmax, kn_row_softmax_gradient, kn_row_log_softmax_gradient;
+
+static kn_status softmax_gradient(kn_gradient_call *call) {
+    if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
+    const kn_operator *row = is_log(call->node) ? &kn_row_log_softmax_gradient : &kn_row_softmax_gradient;
+    kn_value *inputs[2] = {call->node->outputs[0], call->output_gradients[0]};
+    kn_settings settings;
+    kn_settings_init(&settings, call->graph, row);
+    kn_settings_int(&settings, "axis", kn_attribute_of(call->node, "axis")->integer);
+    call->input_gradients[0] = kn_gradient_build(call, row, inputs, 2, &settings);
+    return kn_gradient_status(call);
+}
+
+#define AXIS KN_ATTRIBUTES(KN_INT("axis", -1, "axis that is normalised, negative from the end"))
+#define VARIANTS                                                                                             \
+    KN_VARIANTS({.name = "wide", .accepts = kn_on_wide_vector, .lower = lower_wide},                         \
+                {.name = "tree", .lower = lower_tree})
+#define FORWARD                                                                                              \
+    AXIS,                                                                                                    \
+        .min_inputs = 1, .max_inputs = 1, .shape = softmax_shape, .gradient = softmax_gradient,              \
+        .reference = softmax_reference, .cost = softmax_cost, VARIANTS, .tolerance = 4,                      \
+        KN_CASES({.inputs = {"3,7"}, .smallest = true},                                                      \
+                 {.inputs = {"2,7,3"}, .attributes = "axis=1", .smallest = true},                            \
+                 {.inputs = {"31,93"}, .ranges = {"-30..30"}}, {.inputs = {"1,1"}},                          \
+                 {.inputs = {"3,33,31"}, .attributes = "axis=1"},                                            \
+                 {.inputs = {"93,33"}, .attributes = "axis=0"}, {.inputs = {"2,1033"}}, {.inputs = {"0,5"}}, \
+                 {.inputs = {"5,0"}}, {.inputs = {"3,33"}, .ranges = {"-1000..1000"}, .no_gradient = true},  \
+                 {.inputs = {"float64 7,93"}, .no_gradient = true},                                          \
+                 {.inputs = {"3,33"}, .ranges = {"special"}, .no_gradient = true})
+#define BACKWARD                                                                                             \
+    AXIS, .min_inputs = 2, .max_inputs = 2, .backward = true, .shape = gradient_shape,                       \
+          .reference = softmax_gradient_reference, .cost = softmax_cost, VARIANTS, .tolerance = 4,           \
+          KN_CASES(                                                                                          \
+              {.inputs = {"3,7", "3,7"}, .no_gradient = true, .smallest = true},                             \
+              {.inputs = {"2,7,3", "2,7,3"}, .attributes = "axis=1", .no_gradient = true, .smallest = true}, \
+              {.inputs = {"31,93", "31,93"}, .no_gradient = true},                                           \
+              {.inputs = {"3,33,31", "3,33,31"}, .attributes = "axis=1", .no_gradient = true},               \
+              {.inputs = {"0,5", "0,5"}, .no_gradient = true})
+
+KN_OPERATOR(softmax, .help = "exp(x) / sum(exp(x)) over an axis", FORWARD);
+KN_OPERATOR(log_softmax, .help = "logarithm of softmax", FORWARD);
+KN_OPERATOR(softmax_gradient, .help = "gradient of softmax from its result and the result's gradient",
+            BACKWARD);
+KN_OPERATOR(log_softmax_gradient, .help = "the same of log_softmax", BACKWARD);
+
+static bool is_log(const kn_node *node) {
+    return node->op == &kn_row_log_softmax || node->op == &kn_row_log_softmax_gradient;
+}
+
+/* ---- builders ---------------------------------------------------------------------------------------------
+ */
+
+static kn_value *along(const kn_operator *row, kn_value *x, int axis) {
+    if (kn_value_failed(x)) return x;
+    kn_settings settings;
+    kn_settings_init(&settings, x->graph, row);
+    kn_settings_int(&settings, "axis", axis);
+    return kn_build(row, &x, 1, &settings);
+}
+
+kn_value *kn_softmax(kn_value *x, int axis) {
+    return along(&kn_row_softmax, x, axis);
+}
+kn_value *kn_log_softmax(kn_value *x, int axis) {
+    return along(&kn_row_log_softmax, x, axis);
+}

@@ -1,0 +1,236 @@
+/* From moves of elements to launches of cl/shape/strided.cl, cl/shape/transpose.cl and cl/shape/pad.cl; and
+ * changes of layout.
+ */
+#include "ops/ops_private.h"
+
+#include <string.h>
+
+static int64_t divide_up(int64_t number, int64_t by) {
+    return (number + by - 1) / by;
+}
+
+/* Elements that make a work-item worth its start where there are few. */
+enum { WIDE_SHARE = 16384 };
+
+/* An axis of a copy. */
+typedef struct axis {
+    int64_t size, from, to; /* strides in elements */
+} axis;
+
+/* Axes from the innermost out, without those of size 1, joined where one continues the other on both sides.
+ */
+static int merge_axes(const kn_strided_copy *copy, axis merged[KN_MAX_RANK]) {
+    int count = 0;
+    for (int i = copy->rank - 1; i >= 0; i--) {
+        axis next = {copy->sizes[i], copy->from_strides[i], copy->to_strides[i]};
+        if (next.size == 1) continue;
+        axis *last = count ? &merged[count - 1] : NULL;
+        if (last && next.from == last->from * last->size && next.to == last->to * last->size)
+            last->size *= next.size;
+        else
+            merged[count++] = next;
+    }
+    if (!count) merged[count++] = (axis){1, 1, 1};
+    return count;
+}
+
+static const char *bits_type(kn_dtype dtype) {
+    switch (kn_dtype_bytes(dtype)) {
+    case 1:
+        return "uchar";
+    case 2:
+        return "ushort";
+    case 8:
+        return "ulong";
+    default:
+        return "uint";
+    }
+}
+
+/* The first write of a step of several to one value must not say that it writes all of it. */
+static void write_result(kn_step *step, const char *name, const kn_strided_copy *copy) {
+    if (copy->partial)
+        kn_step_update(step, name, copy->to);
+    else
+        kn_step_write(step, name, copy->to);
+}
+
+static void write_axis(kn_step *step, axis next) {
+    kn_step_index(step, "size#", next.size);
+    kn_step_index(step, "in_stride#", next.from);
+    kn_step_index(step, "out_stride#", next.to);
+}
+
+/* The innermost axis is not contiguous on both sides, but axis `other` is where it is read. */
+static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *copy, const axis *axes,
+                                int count, int other, bool wide) {
+    int64_t tile = 64, batch = 1;
+    int width = lowering->target->vector_width;
+    size_t items = kn_group_items(lowering->target);
+    if (!wide)
+        for (tile = 16; (size_t)(tile * tile) > items;)
+            tile /= 2;
+    kn_step *step =
+        kn_step_begin(lowering, "shape/transpose.cl", wide ? "kn_transpose_wide" : "kn_transpose");
+    kn_step_define(step, "KN_T", "%s", bits_type(copy->from->shape.dtype));
+    kn_step_define(step, "KN_TILE", "%d", (int)tile);
+    if (wide && width >= 4 && kn_dtype_bytes(copy->from->shape.dtype) == 4)
+        kn_step_define(step, "KN_WIDTH", "%d", width);
+    kn_step_read(step, "in", copy->from);
+    write_result(step, "out", copy);
+    kn_step_index(step, "a", axes[0].size);
+    kn_step_index(step, "b", axes[other].size);
+    kn_step_index(step, "in_stride", axes[0].from);
+    kn_step_index(step, "out_stride", axes[other].to);
+    int written = 0;
+    for (int i = 1; i < count; i++) {
+        if (i == other) continue;
+        write_axis(step, axes[i]);
+        batch *= axes[i].size;
+        written++;
+    }
+    for (; written < 6; written++)
+        write_axis(step, (axis){1, 0, 0});
+    size_t across = (size_t)divide_up(axes[other].size, tile), down = (size_t)divide_up(axes[0].size, tile);
+    if (wide)
+        kn_step_size3(step, (size_t[3]){across, down, (size_t)batch}, (size_t[3]){1, 1, 1});
+    else
+        kn_step_size3(step, (size_t[3]){across * (size_t)tile, down * (size_t)tile, (size_t)batch},
+                      (size_t[3]){(size_t)tile, (size_t)tile, 1});
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *copy, bool wide) {
+    axis axes[KN_MAX_RANK];
+    int64_t elements = 1;
+    for (int i = 0; i < copy->rank; i++)
+        elements *= copy->sizes[i];
+    if (elements == 0) return KN_OK;
+    int count = merge_axes(copy, axes);
+    bool whole = count == 1 && axes[0].from == 1 && axes[0].to == 1;
+    if (whole && !copy->partial && kn_elements_of(copy->from) == elements)
+        return kn_emit_copy(lowering, copy->from, copy->to);
+    if (!copy->partial && axes[0].from != 1 && axes[0].to == 1 && !copy->from_offset)
+        for (int i = 1; i < count; i++)
+            if (axes[i].from == 1) return emit_transpose(lowering, copy, axes, count, i, wide);
+    kn_step *step = kn_step_begin(lowering, "shape/strided.cl", wide ? "kn_strided_rows" : "kn_strided");
+    kn_step_define(step, "KN_T", "%s", bits_type(copy->from->shape.dtype));
+    kn_step_define(step, "KN_AXES", "%d", count);
+    kn_step_read(step, wide ? "all_in" : "in", copy->from);
+    write_result(step, wide ? "all_out" : "out", copy);
+    kn_step_index(step, "in_offset", copy->from_offset);
+    kn_step_index(step, "out_offset", copy->to_offset);
+    if (wide) {
+        int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
+        kn_step_index(step, "rows", rows);
+        kn_step_index(step, "share", share);
+        kn_step_size1(step, (size_t)divide_up(rows, share), 1);
+    } else {
+        kn_step_index(step, "count", elements);
+        kn_step_size1(step, (size_t)elements, 0);
+    }
+    for (int i = 0; i < count; i++)
+        write_axis(step, axes[i]);
+    return kn_step_end(step, lowering);
+}
+
+/* ---- pad ------------------------------------------------------------------------------------- */
+
+/* An axis of a pad: its size in the result, what stands before, its size in the source. */
+typedef struct margin {
+    int64_t size, before, source;
+} margin;
+
+/* From the innermost out; an axis without padding joins the one outside it. */
+static int merge_margins(const kn_shape *source, const kn_shape *result, const int64_t *before,
+                         margin merged[KN_MAX_RANK]) {
+    int count = 0;
+    for (int i = source->rank - 1; i >= 0; i--) {
+        margin next = {result->dims[i], before[i], source->dims[i]};
+        margin *last = count ? &merged[count - 1] : NULL;
+        if (last && last->size == last->source)
+            *last = (margin){last->size * next.size, last->size * next.before, last->size * next.source};
+        else
+            merged[count++] = next;
+    }
+    if (!count) merged[count++] = (margin){1, 0, 1};
+    return count;
+}
+
+kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value, bool wide) {
+    kn_value *x = lowering->node->inputs[0];
+    int64_t elements = kn_elements_of(lowering->node->outputs[0]);
+    margin axes[KN_MAX_RANK];
+    if (elements == 0) return KN_OK;
+    if (kn_elements_of(x) == elements) return kn_emit_copy(lowering, x, lowering->result);
+    int count = merge_margins(&x->shape, &lowering->node->outputs[0]->shape, before, axes);
+    kn_step *step = kn_step_begin(lowering, "shape/pad.cl", wide ? "kn_pad_rows" : "kn_pad");
+    kn_step_define_type(step, "KN_T", x->shape.dtype);
+    kn_step_define(step, "KN_AXES", "%d", count);
+    kn_step_read(step, "in", x);
+    kn_step_write(step, "out", lowering->result);
+    kn_step_float(step, "value", value);
+    if (wide) {
+        int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
+        kn_step_index(step, "rows", rows);
+        kn_step_index(step, "share", share);
+        kn_step_size1(step, (size_t)divide_up(rows, share), 1);
+    } else {
+        kn_step_index(step, "count", elements);
+        kn_step_size1(step, (size_t)elements, 0);
+    }
+    for (int i = 0; i < count; i++) {
+        kn_step_index(step, "size#", axes[i].size);
+        kn_step_index(step, "before#", axes[i].before);
+        kn_step_index(step, "source#", axes[i].source);
+    }
+    return kn_step_end(step, lowering);
+}
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+/* x is (N,C,H,W), in the layout that its value has; the result in the one that it shall have. */
+static kn_status lower_layout(kn_lowering *lowering) {
+    kn_value *x = lowering->node->inputs[0], *y = lowering->result;
+    const kn_shape *shape = &x->shape;
+    int width = lowering->target->vector_width;
+    if (kn_elements_of(x) == 0) return KN_OK;
+    if (x->layout == y->layout) return kn_emit_copy(lowering, x, y);
+    if (shape->rank != 4 || width < 4 || shape->dims[1] % width || kn_dtype_bytes(shape->dtype) != 4)
+        return kn_fail(lowering->error, KN_ERROR_INTERNAL,
+                       "layout '%s': only float32 (N,C,H,W) with C a multiple of %d can be blocked",
+                       lowering->node->name, width);
+    bool blocking = y->layout == KN_LAYOUT_BLOCKED;
+    int64_t channels = shape->dims[1], pixels = shape->dims[2] * shape->dims[3];
+    int64_t share = divide_up(WIDE_SHARE / width, width) * width;
+    kn_step *step = kn_step_begin(lowering, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
+    kn_step_define(step, "KN_WIDTH", "%d", width);
+    kn_step_read(step, blocking ? "plain" : "blocked", x);
+    kn_step_write(step, blocking ? "blocked" : "plain", y);
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "pixels", pixels);
+    /* From image to image of the one kind, then of the other, with the plain channel behind the plain image.
+     */
+    if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
+    kn_step_index(step, "plain_image", channels * pixels);
+    kn_step_index(step, "plain_channel", pixels);
+    if (blocking) kn_step_index(step, "blocked_image", channels * pixels);
+    kn_step_int(step, "item_pixels", share);
+    kn_step_size3(
+        step,
+        (size_t[3]){(size_t)divide_up(pixels, share), (size_t)(channels / width), (size_t)shape->dims[0]},
+        (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static kn_status layout_reference(kn_reference_call *call) {
+    if (call->outputs[0].elements)
+        memcpy(call->outputs[0].data, call->inputs[0].data,
+               (size_t)call->outputs[0].elements * sizeof(double));
+    return KN_OK;
+}
+
+KN_OPERATOR(layout, .help = "the same value lying differently in memory; put in by the planner",
+            .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = kn_shape_like_first,
+            .reference = layout_reference, KN_VARIANTS({.name = "convert", .lower = lower_layout}));
+const kn_operator *const kn_layout_row = &kn_row_layout;
