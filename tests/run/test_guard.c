@@ -1,46 +1,10 @@
 /* The guard of a session: a kernel that writes outside its value is found, with the value's name. The kernel
  * is the library's pointwise one, in a folder of the test's, changed to take one element too many. */
-#include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "../../ops/changed_kernels.h"
 #include "run_tests.h"
-
-static char *folder;
-
-/* The library's kernels, by links. */
-static void link_kernels(void) {
-    DIR *listing = opendir(KERNEL_FOLDER);
-    assert_non_null(listing);
-    for (struct dirent *entry; (entry = readdir(listing));) {
-        char from[4096], to[4096];
-        if (entry->d_name[0] == '.') continue;
-        snprintf(from, sizeof from, "%s/%s", KERNEL_FOLDER, entry->d_name);
-        assert_int_equal(symlink(from, test_path(to, sizeof to, folder, entry->d_name)), 0);
-    }
-    closedir(listing);
-}
-
-static void change_kernel(const char *name, const char *from, const char *to) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", KERNEL_FOLDER, name);
-    FILE *source = fopen(path, "rb");
-    unlink(test_path(path, sizeof path, folder, name));
-    FILE *target = fopen(path, "wb");
-    assert_true(source && target);
-    char text[20000];
-    size_t length = fread(text, 1, sizeof text - 1, source);
-    assert_true(length > 0 && length < sizeof text - 1);
-    text[length] = 0;
-    char *place = strstr(text, from);
-    if (!place) fail_msg("%s has no '%s' any more", name, from);
-    assert_true(fwrite(text, 1, (size_t)(place - text), target) == (size_t)(place - text));
-    assert_true(fputs(to, target) >= 0 && fputs(place + strlen(from), target) >= 0);
-    assert_int_equal(fclose(target), 0);
-    assert_int_equal(fclose(source), 0);
-}
 
 /* y = relu(x) with x (7), guarded; answers the session, which the caller destroys. */
 static kn_session *guarded_session(kn_context *context, uint64_t guard, kn_status expected) {
@@ -72,10 +36,10 @@ static void right_kernels_pass(void **state) {
 
 static void wrong_kernels_are_found(void **state) {
     (void)state;
-    folder = test_folder_make();
-    link_kernels();
+    char *folder = test_folder_make();
+    link_kernels(KERNEL_FOLDER, folder);
     change_kernel(
-        "pointwise/pointwise.cl", "static void kn_walk(const KN_INDEX count KN_PARAMETERS) {",
+        folder, "pointwise/pointwise.cl", "static void kn_walk(const KN_INDEX count KN_PARAMETERS) {",
         "static void kn_walk(const KN_INDEX right KN_PARAMETERS) {\n const KN_INDEX count = right + 1;");
     kn_context_params params = test_params();
     params.kernel_folder = folder;
