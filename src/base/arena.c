@@ -13,7 +13,7 @@ struct kn_arena_block {
 };
 
 static size_t round_up(size_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (size_t)kn_align_up(bytes, ALIGNMENT);
 }
 
 static size_t header_bytes(void) {

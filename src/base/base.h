@@ -19,6 +19,18 @@
 
 #define KN_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Quotients and multiples rounded up: of counts, and of bytes. The sum of both arguments must not overflow.
+ */
+static inline int64_t kn_divide_up(int64_t number, int64_t by) {
+    return (number + by - 1) / by;
+}
+static inline int64_t kn_round_up(int64_t number, int64_t to) {
+    return kn_divide_up(number, to) * to;
+}
+static inline uint64_t kn_align_up(uint64_t bytes, uint64_t alignment) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
 /* ---- errors (error.c) -------------------------------------------------- */
 
 /* Where a failing function leaves its status and what a person needs to know.

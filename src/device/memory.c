@@ -6,7 +6,7 @@ enum { LARGE_BYTES = 4 << 20 };
 /* Some drivers refuse tiny and zero sizes, so a block holds at least one unit of alignment. */
 static uint64_t round_up(uint64_t bytes, uint64_t unit) {
     if (bytes == 0) return unit;
-    return bytes > UINT64_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
+    return bytes > UINT64_MAX - unit ? bytes : kn_align_up(bytes, unit);
 }
 
 static kn_buffer *buffer_new(kn_context *context, cl_mem root, uint64_t base, uint64_t bytes,

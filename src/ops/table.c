@@ -1,7 +1,7 @@
 /* The operator table: every row of this room, in the order of the grammar page. */
-#include "ops/ops_private.h"
-
 #include <string.h>
+
+#include "ops/ops.h"
 
 /* clang-format off */
 #define KN_ROW_NAMES(X)                                                                                      \

@@ -169,10 +169,6 @@ kn_value *kn_value_root(kn_value *value);
 /* ---- placing intervals (intervals.c) ---------------------------------------------------------------------
  */
 
-static inline uint64_t kn_align_up(uint64_t bytes, uint64_t alignment) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
 /* Memory in use during steps first to last, both included. */
 typedef struct kn_interval {
     uint64_t bytes;

@@ -1,6 +1,7 @@
 /* The public functions: each builds the row that it is named after, passes its parameters on, and carries
  * failures. */
-#include "ops/ops_private.h"
+#include "ops/build.h"
+#include "ops/shape_rule.h"
 #include "ops_tests.h"
 
 #include <math.h>

@@ -36,6 +36,8 @@ static const turned families[] = {
      MANY},
     {"conv/implicit_weight.cl", "stride_y - pad_top", "stride_y + pad_top", "conv2d_weight", "implicit",
      MANY},
+    {"conv/packing.cl", "x##i = load(0, from + i * plain", "x##i = -load(0, from + i * plain", "conv2d",
+     "wide", WIDE},
     {"conv/wide.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
     {"conv/wide_single.cl", "pixel##row[at]", "-pixel##row[at]", "conv2d", "wide", WIDE},
     {"conv/wide_weights.cl", "off_y = tap / filter_width * dilation_y - pad_y",

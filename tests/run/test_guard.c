@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../ops/changed_kernels.h"
+#include "../ops/changed_kernels.h"
 #include "run_tests.h"
 
 /* y = relu(x) with x (7), guarded; answers the session, which the caller destroys. */

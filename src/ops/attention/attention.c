@@ -3,6 +3,14 @@
 
 #include <math.h>
 
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/ops.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
+
 enum { RESULT, LOG_SUM };
 
 /* q, k and v have three axes, lengths (B) one, a mask (B,heads,T,S) four. */

@@ -2,8 +2,7 @@
 #ifndef KN_ATTENTION_PRIVATE_H
 #define KN_ATTENTION_PRIVATE_H
 
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
+#include "ops/row.h"
 
 /* The numbers of one attention, forward or gradient: q, k and v lie in arrays of their own, (B,T,heads*D) and
  * twice (B,S,key_heads*D), or side by side in one, (B,T,(heads+2*key_heads)*D). Row t of head h of batch b
@@ -29,7 +28,23 @@ extern const kn_operator kn_row_attention_dropout, kn_row_attention_dropout_grad
 /* Inputs of the gradient rows before q. */
 enum { KN_ATTENTION_DY, KN_ATTENTION_Y, KN_ATTENTION_LOG_SUM, KN_ATTENTION_Q };
 
-/* attention/tiled.c */
+/* ---- lowering (lowering.c) ------------------------------------------------------------------------- */
+
+/* The position of q, or of the packed array, among the node's inputs. */
+int kn_attention_first(const kn_node *node);
+/* Without queries or keys there is nothing to add, and kernels would divide by zero: results are zeros. */
+bool kn_attention_is_empty(const kn_attention_form *form);
+kn_status kn_attention_fill_zero(kn_lowering *lowering);
+/* Defines KN_LENGTHS, KN_MASK and KN_DROPOUT where the attention has them. */
+void kn_attention_define_limits(kn_step *step, const kn_attention_form *form);
+/* q, k and v (part 0, 1, 2) of `values`, or the array that holds all three. Results of the gradient rows are
+ * stored likewise. */
+kn_value *kn_attention_part(kn_value *const *values, const kn_attention_form *form, int part);
+extern const char *const kn_attention_gradient_names[]; /* of the kernels' arguments, by part */
+void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first);
+/* The arguments after the arrays. */
+void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form);
+
 bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node);
 bool kn_attention_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_attention_wide_lower(kn_lowering *lowering);

@@ -1,9 +1,13 @@
 /* Rotary embedding: pairs of a head's numbers are turned by angles that grow with the position
  * (cl/attention/rotary.cl). */
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_rotary;
 

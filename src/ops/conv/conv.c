@@ -1,6 +1,13 @@
 /* Two-dimensional convolutions, their gradients by data and by weight, and the layer. */
 #include "ops/conv/conv.h"
 
+#include "ops/build.h"
+#include "ops/conv/window.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
+
 /* ---- shapes ------------------------------------------------------------------------------------- */
 
 /* x is (N,C,H,W), weight (K,C/groups,R,S), the result (N,K,P,Q). */
@@ -229,7 +236,7 @@ static kn_status data_gradient(kn_gradient_call *call) {
         WINOGRAD(winograd4), WINOGRAD(winograd4_phases), WINOGRAD(winograd2), WINOGRAD(winograd2_phases),    \
         WIDE("depthwise_wide", kn_conv_depthwise_wide, .inputs = {KN_LAYOUT_BLOCKED},                        \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true,                        \
-             .joins = kn_conv_depthwise_joins),                                                              \
+             .joins = kn_conv_fused_depthwise_joins),                                                        \
         DEPTHWISE,                                                                                           \
         WIDE("wide", kn_conv_wide, .sample = kn_conv_wide_sample, .inputs = {KN_LAYOUT_BLOCKED},             \
              .outputs = {KN_LAYOUT_BLOCKED}, .takes_epilogue = true, .gathers = true, .joined = true),       \

@@ -1,7 +1,7 @@
 /* Convolutions with one filter for each channel: steps for cl/conv/depthwise.cl, in the plain
  * layout on any device. */
 #include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
+#include "ops/lowering.h"
 
 enum { ITEMS = 64, MOST_PARTS = 16 };
 

@@ -1,7 +1,8 @@
 /* Convolutions with one filter for each channel on wide-vector devices: steps for cl/conv/depthwise_wide.cl.
  * Images are blocked by the vector width. */
 #include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
+#include "ops/conv/packing.h"
+#include "ops/lowering.h"
 
 /* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have; pixels of a part
  * of statistics. */
@@ -95,6 +96,6 @@ static kn_status lower_filters(kn_lowering *lowering) {
 
 kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering) {
     if (lowering->node->op == &kn_row_conv2d_weight) return lower_filters(lowering);
-    if (lowering->before) return kn_conv_joined_lower(lowering);
+    if (lowering->before) return kn_conv_fused_depthwise_lower(lowering);
     return lower_sweep(lowering);
 }

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
+#include "ops/conv/packing.h"
+#include "ops/lowering.h"
 
 /* KN_LINES of the kernel; panels, columns of a filter and pixels of a step at most; pixels of a part of
  * statistics. */
@@ -12,7 +13,7 @@ enum { LINES = 16384, MOST_PANELS = 16, MOST_SIDE = 16, PART_PIXELS = 128 };
 
 typedef struct first {
     kn_conv_form form;
-    kn_packing filter;
+    kn_packed_filter filter;
     int64_t rows; /* pixels of a tile */
     int64_t line; /* floats of a line */
 } first;
@@ -20,7 +21,7 @@ typedef struct first {
 static void describe(const kn_target *target, const kn_node *node, first *made) {
     const kn_conv_form *form = &made->form;
     kn_conv_describe(node, &made->form);
-    made->filter = kn_conv_packing(target, form, false, true);
+    made->filter = kn_conv_packed_filter(target, form, false, true);
     /* Lower tiles where less of the last one in a row is for nothing. */
     made->rows = kn_conv_tile_rows(&made->filter);
     if (made->filter.vectors > 1 &&

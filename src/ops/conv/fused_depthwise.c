@@ -1,7 +1,8 @@
 /* A convolution with one filter for each channel that computes the 1x1 convolution in front of it on the way:
  * steps for cl/conv/fused_depthwise.cl. Images are blocked by the vector width. */
 #include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
+#include "ops/conv/packing.h"
+#include "ops/lowering.h"
 
 /* KN_TAPS, KN_RING and KN_PIXELS of the kernel; rows of a band at least, since each makes those around it
  * anew. */
@@ -9,7 +10,7 @@ enum { MOST_TAPS = 64, RING = 16384, PIXELS = 8, LEAST_ROWS = 8 };
 
 typedef struct joined {
     kn_conv_form first, second;
-    kn_packing filter; /* of the first */
+    kn_packed_filter filter; /* of the first */
     int64_t ring_rows, ring_width;
 } joined;
 
@@ -34,13 +35,13 @@ static bool describe(const kn_target *target, const kn_node *node, const kn_node
     kn_conv_describe(before, &form->first);
     kn_conv_describe(node, &form->second);
     const int64_t blocks = form->first.outputs / target->vector_width;
-    form->filter = kn_conv_packing(target, &form->first, false, false);
+    form->filter = kn_conv_packed_filter(target, &form->first, false, false);
     /* Three vectors where that fills all panels, otherwise two: more would not leave room for rows of them.
      */
     return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
 }
 
-bool kn_conv_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
+bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
     joined form;
     if (node->op != &kn_row_conv2d || before->op != &kn_row_conv2d) return false;
     if (kn_elements_of(node->outputs[0]) == 0 || !describe(target, node, before, &form)) return false;
@@ -61,7 +62,7 @@ static void add_cost(kn_step *step, const kn_lowering *lowering) {
 }
 
 /* y (N,K,P,Q) of x (N,C,H,W), a filter (K,C,1,1) and one (K,1,R,S). */
-kn_status kn_conv_joined_lower(kn_lowering *lowering) {
+kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node, *before = lowering->before->node;
     joined form;
     describe(lowering->target, node, before, &form);

@@ -1,6 +1,7 @@
 /* Convolutions on many-thread devices: steps for cl/conv/implicit.cl, implicit_data.cl and
  * implicit_weight.cl. */
 #include "ops/conv/conv.h"
+#include "ops/lowering.h"
 #include "ops/matmul/product.h"
 
 static void define(kn_step *step, const kn_lowering *lowering, const kn_product *product) {

@@ -1,6 +1,11 @@
 /* Convolutions of 8-bit whole numbers: the windows of the images as columns, and products of matrices. */
-#include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
+#include "ops/build.h"
+#include "ops/conv/window.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_columns;
 

@@ -1,7 +1,12 @@
 /* Convolutions and transposed ones as layers and as functions, of images and along a length. A length is an
  * image of one row; a transposed convolution is the row that is otherwise the gradient of a convolution by
  * its data. */
+#include "ops/build.h"
 #include "ops/conv/conv.h"
+#include "ops/conv/window.h"
+#include "ops/layer.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/shape/shape.h"
 
 /* What a call is about. */
 typedef struct conv_call {

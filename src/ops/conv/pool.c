@@ -1,8 +1,14 @@
 /* Pooling over windows of images: maxima, averages, and their gradients (cl/conv/pool.cl). */
-#include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+#include <string.h>
+
+#include "ops/build.h"
+#include "ops/conv/window.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_max_pool, kn_row_max_pool_data, kn_row_average_pool, kn_row_average_pool_data;
 

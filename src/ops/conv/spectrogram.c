@@ -1,9 +1,10 @@
 /* Spectrograms: windows of a sound multiplied by constant waves, as a convolution; the squares of what they
  * answer, added up in bands; a logarithm. Nothing of it is learnt, and a model's file holds none of it. */
-#include "ops/conv/conv.h"
-
 #include <inttypes.h>
 #include <math.h>
+
+#include "ops/layer.h"
+#include "ops/shape/shape.h"
 
 static const double PI = 3.14159265358979323846;
 enum { LONGEST = 4096 }; /* samples of a window: the waves are its square times two */

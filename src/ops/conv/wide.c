@@ -1,10 +1,11 @@
-/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl and
- * shape/layout.cl. Images are blocked by the vector width, but for the first layer's few channels; filters
- * stay plain and are packed on the way. */
+/* Convolutions on wide-vector devices: steps for cl/conv/wide.cl, wide_single.cl, wide_weights.cl
+ * and packing.cl. Images are blocked by the vector width, except a first layer's few channels; filters are
+ * plain and are packed by a step of their own. */
 #include <stdio.h>
 
 #include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
+#include "ops/conv/packing.h"
+#include "ops/lowering.h"
 
 /* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that
  * panel after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
@@ -100,126 +101,12 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
                  by_data ? 7 : side, by_data ? 5 : side);
 }
 
-kn_packing kn_conv_packing(const kn_target *target, const kn_conv_form *form, bool swapped, bool plain) {
-    kn_packing pack = {.width = target->vector_width, .groups = form->groups};
-    int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
-    pack.targets = swapped ? channels : outputs;
-    pack.sources = swapped ? outputs : channels;
-    pack.taps = form->filter_height * form->filter_width;
-    pack.lanes = plain ? 1 : pack.width;
-    pack.vectors = kn_wide_vectors(pack.width, pack.targets);
-    int64_t blocks = kn_divide_up(pack.targets, pack.width);
-    /* Three vectors compute as fast as four, and may waste less of the last panel. */
-    if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
-    /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
-    if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
-    kn_conv_panels(&pack);
-    return pack;
-}
-
-void kn_conv_panels(kn_packing *pack) {
-    pack->columns = pack->width * pack->vectors;
-    pack->panels = kn_divide_up(pack->targets, pack->columns);
-    pack->floats =
-        pack->groups * pack->panels * pack->columns * kn_round_up(pack->sources, pack->lanes) * pack->taps;
-}
-
-static kn_step *begin(kn_lowering *lowering, const kn_packing *pack, const char *file, const char *kernel) {
-    kn_step *step = kn_step_begin(lowering, file, kernel);
-    kn_step_define(step, "KN_WIDTH", "%d", (int)pack->width);
-    kn_step_define(step, "KN_VECTORS", "%d", (int)pack->vectors);
-    return step;
-}
-
-/* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
-static void add_packing(kn_step *step, const kn_packing *pack, bool swapped) {
-    kn_step_int(step, "targets", pack->targets);
-    kn_step_int(step, "sources", pack->sources);
-    kn_step_int(step, "taps", pack->taps);
-    kn_step_index(step, "plain_group", pack->targets * pack->sources * pack->taps);
-    kn_step_index(step, "plain_target", swapped ? pack->taps : pack->sources * pack->taps);
-    kn_step_index(step, "plain_source", swapped ? pack->targets * pack->taps : pack->taps);
-    kn_step_int(step, "lanes", pack->lanes);
-}
-
-static void size_packing(kn_step *step, const kn_packing *pack) {
-    kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes),
-                  (size_t)(pack->groups * pack->panels), 1, 1);
-}
-
-kn_status kn_conv_pack(kn_lowering *lowering, kn_packing *pack, kn_value *weight, bool swapped) {
-    /* A line of zeros stands behind the panels, for pixels outside the image. */
-    pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
-    kn_step *step = begin(lowering, pack, "shape/layout.cl", "kn_pack_filter");
-    kn_step_read(step, "plain", weight);
-    kn_step_scratch(step, "packed", pack->scratch);
-    add_packing(step, pack, swapped);
-    size_packing(step, pack);
-    return kn_step_end(step, lowering);
-}
-
-void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
-    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
-    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
-    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
-    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
-    kn_step_int(step, "filter_height", form->filter_height);
-    kn_step_int(step, "filter_width", form->filter_width);
-    kn_step_int(step, "stride_y", form->stride[0]);
-    kn_step_int(step, "stride_x", form->stride[1]);
-    kn_step_int(step, "pad_y", form->padding[0]);
-    kn_step_int(step, "pad_x", form->padding[1]);
-    kn_step_int(step, "dilation_y", form->dilation[0]);
-    kn_step_int(step, "dilation_x", form->dilation[1]);
-}
-
 /* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
-static void add_form(kn_step *step, const kn_conv_form *form, const kn_packing *pack, bool swapped) {
+static void add_form(kn_step *step, const kn_conv_form *form, const kn_packed_filter *pack, bool swapped) {
     kn_step_int(step, "x_channels", pack->sources);
     kn_step_int(step, "x_lanes", pack->lanes);
     kn_step_int(step, "y_channels", pack->targets);
     kn_conv_add_sizes(step, form, swapped);
-}
-
-kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packing *pack, kn_value *plain, int scratch,
-                               int64_t images, int64_t channels, int64_t pixels, bool blocking) {
-    int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
-    kn_step *step = begin(lowering, pack, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
-    if (blocking) kn_step_read(step, "plain", plain);
-    kn_step_scratch(step, "blocked", scratch);
-    if (!blocking) kn_step_write(step, "plain", plain);
-    kn_step_int(step, "channels", channels);
-    kn_step_int(step, "pixels", pixels);
-    if (!blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
-    kn_step_index(step, "plain_image", channels * pixels);
-    kn_step_index(step, "plain_channel", pixels);
-    if (blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
-    kn_step_int(step, "item_pixels", share);
-    if (!blocking) kn_step_epilogue(step, lowering);
-    kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
-    return kn_step_end(step, lowering);
-}
-
-int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packing *pack, int64_t images, int64_t channels,
-                           int64_t pixels) {
-    uint64_t lanes = (uint64_t)kn_round_up(channels, pack->width);
-    return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
-}
-
-void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part) {
-    if (!lowering->gathers) return;
-    *lowering->gathers = (kn_statistics){
-        .parts = parts,
-        .scratch = kn_emit_scratch(lowering, 3 * (uint64_t)(parts * channels) * sizeof(float)),
-    };
-    kn_step_define(step, "KN_STATISTICS", "1");
-    kn_step_scratch(step, "statistics", lowering->gathers->scratch);
-    kn_step_int(step, "part", part);
-}
-
-int64_t kn_conv_tile_rows(const kn_packing *filter) {
-    if (filter->width == 8 && filter->vectors >= 2) return filter->vectors == 3 ? 4 : 6;
-    return filter->vectors == 4 ? 6 : filter->vectors == 3 ? 8 : 12;
 }
 
 /* Filters of one pixel without padding. */
@@ -235,14 +122,14 @@ bool kn_conv_is_pointwise(const kn_conv_form *form) {
 }
 
 /* Filters of one pixel, all of whose sources fit one sweep. */
-static bool is_single(const kn_conv_form *form, const kn_packing *filter, bool swapped) {
+static bool is_single(const kn_conv_form *form, const kn_packed_filter *filter, bool swapped) {
     return (swapped ? kn_conv_is_pointwise(form) : is_one_pixel(form)) && filter->groups == 1 &&
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
 /* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many
  * panels. */
-static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing *filter, bool swapped,
+static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_filter *filter, bool swapped,
                        int64_t share, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
     const int64_t *from = swapped ? y_size : x_size, *to = swapped ? x_size : y_size;
@@ -263,7 +150,7 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packing
 }
 
 /* Of `pixels` those of a work-item, which `items` or fewer have; whole tiles. */
-static int64_t share_of(const kn_packing *filter, bool single, int64_t pixels, int64_t items) {
+static int64_t share_of(const kn_packed_filter *filter, bool single, int64_t pixels, int64_t items) {
     const int64_t rows = kn_conv_tile_rows(filter), least = (single ? SINGLE_TILES : LEAST_TILES) * rows;
     int64_t share = kn_round_up(kn_divide_up(pixels, items), rows);
     if (share < least) share = least;
@@ -285,7 +172,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    kn_packing filter = kn_conv_packing(lowering->target, &form, swapped, plain);
+    kn_packed_filter filter = kn_conv_packed_filter(lowering->target, &form, swapped, plain);
     kn_status status = kn_conv_pack(lowering, &filter, node->inputs[1], swapped);
     if (status != KN_OK) return status;
     const kn_shape *result = &node->outputs[0]->shape;
@@ -309,8 +196,8 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const int64_t items = kn_divide_up(pixels, share), panel_items = kn_divide_up(4 * units, items);
     const int64_t item_panels =
         single ? kn_divide_up(columns, panel_items < columns ? panel_items : columns) : 1;
-    kn_step *step = single ? begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
-                           : begin(lowering, &filter, "conv/wide.cl", "kn_conv");
+    kn_step *step = single ? kn_conv_begin(lowering, &filter, "conv/wide_single.cl", "kn_conv_single")
+                           : kn_conv_begin(lowering, &filter, "conv/wide.cl", "kn_conv");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read_scratch(step, "filter", filter.scratch);
     if (padded)
@@ -353,7 +240,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
     int64_t plane = form.out_height * form.out_width, pixels = form.images * plane;
     if (pixels == 0) return kn_emit_fill_zero(lowering, lowering->result);
-    kn_packing filter = kn_conv_packing(lowering->target, &form, false, plain);
+    kn_packed_filter filter = kn_conv_packed_filter(lowering->target, &form, false, plain);
     int dy = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
     kn_status status = KN_OK;
     if (padded)
@@ -374,7 +261,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int64_t items = groups * columns * parts, taps = filter.taps;
     if (items < 4 * units) taps = kn_divide_up(taps * items, 4 * units);
     int shares = kn_emit_scratch(lowering, (uint64_t)(filter.floats * parts) * sizeof(float));
-    kn_step *step = begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
+    kn_step *step = kn_conv_begin(lowering, &filter, "conv/wide_weights.cl", "kn_conv_weights");
     if (kn_conv_is_pointwise(&form)) kn_step_define(step, "KN_SINGLE", "1");
     kn_step_read(step, "x", node->inputs[1]);
     if (padded)
@@ -396,15 +283,7 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
         (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK) return status;
-    step = begin(lowering, &filter, "shape/layout.cl", "kn_unpack_filter");
-    kn_step_scratch(step, "packed", shares);
-    kn_step_write(step, "plain", lowering->result);
-    add_packing(step, &filter, false);
-    kn_step_int(step, "parts", parts);
-    kn_step_index(step, "packed_part", filter.floats);
-    kn_step_int(step, "accumulate", 0);
-    size_packing(step, &filter);
-    return kn_step_end(step, lowering);
+    return kn_conv_unpack(lowering, &filter, shares, parts);
 }
 
 static kn_status lower(kn_lowering *lowering, bool plain, bool padded) {

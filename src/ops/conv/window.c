@@ -1,5 +1,11 @@
 /* Windows over images: stride, padding and dilation of convolutions and pooling. */
-#include "ops/conv/conv.h"
+#include "ops/conv/window.h"
+
+#include <string.h>
+
+#include "ops/build.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
 
 static kn_status complete(kn_shape_call *call, const char *name, int64_t least) {
     kn_attribute_value *list = kn_shape_attribute(call, name);

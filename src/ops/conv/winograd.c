@@ -1,9 +1,10 @@
 /* 3x3 convolutions by Winograd's method on wide-vector devices: steps for cl/conv/winograd.cl, and where they
  * pay. */
-#include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
-
 #include <stdio.h>
+
+#include "ops/conv/conv.h"
+#include "ops/conv/packing.h"
+#include "ops/lowering.h"
 
 /* What is not multiply-adds, in FLOPs that would take as long on all units: reading and writing an element of
  * a transformed filter, packing one of a plain filter, and transforming a tile of one channel. */

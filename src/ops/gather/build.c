@@ -1,9 +1,10 @@
 /* What is made of gather and scatter: numbers of several axes, one-hot rows, padding by the array's own
  * elements. */
-#include "ops/ops_private.h"
-
 #include <inttypes.h>
-#include <string.h>
+
+#include "ops/build.h"
+#include "ops/gather/gather.h"
+#include "ops/shape/shape.h"
 
 extern const kn_operator kn_row_gather, kn_row_gather_elements, kn_row_scatter, kn_row_scatter_elements;
 

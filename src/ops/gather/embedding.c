@@ -1,8 +1,15 @@
 /* Rows of a table picked by number (cl/gather/embedding.cl): tokens become vectors. */
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gather/gather.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/matmul/matmul.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_embedding, kn_row_embedding_gradient;
 

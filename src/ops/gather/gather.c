@@ -1,9 +1,15 @@
 /* Elements picked along an axis by their numbers, and put there (cl/gather/gather.cl). Negative numbers count
  * from the end. */
-#include "ops/matmul/product.h"
+#include "ops/gather/gather.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_gather, kn_row_gather_elements, kn_row_gather_gradient, kn_row_scatter,
     kn_row_scatter_elements;

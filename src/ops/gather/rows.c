@@ -1,18 +1,11 @@
 /* Rows put into an array, and taken from it, from a place on that is told at run time (cl/gather/rows.cl). */
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_put_rows, kn_row_take_rows;
-
-kn_status kn_shape_starts(kn_shape_call *call, int input) {
-    if (call->input_count <= input || !call->inputs[input]) return KN_OK;
-    const kn_shape *own = &call->inputs[input]->shape;
-    if (own->dtype != KN_INT32 || own->rank != 1 ||
-        (own->dims[0] != 1 && own->dims[0] != call->inputs[0]->shape.dims[0]))
-        return kn_shape_fail(call, KN_ERROR_SHAPE, "start is %s; expected int32 (B) or (1)",
-                             kn_shape_words_of(call, input));
-    return KN_OK;
-}
 
 /* x is (B,M,C), rows (B,T,C), start int32 (B) or (1); the result is as x. */
 static kn_status put_shape(kn_shape_call *call) {

@@ -1,7 +1,11 @@
 /* Cross-entropy and negative log-likelihood. What the row cross_entropy does not compute (class weights,
  * targets that do not count, sums, log-probabilities) is made of pointwise rows and sums: a target becomes
  * the share that each class should have. */
-#include "ops/matmul/matmul.h"
+#include "ops/build.h"
+#include "ops/layer.h"
+#include "ops/losses/losses.h"
+#include "ops/row.h"
+#include "ops/shape/shape.h"
 
 extern const kn_operator kn_row_cross_entropy;
 

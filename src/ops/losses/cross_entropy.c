@@ -1,7 +1,13 @@
 /* Cross-entropy of softmax against labels or distributions, and accuracy: from logits to one number. */
-#include "ops/ops_private.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/reduce/reduce.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 /* logits are (..., classes), seen as (rows, classes); target is int32 (...) or of the logits' shape. The
  * hidden outputs are (...): the largest logit of a row, and the logarithm of sum(exp(logit - largest)). */
@@ -159,7 +165,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int6
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         kn_step_size1(step, (size_t)((rows + *share - 1) / *share), 1);
     } else {
-        size_t items = kn_group_items(target), lanes = kn_power_of_two((classes + 3) / 4, items);
+        size_t items = kn_group_items(target), lanes = kn_power_of_two(kn_divide_up(classes, 4), items);
         kn_step_define(step, "KN_ITEMS", "%zu", items);
         kn_step_define(step, "KN_LANES", "%zu", lanes);
         kn_step_size1(step, ((size_t)rows + items / lanes - 1) / (items / lanes) * items, items);

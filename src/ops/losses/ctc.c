@@ -1,8 +1,13 @@
 /* Connectionist temporal classification (cl/losses/ctc.cl): the loss of sequences whose labels have no places
  * in time. */
-#include "ops/matmul/matmul.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_ctc, kn_row_ctc_gradient;
 

@@ -1,8 +1,8 @@
 /* Losses that are a mean over a pointwise error: squares, absolute values, Huber, binary cross-entropy,
  * divergence, and those of pairs and triplets. */
-#include "ops/ops_private.h"
-
-#include <math.h>
+#include "ops/build.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 KN_POINTWISE(squared_error, .help = "(x - y) squared", .value = "(x - y) * (x - y)",
              .by = {"2 * g * (x - y)", "2 * g * (y - x)"}, KN_BINARY_CASES);

@@ -1,8 +1,10 @@
 /* Sums of products by letters, "bij,bjk->bik": each pair of operands becomes one matrix product. Three points
  * stand for axes without a letter of the caller's: these get digits, 0 for the last. */
-#include "ops/ops_private.h"
-
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
 
 /* A value and the letter of each of its axes. */
 typedef struct lettered {

@@ -1,6 +1,12 @@
 /* Matrix products of 8-bit whole numbers, which quantised networks are made of. */
 #include "ops/matmul/integer.h"
 
+#include "ops/build.h"
+#include "ops/lowering.h"
+#include "ops/matmul/matmul.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
+
 extern const kn_operator kn_row_matmul_integer;
 
 static bool is_byte(const kn_shape *shape) {
@@ -46,8 +52,8 @@ static kn_status shape(kn_shape_call *call) {
     return zero_shape(call, 3, b, b->dims[b->rank - 1], "column of b");
 }
 
-void kn_integer_describe(const kn_node *node, kn_integer_form *form) {
-    *form = (kn_integer_form){.a_zero = NULL};
+void kn_matmul_integer_describe(const kn_node *node, kn_matmul_integer_form *form) {
+    *form = (kn_matmul_integer_form){.a_zero = NULL};
     kn_matmul_describe(node, &form->matrices);
     if (node->input_count > 2) form->a_zero = node->inputs[2];
     if (node->input_count > 3) form->b_zero = node->inputs[3];
@@ -55,13 +61,18 @@ void kn_integer_describe(const kn_node *node, kn_integer_form *form) {
     form->b_zero_column = form->b_zero && kn_elements_of(form->b_zero) > 1;
 }
 
+void kn_matmul_integer_describe_merged(const kn_node *node, kn_matmul_integer_form *form) {
+    kn_matmul_integer_describe(node, form);
+    if (!form->a_zero_row) kn_matmul_merge_batches(&form->matrices, NULL);
+}
+
 static kn_status reference(kn_reference_call *call) {
     const double *a = call->inputs[0].data, *b = call->inputs[1].data;
     const double *a_zero = call->input_count > 2 ? call->inputs[2].data : NULL;
     const double *b_zero = call->input_count > 3 ? call->inputs[3].data : NULL;
     double *y = call->outputs[0].data;
-    kn_integer_form form;
-    kn_integer_describe(call->node, &form);
+    kn_matmul_integer_form form;
+    kn_matmul_integer_describe(call->node, &form);
     const kn_matmul_form *of = &form.matrices;
     for (int64_t batch = 0; batch < of->batches; batch++) {
         int64_t rest = batch, a_first = 0, b_first = 0;
@@ -96,10 +107,12 @@ KN_OPERATOR(
     .help = "int32 product of the 8-bit matrices a and b, less the zero points a_zero and b_zero",
     .min_inputs = 2, .max_inputs = 4, .shape = shape, .reference = reference, .cost = cost,
     KN_VARIANTS({.name = "wide",
-                 .accepts = kn_integer_wide_accepts,
-                 .lower = kn_integer_wide_lower,
+                 .accepts = kn_matmul_integer_wide_accepts,
+                 .lower = kn_matmul_integer_wide_lower,
                  .doubtful = true},
-                {.name = "tiled", .accepts = kn_integer_tiled_accepts, .lower = kn_integer_tiled_lower}),
+                {.name = "tiled",
+                 .accepts = kn_matmul_integer_tiled_accepts,
+                 .lower = kn_matmul_integer_tiled_lower}),
     KN_CASES({.inputs = {"uint8 7,31", "uint8 31,33", "uint8", "uint8"},
               .ranges = {KN_BYTES, KN_BYTES, KN_BYTES, KN_BYTES},
               .smallest = true},

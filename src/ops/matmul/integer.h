@@ -5,17 +5,18 @@
 #include "ops/matmul/matmul.h"
 
 /* A product whose zero points are known to be one number each, or one for each row of a and column of b. */
-typedef struct kn_integer_form {
+typedef struct kn_matmul_integer_form {
     kn_matmul_form matrices;
     kn_value *a_zero, *b_zero;         /* NULL: 0 */
     int64_t a_zero_row, b_zero_column; /* 0 repeats the number, 1 goes to the next */
-} kn_integer_form;
-void kn_integer_describe(const kn_node *node, kn_integer_form *form);
+} kn_matmul_integer_form;
+void kn_matmul_integer_describe(const kn_node *node, kn_matmul_integer_form *form);
+/* The same with batches merged into rows where each has the same zero points. */
+void kn_matmul_integer_describe_merged(const kn_node *node, kn_matmul_integer_form *form);
 
-/* matmul/integer_tiled.c */
-bool kn_integer_tiled_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_integer_tiled_lower(kn_lowering *lowering);
-bool kn_integer_wide_accepts(const kn_target *target, const kn_node *node);
-kn_status kn_integer_wide_lower(kn_lowering *lowering);
+bool kn_matmul_integer_tiled_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_matmul_integer_tiled_lower(kn_lowering *lowering);
+bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node);
+kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering);
 
 #endif

@@ -1,4 +1,5 @@
 /* Matrix products by a library for them, where the target has one. */
+#include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 
 /* One call a batch: many small products are better off in one launch of our own. */
@@ -6,7 +7,7 @@ enum { MOST_BATCHES = 8 };
 
 static bool describe(const kn_node *node, kn_matmul_form *form, kn_library_product *product) {
     kn_matmul_describe(node, form);
-    kn_matmul_join_batches(form, NULL);
+    kn_matmul_merge_batches(form, NULL);
     *product = (kn_library_product){.dtype = node->outputs[0]->shape.dtype,
                                     .transpose_a = form->transpose_a,
                                     .transpose_b = form->transpose_b,

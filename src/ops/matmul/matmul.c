@@ -1,10 +1,16 @@
 /* Matrix products with leading dimensions that broadcast, and the dense layer. */
-#include <stdio.h>
-
 #include "ops/matmul/matmul.h"
 
-#include <math.h>
-#include <string.h>
+#include <stdio.h>
+
+#include "ops/build.h"
+#include "ops/gather/gather.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/reduce/reduce.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
 
@@ -81,7 +87,7 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
 
 /* Rows of all batches are rows of one taller matrix where b is the same for all, unless the epilogue's
  * operands do not go on from batch to batch as they do from row to row. */
-void kn_matmul_join_batches(kn_matmul_form *form, const kn_epilogue *epilogue) {
+void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue) {
     if (form->levels != 1 || form->b_strides[0] || !form->a_strides[0] || form->transpose_a) return;
     for (int i = 0; epilogue && i < epilogue->operand_count; i++)
         if (epilogue->operands[i].strides[0] != form->m * epilogue->operands[i].strides[1]) return;
@@ -286,30 +292,6 @@ kn_value *kn_matmul(kn_value *a, kn_value *b, bool transpose_a, bool transpose_b
     kn_settings_int(&settings, "transpose_b", transpose_b);
     kn_value *inputs[2] = {a, b};
     return kn_build(&kn_row_matmul, inputs, 2, &settings);
-}
-
-kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *name, const kn_shape *shape,
-                             const kn_initializer *initializer, double fan_in) {
-    const char *path = kn_arena_format(&graph->arena, "%s.%s", layer, name);
-    if (!path) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a parameter");
-    kn_initializer usual = {KN_INITIALIZE_UNIFORM, fan_in > 0 ? 1 / sqrt(fan_in) : 0};
-    return kn_state_add(graph, path, shape, KN_STATE_PARAMETER, initializer ? initializer : &usual);
-}
-
-const char *kn_layer_name(kn_graph *graph, const char *given, const char *kind) {
-    return given && given[0] ? kn_name_here(graph, given) : kn_name_make(graph, kind);
-}
-
-/* The product carries a name of its own where a bias follows, so that the layer's name means its result. */
-kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
-                           kn_value *weight, kn_value *bias, const kn_settings *settings) {
-    kn_value *inputs[2] = {x, weight};
-    if (!bias) return kn_node_add(graph, row, layer, inputs, 2, settings->values);
-    const char *name = kn_arena_format(&graph->arena, "%s.product", layer);
-    if (!name) return kn_graph_fail(graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
-    inputs[0] = kn_node_add(graph, row, name, inputs, 2, settings->values);
-    inputs[1] = bias;
-    return kn_node_add(graph, &kn_row_add, layer, inputs, 2, NULL);
 }
 
 /* x is (...,inputs), weight (units,inputs), bias (units); the result is (...,units). */

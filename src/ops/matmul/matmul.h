@@ -1,10 +1,8 @@
-/* What the files of matrix products and layers share. */
+/* What the files of matrix products share. */
 #ifndef KN_MATMUL_PRIVATE_H
 #define KN_MATMUL_PRIVATE_H
 
-#include "ops/ops_private.h"
-
-#include <string.h>
+#include "ops/row.h"
 
 /* A product with its leading dimensions joined: level 0 is the innermost. A stride of 0 repeats a matrix. */
 enum { KN_MATMUL_LEVELS = KN_MAX_RANK };
@@ -15,12 +13,7 @@ typedef struct kn_matmul_form {
     int64_t sizes[KN_MATMUL_LEVELS], a_strides[KN_MATMUL_LEVELS], b_strides[KN_MATMUL_LEVELS];
 } kn_matmul_form;
 void kn_matmul_describe(const kn_node *node, kn_matmul_form *form);
-void kn_matmul_join_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
-
-/* Whether some node of the bound graph reads a value: hidden results nobody reads need not be written. */
-bool kn_is_read(const kn_value *value);
-/* Whether a result is too large for caches to hold until it is read: kernels may store it past them. */
-bool kn_is_streamed(const kn_value *value);
+void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 
 /* matmul/tiled.c */
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
@@ -42,21 +35,6 @@ typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SK
 kn_skinny kn_matmul_skinny_kind(const kn_node *node);
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);
 
-/* ---- layers (matmul/matmul.c) -------------------------------------------------------------------------- */
-
 extern const kn_operator kn_row_matmul;
-/* The name that a person gave, in its scope, or the kind and a number. */
-const char *kn_layer_name(kn_graph *graph, const char *given, const char *kind);
-/* LAYER.NAME; NULL initializer: uniform within 1 / sqrt(fan_in). */
-kn_value *kn_layer_parameter(kn_graph *graph, const char *layer, const char *name, const kn_shape *shape,
-                             const kn_initializer *initializer, double fan_in);
-/* The row's result for x and weight, plus bias (or NULL); its name is the layer's. */
-kn_value *kn_layer_product(kn_graph *graph, const kn_operator *row, const char *layer, kn_value *x,
-                           kn_value *weight, kn_value *bias, const kn_settings *settings);
-/* Fields that the caller's struct has, as its size tells, replace the defaults. */
-#define KN_TAKE_PARAMS(into, params)                                                                         \
-    do {                                                                                                     \
-        if (params) memcpy(&(into), params, (params)->size < sizeof(into) ? (params)->size : sizeof(into));  \
-    } while (0)
 
 #endif

@@ -1,8 +1,8 @@
 /* Tiles and splits of the portable matrix products; the kernels' side is cl/common/tile.cl. */
 #include "ops/matmul/product.h"
-#include "ops/matmul/matmul.h"
 
-enum { STREAMED_BYTES = 4 << 20 };
+#include "ops/lowering.h"
+
 enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
 
 /* Tiles from the largest to the smallest: what a device takes depends on its work-groups, what suits depends
@@ -73,10 +73,6 @@ void kn_product_size(kn_step *step, const kn_product *product) {
     kn_step_size3(step, global, (const size_t[3]){product->items, 1, 1});
 }
 
-void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
-    kn_step_size1(step, (size_t)(target->wide_vector ? items : kn_round_up(items, 64)), 0);
-}
-
 kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, const char *file,
                             void (*define)(kn_step *step, const kn_lowering *lowering,
                                            const kn_product *product),
@@ -93,15 +89,4 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, co
     kn_step_epilogue(step, lowering);
     kn_step_size_free(step, elements, lowering->target);
     return kn_step_end(step, lowering);
-}
-
-bool kn_is_read(const kn_value *value) {
-    for (size_t i = 0; i < value->graph->node_count; i++)
-        for (int j = 0; j < value->graph->nodes[i]->input_count; j++)
-            if (value->graph->nodes[i]->inputs[j] == value) return true;
-    return false;
-}
-
-bool kn_is_streamed(const kn_value *value) {
-    return kn_elements_of(value) * (int64_t)kn_dtype_bytes(value->shape.dtype) >= STREAMED_BYTES;
 }

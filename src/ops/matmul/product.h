@@ -4,7 +4,7 @@
 #ifndef KN_PRODUCT_PRIVATE_H
 #define KN_PRODUCT_PRIVATE_H
 
-#include "ops/ops_private.h"
+#include "ops/row.h"
 
 /* A product of (rows,depth) and (depth,columns), `batches` times. */
 typedef struct kn_product {
@@ -19,10 +19,6 @@ typedef struct kn_product {
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
 /* The macros of common/tile.cl. */
 void kn_product_define(kn_step *step, const kn_product *product);
-/* Vectors in a row of a tile of the wide-vector kernels (KN_VECTORS), for so many columns. */
-int64_t kn_wide_vectors(int64_t width, int64_t columns);
-/* At least so many work-items, for a kernel that leaves alone those beyond: groups of any size will do. */
-void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
 /* The fourth argument of the kernels: where the parts go, or nothing. */
 void kn_product_shares(kn_step *step, const kn_product *product);
 void kn_product_size(kn_step *step, const kn_product *product);
@@ -32,11 +28,5 @@ kn_status kn_product_finish(kn_lowering *lowering, const kn_product *product, co
                             void (*define)(kn_step *step, const kn_lowering *lowering,
                                            const kn_product *product),
                             int64_t elements, int64_t middle, int64_t inner);
-static inline int64_t kn_divide_up(int64_t number, int64_t by) {
-    return (number + by - 1) / by;
-}
-static inline int64_t kn_round_up(int64_t number, int64_t to) {
-    return kn_divide_up(number, to) * to;
-}
 
 #endif

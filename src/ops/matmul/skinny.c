@@ -1,6 +1,6 @@
 /* Matrix products that memory bounds on wide-vector devices: steps for cl/matmul/skinny.cl. */
+#include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
 
 /* As cl/matmul/skinny.cl has them. */
 enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
@@ -13,7 +13,7 @@ kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_describe(node, &form);
     /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows,
      * too. */
-    kn_matmul_join_batches(&form, NULL);
+    kn_matmul_merge_batches(&form, NULL);
     const bool few = form.m <= FEW && !form.transpose_a;
     if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;
     if (form.n < LEAST_COLUMNS) return KN_SKINNY_NOT;
@@ -81,7 +81,7 @@ static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind) {
     kn_matmul_form form;
     kn_matmul_describe(lowering->node, &form);
-    kn_matmul_join_batches(&form, lowering->epilogue);
+    kn_matmul_merge_batches(&form, lowering->epilogue);
     return kind == KN_SKINNY_SHALLOW ? lower_shallow(lowering, &form)
                                      : lower_few(lowering, &form, kind == KN_SKINNY_ALONG);
 }

@@ -1,4 +1,5 @@
 /* Matrix products on many-thread devices: steps for cl/matmul/tiled.cl. */
+#include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul/product.h"
 
@@ -27,7 +28,7 @@ kn_status kn_matmul_tiled_lower(kn_lowering *lowering) {
     int64_t elements = kn_elements_of(lowering->result);
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
-    kn_matmul_join_batches(&form, lowering->epilogue);
+    kn_matmul_merge_batches(&form, lowering->epilogue);
     kn_product product = {.rows = form.m, .columns = form.n, .depth = form.k, .batches = form.batches};
     if (elements == 0) return KN_OK;
     kn_product_plan(lowering, &product, elements);

@@ -1,6 +1,6 @@
 /* Matrix products on wide-vector devices: steps for cl/matmul/wide.cl. */
+#include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
 
 /* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their
  * numbers. */
@@ -27,11 +27,6 @@ bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
 /* What has 16 bits in memory is packed on the way: once packed it would take more than it did. */
 bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
     return kn_matmul_wide_accepts(target, node) && node->inputs[1]->shape.dtype == KN_FLOAT32;
-}
-
-int64_t kn_wide_vectors(int64_t width, int64_t columns) {
-    int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
-    return vectors < most ? vectors : most;
 }
 
 /* Local memory holds a chunk of panels, and of rows of a transposed a: as large as there is room for. */
@@ -64,7 +59,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     wide_form wide = {.packed = packed, .width = target->vector_width, .units = target->compute_units};
     kn_matmul_form *form = &wide.form;
     kn_matmul_describe(lowering->node, form);
-    kn_matmul_join_batches(form, lowering->epilogue);
+    kn_matmul_merge_batches(form, lowering->epilogue);
     wide.vectors = kn_wide_vectors(wide.width, form->n);
     /* Two panels of three vectors rather than two of four with half of the second empty. */
     int64_t blocks = kn_divide_up(form->n, wide.width);

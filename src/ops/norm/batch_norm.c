@@ -1,10 +1,15 @@
 /* Batch norm (cl/norm/batch_norm.cl). In training a row with kernels of its own, which also gives what the
  * running statistics become; outside training pointwise operators on the running ones, which fuse with what
  * is around. */
-#include "ops/conv/conv.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_batch_norm, kn_row_batch_norm_gradient;
 

@@ -1,8 +1,12 @@
 /* Layer norm and RMS norm over the last dimension (cl/norm/layer_norm.cl). */
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_layer_norm, kn_row_layer_norm_gradient, kn_row_rms_norm,
     kn_row_rms_norm_gradient;
@@ -155,10 +159,10 @@ static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *ke
 
 /* Many threads: each row has its lanes. */
 static void size_by_row(kn_step *step, const dealing *deal) {
-    size_t lanes = kn_power_of_two((deal->count + 3) / 4, deal->items), slots = deal->items / lanes;
+    size_t lanes = kn_power_of_two(kn_divide_up(deal->count, 4), deal->items), slots = deal->items / lanes;
     kn_step_define(step, "KN_ITEMS", "%zu", deal->items);
     kn_step_define(step, "KN_LANES", "%zu", lanes);
-    kn_step_size1(step, ((size_t)deal->rows + slots - 1) / slots * deal->items, deal->items);
+    kn_step_size1(step, (size_t)kn_divide_up(deal->rows, (int64_t)slots) * deal->items, deal->items);
 }
 
 static void size_by_column(kn_step *step, const dealing *deal, int64_t parts) {

@@ -1,14 +1,14 @@
 /* Norms that need no row of their own: group norm and instance norm, by the mean and variance of parts of
  * each sample; local response normalisation, by the squares in neighbouring channels. */
+#include <string.h>
+
+#include "ops/build.h"
 #include "ops/conv/conv.h"
+#include "ops/layer.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/shape/shape.h"
 
 extern const kn_operator kn_row_average_pool;
-
-kn_value *kn_filled(kn_graph *graph, kn_dtype dtype, int64_t count, double number) {
-    kn_value *one = kn_cast(kn_number(graph, number), dtype);
-    if (kn_value_failed(one)) return &graph->failed;
-    return kn_broadcast_to(one, 1, (kn_dim[]){count});
-}
 
 /* The product of the dimensions from `first` on. */
 static kn_dim elements_from(kn_graph *graph, const kn_shape *shape, int first) {

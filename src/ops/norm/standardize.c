@@ -1,5 +1,5 @@
 /* What is fed, brought to mean 0 and deviation 1 by numbers that were measured before it was fed. */
-#include "ops/ops_private.h"
+#include "ops/shape/shape.h"
 
 /* "x.mean" and the like, (C), as (C,1,...) of `rank` dimensions; one state, however often it is asked for. */
 static kn_value *measured(kn_value *x, const char *kind, double start, int rank, const kn_dim *dims) {

@@ -1,6 +1,10 @@
 /* Activation functions, and dropout. Gradients read the result where that is enough: the input can then go.
  */
-#include "ops/ops_private.h"
+#include "ops/build.h"
+#include "ops/ops.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 KN_POINTWISE(sigmoid, .help = "1 / (1 + exp(-x))", .value = "sigmoid(x)", .by = {"g * r * (1 - r)"},
              KN_UNARY_CASES, .tolerance = 4);

@@ -1,7 +1,10 @@
 /* Arithmetic, element by element: sums, products, powers, and the functions of one number. */
-#include "ops/ops_private.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gather/gather.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 KN_POINTWISE(add, .help = "x + y", .value = "x + y", .by = {"g", "g"}, .at_sizes = kn_sum_of_table,
              .identity = KN_IDENTITY_INPUT, .neutral = 0, KN_BINARY_CASES);

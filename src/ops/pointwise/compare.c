@@ -1,5 +1,9 @@
 /* Comparisons, choice and change of type, element by element. */
-#include "ops/ops_private.h"
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 /* Whole numbers make equality happen. */
 #define COMPARISON_CASES                                                                                     \

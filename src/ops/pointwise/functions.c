@@ -1,5 +1,6 @@
 /* Functions of one number and of two, element by element: rounding, remainders, angles, hyperbolas. */
-#include "ops/ops_private.h"
+#include "ops/build.h"
+#include "ops/row.h"
 
 #define FEW_CASES_IN(range)                                                                                  \
     KN_CASES({.inputs = {"7"}, .ranges = {range}, .smallest = true},                                         \

@@ -1,5 +1,6 @@
 /* Truth, element by element: what is not 0 is true, and results are bool; and the bits of whole numbers. */
-#include "ops/ops_private.h"
+#include "ops/build.h"
+#include "ops/row.h"
 
 #define TRUTH(row, words, expression, ...)                                                                   \
     KN_POINTWISE(row, .help = words, .value = expression, .result_dtype = KN_BOOL, .fixed_dtype = true,      \

@@ -1,8 +1,15 @@
 /* Recurrent layers: one product for what the inputs give to all steps, then the recurrence, for each layer
  * and direction. */
-#include "ops/recurrent/recurrent.h"
-
 #include <stdio.h>
+#include <string.h>
+
+#include "ops/build.h"
+#include "ops/layer.h"
+#include "ops/matmul/matmul.h"
+#include "ops/ops.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/shape/shape.h"
 
 extern const kn_operator kn_row_dropout, kn_row_in_training;
 

@@ -1,4 +1,5 @@
 /* Recurrences as launches (cl/recurrent): one a step, or one for most of the steps. */
+#include "ops/lowering.h"
 #include "ops/recurrent/recurrent.h"
 
 enum { BAND_ROWS_LEAST = 12, PANEL_BYTES_MOST = 8 << 20 };
@@ -374,18 +375,18 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
 static kn_status lower(kn_lowering *lowering, bool wide) {
     return lowering->node->op->backward ? lower_backward(lowering, wide) : lower_forward(lowering, wide);
 }
-kn_status kn_recurrent_lower_wide(kn_lowering *lowering) {
+kn_status kn_recurrent_wide_lower(kn_lowering *lowering) {
     return lower(lowering, true);
 }
-kn_status kn_recurrent_lower_tiled(kn_lowering *lowering) {
+kn_status kn_recurrent_tiled_lower(kn_lowering *lowering) {
     return lower(lowering, false);
 }
 
-bool kn_recurrent_accepts_wide(const kn_target *target, const kn_node *node) {
+bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node) {
     int width = target->vector_width;
     return target->wide_vector && (width == 4 || width == 8 || width == 16) &&
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
-bool kn_recurrent_accepts_tiled(const kn_target *target, const kn_node *node) {
+bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node) {
     return kn_has_kernels(node->outputs[0]->shape.dtype) && target->work_group_items >= 16;
 }

@@ -1,5 +1,6 @@
 /* The cell of an LSTM (cl/recurrent/lstm.cl) and its rows. */
 #include "ops/recurrent/recurrent.h"
+#include "ops/row.h"
 
 static void step(kn_cell_step *on) {
     double i = kn_recurrent_sigmoid(on->sum[0] + on->x[0]), f = kn_recurrent_sigmoid(on->sum[1] + on->x[1]);

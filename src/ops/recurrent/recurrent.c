@@ -2,6 +2,14 @@
  * one matrix product before; the gradient of the weight is one product over all steps again. */
 #include "ops/recurrent/recurrent.h"
 
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
+
 static const kn_recurrent_cell *const cells[] = {&kn_cell_lstm, &kn_cell_gru, &kn_cell_rnn};
 
 const kn_recurrent_cell *kn_recurrent_cell_of(const kn_operator *row) {

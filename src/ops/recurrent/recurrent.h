@@ -15,10 +15,9 @@
 #ifndef KN_RECURRENT_PRIVATE_H
 #define KN_RECURRENT_PRIVATE_H
 
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/row.h"
 
 /* One unit in one step, in double precision. */
 typedef struct kn_cell_step {
@@ -81,18 +80,18 @@ kn_status kn_recurrent_gradient(kn_gradient_call *call);
 kn_status kn_recurrent_reference(kn_reference_call *call);
 kn_status kn_recurrent_gradient_reference(kn_reference_call *call);
 void kn_recurrent_cost(const kn_node *node, kn_cost *cost);
-kn_status kn_recurrent_lower_wide(kn_lowering *lowering);
-kn_status kn_recurrent_lower_tiled(kn_lowering *lowering);
-bool kn_recurrent_accepts_wide(const kn_target *target, const kn_node *node);
-bool kn_recurrent_accepts_tiled(const kn_target *target, const kn_node *node);
+kn_status kn_recurrent_wide_lower(kn_lowering *lowering);
+kn_status kn_recurrent_tiled_lower(kn_lowering *lowering);
+bool kn_recurrent_wide_accepts(const kn_target *target, const kn_node *node);
+bool kn_recurrent_tiled_accepts(const kn_target *target, const kn_node *node);
 
 #define KN_RECURRENT_REVERSE KN_BOOLEAN("reverse", 0, "from the last step to the first")
 #define KN_RECURRENT_VARIANTS                                                                                \
     KN_VARIANTS({.name = "wide",                                                                             \
-                 .accepts = kn_recurrent_accepts_wide,                                                       \
-                 .lower = kn_recurrent_lower_wide,                                                           \
+                 .accepts = kn_recurrent_wide_accepts,                                                       \
+                 .lower = kn_recurrent_wide_lower,                                                           \
                  .doubtful = true},                                                                          \
-                {.name = "tiled", .accepts = kn_recurrent_accepts_tiled, .lower = kn_recurrent_lower_tiled})
+                {.name = "tiled", .accepts = kn_recurrent_tiled_accepts, .lower = kn_recurrent_tiled_lower})
 #define KN_RECURRENT_ROW                                                                                     \
     .shape = kn_recurrent_shape, .gradient = kn_recurrent_gradient, .reference = kn_recurrent_reference,     \
     .cost = kn_recurrent_cost, .tolerance = 2, KN_RECURRENT_VARIANTS

@@ -1,6 +1,7 @@
 /* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Its result is all that is kept.
  */
 #include "ops/recurrent/recurrent.h"
+#include "ops/row.h"
 
 static void step(kn_cell_step *on) {
     double sum = on->sum[0] + on->x[0];

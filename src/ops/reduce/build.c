@@ -1,7 +1,9 @@
 /* Reductions made of sums, maxima and products: norms, logarithms of sums, and products over axes. */
-#include "ops/ops_private.h"
-
 #include <float.h>
+
+#include "ops/build.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
 
 kn_value *kn_reduce_l1(kn_value *x, const char *axes, bool keep) {
     return kn_sum(kn_abs(x), axes, keep);

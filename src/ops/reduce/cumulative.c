@@ -1,5 +1,9 @@
 /* Sums along an axis up to each of its elements (cl/reduce/cumulative.cl). */
-#include "ops/matmul/product.h"
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_cumsum;
 

@@ -1,7 +1,6 @@
 /* From reductions to launches of cl/reduce/reduce.cl. */
-#include "ops/ops_private.h"
-
-#include <string.h>
+#include "ops/lowering.h"
+#include "ops/reduce/reduce.h"
 
 /* A reduction with its axes merged into runs of one kind; [0] is the innermost run. */
 typedef struct runs {
@@ -44,10 +43,6 @@ static runs merge_axes(const kn_reduction *reduction) {
     return merged;
 }
 
-static int64_t divide_up(int64_t number, int64_t by) {
-    return (number + by - 1) / by;
-}
-
 static int64_t smaller(int64_t left, int64_t right) {
     return left < right ? left : right;
 }
@@ -63,15 +58,15 @@ typedef struct dealing {
 static dealing deal_many(const kn_target *target, const runs *shape) {
     dealing deal = {.parts = 1, .part = shape->count};
     deal.items = kn_group_items(target);
-    deal.lanes = kn_power_of_two(divide_up(shape->count, 4), deal.items);
+    deal.lanes = kn_power_of_two(kn_divide_up(shape->count, 4), deal.items);
     /* Neighbouring results of one group are read together. */
     size_t slots = kn_power_of_two(shape->outputs, deal.items < 32 ? deal.items : 32);
     if (!shape->adjacent && deal.lanes * slots > deal.items) deal.lanes = deal.items / slots;
-    int64_t groups = divide_up(shape->outputs, (int64_t)(deal.items / deal.lanes));
+    int64_t groups = kn_divide_up(shape->outputs, (int64_t)(deal.items / deal.lanes));
     int64_t most = shape->count / (int64_t)(deal.lanes * 16);
     if (groups < 32 && most > 1) {
-        deal.part = divide_up(shape->count, smaller(most, divide_up(64, groups)));
-        deal.parts = divide_up(shape->count, deal.part);
+        deal.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(64, groups)));
+        deal.parts = kn_divide_up(shape->count, deal.part);
     }
     return deal;
 }
@@ -81,15 +76,15 @@ static dealing deal_wide(const kn_target *target, const runs *shape) {
     int64_t columns = 8 * target->vector_width; /* KN_COLUMNS of the kernel */
     deal.tasks = shape->adjacent
                      ? shape->outputs
-                     : divide_up(shape->kept_size[0], columns) * (shape->outputs / shape->kept_size[0]);
+                     : kn_divide_up(shape->kept_size[0], columns) * (shape->outputs / shape->kept_size[0]);
     int64_t most = shape->count / (shape->adjacent ? 4096 : 256);
     if (deal.tasks < 16 && most > 1) {
-        deal.part = divide_up(shape->count, smaller(most, divide_up(32, deal.tasks)));
-        deal.parts = divide_up(shape->count, deal.part);
+        deal.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(32, deal.tasks)));
+        deal.parts = kn_divide_up(shape->count, deal.part);
         deal.tasks *= deal.parts;
     }
     /* About 16,000 elements make a work-item worth its start. */
-    int64_t work = divide_up(shape->outputs * shape->count, deal.tasks) + 1;
+    int64_t work = kn_divide_up(shape->outputs * shape->count, deal.tasks) + 1;
     deal.share = work >= 16384 ? 1 : 16384 / work;
     return deal;
 }
@@ -173,9 +168,9 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
         kn_step_index(step, "reduced_stride#", shape.reduced_stride[i]);
     }
     if (wide) {
-        kn_step_size1(step, (size_t)divide_up(deal.tasks, deal.share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(deal.tasks, deal.share), 1);
     } else {
-        int64_t groups = divide_up(shape.outputs, (int64_t)(deal.items / deal.lanes));
+        int64_t groups = kn_divide_up(shape.outputs, (int64_t)(deal.items / deal.lanes));
         kn_step_size2(step, (size_t)groups * deal.items, (size_t)deal.parts, deal.items, 1);
     }
     kn_status status = kn_step_end(step, lowering);

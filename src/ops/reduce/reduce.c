@@ -1,8 +1,15 @@
 /* Sums, means, maxima and minima over any axes. Their kernels are emitted in reduce/lowering.c. */
-#include "ops/ops_private.h"
+#include "ops/reduce/reduce.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 /* Marks the axes that a list names (an empty one: all of them). */
 static bool mark_axes(const kn_attribute_value *axes, int rank, bool reduced[KN_MAX_RANK]) {

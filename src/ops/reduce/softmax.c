@@ -1,7 +1,11 @@
 /* Softmax and log-softmax over one axis, with rows of their own for the gradients. */
-#include "ops/ops_private.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 /* x is (outer, count, inner) once its axes before and behind the chosen one are joined. */
 typedef struct rows_of {
@@ -103,11 +107,10 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     if (wide) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
         share = 4096 / shape.count + 1;
-        if (shape.inner > 1)
-            share = (share + target->vector_width - 1) / target->vector_width * target->vector_width;
-        kn_step_size1(step, (size_t)((rows + share - 1) / share), 1);
+        if (shape.inner > 1) share = kn_round_up(share, target->vector_width);
+        kn_step_size1(step, (size_t)kn_divide_up(rows, share), 1);
     } else {
-        size_t items = kn_group_items(target), lanes = kn_power_of_two((shape.count + 3) / 4, items);
+        size_t items = kn_group_items(target), lanes = kn_power_of_two(kn_divide_up(shape.count, 4), items);
         size_t slots = kn_power_of_two(rows, items < 32 ? items : 32);
         if (shape.inner > 1 && lanes * slots > items) lanes = items / slots;
         kn_step_define(step, "KN_ITEMS", "%zu", items);

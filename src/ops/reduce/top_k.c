@@ -1,7 +1,13 @@
 /* The largest or smallest elements along an axis, in order, and where they stand (cl/reduce/top_k.cl). */
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gather/gather.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_top_k, kn_row_gather_gradient;
 

@@ -1,8 +1,9 @@
 /* Shapes made of reshape, broadcast, transpose, slice and concat: what needs no row of its own. */
-#include "ops/ops_private.h"
-
 #include <inttypes.h>
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/shape/shape.h"
 
 /* ---- what builders use ------------------------------------------------------------------------------ */
 

@@ -1,13 +1,8 @@
 /* From moves of elements to launches of cl/shape/strided.cl, cl/shape/transpose.cl and cl/shape/pad.cl; and
  * changes of layout.
  */
-#include "ops/ops_private.h"
-
-#include <string.h>
-
-static int64_t divide_up(int64_t number, int64_t by) {
-    return (number + by - 1) / by;
-}
+#include "ops/lowering.h"
+#include "ops/shape/shape.h"
 
 /* Elements that make a work-item worth its start where there are few. */
 enum { WIDE_SHARE = 16384 };
@@ -91,7 +86,8 @@ static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *co
     }
     for (; written < 6; written++)
         write_axis(step, (axis){1, 0, 0});
-    size_t across = (size_t)divide_up(axes[other].size, tile), down = (size_t)divide_up(axes[0].size, tile);
+    size_t across = (size_t)kn_divide_up(axes[other].size, tile),
+           down = (size_t)kn_divide_up(axes[0].size, tile);
     if (wide)
         kn_step_size3(step, (size_t[3]){across, down, (size_t)batch}, (size_t[3]){1, 1, 1});
     else
@@ -124,7 +120,7 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
         int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
         kn_step_index(step, "rows", rows);
         kn_step_index(step, "share", share);
-        kn_step_size1(step, (size_t)divide_up(rows, share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(rows, share), 1);
     } else {
         kn_step_index(step, "count", elements);
         kn_step_size1(step, (size_t)elements, 0);
@@ -174,7 +170,7 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
         int64_t rows = elements / axes[0].size, share = WIDE_SHARE / axes[0].size + 1;
         kn_step_index(step, "rows", rows);
         kn_step_index(step, "share", share);
-        kn_step_size1(step, (size_t)divide_up(rows, share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(rows, share), 1);
     } else {
         kn_step_index(step, "count", elements);
         kn_step_size1(step, (size_t)elements, 0);
@@ -186,51 +182,3 @@ kn_status kn_emit_pad(kn_lowering *lowering, const int64_t *before, double value
     }
     return kn_step_end(step, lowering);
 }
-
-/* ---- layout ---------------------------------------------------------------------------------- */
-
-/* x is (N,C,H,W), in the layout that its value has; the result in the one that it shall have. */
-static kn_status lower_layout(kn_lowering *lowering) {
-    kn_value *x = lowering->node->inputs[0], *y = lowering->result;
-    const kn_shape *shape = &x->shape;
-    int width = lowering->target->vector_width;
-    if (kn_elements_of(x) == 0) return KN_OK;
-    if (x->layout == y->layout) return kn_emit_copy(lowering, x, y);
-    if (shape->rank != 4 || width < 4 || shape->dims[1] % width || kn_dtype_bytes(shape->dtype) != 4)
-        return kn_fail(lowering->error, KN_ERROR_INTERNAL,
-                       "layout '%s': only float32 (N,C,H,W) with C a multiple of %d can be blocked",
-                       lowering->node->name, width);
-    bool blocking = y->layout == KN_LAYOUT_BLOCKED;
-    int64_t channels = shape->dims[1], pixels = shape->dims[2] * shape->dims[3];
-    int64_t share = divide_up(WIDE_SHARE / width, width) * width;
-    kn_step *step = kn_step_begin(lowering, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
-    kn_step_define(step, "KN_WIDTH", "%d", width);
-    kn_step_read(step, blocking ? "plain" : "blocked", x);
-    kn_step_write(step, blocking ? "blocked" : "plain", y);
-    kn_step_int(step, "channels", channels);
-    kn_step_int(step, "pixels", pixels);
-    /* From image to image of the one kind, then of the other, with the plain channel behind the plain image.
-     */
-    if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
-    kn_step_index(step, "plain_image", channels * pixels);
-    kn_step_index(step, "plain_channel", pixels);
-    if (blocking) kn_step_index(step, "blocked_image", channels * pixels);
-    kn_step_int(step, "item_pixels", share);
-    kn_step_size3(
-        step,
-        (size_t[3]){(size_t)divide_up(pixels, share), (size_t)(channels / width), (size_t)shape->dims[0]},
-        (size_t[3]){1, 1, 1});
-    return kn_step_end(step, lowering);
-}
-
-static kn_status layout_reference(kn_reference_call *call) {
-    if (call->outputs[0].elements)
-        memcpy(call->outputs[0].data, call->inputs[0].data,
-               (size_t)call->outputs[0].elements * sizeof(double));
-    return KN_OK;
-}
-
-KN_OPERATOR(layout, .help = "the same value lying differently in memory; put in by the planner",
-            .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = kn_shape_like_first,
-            .reference = layout_reference, KN_VARIANTS({.name = "convert", .lower = lower_layout}));
-const kn_operator *const kn_layout_row = &kn_row_layout;

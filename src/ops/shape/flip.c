@@ -1,7 +1,12 @@
 /* Axes walked backwards (cl/shape/strided.cl). */
-#include "ops/ops_private.h"
-
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
 
 /* Marks the axes of the node; none are all of them. */
 static void marked(const kn_attribute_value *axes, int rank, bool flipped[KN_MAX_RANK]) {

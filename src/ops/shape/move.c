@@ -1,7 +1,12 @@
 /* Operators that put elements elsewhere: transpose, slice, concat and pad. */
-#include "ops/ops_private.h"
-
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape/shape.h"
+#include "ops/shape_rule.h"
 
 int64_t kn_position_of(const kn_shape *shape, const int64_t *place) {
     int64_t position = 0;

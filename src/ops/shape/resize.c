@@ -1,8 +1,12 @@
 /* An axis brought to another size by its neighbours (cl/shape/resize.cl); images are resized axis by axis. */
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/product.h"
-
 #include <math.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/layer.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 extern const kn_operator kn_row_resize, kn_row_resize_gradient;
 

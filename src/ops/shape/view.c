@@ -1,8 +1,12 @@
 /* Operators that move no number: reshape and flatten are views; broadcast repeats as it is read. Copy and
  * assign move whole values. */
-#include "ops/ops_private.h"
-
 #include <string.h>
+
+#include "ops/build.h"
+#include "ops/gradient.h"
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
 
 /* The product of dimensions; -1 entries are left out. */
 static kn_dim product(kn_graph *graph, int count, const kn_dim *dims) {

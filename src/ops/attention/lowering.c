@@ -1,0 +1,70 @@
+/* Lowering that both variants of attention share. */
+#include "ops/attention/attention.h"
+#include "ops/lowering.h"
+
+kn_value *kn_attention_part(kn_value *const *values, const kn_attention_form *form, int part) {
+    return values[form->packed ? 0 : part];
+}
+
+void kn_attention_add_numbers(kn_step *step, const kn_node *node, const kn_attention_form *form) {
+    kn_step_int(step, "queries", form->queries);
+    kn_step_int(step, "keys", form->keys);
+    kn_step_index(step, "q_first", form->q_first);
+    kn_step_index(step, "k_first", form->k_first);
+    kn_step_index(step, "v_first", form->v_first);
+    kn_step_index(step, "q_row", form->q_row);
+    kn_step_index(step, "k_row", form->k_row);
+    kn_step_index(step, "y_row", form->y_row);
+    kn_step_int(step, "causal", form->causal);
+    kn_step_int(step, "last", form->last);
+    kn_step_int(step, "group", form->group);
+    kn_step_float(step, "scale", form->scale);
+    if (form->lengths_at >= 0) {
+        kn_step_read(step, "lengths", node->inputs[form->lengths_at]);
+        kn_step_int(step, "lengths_row", form->lengths_row);
+    }
+    if (form->mask_at >= 0) {
+        kn_step_read(step, "mask", node->inputs[form->mask_at]);
+        kn_step_index(step, "mask_batch", form->mask_batch);
+        kn_step_index(step, "mask_head", form->mask_head);
+    }
+    if (form->step_at >= 0) {
+        kn_step_read(step, "step", node->inputs[form->step_at]);
+        kn_step_uint(step, "key_low", (uint32_t)node->random_key);
+        kn_step_uint(step, "key_high", (uint32_t)(node->random_key >> 32));
+        kn_step_float(step, "rate", form->rate);
+    }
+}
+
+const char *const kn_attention_gradient_names[] = {"dq", "dk", "dv"};
+
+void kn_attention_define_limits(kn_step *step, const kn_attention_form *form) {
+    if (form->lengths_at >= 0) kn_step_define(step, "KN_LENGTHS", "1");
+    if (form->mask_at >= 0) kn_step_define(step, "KN_MASK", "1");
+    if (form->step_at >= 0) kn_step_define(step, "KN_DROPOUT", "1");
+}
+
+void kn_attention_read_parts(kn_step *step, const kn_node *node, const kn_attention_form *form, int first) {
+    static const char *const names[] = {"q", "k", "v"};
+    for (int part = 0; part < 3; part++)
+        kn_step_read(step, names[part], kn_attention_part(node->inputs + first, form, part));
+}
+
+/* Without queries or keys there is nothing to add up: zeros, which kernels would divide by. */
+bool kn_attention_is_empty(const kn_attention_form *form) {
+    return form->batches == 0 || form->queries == 0 || form->keys == 0 || form->head == 0;
+}
+
+kn_status kn_attention_fill_zero(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    for (int i = 0; i < node->output_count; i++) {
+        kn_value *value = i == 0 ? lowering->result : node->outputs[i];
+        kn_status status = kn_elements_of(value) > 0 ? kn_emit_fill_zero(lowering, value) : KN_OK;
+        if (status != KN_OK) return status;
+    }
+    return KN_OK;
+}
+
+int kn_attention_first(const kn_node *node) {
+    return node->op->backward ? KN_ATTENTION_Q : 0;
+}

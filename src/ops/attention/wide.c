@@ -1,0 +1,79 @@
+/* Attention on wide-vector devices, blocks with packed operands: steps for cl/attention/wide.cl. */
+#include "ops/attention/attention.h"
+#include "ops/lowering.h"
+
+typedef struct wide_form {
+    int64_t vectors, keys, block; /* of a tile's row, and of a block */
+} wide_form;
+
+/* The largest block whose operands fit in local memory; false: not even the smallest does. */
+static bool choose_block(const kn_target *target, const kn_attention_form *form, bool backward,
+                         wide_form *wide) {
+    int64_t width = target->vector_width;
+    wide->vectors = kn_wide_vectors(width, form->head);
+    int64_t columns = width * wide->vectors, padded = kn_round_up(form->head, columns);
+    for (int64_t block = 128; block >= 16; block /= 2) {
+        int64_t most = block < 64 ? block : 64;
+        wide->keys = columns > most ? columns : most / columns * columns;
+        wide->block = backward && block > 64 ? 64 : block;
+        while (wide->block > 16 && wide->block / 2 >= form->queries)
+            wide->block /= 2;
+        int64_t numbers = backward ? 2 * form->head * wide->keys + 3 * wide->keys * padded +
+                                         3 * wide->block * padded + 2 * wide->block * wide->keys
+                                   : form->head * wide->keys + wide->keys * padded +
+                                         wide->block * (wide->keys + padded + 2);
+        if ((uint64_t)numbers * sizeof(float) <= target->local_bytes) return true;
+    }
+    return false;
+}
+
+bool kn_attention_wide_accepts(const kn_target *target, const kn_node *node) {
+    kn_attention_form form;
+    wide_form wide;
+    int width = target->vector_width;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    kn_attention_describe(node, kn_attention_first(node), &form);
+    return node->outputs[0]->shape.dtype == KN_FLOAT32 &&
+           choose_block(target, &form, node->op->backward, &wide);
+}
+
+kn_status kn_attention_wide_lower(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    bool backward = node->op->backward;
+    int first = kn_attention_first(node);
+    kn_attention_form form;
+    wide_form wide;
+    kn_attention_describe(node, first, &form);
+    if (kn_attention_is_empty(&form)) return kn_attention_fill_zero(lowering);
+    choose_block(lowering->target, &form, backward, &wide);
+    kn_step *step =
+        kn_step_begin(lowering, "attention/wide.cl", backward ? "kn_attention_gradient" : "kn_attention");
+    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)wide.vectors);
+    kn_step_define(step, "KN_HEAD", "%d", (int)form.head);
+    kn_step_define(step, "KN_KEYS", "%d", (int)wide.keys);
+    kn_step_define(step, "KN_BLOCK", "%d", (int)wide.block);
+    kn_attention_define_limits(step, &form);
+    size_t heads = (size_t)form.heads, batches = (size_t)form.batches;
+    if (backward) {
+        kn_step_read(step, "dy", node->inputs[KN_ATTENTION_DY]);
+        kn_step_read(step, "y", node->inputs[KN_ATTENTION_Y]);
+        kn_step_read(step, "log_sum", node->inputs[KN_ATTENTION_LOG_SUM]);
+    }
+    kn_attention_read_parts(step, node, &form, first);
+    if (backward) {
+        /* Gradients of queries add up in place, block of keys by block of keys. */
+        for (int part = 0; part < 3; part++)
+            kn_step_update(step, kn_attention_gradient_names[part],
+                           kn_attention_part(node->outputs, &form, part));
+        kn_attention_add_numbers(step, node, &form);
+        kn_step_size2(step, (size_t)form.key_heads, batches, 1, 1);
+    } else {
+        kn_step_write(step, "y", lowering->result);
+        kn_step_write(step, "log_sum", node->outputs[1]);
+        kn_attention_add_numbers(step, node, &form);
+        size_t blocks = (size_t)kn_divide_up(form.queries, wide.block);
+        kn_step_size3(step, (size_t[3]){blocks, heads, batches}, (size_t[3]){1, 1, 1});
+    }
+    return kn_step_end(step, lowering);
+}

@@ -1,0 +1,134 @@
+/* Packing of filters and blocking of images for the wide-vector kernels: steps for cl/conv/packing.cl and
+ * cl/shape/layout.cl. */
+#include "ops/conv/packing.h"
+
+#include "ops/conv/conv.h"
+#include "ops/lowering.h"
+
+kn_packed_filter kn_conv_packed_filter(const kn_target *target, const kn_conv_form *form, bool swapped,
+                                       bool plain) {
+    kn_packed_filter pack = {.width = target->vector_width, .groups = form->groups};
+    int64_t channels = form->channels / form->groups, outputs = form->outputs / form->groups;
+    pack.targets = swapped ? channels : outputs;
+    pack.sources = swapped ? outputs : channels;
+    pack.taps = form->filter_height * form->filter_width;
+    pack.lanes = plain ? 1 : pack.width;
+    pack.vectors = kn_wide_vectors(pack.width, pack.targets);
+    int64_t blocks = kn_divide_up(pack.targets, pack.width);
+    /* Three vectors compute as fast as four, and may waste less of the last panel. */
+    if (pack.vectors == 4 && kn_round_up(blocks, 3) < kn_round_up(blocks, 4)) pack.vectors = 3;
+    /* With 16 registers, tiles of four rows and three vectors read less than those of six and two. */
+    if (pack.width == 8 && pack.taps == 1 && blocks % 3 == 0) pack.vectors = 3;
+    kn_conv_panels(&pack);
+    return pack;
+}
+
+void kn_conv_panels(kn_packed_filter *pack) {
+    pack->columns = pack->width * pack->vectors;
+    pack->panels = kn_divide_up(pack->targets, pack->columns);
+    pack->floats =
+        pack->groups * pack->panels * pack->columns * kn_round_up(pack->sources, pack->lanes) * pack->taps;
+}
+
+kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *pack, const char *file,
+                       const char *kernel) {
+    kn_step *step = kn_step_begin(lowering, file, kernel);
+    kn_step_define(step, "KN_WIDTH", "%d", (int)pack->width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)pack->vectors);
+    return step;
+}
+
+/* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
+static void add_packing(kn_step *step, const kn_packed_filter *pack, bool swapped) {
+    kn_step_int(step, "targets", pack->targets);
+    kn_step_int(step, "sources", pack->sources);
+    kn_step_int(step, "taps", pack->taps);
+    kn_step_index(step, "plain_group", pack->targets * pack->sources * pack->taps);
+    kn_step_index(step, "plain_target", swapped ? pack->taps : pack->sources * pack->taps);
+    kn_step_index(step, "plain_source", swapped ? pack->targets * pack->taps : pack->taps);
+    kn_step_int(step, "lanes", pack->lanes);
+}
+
+static void size_packing(kn_step *step, const kn_packed_filter *pack) {
+    kn_step_size2(step, (size_t)kn_divide_up(pack->sources, pack->lanes),
+                  (size_t)(pack->groups * pack->panels), 1, 1);
+}
+
+kn_status kn_conv_pack(kn_lowering *lowering, kn_packed_filter *pack, kn_value *weight, bool swapped) {
+    /* A line of zeros stands behind the panels, for pixels outside the image. */
+    pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
+    kn_step *step = kn_conv_begin(lowering, pack, "conv/packing.cl", "kn_pack_filter");
+    kn_step_read(step, "plain", weight);
+    kn_step_scratch(step, "packed", pack->scratch);
+    add_packing(step, pack, swapped);
+    size_packing(step, pack);
+    return kn_step_end(step, lowering);
+}
+
+kn_status kn_conv_unpack(kn_lowering *lowering, const kn_packed_filter *filter, int scratch, int64_t parts) {
+    kn_step *step = kn_conv_begin(lowering, filter, "conv/packing.cl", "kn_unpack_filter");
+    kn_step_scratch(step, "packed", scratch);
+    kn_step_write(step, "plain", lowering->result);
+    add_packing(step, filter, false);
+    kn_step_int(step, "parts", parts);
+    kn_step_index(step, "packed_part", filter->floats);
+    kn_step_int(step, "accumulate", 0);
+    size_packing(step, filter);
+    return kn_step_end(step, lowering);
+}
+
+void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
+    kn_step_int(step, "x_height", swapped ? form->out_height : form->height);
+    kn_step_int(step, "x_width", swapped ? form->out_width : form->width);
+    kn_step_int(step, "y_height", swapped ? form->height : form->out_height);
+    kn_step_int(step, "y_width", swapped ? form->width : form->out_width);
+    kn_step_int(step, "filter_height", form->filter_height);
+    kn_step_int(step, "filter_width", form->filter_width);
+    kn_step_int(step, "stride_y", form->stride[0]);
+    kn_step_int(step, "stride_x", form->stride[1]);
+    kn_step_int(step, "pad_y", form->padding[0]);
+    kn_step_int(step, "pad_x", form->padding[1]);
+    kn_step_int(step, "dilation_y", form->dilation[0]);
+    kn_step_int(step, "dilation_x", form->dilation[1]);
+}
+
+kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
+                               int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking) {
+    int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
+    kn_step *step = kn_conv_begin(lowering, pack, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
+    if (blocking) kn_step_read(step, "plain", plain);
+    kn_step_scratch(step, "blocked", scratch);
+    if (!blocking) kn_step_write(step, "plain", plain);
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "pixels", pixels);
+    if (!blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
+    kn_step_index(step, "plain_image", channels * pixels);
+    kn_step_index(step, "plain_channel", pixels);
+    if (blocking) kn_step_index(step, "blocked_image", blocks * pack->width * pixels);
+    kn_step_int(step, "item_pixels", share);
+    if (!blocking) kn_step_epilogue(step, lowering);
+    kn_step_size3(step, (size_t[3]){1, (size_t)blocks, (size_t)images}, (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packed_filter *pack, int64_t images,
+                           int64_t channels, int64_t pixels) {
+    uint64_t lanes = (uint64_t)kn_round_up(channels, pack->width);
+    return kn_emit_scratch(lowering, lanes * (uint64_t)images * (uint64_t)pixels * sizeof(float));
+}
+
+void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part) {
+    if (!lowering->gathers) return;
+    *lowering->gathers = (kn_statistics){
+        .parts = parts,
+        .scratch = kn_emit_scratch(lowering, 3 * (uint64_t)(parts * channels) * sizeof(float)),
+    };
+    kn_step_define(step, "KN_STATISTICS", "1");
+    kn_step_scratch(step, "statistics", lowering->gathers->scratch);
+    kn_step_int(step, "part", part);
+}
+
+int64_t kn_conv_tile_rows(const kn_packed_filter *filter) {
+    if (filter->width == 8 && filter->vectors >= 2) return filter->vectors == 3 ? 4 : 6;
+    return filter->vectors == 4 ? 6 : filter->vectors == 3 ? 8 : 12;
+}

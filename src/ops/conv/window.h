@@ -1,0 +1,24 @@
+/* Windows over images, as convolutions and pooling use them. */
+#ifndef KN_CONV_WINDOW_H
+#define KN_CONV_WINDOW_H
+
+#include "ops/build.h"
+
+/* Completes the lists of attributes: stride and dilation to 2, padding to 4 (top, left, bottom, right). */
+kn_status kn_window_lists(kn_shape_call *call);
+/* The size of the result along one axis, 0 height or 1 width, for a window of `size` with its dilation. With
+ * `same` the padding is worked out, too, and an odd line put before the image with `lower`. */
+kn_status kn_window_size(kn_shape_call *call, int axis, int64_t size, bool same, bool lower, kn_dim *result);
+/* As parameter structs have them: 0 means 1 in the first and the first in the second. */
+void kn_window_pair(kn_settings *settings, const char *name, const int64_t pair[2], int64_t usual);
+/* With `all` as it stands; otherwise only the first set: all alike; the first two: mirrored. */
+void kn_window_padding(kn_settings *settings, const int64_t padding[4], bool all);
+/* Numbers along a length L as those of images of 1 x L: the first of a pair becomes the second. Of padding
+ * (before, behind) a 0 in the second repeats the first, unless `all`. */
+void kn_window_length(int64_t pair[2], int64_t usual);
+void kn_window_length_padding(int64_t padding[4], bool all);
+/* (N,C,L) seen as (N,C,1,L), and back under the name of a layer (NULL: its own). */
+kn_value *kn_as_images(kn_value *x);
+kn_value *kn_as_lengths(kn_value *images, const char *name);
+
+#endif

@@ -1,0 +1,9 @@
+/* Rows of losses that several files build with. */
+#ifndef KN_OPS_LOSSES_H
+#define KN_OPS_LOSSES_H
+
+#include "ops/row.h"
+
+extern const kn_operator kn_row_cross_entropy;
+
+#endif

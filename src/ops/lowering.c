@@ -1,0 +1,99 @@
+/* What variants of all families accept, and the sizes of their launches. */
+#include "ops/lowering.h"
+
+bool kn_on_wide_vector(const kn_target *target, const kn_node *node) {
+    return target->wide_vector;
+}
+
+bool kn_on_many_threads(const kn_target *target, const kn_node *node) {
+    return !target->wide_vector;
+}
+
+bool kn_takes_kernel_types(const kn_target *target, const kn_node *node) {
+    (void)target;
+    return kn_has_kernels(node->outputs[0]->shape.dtype);
+}
+
+bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node) {
+    return target->wide_vector && kn_takes_kernel_types(target, node);
+}
+
+bool kn_takes_stored_types(const kn_target *target, const kn_node *node) {
+    (void)target;
+    kn_dtype dtype = node->outputs[0]->shape.dtype;
+    return dtype != KN_FLOAT16 && dtype != KN_BFLOAT16;
+}
+
+bool kn_takes_stored_types_wide(const kn_target *target, const kn_node *node) {
+    return target->wide_vector && kn_takes_stored_types(target, node);
+}
+
+kn_lanes kn_lanes_of(const kn_shape *shape, int axis) {
+    kn_lanes lanes = {1, shape->dims[axis], 1};
+    for (int i = 0; i < shape->rank; i++) {
+        if (i < axis) lanes.outer *= shape->dims[i];
+        if (i > axis) lanes.inner *= shape->dims[i];
+    }
+    return lanes;
+}
+
+int kn_axis_of(const kn_node *node, int rank) {
+    int64_t axis = kn_attribute_of(node, "axis")->integer;
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+kn_dtype kn_accumulator(const kn_node *node, kn_dtype dtype) {
+    if (!kn_dtype_is_float(dtype) || dtype == KN_FLOAT64) return dtype;
+    return node->accumulate == KN_FLOAT64 ? KN_FLOAT64 : KN_FLOAT32;
+}
+
+bool kn_is_read(const kn_value *value) {
+    for (size_t i = 0; i < value->graph->node_count; i++)
+        for (int j = 0; j < value->graph->nodes[i]->input_count; j++)
+            if (value->graph->nodes[i]->inputs[j] == value) return true;
+    return false;
+}
+
+enum { STREAMED_BYTES = 4 << 20 };
+
+bool kn_is_streamed(const kn_value *value) {
+    return kn_elements_of(value) * (int64_t)kn_dtype_bytes(value->shape.dtype) >= STREAMED_BYTES;
+}
+
+void kn_cost_set(const kn_node *node, double flops, kn_cost *cost) {
+    cost->flops = flops;
+    cost->bytes = 0;
+    for (int i = 0; i < node->input_count + node->output_count; i++) {
+        const kn_value *value =
+            i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+        if (value) cost->bytes += (double)kn_elements_of(value) * (double)kn_dtype_bytes(value->shape.dtype);
+    }
+}
+
+size_t kn_power_of_two(int64_t number, size_t limit) {
+    size_t power = 1;
+    while (power < limit && (int64_t)power < number)
+        power *= 2;
+    return power;
+}
+
+size_t kn_group_items(const kn_target *target) {
+    size_t items = 1;
+    while (items < 256 && items * 2 <= target->work_group_items)
+        items *= 2;
+    return items;
+}
+
+void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target) {
+    kn_step_size1(step, (size_t)(target->wide_vector ? items : kn_round_up(items, 64)), 0);
+}
+
+int64_t kn_wide_vectors(int64_t width, int64_t columns) {
+    int64_t most = width == 8 ? 2 : 4, vectors = kn_divide_up(columns, width);
+    return vectors < most ? vectors : most;
+}
+
+void kn_step_narrow(kn_step *step, const kn_value *input) {
+    if (kn_is_half(input->shape.dtype))
+        kn_step_define(step, "KN_NARROW", "%d", input->shape.dtype == KN_FLOAT16 ? 1 : 2);
+}

@@ -1,0 +1,57 @@
+/* What variants share: what they accept, costs, sizes of launches, and bound values, all of whose dimensions
+ * are numbers. */
+#ifndef KN_OPS_LOWERING_H
+#define KN_OPS_LOWERING_H
+
+#include "ops/row.h"
+
+/* ---- what variants accept -------------------------------------------------------------------------- */
+
+/* The types that most kernels with sums are written for. */
+static inline bool kn_has_kernels(kn_dtype dtype) {
+    return dtype == KN_FLOAT32 || dtype == KN_FLOAT64;
+}
+bool kn_on_wide_vector(const kn_target *target, const kn_node *node);
+bool kn_on_many_threads(const kn_target *target, const kn_node *node);
+/* Whether the result has one of these types; the second on wide-vector devices only. */
+bool kn_takes_kernel_types(const kn_target *target, const kn_node *node);
+bool kn_takes_kernel_types_wide(const kn_target *target, const kn_node *node);
+/* The same for kernels that compute in the type that is stored: all but the 16-bit floating-point types. */
+bool kn_takes_stored_types(const kn_target *target, const kn_node *node);
+bool kn_takes_stored_types_wide(const kn_target *target, const kn_node *node);
+
+/* ---- values of a bound graph ----------------------------------------------------------------------- */
+
+static inline int64_t kn_elements_of(const kn_value *value) {
+    return kn_shape_elements(&value->shape);
+}
+/* An array seen from one of its axes: (outer,size,inner). */
+typedef struct kn_lanes {
+    int64_t outer, size, inner;
+} kn_lanes;
+kn_lanes kn_lanes_of(const kn_shape *shape, int axis);
+/* The node's attribute "axis" for a value of rank `rank`. */
+int kn_axis_of(const kn_node *node, int rank);
+/* The type in which this node adds numbers of type `dtype`. */
+kn_dtype kn_accumulator(const kn_node *node, kn_dtype dtype);
+/* Whether some node reads the value: a hidden result that nobody reads need not be written. */
+bool kn_is_read(const kn_value *value);
+/* Whether a value is too large to stay in caches until it is read: kernels may store it past them. */
+bool kn_is_streamed(const kn_value *value);
+/* `flops`, and the bytes of all inputs and outputs. */
+void kn_cost_set(const kn_node *node, double flops, kn_cost *cost);
+
+/* ---- launches --------------------------------------------------------------------------------------- */
+
+/* The smallest power of two that is at least `number` and at most `limit`, itself a power of two. */
+size_t kn_power_of_two(int64_t number, size_t limit);
+/* Work-items of a group where many threads share local memory: a power of two, at most 256. */
+size_t kn_group_items(const kn_target *target);
+/* At least so many work-items, for a kernel that ignores those beyond: any group size will do. */
+void kn_step_size_free(kn_step *step, int64_t items, const kn_target *target);
+/* Vectors in a row of a tile of the wide-vector kernels (KN_VECTORS), for so many columns. */
+int64_t kn_wide_vectors(int64_t width, int64_t columns);
+/* Defines KN_NARROW for a kernel one of whose inputs may have 16 bits (cl/common/narrow.cl). */
+void kn_step_narrow(kn_step *step, const kn_value *input);
+
+#endif

@@ -1,0 +1,91 @@
+/* Products of 8-bit integers on wide-vector devices: steps for cl/matmul/integer_wide.cl. */
+#include "ops/lowering.h"
+#include "ops/matmul/integer.h"
+#include "ops/matmul/matmul.h"
+
+enum { WIDE_LEVELS = 2, ROWS = 6 };
+
+bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node) {
+    kn_matmul_form form;
+    int width = target->vector_width;
+    if (!target->wide_vector || (width != 4 && width != 8 && width != 16)) return false;
+    kn_matmul_describe(node, &form);
+    return form.levels <= WIDE_LEVELS;
+}
+
+/* Sizes in the kernel's words, as large as there is local memory for. */
+typedef struct wide_sizes {
+    int64_t vectors, panels, item_panels, left_rows, depth, chunk_depth, rows;
+} wide_sizes;
+
+static wide_sizes plan(const kn_target *target, const kn_matmul_form *form) {
+    wide_sizes sizes = {
+        .vectors = kn_wide_vectors(target->vector_width, form->n), .left_rows = 48, .depth = 512};
+    int64_t columns = sizes.vectors * target->vector_width;
+    sizes.panels = kn_divide_up(form->n, columns);
+    sizes.item_panels = sizes.panels < 4 ? sizes.panels : 4;
+    while ((uint64_t)(2 * sizes.depth * (sizes.left_rows + sizes.item_panels * columns)) >
+           target->local_bytes) {
+        if (sizes.item_panels > 1)
+            sizes.item_panels /= 2;
+        else if (sizes.depth > 128)
+            sizes.depth /= 2;
+        else if (sizes.left_rows > ROWS)
+            sizes.left_rows /= 2;
+        else if (sizes.depth > 16)
+            sizes.depth /= 2;
+        else
+            break;
+    }
+    sizes.item_panels = kn_divide_up(sizes.panels, kn_divide_up(sizes.panels, sizes.item_panels));
+    int64_t chunks = form->k > 0 ? kn_divide_up(form->k, sizes.depth) : 1;
+    sizes.chunk_depth = kn_round_up(kn_divide_up(form->k > 0 ? form->k : 1, chunks), 2);
+    int64_t items = kn_divide_up(sizes.panels, sizes.item_panels) * form->batches,
+            units = target->compute_units;
+    sizes.rows = form->m;
+    if (items < 4 * units) {
+        sizes.rows = kn_round_up(kn_divide_up(form->m, kn_divide_up(4 * units, items)), sizes.left_rows);
+        if (sizes.rows < 2 * sizes.left_rows) sizes.rows = 2 * sizes.left_rows;
+    }
+    return sizes;
+}
+
+kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
+    const kn_node *node = lowering->node;
+    if (kn_elements_of(lowering->result) == 0) return KN_OK;
+    kn_matmul_integer_form form;
+    kn_matmul_integer_describe_merged(node, &form);
+    const kn_matmul_form *of = &form.matrices;
+    const wide_sizes sizes = plan(lowering->target, of);
+    kn_step *step = kn_step_begin(lowering, "matmul/integer_wide.cl", "kn_matmul_integer");
+    kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    kn_step_define(step, "KN_VECTORS", "%d", (int)sizes.vectors);
+    kn_step_define_type(step, "KN_A", node->inputs[0]->shape.dtype);
+    kn_step_define_type(step, "KN_B", node->inputs[1]->shape.dtype);
+    kn_step_define(step, "KN_DEPTH", "%d", (int)sizes.depth);
+    kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)sizes.left_rows);
+    kn_step_define(step, "KN_PANELS", "%d", (int)sizes.item_panels);
+    kn_step_read(step, "a", node->inputs[0]);
+    kn_step_read(step, "b", node->inputs[1]);
+    kn_step_write(step, "c", lowering->result);
+    kn_step_read(step, "a_zero", form.a_zero);
+    kn_step_read(step, "b_zero", form.b_zero);
+    kn_step_int(step, "m", of->m);
+    kn_step_int(step, "n", of->n);
+    kn_step_int(step, "k", of->k);
+    kn_step_index(step, "a_zero_row", form.a_zero_row);
+    kn_step_index(step, "b_zero_column", form.b_zero_column);
+    kn_step_int(step, "batch_inner", of->sizes[0]);
+    kn_step_index(step, "a_outer", of->a_strides[1]);
+    kn_step_index(step, "a_inner", of->a_strides[0]);
+    kn_step_index(step, "b_outer", of->b_strides[1]);
+    kn_step_index(step, "b_inner", of->b_strides[0]);
+    kn_step_int(step, "item_rows", sizes.rows);
+    kn_step_int(step, "item_panels", sizes.item_panels);
+    kn_step_int(step, "chunk_depth", sizes.chunk_depth);
+    kn_step_size3(step,
+                  (size_t[3]){(size_t)kn_divide_up(of->m, sizes.rows),
+                              (size_t)kn_divide_up(sizes.panels, sizes.item_panels), (size_t)of->batches},
+                  (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}

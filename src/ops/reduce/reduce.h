@@ -1,0 +1,26 @@
+/* Reductions, which losses and softmax use too. */
+#ifndef KN_OPS_REDUCE_H
+#define KN_OPS_REDUCE_H
+
+#include "ops/row.h"
+
+extern const kn_operator kn_row_sum, kn_row_mean;
+
+typedef enum kn_reduce_kind { KN_REDUCE_SUM, KN_REDUCE_MAX, KN_REDUCE_MIN } kn_reduce_kind;
+
+/* result = sum, max or min of the source over the axes marked `reduced`; with `divide` over `divisor`. */
+typedef struct kn_reduction {
+    kn_reduce_kind kind;
+    bool divide;
+    int64_t divisor;
+    kn_value *source; /* NULL: scratch memory holds it, as numbers of type dtype */
+    int scratch;
+    kn_dtype dtype;
+    int rank;
+    int64_t dims[KN_MAX_RANK];
+    bool reduced[KN_MAX_RANK];
+} kn_reduction;
+/* Emits the steps that write it to lowering->result (lowering.c). */
+kn_status kn_emit_reduction(kn_lowering *lowering, const kn_reduction *reduction, bool wide);
+
+#endif

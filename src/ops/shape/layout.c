@@ -1,0 +1,55 @@
+/* Conversions between layouts: steps for cl/shape/layout.cl. */
+#include <string.h>
+
+#include "ops/lowering.h"
+#include "ops/row.h"
+#include "ops/shape_rule.h"
+
+/* Elements that make a work-item worth its start. */
+enum { WIDE_SHARE = 16384 };
+
+/* x is (N,C,H,W), in the layout that its value has; the result in the one that it shall have. */
+static kn_status lower_layout(kn_lowering *lowering) {
+    kn_value *x = lowering->node->inputs[0], *y = lowering->result;
+    const kn_shape *shape = &x->shape;
+    int width = lowering->target->vector_width;
+    if (kn_elements_of(x) == 0) return KN_OK;
+    if (x->layout == y->layout) return kn_emit_copy(lowering, x, y);
+    if (shape->rank != 4 || width < 4 || shape->dims[1] % width || kn_dtype_bytes(shape->dtype) != 4)
+        return kn_fail(lowering->error, KN_ERROR_INTERNAL,
+                       "layout '%s': only float32 (N,C,H,W) with C a multiple of %d can be blocked",
+                       lowering->node->name, width);
+    bool blocking = y->layout == KN_LAYOUT_BLOCKED;
+    int64_t channels = shape->dims[1], pixels = shape->dims[2] * shape->dims[3];
+    int64_t share = kn_divide_up(WIDE_SHARE / width, width) * width;
+    kn_step *step = kn_step_begin(lowering, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
+    kn_step_define(step, "KN_WIDTH", "%d", width);
+    kn_step_read(step, blocking ? "plain" : "blocked", x);
+    kn_step_write(step, blocking ? "blocked" : "plain", y);
+    kn_step_int(step, "channels", channels);
+    kn_step_int(step, "pixels", pixels);
+    /* From image to image of the one kind, then of the other, with the plain channel behind the plain image.
+     */
+    if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
+    kn_step_index(step, "plain_image", channels * pixels);
+    kn_step_index(step, "plain_channel", pixels);
+    if (blocking) kn_step_index(step, "blocked_image", channels * pixels);
+    kn_step_int(step, "item_pixels", share);
+    kn_step_size3(
+        step,
+        (size_t[3]){(size_t)kn_divide_up(pixels, share), (size_t)(channels / width), (size_t)shape->dims[0]},
+        (size_t[3]){1, 1, 1});
+    return kn_step_end(step, lowering);
+}
+
+static kn_status layout_reference(kn_reference_call *call) {
+    if (call->outputs[0].elements)
+        memcpy(call->outputs[0].data, call->inputs[0].data,
+               (size_t)call->outputs[0].elements * sizeof(double));
+    return KN_OK;
+}
+
+KN_OPERATOR(layout, .help = "the same value lying differently in memory; put in by the planner",
+            .min_inputs = 1, .max_inputs = 1, .backward = true, .shape = kn_shape_like_first,
+            .reference = layout_reference, KN_VARIANTS({.name = "convert", .lower = lower_layout}));
+const kn_operator *const kn_layout_row = &kn_row_layout;
