@@ -37,7 +37,7 @@ const kn_variable *kn_variable_find(const kn_variables *variables, const char *n
 }
 
 kn_variables kn_settings_of(const kn_model *model) {
-    return (kn_variables){.items = model->settings, .count = model->setting_count};
+    return (kn_variables){.items = model->text->settings, .count = model->text->setting_count};
 }
 
 /* ---- arithmetic that tells when it overflows ----------------------------------------------------- */

@@ -293,10 +293,10 @@ static kn_value *call_layer(builder *b, const kn_line *line, const kn_option_val
 /* Remembers which nodes a line made, those from `first` on, to be pinned by the line's name. */
 static bool keep_nodes(builder *b, const char *path, size_t first) {
     kn_model *model = b->model;
-    if (!kn_reserve(&model->host, (void **)&model->made, &model->made_capacity, model->made_count + 1,
-                    sizeof *model->made))
+    if (!kn_reserve(&model->host, (void **)&model->text->made, &model->text->made_capacity,
+                    model->text->made_count + 1, sizeof *model->text->made))
         return kn_model_no_memory(model);
-    model->made[model->made_count++] = (kn_made_nodes){path, first, b->graph->node_count};
+    model->text->made[model->text->made_count++] = (kn_made_nodes){path, first, b->graph->node_count};
     return true;
 }
 
@@ -341,19 +341,19 @@ static bool begin_scope(builder *b, const kn_line *line, const kn_scope *outer, 
     scope->path = path ? kn_arena_format(&b->model->arena, "%s.", path) : outer->path;
     if (!scope->path) return kn_model_no_memory(b->model);
     if (path) kn_scope_begin(b->graph, path + strlen(outer->path));
-    b->model->scope = scope;
+    b->model->text->scope = scope;
     return true;
 }
 
 static void end_scope(builder *b, const kn_scope *scope) {
     if (scope->path != scope->outer->path) kn_scope_end(b->graph);
-    b->model->scope = scope->outer;
+    b->model->text->scope = scope->outer;
 }
 
 /* The variables of a block: what the line gives, and defaults, which may read the parameters before them. */
 static bool set_variables(builder *b, const kn_line *line, kn_option_value *values, kn_scope *scope) {
     const kn_block *block = line->kind.block;
-    const kn_line *declaration = &b->model->lines[block->first - 1];
+    const kn_line *declaration = &b->model->text->lines[block->first - 1];
     kn_variable *items = kn_arena_take(&b->model->arena, (size_t)block->parameter_count, sizeof *items);
     if (!items) return kn_model_no_memory(b->model);
     scope->variables = (kn_variables){.outer = &b->settings, .items = items};
@@ -387,7 +387,7 @@ static bool find_results(builder *b, const kn_block *block, const kn_scope *scop
                          int *count) {
     *count = 0;
     for (int i = block->first; i < block->last; i++) {
-        const kn_line *line = &b->model->lines[i];
+        const kn_line *line = &b->model->text->lines[i];
         for (int k = 0; line->sort == KN_LINE_OUTPUT && k < line->given_count; k++) {
             if (*count == KN_MAX_OUTPUTS)
                 return kn_mistake(b->model, line, line->given[k].value.column, "found more than %d outputs",
@@ -531,7 +531,7 @@ static bool mark_output(builder *b, const kn_line *line, const kn_word *word, kn
 
 static bool build_body(builder *b, const kn_scope *scope, int first, int last) {
     for (int i = first; i < last; i++) {
-        const kn_line *line = &b->model->lines[i];
+        const kn_line *line = &b->model->text->lines[i];
         bool good = true;
         if (line->sort == KN_LINE_LAYER)
             good = build_use(b, line, scope);
@@ -549,8 +549,8 @@ static bool build_body(builder *b, const kn_scope *scope, int first, int last) {
 static bool find_outputs(builder *b, const kn_scope *scope) {
     kn_model *model = b->model;
     const kn_line *last = NULL;
-    for (size_t i = 0; i < model->line_count; i++) {
-        const kn_line *line = &model->lines[i];
+    for (size_t i = 0; i < model->text->line_count; i++) {
+        const kn_line *line = &model->text->lines[i];
         if (line->sort == KN_LINE_BLOCK) i = (size_t)line->partner;
         if (line->sort == KN_LINE_LAYER || line->sort == KN_LINE_REPEAT || line->sort == KN_LINE_INPUT)
             last = line;
@@ -567,9 +567,10 @@ static bool find_outputs(builder *b, const kn_scope *scope) {
 
 static bool take_lists(kn_model *model) {
     size_t inputs = 0, outputs = 1;
-    for (size_t i = 0; i < model->line_count; i++) {
-        inputs += model->lines[i].sort == KN_LINE_INPUT;
-        if (model->lines[i].sort == KN_LINE_OUTPUT) outputs += (size_t)model->lines[i].given_count;
+    for (size_t i = 0; i < model->text->line_count; i++) {
+        inputs += model->text->lines[i].sort == KN_LINE_INPUT;
+        if (model->text->lines[i].sort == KN_LINE_OUTPUT)
+            outputs += (size_t)model->text->lines[i].given_count;
     }
     model->inputs = kn_arena_take(&model->arena, inputs, sizeof *model->inputs);
     model->outputs = kn_arena_take(&model->arena, outputs, sizeof *model->outputs);
@@ -586,9 +587,9 @@ bool kn_model_build(kn_model *model) {
     if (!b.graph || !take_lists(model)) return kn_model_no_memory(model);
     kn_map_init(&b.names, &model->host);
     kn_map_init(&b.counters, &model->host);
-    bool good = build_body(&b, &whole, 0, (int)model->line_count) && find_outputs(&b, &whole);
+    bool good = build_body(&b, &whole, 0, (int)model->text->line_count) && find_outputs(&b, &whole);
     kn_map_finish(&b.names);
     kn_map_finish(&b.counters);
-    model->scope = NULL;
+    model->text->scope = NULL;
     return good;
 }

@@ -92,10 +92,11 @@ static bool check_layer_name(checker *c, const kn_line *line) {
 }
 
 static bool outside(checker *c, const kn_line *line) {
-    return c->depth == 0 || kn_mistake(c->model, line, line->word.column,
-                                       "found '%s' inside the %s of line %d, expected it outside",
-                                       line->word.text, c->model->lines[c->open[c->depth - 1]].word.text,
-                                       c->model->lines[c->open[c->depth - 1]].number);
+    return c->depth == 0 ||
+           kn_mistake(c->model, line, line->word.column,
+                      "found '%s' inside the %s of line %d, expected it outside", line->word.text,
+                      c->model->text->lines[c->open[c->depth - 1]].word.text,
+                      c->model->text->lines[c->open[c->depth - 1]].number);
 }
 
 static bool only_once(checker *c, const kn_line *line, bool *seen) {
@@ -156,7 +157,7 @@ static bool check_loss(checker *c, const kn_line *line) {
     if (!only_once(c, line, &c->has_loss) || !outside(c, line) ||
         !check_words(c, line, 1, 1, true, "loss NAME") || !kn_loss_check(c->model, line))
         return false;
-    c->model->loss_line = line;
+    c->model->text->loss_line = line;
     return true;
 }
 
@@ -183,15 +184,15 @@ static bool check_augment(checker *c, const kn_line *line) {
         if (kn_augmentation_read(all, &unused, message, sizeof message) != KN_OK)
             return kn_mistake(model, line, keyed ? given->key.column : given->value.column, "%s", message);
     }
-    model->augmentation = all;
+    model->text->augmentation = all;
     return true;
 }
 
 /* The value that the caller wants for a setting takes its place in the line, and so in the model's text. */
 static bool take_wanted(kn_model *model, const char *name, kn_word *value) {
-    for (size_t i = 0; i < model->wanted_count; i++)
-        if (!strcmp(model->wanted[i].name, name)) {
-            value->text = kn_arena_format(&model->arena, "%lld", (long long)model->wanted[i].value);
+    for (size_t i = 0; i < model->params.setting_count; i++)
+        if (!strcmp(model->params.settings[i].name, name)) {
+            value->text = kn_arena_format(&model->arena, "%lld", (long long)model->params.settings[i].value);
             if (!value->text) return kn_model_no_memory(model);
         }
     return true;
@@ -212,34 +213,35 @@ static bool check_set(checker *c, const kn_line *line) {
     if (find_setting(model, name->text))
         return kn_mistake(model, line, name->column, "found a second setting %s, expected a new name",
                           kn_found(name->text, found));
-    if (model->setting_count == KN_MODEL_PARAMETERS)
+    if (model->text->setting_count == KN_MODEL_PARAMETERS)
         return kn_mistake(model, line, name->column, "found more than %d settings", KN_MODEL_PARAMETERS);
-    if (!model->settings)
-        model->settings = kn_arena_take(&model->arena, KN_MODEL_PARAMETERS, sizeof *model->settings);
-    if (!model->settings) return kn_model_no_memory(model);
-    kn_variable *setting = &model->settings[model->setting_count];
+    if (!model->text->settings)
+        model->text->settings =
+            kn_arena_take(&model->arena, KN_MODEL_PARAMETERS, sizeof *model->text->settings);
+    if (!model->text->settings) return kn_model_no_memory(model);
+    kn_variable *setting = &model->text->settings[model->text->setting_count];
     if (!take_wanted(model, name->text, value) ||
         !kn_arithmetic(model, line, value, 0, strlen(value->text), NULL, &setting->number))
         return false;
     *setting = (kn_variable){name->text, true, setting->number, value->text};
-    model->setting_count++;
+    model->text->setting_count++;
     return true;
 }
 
 /* What the caller wants to set must be in the text. */
 static bool check_wanted(kn_model *model) {
-    for (size_t i = 0; i < model->wanted_count; i++) {
-        const char *names[KN_MODEL_PARAMETERS], *wanted = model->wanted[i].name;
+    for (size_t i = 0; i < model->params.setting_count; i++) {
+        const char *names[KN_MODEL_PARAMETERS], *wanted = model->params.settings[i].name;
         char found[KN_FOUND_BYTES], guess[KN_GUESS_BYTES], list[400] = "";
         if (find_setting(model, wanted)) continue;
-        for (int k = 0; k < model->setting_count; k++) {
-            names[k] = model->settings[k].name;
+        for (int k = 0; k < model->text->setting_count; k++) {
+            names[k] = model->text->settings[k].name;
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s=%lld", k ? ", " : "", names[k],
-                     (long long)model->settings[k].number);
+                     (long long)model->text->settings[k].number);
         }
         return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: %s is not among its settings: %s%s",
                        model->source, kn_found(wanted, found), list[0] ? list : "it has none",
-                       kn_guess(wanted, names, (size_t)model->setting_count, guess)) == KN_OK;
+                       kn_guess(wanted, names, (size_t)model->text->setting_count, guess)) == KN_OK;
     }
     return true;
 }
@@ -277,7 +279,7 @@ static bool check_input(checker *c, const kn_line *line) {
 
 static bool check_output(checker *c, const kn_line *line) {
     for (int i = 0; i < c->depth; i++)
-        if (c->model->lines[c->open[i]].sort == KN_LINE_REPEAT)
+        if (c->model->text->lines[c->open[i]].sort == KN_LINE_REPEAT)
             return kn_mistake(c->model, line, line->word.column,
                               "found 'output' inside a repeat, expected it after its end");
     return check_words(c, line, 1, KN_MAX_OUTPUTS, false, "output NAME");
@@ -308,7 +310,7 @@ static bool check_block_name(checker *c, const kn_line *line, const kn_word *wor
     return !before || kn_mistake(c->model, line, word->column,
                                  "found a second block %s, expected a new name: the first "
                                  "is in line %d",
-                                 kn_found(word->text, found), c->model->blocks[before - 1].number);
+                                 kn_found(word->text, found), c->model->text->blocks[before - 1].number);
 }
 
 /* Reads what follows the name of a block. */
@@ -353,12 +355,12 @@ static bool check_block(checker *c, kn_line *line, int position) {
             "found %s, expected 'block NAME [@INPUT ...] [PARAMETER ...] [PARAMETER=DEFAULT ...]'",
             line->given_count ? kn_found(line->given[0].key.text, found) : "the end of the line");
     if (!check_block_name(c, line, &line->given[0].value)) return false;
-    void *blocks = model->blocks;
-    if (!kn_reserve(&model->host, &blocks, &model->block_capacity, model->block_count + 1,
-                    sizeof *model->blocks))
+    void *blocks = model->text->blocks;
+    if (!kn_reserve(&model->host, &blocks, &model->text->block_capacity, model->text->block_count + 1,
+                    sizeof *model->text->blocks))
         return kn_model_no_memory(model);
-    model->blocks = blocks;
-    kn_block *block = &model->blocks[model->block_count++];
+    model->text->blocks = blocks;
+    kn_block *block = &model->text->blocks[model->text->block_count++];
     *block = (kn_block){.name = line->given[0].value.text,
                         .first = position + 1,
                         .inputs = line->inputs,
@@ -378,13 +380,13 @@ static bool check_end(checker *c, kn_line *line, int position) {
     if (c->depth == 0)
         return kn_mistake(c->model, line, line->word.column,
                           "found 'end' without a block or repeat before it");
-    kn_line *begin = &c->model->lines[c->open[--c->depth]];
+    kn_line *begin = &c->model->text->lines[c->open[--c->depth]];
     begin->partner = position;
     line->partner = c->open[c->depth];
     if (begin->sort != KN_LINE_BLOCK) return true;
-    kn_block *block = &c->model->blocks[c->model->block_count - 1];
+    kn_block *block = &c->model->text->blocks[c->model->text->block_count - 1];
     block->last = position;
-    return kn_map_put_text(&c->kinds, block->name, (void *)(uintptr_t)c->model->block_count) ||
+    return kn_map_put_text(&c->kinds, block->name, (void *)(uintptr_t)c->model->text->block_count) ||
            kn_model_no_memory(c->model);
 }
 
@@ -404,14 +406,14 @@ static bool unknown_kind(checker *c, const kn_line *line) {
         if (kn_operator_is_kind(kn_operator_table[i])) words[count++] = kn_operator_table[i]->name;
     for (size_t i = 0; i < KN_COUNT_OF(keywords) && count < MOST; i++)
         words[count++] = keywords[i].word;
-    for (size_t i = 0; i < model->block_count && count < MOST; i++)
-        words[count++] = model->blocks[i].name;
+    for (size_t i = 0; i < model->text->block_count && count < MOST; i++)
+        words[count++] = model->text->blocks[i].name;
     if (layer)
         snprintf(guess, sizeof guess, "; did you mean '%s'?", layer->name);
     else
         kn_guess(line->word.text, words, count, guess);
-    for (size_t i = 0; i < model->block_count; i++)
-        if (!strcmp(model->blocks[i].name, line->word.text))
+    for (size_t i = 0; i < model->text->block_count; i++)
+        if (!strcmp(model->text->blocks[i].name, line->word.text))
             return kn_mistake(model, line, line->word.column,
                               "found block %s inside itself; blocks use earlier ones only",
                               kn_found(line->word.text, found));
@@ -430,14 +432,14 @@ static bool check_layer(checker *c, kn_line *line) {
     if (!line->kind.layer && !line->kind.op) {
         size_t block = (size_t)(uintptr_t)kn_map_get_text(&c->kinds, line->word.text);
         if (!block) return unknown_kind(c, line);
-        line->kind.block = &c->model->blocks[block - 1];
+        line->kind.block = &c->model->text->blocks[block - 1];
     }
     if (line->input_count > KN_MAX_INPUTS)
         return kn_mistake(c->model, line, line->inputs[KN_MAX_INPUTS].column, "found more than %d inputs",
                           KN_MAX_INPUTS);
     bool good = kn_arguments_check(c->model, line);
     /* Blocks may still move in memory: their positions are kept instead, and looked up when all are there. */
-    if (line->kind.block) line->partner = (int)(line->kind.block - c->model->blocks);
+    if (line->kind.block) line->partner = (int)(line->kind.block - c->model->text->blocks);
     return good;
 }
 
@@ -487,20 +489,21 @@ static bool check_line(checker *c, kn_line *line, int position) {
 
 static bool check_whole(checker *c) {
     kn_model *model = c->model;
-    kn_line last = {.number = model->line_count > 0 ? (int)model->line_count : 1};
+    kn_line last = {.number = model->text->line_count > 0 ? (int)model->text->line_count : 1};
     if (!c->begun)
         return kn_mistake(model, &last, 1,
                           "found no line, expected 'koine 1', the version of the format, in the first");
     if (c->depth > 0) {
-        const kn_line *open = &model->lines[c->open[c->depth - 1]];
+        const kn_line *open = &model->text->lines[c->open[c->depth - 1]];
         return kn_mistake(model, open, open->word.column, "found %s without its 'end'", open->word.text);
     }
     if (!c->has_input)
         return kn_mistake(model, &last, 1,
                           "found the end of the text, expected an 'input NAME SHAPE' before");
     if (!check_wanted(model)) return false;
-    for (size_t i = 0; i < model->line_count; i++)
-        if (model->lines[i].kind.block) model->lines[i].kind.block = &model->blocks[model->lines[i].partner];
+    for (size_t i = 0; i < model->text->line_count; i++)
+        if (model->text->lines[i].kind.block)
+            model->text->lines[i].kind.block = &model->text->blocks[model->text->lines[i].partner];
     return true;
 }
 
@@ -508,8 +511,8 @@ bool kn_model_check(kn_model *model) {
     checker c = {.model = model};
     bool good = true;
     kn_map_init(&c.kinds, &model->host);
-    for (size_t i = 0; good && i < model->line_count; i++)
-        good = check_line(&c, &model->lines[i], (int)i);
+    for (size_t i = 0; good && i < model->text->line_count; i++)
+        good = check_line(&c, &model->text->lines[i], (int)i);
     good = good && check_whole(&c);
     kn_map_finish(&c.kinds);
     return good;

@@ -50,7 +50,7 @@ kn_value *kn_build_batch_norm(kn_layer_call *call) {
     params.name = call->name;
     if (call->values[NORM_EPSILON].given) params.epsilon = call->values[NORM_EPSILON].number;
     if (call->values[NORM_MOMENTUM].given) params.momentum = call->values[NORM_MOMENTUM].number;
-    params.frozen = call->model->frozen_statistics;
+    params.frozen = call->model->params.frozen_statistics;
     params.no_affine = call->values[NORM_AFFINE].given && !call->values[NORM_AFFINE].flag;
     return call->share ? build_shared_norm(call, &params) : kn_batch_norm(call->inputs[0], &params);
 }

@@ -169,16 +169,16 @@ bool kn_model_read_lines(kn_model *model, const char *text, size_t bytes) {
         count += text[i] == '\n';
     if (count > KN_MODEL_LINES)
         return kn_mistake(model, &place, 1, "found %zu lines, expected at most %d", count, KN_MODEL_LINES);
-    model->lines = kn_arena_take(&model->arena, count, sizeof *model->lines);
-    if (!model->lines) return kn_model_no_memory(model);
+    model->text->lines = kn_arena_take(&model->arena, count, sizeof *model->text->lines);
+    if (!model->text->lines) return kn_model_no_memory(model);
     for (size_t start = 0; start < bytes;) {
         const char *end = memchr(text + start, '\n', bytes - start);
         size_t length = end ? (size_t)(end - text) - start : bytes - start, next = start + length + 1;
         if (length > 0 && text[start + length - 1] == '\r') length--;
-        kn_line *line = &model->lines[model->line_count];
-        line->number = (int)model->line_count + 1;
+        kn_line *line = &model->text->lines[model->text->line_count];
+        line->number = (int)model->text->line_count + 1;
         if (!read_line(model, line, text + start, length)) return false;
-        model->line_count++;
+        model->text->line_count++;
         start = next;
     }
     return true;

@@ -175,7 +175,7 @@ bool kn_loss_check(kn_model *model, const kn_line *line) {
 
 const char *kn_model_loss_name(const kn_model *model) {
     if (!model || model->status != KN_OK) return "";
-    if (model->loss_line) return loss_word(model->loss_line)->text;
+    if (model->text && model->text->loss_line) return loss_word(model->text->loss_line)->text;
     return model->task == KN_TASK_REGRESSION ? "mse" : "cross-entropy";
 }
 
@@ -327,8 +327,8 @@ static kn_status add_chosen(kn_model *model, const char *name, const float *weig
             model->name);
     double settings[KN_LOSS_SETTINGS];
     usual_settings(row, settings);
-    if (model->loss_line && !strcmp(row->name, kn_model_loss_name(model)))
-        read_settings(model, model->loss_line, row, settings);
+    if (model->text && model->text->loss_line && !strcmp(row->name, kn_model_loss_name(model)))
+        read_settings(model, model->text->loss_line, row, settings);
     kn_model_loss made = {.size = loss->size};
     if (!add_loss(model, row, settings, weights, count, mixed, &made)) return model->error.status;
     model->loss_added = true;

@@ -9,7 +9,7 @@
 static void add_uses(const kn_model *model, char *text, size_t bytes) {
     enum { SHOWN = 3 };
     int count = 0;
-    for (const kn_scope *scope = model->scope; scope; scope = scope->outer) {
+    for (const kn_scope *scope = model->text->scope; scope; scope = scope->outer) {
         size_t length = strlen(text);
         if (!scope->use || length + 1 >= bytes) continue;
         if (++count > SHOWN) {

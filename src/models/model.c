@@ -14,16 +14,16 @@ void kn_model_params_init(kn_model_params *params) {
 static kn_model *model_new(const kn_model_params *params, const char *source) {
     kn_model_params given = KN_MODEL_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    if (!given.settings) given.setting_count = 0;
     kn_host host = kn_host_with(&given.allocator);
     host.log = given.log;
     kn_model *model = kn_allocate(&host, 1, sizeof *model);
     if (!model) return NULL;
     model->host = host;
+    model->params = given;
+    model->origin = &kn_text_origin;
     kn_arena_init(&model->arena, &model->host);
     model->source = kn_arena_text(&model->arena, given.source ? given.source : source);
-    model->wanted = given.settings;
-    model->frozen_statistics = given.frozen_statistics;
-    model->wanted_count = given.settings ? given.setting_count : 0;
     if (!model->source) kn_model_destroy(&model);
     return model;
 }
@@ -33,8 +33,7 @@ static kn_model *finish(kn_model *model) {
     if (!model) return NULL;
     if (model->error.status == KN_OK) kn_model_list_weights(model);
     model->status = model->error.status;
-    model->wanted = NULL; /* the caller's */
-    model->wanted_count = 0;
+    model->params = (kn_model_params){.size = 0}; /* the caller's */
     return model;
 }
 
@@ -52,6 +51,8 @@ static const char *name_of_path(kn_model *model, const char *path) {
 }
 
 bool kn_model_read(kn_model *model, const char *text, size_t bytes) {
+    model->text = kn_arena_take(&model->arena, 1, sizeof *model->text);
+    if (!model->text) return kn_model_no_memory(model);
     if (!kn_model_read_lines(model, text, bytes) || !kn_model_check(model) || !kn_model_build(model) ||
         !kn_model_print(model))
         return false;
@@ -98,7 +99,8 @@ static bool read_settings(kn_model *model, const char *text) {
     size_t count = 1;
     for (const char *at = text; *at; at++)
         count += *at == '&';
-    kn_model_setting *settings = kn_arena_take(&model->arena, count + model->wanted_count, sizeof *settings);
+    kn_model_setting *settings =
+        kn_arena_take(&model->arena, count + model->params.setting_count, sizeof *settings);
     if (!settings) return kn_model_no_memory(model);
     for (size_t i = 0; i < count; i++) {
         size_t bytes = strcspn(text, "&"), name = strcspn(text, "=&");
@@ -112,9 +114,10 @@ static bool read_settings(kn_model *model, const char *text) {
                            (int)bytes, text) == KN_OK;
         text += bytes + 1;
     }
-    if (model->wanted_count) memcpy(settings + count, model->wanted, model->wanted_count * sizeof *settings);
-    model->wanted = settings;
-    model->wanted_count += count;
+    if (model->params.setting_count)
+        memcpy(settings + count, model->params.settings, model->params.setting_count * sizeof *settings);
+    model->params.settings = settings;
+    model->params.setting_count += count;
     return true;
 }
 
@@ -130,33 +133,48 @@ kn_model *kn_model_create_named(const char *name, const kn_model_params *params)
     return finish(model);
 }
 
-static bool ends_in(const char *path, const char *ending) {
-    size_t length = strlen(path), own = strlen(ending);
-    return length > own && !strcmp(path + length - own, ending);
+static bool open_text(kn_model *model, const char *path) {
+    kn_file_view view;
+    if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return false;
+    const char *text = view.count ? (const char *)view.bytes : "";
+    bool good = kn_model_read(model, text, view.count > SIZE_MAX ? SIZE_MAX : (size_t)view.count);
+    kn_file_close_view(&model->host, &view);
+    return good;
 }
 
-/* What a file is, its bytes tell; of one that is cut off or damaged its name. */
-static void open_file(kn_model *model, const char *path, const kn_model_params *params) {
+const kn_model_origin kn_text_origin = {
+    .name = "text", .endings = ".koine", .open = open_text, .load = kn_model_load_file};
+
+/* Whether a path ends in one of several endings, which are separated by spaces. */
+static bool ends_in(const char *path, const char *endings) {
+    const size_t length = strlen(path);
+    for (const char *at = endings; *at; at += *at == ' ') {
+        const size_t own = strcspn(at, " ");
+        if (length > own && !memcmp(path + length - own, at, own)) return true;
+        at += own;
+    }
+    return false;
+}
+
+/* By the file's bytes, or, where it is cut off or damaged, by its name. */
+static const kn_model_origin *find_origin(const kn_file_view *view, const char *path) {
+    int i = 0, last = kn_model_origin_count - 1;
+    while (i < last && !kn_model_origins[i]->recognizes(view->bytes, view->count))
+        i++;
+    if (i < last) return kn_model_origins[i];
+    for (i = 0; i < last && !ends_in(path, kn_model_origins[i]->endings);)
+        i++;
+    return kn_model_origins[i];
+}
+
+static bool open_file(kn_model *model, const char *path) {
     kn_file_view view;
-    if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return;
-    bool saved = kn_saved_is(view.bytes, view.count), onnx = !saved && kn_onnx_is(view.bytes, view.count);
-    bool caffe = !saved && !onnx && kn_caffe_is(view.bytes, view.count);
-    if (!saved && !onnx && !caffe) {
-        saved = ends_in(path, ".safetensors");
-        onnx = ends_in(path, ".onnx");
-        caffe = ends_in(path, ".caffemodel") || ends_in(path, ".prototxt");
-    }
-    if (!saved && !onnx && !caffe) {
-        const char *text = view.count ? (const char *)view.bytes : "";
-        kn_model_read(model, text, view.count > SIZE_MAX ? SIZE_MAX : (size_t)view.count);
-    }
+    if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return false;
+    model->origin = find_origin(&view, path);
     kn_file_close_view(&model->host, &view);
-    if (saved) kn_saved_open(model, path);
-    if (caffe) kn_caffe_open_model(model, path);
-    if (onnx && kn_import_open(model, path, params)) {
-        model->name = name_of_path(model, path);
-        if (!model->name) kn_model_no_memory(model);
-    }
+    if (!model->origin->open(model, path)) return false;
+    if (!model->name) model->name = name_of_path(model, path);
+    return model->name || kn_model_no_memory(model);
 }
 
 kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params) {
@@ -165,7 +183,7 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
     if (!model) return NULL;
     if (!name_or_path) return refuse(model, KN_ERROR_ARGUMENT, "kn_model_open: the name is NULL");
     if (kn_path_exists(name_or_path))
-        open_file(model, name_or_path, params);
+        open_file(model, name_or_path);
     else
         fail_unknown(model, name_or_path, true);
     return finish(model);
@@ -174,14 +192,14 @@ kn_model *kn_model_open(const char *name_or_path, const kn_model_params *params)
 void kn_model_destroy(kn_model **model) {
     if (!model || !*model) return;
     kn_host host = (*model)->host;
+    kn_text_model *text = (*model)->text;
     kn_graph_destroy(&(*model)->graph);
-    if ((*model)->onnx)
-        kn_onnx_close(&(*model)->host, (*model)->onnx);
-    else if ((*model)->has_weights)
-        kn_safetensors_close(&(*model)->host, &(*model)->weights);
-    kn_release(&host, (*model)->onnx);
-    kn_release(&host, (*model)->blocks);
-    kn_release(&host, (*model)->made);
+    if ((*model)->origin_data) (*model)->origin->close(*model);
+    if (text) {
+        kn_release(&host, text->blocks);
+        kn_release(&host, text->made);
+    }
+    kn_release(&host, (*model)->weights);
     kn_arena_finish(&(*model)->arena);
     kn_release(&host, *model);
     *model = NULL;
@@ -206,7 +224,7 @@ const char *kn_model_name(const kn_model *model) {
 }
 
 const char *kn_model_text(const kn_model *model) {
-    return usable(model) && model->text ? model->text : "";
+    return usable(model) && model->text ? model->text->canonical : "";
 }
 
 kn_task kn_model_task(const kn_model *model) {
@@ -214,7 +232,7 @@ kn_task kn_model_task(const kn_model *model) {
 }
 
 const char *kn_model_augmentation(const kn_model *model) {
-    return usable(model) && model->augmentation ? model->augmentation : "";
+    return usable(model) && model->text && model->text->augmentation ? model->text->augmentation : "";
 }
 
 kn_graph *kn_model_graph(const kn_model *model) {
@@ -238,7 +256,7 @@ kn_value *kn_model_output(const kn_model *model, int position) {
 }
 
 bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *value) {
-    if (!usable(model) || !name) return false;
+    if (!usable(model) || !model->text || !name) return false;
     const kn_variables settings = kn_settings_of(model);
     const kn_variable *setting = kn_variable_find(&settings, name, strlen(name));
     if (setting && value) *value = setting->number;
@@ -246,8 +264,8 @@ bool kn_model_setting_value(const kn_model *model, const char *name, int64_t *va
 }
 
 const char *kn_model_setting_name(const kn_model *model, int position) {
-    return usable(model) && position >= 0 && position < model->setting_count ? model->settings[position].name
-                                                                             : NULL;
+    const kn_text_model *text = usable(model) ? model->text : NULL;
+    return text && position >= 0 && position < text->setting_count ? text->settings[position].name : NULL;
 }
 
 int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
@@ -259,7 +277,7 @@ int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
                 pattern);
         return 0;
     }
-    if (!model->made_count) {
+    if (!model->text || !model->text->made_count) {
         count = kn_graph_pin(model->graph, pattern, device);
         kn_status status = kn_graph_status(model->graph);
         if (status != KN_OK) kn_fail(&model->error, status, "%s", kn_graph_error(model->graph));
@@ -270,8 +288,8 @@ int kn_model_pin(kn_model *model, const char *pattern, const char *device) {
         kn_fail_memory(&model->error, strlen(device) + 1);
         return 0;
     }
-    for (size_t i = 0; i < model->made_count; i++) {
-        const kn_made_nodes *made = &model->made[i];
+    for (size_t i = 0; i < model->text->made_count; i++) {
+        const kn_made_nodes *made = &model->text->made[i];
         if (!kn_pattern_fits(pattern, made->path)) continue;
         for (size_t k = made->first; k < made->end; k++)
             model->graph->nodes[k]->pin = name;

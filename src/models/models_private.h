@@ -7,17 +7,13 @@
 
 #include <koine/operators.h>
 
-#include "formats/formats.h"
-#include "graph/graph.h"
 #include "models/models.h"
 
 /* Texts may be made to do harm: nothing in one may cost more than these. */
 enum {
-    KN_MODEL_BYTES = 4 << 20,  /* of a text */
     KN_MODEL_LINES = 50000,    /* in a text */
     KN_MODEL_WORDS = 160,      /* in a line */
     KN_MODEL_WORD_BYTES = 200, /* of a word */
-    KN_MODEL_NAME_BYTES = 64,  /* of a name */
     KN_MODEL_PATH_BYTES = 400, /* of names with dots */
     KN_MODEL_DEPTH = 32,       /* of blocks and repeats inside one another, and of parentheses */
     KN_MODEL_PARAMETERS = 32,  /* of a block */
@@ -99,33 +95,15 @@ struct kn_block {
 typedef struct kn_scope kn_scope;
 
 typedef struct kn_variable kn_variable;
-/* A parameter or statistic of an imported model, and what it begins with. */
-typedef struct kn_import_state {
-    kn_value *value;
-    const kn_onnx_tensor *tensor;
-} kn_import_state;
-
-/* What is known of an initializer before anything is built. */
-typedef struct kn_learnt {
-    bool yes;
-    const char *why; /* it is, or is not */
-} kn_learnt;
-
 /* The nodes that a line made, blocks whole. */
 typedef struct kn_made_nodes {
     const char *path;
     size_t first, end;
 } kn_made_nodes;
 
-struct kn_model {
-    kn_host host;
-    kn_arena arena;
-    kn_status status;   /* of making it */
-    kn_error error;     /* of the last call */
-    const char *source; /* what messages call the text */
-    const char *name;
-    const char *text; /* canonical */
-    kn_task task;
+/* What a model keeps of its text. */
+struct kn_text_model {
+    const char *canonical; /* the text, comments included */
     kn_line *lines;
     size_t line_count;
     kn_block *blocks; /* in the order of the text */
@@ -134,34 +112,7 @@ struct kn_model {
     const char *augmentation; /* as kn_augmentation_read reads it; NULL: the text says nothing of it */
     kn_variable *settings;    /* in the order of the text */
     int setting_count;
-    const kn_model_setting *wanted; /* values that the caller wants in their place; while it is being made */
-    size_t wanted_count;
-    kn_graph *graph;
-    kn_value **inputs, **outputs;
-    int input_count, output_count;
-    bool loss_added;
-    bool has_weights;
-    bool frozen_statistics; /* of all batch norms */
-    kn_safetensors weights; /* with has_weights: what the file it was opened from has, unless that is ONNX */
-    kn_onnx_model *onnx;    /* the file it was opened from, if that is ONNX; NULL otherwise */
-    const struct kn_caffe_weight
-        *caffe_weights; /* of a net of Caffe: what its files have for which tensor; else NULL */
-    size_t caffe_weight_count;
-    bool caffe_binary;             /* it was opened from a file with weights */
-    const kn_import_state *states; /* its parameters and statistics, and the tensors that they begin with */
-    size_t state_count;
-    const kn_learnt *learnt;             /* by initializer of the ONNX file's graph */
-    const kn_onnx_node **training_nodes; /* that train in the file and will not when it is saved */
-    size_t training_node_count;
-    kn_model_weight *listed; /* weights.c */
-    size_t listed_count;
-    struct {
-        const char *name;
-        bool first;   /* of an input */
-    } open_sizes[32]; /* of an ONNX file, but for the batch */
-    int open_size_count;
-    const char **input_names, **output_names; /* in the ONNX file */
-    kn_made_nodes *made; /* in the order of the ends of their lines; none for an ONNX file */
+    kn_made_nodes *made; /* in the order of the ends of their lines */
     size_t made_count, made_capacity;
     const kn_scope *scope; /* where the builder is, for messages */
 };
@@ -171,7 +122,6 @@ struct kn_model {
 bool kn_mistake(kn_model *model, const kn_line *line, int column, const char *format, ...) KN_PRINTF(4, 5);
 /* The same of a failure that `model->error` holds already. */
 bool kn_mistake_here(kn_model *model, const kn_line *line, int column);
-bool kn_model_no_memory(kn_model *model);
 /* "'word'", cut off when long, in a buffer of the caller's. */
 enum { KN_FOUND_BYTES = 72 };
 const char *kn_found(const char *word, char buffer[KN_FOUND_BYTES]);
@@ -188,8 +138,6 @@ bool kn_model_check(kn_model *model);
 bool kn_model_build(kn_model *model);
 /* The canonical text; in the model's arena. */
 bool kn_model_print(kn_model *model);
-/* All of these. */
-bool kn_model_read(kn_model *model, const char *text, size_t bytes);
 
 /* Letters, digits and '_', a letter first. */
 bool kn_is_name(const char *word);
@@ -370,41 +318,10 @@ extern const int kn_loss_table_count;
 /* Whether a `loss` line is right: its name and its settings. */
 bool kn_loss_check(kn_model *model, const kn_line *line);
 
-/* ---- files with weights (saved.c) -------------------------------------------------------------------------
- */
-
-/* Whether bytes look like a safetensors file. */
-bool kn_saved_is(const uint8_t *bytes, uint64_t count);
-/* Opens the file as the model's weights and reads the text in it. */
-bool kn_saved_open(kn_model *model, const char *path);
-
-/* ---- ONNX (onnx/) -------------------------------------------------------------------------------------- */
-
-/* Whether bytes look like an ONNX file. */
-bool kn_onnx_is(const uint8_t *bytes, uint64_t count);
-/* NULL for a tensor that is no initializer of the file's graph. */
-const kn_learnt *kn_model_learnt(const kn_model *model, const kn_onnx_tensor *tensor);
-/* Opens the file and makes the graph. */
-bool kn_import_open(kn_model *model, const char *path, const kn_model_params *params);
-/* Sets the parameters to what the file holds; *loaded counts them. */
-kn_status kn_import_load(kn_model *model, kn_states *states, int *loaded);
-/* Writes the file anew with the weights in `states`, which may be NULL: with its own. */
-kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
-                         const kn_model_save_params *params);
-
-/* ---- nets of Caffe (caffe/)
- * --------------------------------------------------------------------------------- */
-
-/* Opens a net, as text or with its weights: it becomes a text model. */
-bool kn_caffe_open_model(kn_model *model, const char *path);
-/* Opens a file with weights for a model that came from a net: tensors by the names of the model's text. What
- * does not fit is left out where `incomplete`. False, with nothing to close, where the model's error is set.
- */
-bool kn_caffe_open_weights(kn_model *model, const char *path, bool incomplete, kn_safetensors *file);
-
 /* ---- the list of weights (weights.c) ---------------------------------------------------------------------
  */
 
+/* Makes the list: the states of the graph, then what the origin adds. */
 bool kn_model_list_weights(kn_model *model);
 
 /* ---- the zoo (zoo.c) --------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ bool kn_model_print(kn_model *model) {
     int depth = 0;
     bool blank = false; /* empty lines wait for the next: none at the ends, one between */
     kn_text_init(&text, &model->host);
-    for (size_t i = 0; i < model->line_count; i++) {
-        const kn_line *line = &model->lines[i];
+    for (size_t i = 0; i < model->text->line_count; i++) {
+        const kn_line *line = &model->text->lines[i];
         if (!line->word.text && !line->comment) {
             blank = text.length > 0;
             continue;
@@ -42,7 +42,7 @@ bool kn_model_print(kn_model *model) {
         print_line(line, depth, &text);
         if (line->sort == KN_LINE_BLOCK || line->sort == KN_LINE_REPEAT) depth++;
     }
-    model->text = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data);
+    model->text->canonical = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data);
     kn_text_finish(&text);
-    return model->text || kn_model_no_memory(model);
+    return model->text->canonical || kn_model_no_memory(model);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "models/models_private.h"
-#include "models/onnx/export.h"
 
 #define FORMAT_KEY "koine.format"
 #define FORMAT_VERSION "1"
@@ -39,12 +38,10 @@ static void store_as(kn_value *value, const kn_safetensor *tensor) {
         kn_store(value, tensor->array.type);
 }
 
-bool kn_saved_open(kn_model *model, const char *path) {
-    if (kn_safetensors_open(&model->host, path, &model->weights, &model->error) != KN_OK) return false;
-    model->has_weights = true;
-    if (kn_safetensors_check(&model->weights, path, &model->error) != KN_OK) return false;
-    const char *version = kn_safetensors_metadata(&model->weights, FORMAT_KEY);
-    const char *text = kn_safetensors_metadata(&model->weights, MODEL_KEY);
+static bool read_saved(kn_model *model, const kn_safetensors *file, const char *path) {
+    if (kn_safetensors_check(file, path, &model->error) != KN_OK) return false;
+    const char *version = kn_safetensors_metadata(file, FORMAT_KEY);
+    const char *text = kn_safetensors_metadata(file, MODEL_KEY);
     if (version && strcmp(version, FORMAT_VERSION)) {
         kn_fail(&model->error, KN_ERROR_UNSUPPORTED,
                 "%s: found version %.20s of Koine's files, expected " FORMAT_VERSION
@@ -61,9 +58,27 @@ bool kn_saved_open(kn_model *model, const char *path) {
     }
     if (!kn_model_read(model, text, strlen(text))) return false;
     for (size_t i = 0; i < model->graph->value_count; i++)
-        store_as(model->graph->values[i],
-                 kn_safetensors_find(&model->weights, model->graph->values[i]->name));
+        store_as(model->graph->values[i], kn_safetensors_find(file, model->graph->values[i]->name));
     return true;
+}
+
+static bool open_saved(kn_model *model, const char *path) {
+    kn_safetensors *file = kn_allocate(&model->host, 1, sizeof *file);
+    if (!file) return kn_model_no_memory(model);
+    if (kn_safetensors_open(&model->host, path, file, &model->error) != KN_OK) {
+        kn_release(&model->host, file);
+        return false;
+    }
+    model->origin_data = file;
+    model->has_weights = true;
+    model->metadata = file->metadata;
+    model->metadata_count = file->metadata_count;
+    return read_saved(model, file, path);
+}
+
+static void close_saved(kn_model *model) {
+    kn_safetensors_close(&model->host, model->origin_data);
+    kn_release(&model->host, model->origin_data);
 }
 
 bool kn_model_has_weights(const kn_model *model) {
@@ -72,19 +87,12 @@ bool kn_model_has_weights(const kn_model *model) {
 
 const char *kn_model_metadata(const kn_model *model, const char *key) {
     if (!kn_model_has_weights(model) || !key) return NULL;
-    if (!model->onnx) return kn_safetensors_metadata(&model->weights, key);
-    for (size_t i = 0; i < model->onnx->metadata_count; i++)
-        if (!strcmp(model->onnx->metadata[i].key, key)) return model->onnx->metadata[i].value;
+    for (size_t i = 0; i < model->metadata_count; i++)
+        if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
 }
 
 /* ---- states of the model --------------------------------------------------------------------- */
-
-/* What a file keeps of the model: its parameters and running statistics. */
-static bool is_weight(const kn_value *value) {
-    return value && value->kind == KN_VALUE_STATE &&
-           (value->role == KN_STATE_PARAMETER || value->role == KN_STATE_STATISTIC);
-}
 
 static kn_tensor_info info_of(const kn_value *value) {
     kn_tensor_info info = {.dtype = value->shape.dtype, .rank = value->shape.rank};
@@ -132,7 +140,7 @@ static kn_status list_tensors(saving *s, bool training) {
             const char *name = kn_states_entry(s->states, (int)i, &info);
             if (!name) continue;
             const kn_value *value = kn_graph_find(model->graph, name);
-            bool weight = is_weight(value);
+            bool weight = kn_model_is_weight(value);
             kn_dtype type =
                 weight && value->role == KN_STATE_PARAMETER && info.dtype == KN_FLOAT32 && info.rank > 1
                     ? s->weights
@@ -169,7 +177,7 @@ static kn_status list_metadata(saving *s, const kn_model_save_params *params, kn
     *pairs = kn_arena_take(&s->arena, *count, sizeof **pairs);
     if (!*pairs) return kn_fail_memory(&model->error, *count * sizeof **pairs);
     (*pairs)[own++] = (kn_text_pair){FORMAT_KEY, FORMAT_VERSION};
-    if (model->text) (*pairs)[own++] = (kn_text_pair){MODEL_KEY, model->text}; /* one from ONNX has none */
+    if (model->text) (*pairs)[own++] = (kn_text_pair){MODEL_KEY, model->text->canonical};
     (*pairs)[own++] = (kn_text_pair){KN_SAFETENSORS_CHECKSUM, KN_SAFETENSORS_NO_CHECKSUM};
     *count = own + params->pair_count;
     for (size_t i = 0; i < params->pair_count; i++) {
@@ -205,7 +213,7 @@ static kn_status write_tensors(saving *s, kn_safetensors_writer *writer) {
     return status;
 }
 
-static kn_status save(saving *s, const char *path, const kn_model_save_params *params) {
+static kn_status write_file(saving *s, const char *path, const kn_model_save_params *params) {
     kn_error *error = &s->model->error;
     kn_safetensors_writer *writer = NULL;
     kn_text_pair *pairs;
@@ -222,38 +230,43 @@ static kn_status save(saving *s, const char *path, const kn_model_save_params *p
     return status;
 }
 
-kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
-                        const kn_model_save_params *params) {
-    if (!model) return KN_ERROR_ARGUMENT;
-    if (model->status != KN_OK) return model->status;
-    kn_error_clear(&model->error);
-    if (!path || !states)
-        return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save: %s is NULL",
-                       path ? "states" : "path");
-    kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
-    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
-    if (given.weights != KN_FLOAT32 && !kn_is_half(given.weights))
+static kn_status save_saved(kn_model *model, const char *path, kn_states *states,
+                            const kn_model_save_params *params) {
+    if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save: states is NULL");
+    if (params->weights != KN_FLOAT32 && !kn_is_half(params->weights))
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,
                        "kn_model_save: weights as %s; expected float32, float16 or bfloat16",
-                       kn_dtype_name(given.weights));
-    saving s = {.model = model, .states = states, .weights = given.weights};
+                       kn_dtype_name(params->weights));
+    saving s = {.model = model, .states = states, .weights = params->weights};
     kn_arena_init(&s.arena, &model->host);
-    kn_status status = save(&s, path, &given);
+    kn_status status = write_file(&s, path, params);
     kn_arena_finish(&s.arena);
     return status;
 }
 
-kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
-                             const kn_model_save_params *params) {
+/* Writes the model as a file of an origin. `call` is the public function, for messages. */
+static kn_status save_as(kn_model *model, const char *origin, const char *call, const char *path,
+                         kn_states *states, const kn_model_save_params *params) {
     if (!model) return KN_ERROR_ARGUMENT;
     if (model->status != KN_OK) return model->status;
     kn_error_clear(&model->error);
-    if (!path) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: path is NULL");
+    if (!path) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "%s: path is NULL", call);
     kn_model_save_params given = KN_MODEL_SAVE_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
-    if (model->onnx) return kn_import_save(model, path, states, &given);
-    if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: states is NULL");
-    return kn_export_onnx(model, path, states, &given);
+    for (int i = 0; i < kn_model_origin_count; i++)
+        if (!strcmp(kn_model_origins[i]->name, origin))
+            return kn_model_origins[i]->save(model, path, states, &given);
+    return kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: there is no origin '%s'", call, origin);
+}
+
+kn_status kn_model_save(kn_model *model, const char *path, kn_states *states,
+                        const kn_model_save_params *params) {
+    return save_as(model, kn_saved_origin.name, "kn_model_save", path, states, params);
+}
+
+kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *states,
+                             const kn_model_save_params *params) {
+    return save_as(model, "ONNX", "kn_model_save_onnx", path, states, params);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -264,8 +277,7 @@ typedef struct loading {
     const kn_safetensors *file;
     const char *path;
     kn_model_load_params params;
-    bool own; /* the file that the model is from: what it lacks was never used, but for Caffe's, which has all
-               */
+    bool complete; /* a weight that the file lacks is an error */
     int found, loaded;
 } loading;
 
@@ -277,7 +289,7 @@ static const kn_safetensor *fitting(loading *l, const kn_value *value) {
     kn_tensor_info info = info_of(value);
     char has[160], wants[160];
     if (!tensor) {
-        if (!l->params.incomplete && (!l->own || l->model->caffe_weights))
+        if (!l->params.incomplete && l->complete)
             kn_fail(&l->model->error, KN_ERROR_NOT_FOUND,
                     "%s: has no tensor '%s', which the model '%s' needs", l->path, name, l->model->name);
         return NULL;
@@ -327,7 +339,7 @@ static kn_status set_weight(loading *l, const kn_value *value, const kn_array *a
 static kn_status load_weights(loading *l, bool set) {
     const kn_graph *graph = l->model->graph;
     for (size_t i = 0; i < graph->value_count; i++) {
-        if (!is_weight(graph->values[i])) continue;
+        if (!kn_model_is_weight(graph->values[i])) continue;
         const kn_safetensor *tensor = fitting(l, graph->values[i]);
         if (l->model->error.status != KN_OK) return l->model->error.status;
         l->found += tensor != NULL;
@@ -352,22 +364,45 @@ static kn_status load_training(loading *l) {
     return KN_OK;
 }
 
-/* A file of Caffe is told from one of tensors by its first bytes, for models that may have either. */
-static bool open_weights(kn_model *model, const char *path, bool incomplete, kn_safetensors *file) {
-    kn_file_view view;
-    bool tensors = !model->caffe_weights;
-    if (!tensors) {
-        if (kn_file_open_view(&model->host, path, &view, &model->error) != KN_OK) return false;
-        tensors = kn_saved_is(view.bytes, view.count);
-        kn_file_close_view(&model->host, &view);
-    }
-    return tensors ? kn_safetensors_open(&model->host, path, file, &model->error) == KN_OK
-                   : kn_caffe_open_weights(model, path, incomplete, file);
+kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn_states *states,
+                                const kn_model_load_params *params, int *loaded) {
+    loading l = {.model = model,
+                 .states = states,
+                 .file = from->file,
+                 .path = from->path,
+                 .params = *params,
+                 .complete = from->complete};
+    kn_status status = load_weights(&l, false);
+    if (status == KN_OK && l.found == 0 && from->owned && kn_graph_parameter_count(model->graph) > 0)
+        status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameter of its model", l.path);
+    if (status == KN_OK) status = load_weights(&l, true);
+    if (status == KN_OK && params->training) status = load_training(&l);
+    if (loaded) *loaded = l.loaded;
+    return status;
+}
+
+kn_status kn_model_load_file(kn_model *model, const char *path, kn_states *states,
+                             const kn_model_load_params *params, int *loaded) {
+    kn_safetensors file;
+    kn_status status = kn_safetensors_open(&model->host, path, &file, &model->error);
+    if (status != KN_OK) return status;
+    const kn_tensors_from from = {.file = &file, .path = path, .complete = true};
+    status = kn_safetensors_check(&file, path, &model->error);
+    if (status == KN_OK) status = kn_model_load_tensors(model, &from, states, params, loaded);
+    kn_safetensors_close(&model->host, &file);
+    return status;
+}
+
+/* A weight that the model's own file lacks was never used: it stays as it begins. */
+static kn_status load_saved(kn_model *model, const char *path, kn_states *states,
+                            const kn_model_load_params *params, int *loaded) {
+    if (path) return kn_model_load_file(model, path, states, params, loaded);
+    const kn_tensors_from from = {.file = model->origin_data, .path = model->source, .owned = true};
+    return kn_model_load_tensors(model, &from, states, params, loaded);
 }
 
 kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
                         const kn_model_load_params *params, int *loaded) {
-    kn_safetensors file;
     if (!model) return KN_ERROR_ARGUMENT;
     if (model->status != KN_OK) return model->status;
     kn_error_clear(&model->error);
@@ -376,25 +411,17 @@ kn_status kn_model_load(kn_model *model, const char *path, kn_states *states,
         return kn_fail(&model->error, KN_ERROR_ARGUMENT,
                        "kn_model_load: the model '%s' is from no file with weights; expected a path",
                        model->name);
-    if (!path && model->onnx) return kn_import_load(model, states, loaded);
-    loading l = {.model = model,
-                 .states = states,
-                 .file = &model->weights,
-                 .path = path ? path : model->source,
-                 .params = KN_MODEL_LOAD_DEFAULTS,
-                 .own = !path};
-    if (params) memcpy(&l.params, params, params->size < sizeof l.params ? params->size : sizeof l.params);
-    if (path) {
-        if (!open_weights(model, path, l.params.incomplete, &file)) return model->error.status;
-        l.file = &file;
-    }
-    kn_status status = path ? kn_safetensors_check(&file, path, &model->error) : KN_OK;
-    if (status == KN_OK) status = load_weights(&l, false);
-    if (status == KN_OK && l.found == 0 && l.own && kn_graph_parameter_count(model->graph) > 0)
-        status = kn_fail(&model->error, KN_ERROR_NOT_FOUND, "%s: has no parameter of its model", l.path);
-    if (status == KN_OK) status = load_weights(&l, true);
-    if (status == KN_OK && l.params.training) status = load_training(&l);
-    if (path) kn_safetensors_close(&model->host, &file);
-    if (loaded) *loaded = l.loaded;
-    return status;
+    kn_model_load_params given = KN_MODEL_LOAD_DEFAULTS;
+    if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
+    return model->origin->load(model, path, states, &given, loaded);
 }
+
+const kn_model_origin kn_saved_origin = {
+    .name = "safetensors",
+    .endings = ".safetensors",
+    .recognizes = kn_saved_is,
+    .open = open_saved,
+    .load = load_saved,
+    .save = save_saved,
+    .close = close_saved,
+};

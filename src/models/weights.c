@@ -1,5 +1,4 @@
 /* The weights of a model as a list: which are trained, which are not, and why. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "models/models_private.h"
@@ -33,8 +32,8 @@ static bool *mark_reached(const kn_model *model) {
 /* ---- the list
  * ---------------------------------------------------------------------------------------------- */
 
-static bool is_weight(const kn_value *value) {
-    return value->kind == KN_VALUE_STATE &&
+bool kn_model_is_weight(const kn_value *value) {
+    return value && value->kind == KN_VALUE_STATE &&
            (value->role == KN_STATE_PARAMETER || value->role == KN_STATE_STATISTIC);
 }
 
@@ -53,67 +52,28 @@ static kn_model_weight of_state(kn_model *model, const kn_value *value, const bo
                                                    : "";
     weight.trained = !weight.why[0];
     weight.rule = "";
-    for (size_t i = 0; i < model->state_count && weight.trained; i++) {
-        const kn_learnt *learnt =
-            model->states[i].value == value ? kn_model_learnt(model, model->states[i].tensor) : NULL;
-        if (learnt) weight.rule = learnt->why;
-    }
     return weight;
 }
 
-/* Of an initializer that is no state of the graph. */
-static kn_model_weight of_tensor(kn_model *model, const kn_onnx_tensor *tensor) {
-    kn_text text;
-    const kn_learnt *learnt = kn_model_learnt(model, tensor);
-    kn_text_init(&text, &model->host);
-    for (size_t i = 0; i < tensor->rank; i++)
-        kn_text_format(&text, "%s%" PRId64, i ? "," : "", tensor->shape[i]);
-    kn_model_weight weight = {.size = sizeof weight,
-                              .name = tensor->name,
-                              .type = kn_onnx_type_name(tensor->type),
-                              .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
-                              .elements = tensor->count,
-                              .why =
-                                  learnt->yes ? "sizes or settings are made of it, or nothing" : learnt->why};
-    if (!tensor->rank) weight.shape = "";
-    weight.rule = "";
-    kn_text_finish(&text);
-    return weight;
-}
-
-static bool add(kn_model *model, const kn_model_weight *weight) {
-    if (!weight->shape) return kn_model_no_memory(model);
-    model->listed[model->listed_count++] = *weight;
+bool kn_model_add_weight(kn_model *model, const kn_model_weight *weight) {
+    if (!weight->shape || !kn_reserve(&model->host, (void **)&model->weights, &model->weight_capacity,
+                                      model->weight_count + 1, sizeof *model->weights))
+        return kn_model_no_memory(model);
+    model->weights[model->weight_count++] = *weight;
     return true;
-}
-
-static bool is_state(const kn_model *model, const kn_onnx_tensor *tensor) {
-    for (size_t i = 0; i < model->state_count; i++)
-        if (model->states[i].tensor == tensor) return true;
-    return false;
 }
 
 bool kn_model_list_weights(kn_model *model) {
     const kn_graph *graph = model->graph;
-    const kn_onnx_graph *file = model->onnx ? &model->onnx->graph : NULL;
-    size_t most = file ? file->initializer_count : 0;
-    for (size_t i = 0; i < graph->value_count; i++)
-        most += is_weight(graph->values[i]);
     bool *reached = mark_reached(model);
-    model->listed = kn_arena_take(&model->arena, most + 1, sizeof *model->listed);
-    bool fine = (reached && model->listed) || kn_model_no_memory(model);
+    bool fine = reached || kn_model_no_memory(model);
     for (size_t i = 0; fine && i < graph->value_count; i++) {
-        if (!is_weight(graph->values[i])) continue;
+        if (!kn_model_is_weight(graph->values[i])) continue;
         kn_model_weight weight = of_state(model, graph->values[i], reached);
-        fine = add(model, &weight);
-    }
-    for (size_t i = 0; fine && file && i < file->initializer_count; i++) {
-        if (is_state(model, &file->initializers[i])) continue;
-        kn_model_weight weight = of_tensor(model, &file->initializers[i]);
-        fine = add(model, &weight);
+        fine = kn_model_add_weight(model, &weight);
     }
     kn_release(&model->host, reached);
-    return fine;
+    return fine && (!model->origin->list_weights || model->origin->list_weights(model));
 }
 
 const char *kn_model_open_size(const kn_model *model, int position, bool *first) {
@@ -123,13 +83,13 @@ const char *kn_model_open_size(const kn_model *model, int position, bool *first)
 }
 
 int kn_model_weight_count(const kn_model *model) {
-    return model && model->status == KN_OK ? (int)model->listed_count : 0;
+    return model && model->status == KN_OK ? (int)model->weight_count : 0;
 }
 
 bool kn_model_weight_at(const kn_model *model, int position, kn_model_weight *weight) {
     if (!weight || position < 0 || position >= kn_model_weight_count(model)) return false;
     size_t size = weight->size < sizeof *weight ? weight->size : sizeof *weight;
-    memcpy(weight, &model->listed[position], size);
+    memcpy(weight, &model->weights[position], size);
     weight->size = size;
     return true;
 }

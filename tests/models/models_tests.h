@@ -1,4 +1,4 @@
-/* What the tests of the models room share. */
+/* What the tests of models share, those of the exchange room included. */
 #ifndef KN_MODELS_TESTS_H
 #define KN_MODELS_TESTS_H
 
@@ -25,11 +25,6 @@ int test_blocks(void);
 int test_layers(void);
 int test_zoo(void);
 int test_saved(void);
-int test_caffe(void);
-int test_onnx(void);
-int test_onnx_train(void);
-int test_onnx_export(void);
-int test_onnx_rows(void);
 int test_losses(void);
 int test_hostile(void);
 int test_checkpoints(void);

@@ -1,0 +1,195 @@
+/* What the files that read Caffe's nets share: a net, layer by layer, becomes a text model, and its blobs the
+ * tensors that the text's layers ask for. So all that a text model can do, a net of Caffe can.
+ *
+ * net.c walks the layers and keeps what each blob (a value, in Caffe's words) is called in the text and what
+ * shape it has; a row of the table (table.c) says how a layer of one type is written. weights.c takes numbers
+ * out of a file. */
+#ifndef KN_EXCHANGE_CAFFE_H
+#define KN_EXCHANGE_CAFFE_H
+
+#include <string.h>
+
+#include "exchange/exchange.h"
+
+/* Files may be made to do harm: nothing in one may cost more than these. */
+enum {
+    KN_CAFFE_LAYERS = 5000,
+    KN_CAFFE_TOPS = 64,      /* results of a layer */
+    KN_CAFFE_SIZE = 1 << 30, /* of an axis, and of any number that has to be whole */
+};
+
+typedef struct kn_caffe kn_caffe;
+typedef struct kn_caffe_layer kn_caffe_layer;
+
+/* A value of Caffe's. */
+typedef struct kn_caffe_blob {
+    const char *name;  /* in the file */
+    const char *value; /* in the text */
+    int rank;
+    int64_t dims[KN_MAX_RANK];     /* the first is the batch of the file */
+    bool used;                     /* a layer reads it, so it is no output */
+    const kn_caffe_layer *unknown; /* a layer that reads files: nothing is known of what it makes; or NULL */
+} kn_caffe_blob;
+
+/* What a tensor of the text is in a file with weights. */
+typedef enum kn_caffe_change {
+    KN_CAFFE_AS_IT_IS,
+    KN_CAFFE_OVER_FACTOR, /* divided by the number in blob 2 of the same layer; 0 where that is 0 */
+    KN_CAFFE_TURNED,      /* a matrix with its axes swapped */
+} kn_caffe_change;
+typedef struct kn_caffe_weight {
+    const char *tensor; /* "conv1.weight" */
+    const char *layer;  /* in the file */
+    int blob;
+    int rank;
+    int64_t shape[KN_MAX_RANK]; /* in the file */
+    int ones;                   /* axes of 1 that the tensor has behind these */
+    kn_caffe_change change;
+} kn_caffe_weight;
+
+/* What a model from a net keeps of it: its origin_data. */
+typedef struct kn_caffe_source {
+    const kn_caffe_weight *weights; /* what a file with weights has for which tensor of the text */
+    size_t weight_count;
+    kn_safetensors tensors; /* of the file that the model is from, where that has weights */
+} kn_caffe_source;
+static inline kn_caffe_source *kn_caffe_source_of(const kn_model *model) {
+    return model->origin_data;
+}
+
+typedef struct kn_caffe_row {
+    const char *type;  /* "Convolution" */
+    const char *first; /* "CONVOLUTION", as the first kind of layers has it; NULL: it has none */
+    const char *param; /* "convolution_param"; NULL: none */
+    int least_bottoms, most_bottoms;
+    bool (*write)(kn_caffe *net, kn_caffe_layer *layer); /* NULL: one of what `sort` says */
+    enum { KN_CAFFE_MAKES, KN_CAFFE_READS, KN_CAFFE_LOSES, KN_CAFFE_SILENT } sort;
+    const char *loss; /* of what loses: the lines for it, "" for the usual ones */
+} kn_caffe_row;
+extern const kn_caffe_row kn_caffe_table[];
+extern const int kn_caffe_table_count;
+
+struct kn_caffe_layer {
+    const kn_caffe_item *item;
+    const kn_caffe_item *param; /* that of its type; NULL: all is as usual */
+    const kn_caffe_row *row;
+    const char *name; /* in the file */
+    const char *line; /* in the text: a name that is free */
+    int bottom_count, top_count;
+    kn_caffe_blob **bottoms;
+    const char **tops;
+    bool done; /* the layer before it wrote it as well */
+};
+
+struct kn_caffe {
+    kn_model *model;
+    const kn_caffe_item *root;
+    bool binary;            /* places in the file are bytes, not lines */
+    kn_caffe_layer *layers; /* those that are there outside training */
+    size_t layer_count;
+    kn_caffe_blob **blobs; /* all that were made, in this order */
+    size_t blob_count, blob_capacity;
+    kn_map by_name;   /* the newest blob of a name */
+    kn_map names;     /* those of lines, which are taken: to the last number behind a name */
+    kn_map shared;    /* from a parameter's name to the layer that has it */
+    kn_text lines;    /* those of the layers */
+    const char *loss; /* lines for it */
+    kn_caffe_weight *weights;
+    size_t weight_count, weight_capacity;
+};
+
+/* ---- for the functions of the table (net.c) --------------------------------------------------------- */
+
+/* "net.prototxt: layer 'conv1' (Convolution, line 12): ..."; answers false. */
+bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *format, ...) KN_PRINTF(3, 4);
+/* A line of the text that makes the layer's first top; more of the line may follow by kn_caffe_more until the
+ * next one. `part` NULL: it is called as the layer; otherwise it is a step on the way and called after both.
+ * Answers the name; NULL when out of memory. */
+const char *kn_caffe_line(kn_caffe *net, const kn_caffe_layer *layer, const char *part, const char *format,
+                          ...) KN_PRINTF(4, 5);
+void kn_caffe_more(kn_caffe *net, const char *format, ...) KN_PRINTF(2, 3);
+/* " name=number". */
+void kn_caffe_more_number(kn_caffe *net, const char *name, double number);
+/* What the layer's top `position` is; dims may belong to another blob. False when out of memory,
+ * or after a refusal of its size. */
+bool kn_caffe_make(kn_caffe *net, const kn_caffe_layer *layer, int position, const char *value, int rank,
+                   const int64_t *dims);
+/* The same with the shape of its first bottom, for its first top. */
+bool kn_caffe_like(kn_caffe *net, const kn_caffe_layer *layer, const char *value);
+/* Notes which blob of a file is a tensor, PART of a line or ("") the line itself. */
+bool kn_caffe_add_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, const char *line,
+                         const char *part, int rank, const int64_t *shape, int ones, kn_caffe_change change);
+
+/* The text or word of an item; "" where it is something else. */
+const char *kn_caffe_text_of(const kn_caffe_item *item);
+/* A whole number of the layer's parameters from `least` on; false after a refusal. */
+bool kn_caffe_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name, int64_t usual,
+                    int64_t least, int64_t *number);
+/* An axis of its first bottom, counted from the end where it is negative. */
+bool kn_caffe_axis(kn_caffe *net, const kn_caffe_layer *layer, const char *name, int64_t usual, int *axis);
+/* Height and width: NAME_h and NAME_w, or NAME once or twice. */
+bool kn_caffe_pair(kn_caffe *net, const kn_caffe_layer *layer, const char *name, const char *height,
+                   const char *width, int64_t usual, int64_t least, int64_t pair[2]);
+/* " name=HxW", unless both are `usual`. */
+void kn_caffe_more_pair(kn_caffe *net, const char *name, const int64_t pair[2], int64_t usual);
+/* The product of some dims; false after a refusal, where it is too large. */
+bool kn_caffe_product(kn_caffe *net, const kn_caffe_layer *layer, const int64_t *dims, int count,
+                      int64_t *product);
+
+/* ---- families of the table --------------------------------------------------------------------------- */
+
+/* Layers with weights (layers_weights.c). */
+bool kn_caffe_convolution(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_deconvolution(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_batch_norm(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_scale(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_bias(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_prelu(kn_caffe *net, kn_caffe_layer *layer);
+
+/* Element by element (layers_pointwise.c). */
+bool kn_caffe_plain(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_relu(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_elu(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_clip(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_swish(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_dropout(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_power(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_exp(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_log(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_threshold(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_eltwise(kn_caffe *net, kn_caffe_layer *layer);
+
+/* Windows and neighbours, and what looks along axes (layers_window.c). */
+bool kn_caffe_pooling(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_lrn(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_softmax(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_reduction(kn_caffe *net, kn_caffe_layer *layer);
+
+/* Shapes (layers_shape.c). */
+bool kn_caffe_concat(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_slice(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_split(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_flatten(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_permute(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_crop(kn_caffe *net, kn_caffe_layer *layer);
+bool kn_caffe_tile(kn_caffe *net, kn_caffe_layer *layer);
+/* Begins a line "reshape @value 3x4x5" without its batch; answers its name. */
+const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const char *part, const char *value,
+                              int rank, const int64_t *dims);
+
+/* ---- the whole (net.c, weights.c) ------------------------------------------------------------ */
+
+/* The text of a net; false, with the model's error set. The list of weights goes to kn_caffe_source. */
+bool kn_caffe_translate(kn_model *model, const kn_caffe_net *file, kn_text *text);
+/* The tensors of the model's text out of a net, which becomes part of `file` and is empty then. A layer that
+ * the net lacks has none there; what does not fit is an error, or left out. False: the model's error is set,
+ * and nothing is left to close. */
+bool kn_caffe_take(kn_model *model, const char *path, kn_caffe_net *net, bool incomplete,
+                   kn_safetensors *file);
+/* Layers of both kinds, in the order of the file: after NULL the first. */
+const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caffe_item *after);
+
+#endif

@@ -1,0 +1,294 @@
+/* Attention with its masks and caches, and the rotation of queries and keys by their places. */
+#include "exchange/onnx/import.h"
+
+#include <math.h>
+
+typedef struct attention {
+    kn_import_call *call;
+    kn_import *import;
+    kn_value *q, *k, *v; /* (N,heads,length,size) */
+    kn_value *scores;    /* what the fourth output is */
+    int64_t q_heads, kv_heads;
+    bool flat;        /* the inputs are (N,length,heads*size) */
+    kn_value *offset; /* int32: keys in front of the first query, for all or (N,1,1,1) */
+    kn_value *bias;   /* added to the scores, or NULL */
+} attention;
+
+/* (N,length,heads*size) to (N,heads,length,size). */
+static kn_value *apart(kn_import *import, kn_value *x, int64_t heads) {
+    if (kn_value_failed(x)) return x;
+    const kn_dim dims[4] = {x->shape.dims[0], x->shape.dims[1], heads, -1};
+    return kn_transpose(kn_reshape(x, kn_import_dims_text(import, dims, 4)), "0,2,1,3");
+}
+
+static kn_value *float_scalar(const attention *a, double number) {
+    return kn_import_scalar(a->import, a->q->shape.dtype, number);
+}
+
+static void add_bias(attention *a, kn_value *more) {
+    a->bias = a->bias ? kn_add(a->bias, more) : more;
+}
+
+/* 0 where it is true, minus infinity elsewhere. */
+static kn_value *bias_of(const attention *a, kn_value *allowed) {
+    return kn_where(allowed, float_scalar(a, 0), float_scalar(a, -INFINITY));
+}
+
+/* The mask as a bias, its last axis as long as the keys. */
+static bool add_mask(attention *a) {
+    kn_value *mask = kn_import_in(a->call, 3);
+    if (!mask) return false;
+    if (mask->shape.dtype == KN_BOOL) mask = bias_of(a, mask);
+    mask = kn_import_cast(mask, a->q->shape.dtype);
+    if (kn_value_failed(mask)) return false;
+    kn_dim keys = a->k->shape.dims[2];
+    int rank = mask->shape.rank;
+    kn_dim own = rank ? mask->shape.dims[rank - 1] : 1;
+    if (own != keys && kn_dim_known(own) && kn_dim_known(keys) && own < keys) {
+        int64_t amounts[KN_IMPORT_LIST] = {0};
+        amounts[2 * rank - 1] = keys - own;
+        mask = kn_pad(mask, kn_import_list(a->import, amounts, 2 * rank), -INFINITY);
+    }
+    add_bias(a, mask);
+    return true;
+}
+
+/* What the places of queries and keys forbid. */
+static void add_places(attention *a) {
+    kn_import_call *call = a->call;
+    int64_t left = kn_import_int(call, "left_window_size", -1),
+            right = kn_import_int(call, "right_window_size", -1);
+    bool causal = kn_import_int(call, "is_causal", 0) != 0;
+    if (!causal && left < 0 && right < 0) return;
+    kn_value *i = kn_unsqueeze(kn_import_counted(a->import, a->q->shape.dims[2]), "1");
+    kn_value *j = kn_import_counted(a->import, a->k->shape.dims[2]);
+    kn_value *place = kn_add(i, a->offset);
+    if (causal) add_bias(a, bias_of(a, kn_less_equal(j, place)));
+    if (left >= 0)
+        add_bias(a, bias_of(a, kn_less_equal(kn_sub(place, j),
+                                             kn_import_scalar(a->import, KN_INT32, (double)left))));
+    if (right >= 0)
+        add_bias(a, bias_of(a, kn_less_equal(kn_sub(j, place),
+                                             kn_import_scalar(a->import, KN_INT32, (double)right))));
+}
+
+/* A size as an int32 scalar. */
+static kn_value *size_value(kn_import *import, kn_dim dim) {
+    kn_item item = {.dtype = KN_INT32, .sizes = &dim, .count = 1};
+    return kn_item_value(import, &item);
+}
+
+static bool take_inputs(attention *a) {
+    kn_import_call *call = a->call;
+    a->q = kn_import_in(call, 0);
+    a->k = a->q ? kn_import_in(call, 1) : NULL;
+    a->v = a->k ? kn_import_in(call, 2) : NULL;
+    if (!a->v) return false;
+    a->flat = a->q->shape.rank == 3;
+    if (a->q->shape.rank != a->k->shape.rank || a->k->shape.rank != a->v->shape.rank ||
+        (!a->flat && a->q->shape.rank != 4))
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected queries, keys and values of 3 or 4 dimensions");
+    a->q_heads = a->flat ? kn_import_int(call, "q_num_heads", 1) : a->q->shape.dims[1];
+    a->kv_heads = a->flat ? kn_import_int(call, "kv_num_heads", a->q_heads) : a->k->shape.dims[1];
+    if (a->q_heads < 1 || a->kv_heads < 1 || a->q_heads % a->kv_heads)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the heads of queries are no multiple of those of keys");
+    return true;
+}
+
+/* Nothing but queries, keys and values of one size: one row of Koine does it. */
+static bool is_plain(const attention *a) {
+    const kn_import_call *call = a->call;
+    return call->input_count <= 3 && a->q_heads == a->kv_heads && kn_import_float(call, "softcap", 0) == 0 &&
+           call->output_count == 1 && kn_import_int(call, "left_window_size", -1) < 0 &&
+           kn_import_int(call, "right_window_size", -1) < 0 &&
+           a->k->shape.dims[a->flat ? 2 : 3] == a->v->shape.dims[a->flat ? 2 : 3];
+}
+
+static bool plain(attention *a) {
+    kn_attention_params params = {.size = sizeof params,
+                                  .heads = a->flat ? a->q_heads : 1,
+                                  .causal = kn_import_int(a->call, "is_causal", 0) != 0,
+                                  .scale = kn_import_float(a->call, "scale", 0)};
+    if (a->flat) return kn_import_put(a->call, 0, kn_attention(a->q, a->k, a->v, &params));
+    kn_value *rows[3] = {a->q, a->k, a->v};
+    for (int i = 0; i < 3; i++) {
+        const kn_dim *d = rows[i]->shape.dims;
+        const kn_dim dims[3] = {kn_dim_multiply(a->call->graph, d[0], d[1]), d[2], d[3]};
+        rows[i] = kn_import_reshape(a->import, rows[i], dims, 3);
+    }
+    kn_dim dims[4];
+    memcpy(dims, a->q->shape.dims, sizeof dims);
+    return kn_import_put(
+        a->call, 0, kn_import_reshape(a->import, kn_attention(rows[0], rows[1], rows[2], &params), dims, 4));
+}
+
+/* Keys and values that were there before come first. */
+static bool join_past(attention *a) {
+    kn_import_call *call = a->call;
+    kn_value *valid = NULL;
+    a->offset = kn_import_scalar(a->import, KN_INT32, 0);
+    if (kn_import_has(call, 4)) {
+        kn_value *past_key = kn_import_in(call, 4), *past_value = past_key ? kn_import_in(call, 5) : NULL;
+        if (!past_value) return false;
+        a->offset = size_value(a->import, past_key->shape.dims[2]);
+        a->k = kn_concat((kn_value *[]){past_key, a->k}, 2, 2);
+        a->v = kn_concat((kn_value *[]){past_value, a->v}, 2, 2);
+    } else if (kn_import_has(call, 6)) {
+        if (!(valid = kn_import_in(call, 6))) return false;
+        const kn_dim dims[4] = {a->q->shape.dims[0], 1, 1, 1};
+        valid = kn_import_reshape(a->import, kn_import_cast(valid, KN_INT32), dims, 4);
+        a->offset = kn_sub(valid, size_value(a->import, a->q->shape.dims[2]));
+    }
+    if (kn_value_failed(a->k) || kn_value_failed(a->v) || !kn_import_put(call, 1, a->k) ||
+        !kn_import_put(call, 2, a->v))
+        return false;
+    if (kn_import_has(call, 3) && !add_mask(a)) return false;
+    add_places(a);
+    if (valid) add_bias(a, bias_of(a, kn_less(kn_import_counted(a->import, a->k->shape.dims[2]), valid)));
+    return true;
+}
+
+/* Shares of the keys; a query that sees none has no shares. */
+static kn_value *probabilities(attention *a, kn_value *scores) {
+    if (!a->bias) return kn_softmax(scores, -1);
+    kn_value *none = kn_less(kn_reduce_max(a->bias, "-1", true), float_scalar(a, -3e38));
+    kn_value *shares = kn_softmax(kn_where(none, float_scalar(a, 0), scores), -1);
+    return kn_where(none, float_scalar(a, 0), shares);
+}
+
+static bool build_attention(kn_import_call *call) {
+    attention a = {.call = call, .import = call->import};
+    if (!take_inputs(&a)) return false;
+    if (is_plain(&a)) return plain(&a);
+    int64_t mode = kn_import_int(call, "qk_matmul_output_mode", 0);
+    if (a.flat) {
+        a.q = apart(a.import, a.q, a.q_heads);
+        a.k = apart(a.import, a.k, a.kv_heads);
+        a.v = apart(a.import, a.v, a.kv_heads);
+    }
+    if (kn_value_failed(a.q) || !join_past(&a)) return false;
+    kn_dim size = a.q->shape.dims[3];
+    if (!kn_dim_known(size) || size < 1)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "heads of open size");
+    double scale = kn_import_float(call, "scale", 0), softcap = kn_import_float(call, "softcap", 0);
+    int64_t times = a.q_heads / a.kv_heads;
+    kn_value *k = times > 1 ? kn_repeat(a.k, 1, times) : a.k, *v = times > 1 ? kn_repeat(a.v, 1, times) : a.v;
+    kn_value *scores = kn_scale(kn_matmul(a.q, k, false, true), scale != 0 ? scale : 1 / sqrt((double)size));
+    if (softcap > 0) scores = kn_scale(kn_tanh(kn_scale(scores, 1 / softcap)), softcap);
+    a.scores = scores;
+    if (a.bias) scores = kn_add(scores, a.bias);
+    if (mode == 2) a.scores = scores;
+    kn_value *shares = probabilities(&a, scores), *y = kn_matmul(shares, v, false, false);
+    if (mode == 3) a.scores = shares;
+    if (a.flat && !kn_value_failed(y)) {
+        y = kn_transpose(y, "0,2,1,3");
+        kn_dim dims[3] = {y->shape.dims[0], y->shape.dims[1], -1};
+        if (!kn_value_failed(y)) y = kn_reshape(y, kn_import_dims_text(a.import, dims, 3));
+    }
+    return kn_import_put(call, 3, a.scores) && kn_import_put(call, 0, y);
+}
+
+/* ---- rotation -------------------------------------------------------------------------------------------
+ */
+
+/* x as (N,length,heads,size): pairs of numbers turned by the angles of their places. */
+static kn_value *rotated(kn_import_call *call, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part) {
+    bool interleaved = kn_import_int(call, "interleaved", 0) != 0;
+    kn_import *import = call->import;
+    int64_t half = part / 2;
+    kn_value *turned = kn_slice(x, 3, 0, part), *rest = NULL;
+    if (x->shape.dims[3] != part) rest = kn_slice(x, 3, part, INT64_MAX);
+    kn_value *first =
+        interleaved ? kn_import_slice(import, turned, 3, 0, INT64_MAX, 2) : kn_slice(turned, 3, 0, half);
+    kn_value *second =
+        interleaved ? kn_import_slice(import, turned, 3, 1, INT64_MAX, 2) : kn_slice(turned, 3, half, part);
+    kn_value *real = kn_sub(kn_mul(cosine, first), kn_mul(sine, second));
+    kn_value *imaginary = kn_add(kn_mul(sine, first), kn_mul(cosine, second));
+    kn_value *parts[2] = {real, imaginary};
+    if (interleaved) {
+        kn_dim dims[4] = {x->shape.dims[0], x->shape.dims[1], x->shape.dims[2], part};
+        turned = kn_import_reshape(import, kn_stack(parts, 2, 4), dims, 4);
+    } else {
+        turned = kn_concat(parts, 2, 3);
+    }
+    parts[0] = turned;
+    parts[1] = rest;
+    return rest ? kn_concat(parts, 2, 3) : turned;
+}
+
+static bool rotary(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *cosine = x ? kn_import_in(call, 1) : NULL;
+    kn_value *sine = cosine ? kn_import_in(call, 2) : NULL;
+    if (!sine) return false;
+    const kn_shape shape = x->shape;
+    int64_t heads = kn_import_int(call, "num_heads", 0),
+            part = kn_import_int(call, "rotary_embedding_dim", 0);
+    if (shape.rank == 3 && heads < 1) return kn_import_fail(call, KN_ERROR_FORMAT, "num_heads is missing");
+    if (kn_import_has(call, 3)) {
+        kn_value *places = kn_import_in(call, 3);
+        if (!places) return false;
+        cosine = kn_gather(cosine, places, 0);
+        sine = kn_gather(sine, places, 0);
+    }
+    const kn_dim dims[4] = {shape.dims[0], shape.dims[1], heads, -1};
+    x = shape.rank == 4 ? kn_transpose(x, "0,2,1,3")
+                        : kn_reshape(x, kn_import_dims_text(call->import, dims, 4));
+    if (kn_value_failed(x)) return false;
+    if (part == 0) part = x->shape.dims[3];
+    if (part < 2 || part % 2)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the part that is turned has no even size");
+    kn_value *y = rotated(call, x, kn_unsqueeze(cosine, "2"), kn_unsqueeze(sine, "2"), part);
+    y = shape.rank == 4 ? kn_transpose(y, "0,2,1,3") : kn_import_reshape(call->import, y, shape.dims, 3);
+    return kn_import_put(call, 0, y);
+}
+
+/* What a graph of the node makes of scores or weights; x where there is no graph. */
+static kn_value *modified(kn_import_call *call, const char *name, kn_value *x) {
+    const kn_onnx_attribute *found = kn_import_attribute(call, name);
+    if (!found || kn_value_failed(x)) return x;
+    const kn_item from = {.dtype = x->shape.dtype, .value = x};
+    kn_item made = {.rank = 0};
+    if (found->kind != KN_ONNX_ATTRIBUTE_GRAPH || found->count != 1) {
+        kn_import_fail(call, KN_ERROR_FORMAT, "'%s' is no graph", name);
+        return NULL;
+    }
+    if (!kn_import_subgraph(call, &found->graphs[0], &from, 1, &made, 1)) return NULL;
+    return kn_item_value(call->import, &made);
+}
+
+/* q is (B,heads,T,K), k (B,groups,S,K), v (B,groups,S,V): heads of a group follow one another. */
+static bool flexible(kn_import_call *call) {
+    kn_value *q = kn_import_in(call, 0), *k = q ? kn_import_in(call, 1) : NULL;
+    kn_value *v = k ? kn_import_in(call, 2) : NULL;
+    kn_graph *graph = call->graph;
+    if (!v) return false;
+    const kn_shape shape = q->shape;
+    bool fits = shape.rank == 4 && k->shape.rank == 4 && v->shape.rank == 4;
+    fits =
+        fits && kn_dim_known(shape.dims[3]) && kn_dim_known(shape.dims[1]) && kn_dim_known(k->shape.dims[1]);
+    if (!fits || k->shape.dims[1] < 1 || shape.dims[1] % k->shape.dims[1] || shape.dims[3] < 1)
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected (B,heads,T,size), and groups that divide the heads");
+    const kn_dim batch = shape.dims[0], heads = shape.dims[1];
+    const kn_dim groups = k->shape.dims[1], keys = k->shape.dims[2];
+    const kn_dim lines = kn_dim_multiply(graph, heads / groups, shape.dims[2]);
+    const kn_dim grouped[4] = {batch, groups, lines, shape.dims[3]};
+    const kn_dim scored[4] = {batch, heads, shape.dims[2], keys};
+    const kn_dim weighed[4] = {batch, groups, lines, keys};
+    const kn_dim result[4] = {batch, heads, shape.dims[2], v->shape.dims[3]};
+    double scale = kn_import_float(call, "scale", (float)(1 / sqrt((double)shape.dims[3])));
+    kn_import *import = call->import;
+    kn_value *scores = kn_matmul(kn_import_reshape(import, q, grouped, 4), k, false, true);
+    scores = modified(call, "score_mod", kn_scale(kn_import_reshape(import, scores, scored, 4), scale));
+    kn_value *weights = kn_value_failed(scores) ? NULL : modified(call, "prob_mod", kn_softmax(scores, -1));
+    if (kn_value_failed(weights)) return false;
+    weights = kn_import_cast(kn_import_reshape(import, weights, weighed, 4), v->shape.dtype);
+    return kn_import_put(call, 0, kn_import_reshape(import, kn_matmul(weights, v, false, false), result, 4));
+}
+
+const kn_import_row kn_import_attention[] = {
+    {.type = "FlexAttention", .build = flexible, .domain = "ai.onnx.preview"},
+    {.type = "Attention", .build = build_attention},
+    {.type = "RotaryEmbedding", .build = rotary},
+};
+const int kn_import_attention_count = (int)KN_COUNT_OF(kn_import_attention);

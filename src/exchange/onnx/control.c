@@ -1,0 +1,347 @@
+/* Branches, loops that unroll, sequences and optionals: what is decided while the graph is built. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+
+enum { MOST_ROUNDS = 1024 };
+
+static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
+    const kn_onnx_attribute *found = kn_import_attribute(call, name);
+    if (found && found->kind == KN_ONNX_ATTRIBUTE_GRAPH && found->count == 1) return &found->graphs[0];
+    kn_import_fail(call, KN_ERROR_FORMAT, "has no graph '%s'", name);
+    return NULL;
+}
+
+/* Copies what a body made to the outputs of the node, which keep their names. */
+static void take_outputs(kn_import_call *call, const kn_item *made, int count) {
+    for (int i = 0; i < count && i < call->output_count; i++) {
+        const char *name = call->outputs[i].name;
+        call->outputs[i] = made[i];
+        call->outputs[i].name = name;
+    }
+}
+
+static bool if_branch(kn_import_call *call) {
+    double holds = 0;
+    if (!kn_import_numbers(call, 0, &holds, 1, NULL)) return false;
+    const kn_onnx_graph *body = body_of(call, holds != 0 ? "then_branch" : "else_branch");
+    size_t count = (size_t)call->output_count;
+    kn_item *made = kn_arena_take(call->import->arena, count + 1, sizeof *made);
+    if (!body || !made || !kn_import_subgraph(call, body, NULL, 0, made, count)) return false;
+    take_outputs(call, made, call->output_count);
+    return true;
+}
+
+static bool truth_item(kn_import_call *call, kn_dtype dtype, int64_t number, kn_item *item) {
+    kn_dim *sizes = kn_arena_take(call->import->arena, 1, sizeof *sizes);
+    if (!sizes) return kn_import_no_memory(call->import);
+    sizes[0] = kn_dim_of(call->graph, number);
+    *item = (kn_item){.dtype = dtype, .sizes = sizes, .count = 1};
+    return true;
+}
+
+/* Whether an item, which has to be known, is true. */
+static bool holds(kn_import_call *call, kn_item *item, bool *answer) {
+    kn_tensor_info info;
+    const void *data;
+    if (!kn_item_known(call->import, item, &info, &data))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "whether it goes on depends on what is computed");
+    *answer = kn_element_get(info.dtype, data, 0) != 0;
+    return true;
+}
+
+/* Each round of a loop is built anew; what it scans is stacked along a new first axis. */
+static bool loop(kn_import_call *call) {
+    const kn_onnx_graph *body = body_of(call, "body");
+    int carried = call->input_count > 2 ? call->input_count - 2 : 0, scans = call->output_count - carried;
+    int64_t rounds = INT64_MAX;
+    bool going = true;
+    if (!body || scans < 0 || body->output_count != (size_t)call->output_count + 1 ||
+        body->input_count != (size_t)carried + 2)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "the body has other inputs or outputs than the loop");
+    if ((kn_import_has(call, 0) && !kn_import_whole(call, 0, &rounds, 1, NULL)) ||
+        (kn_import_has(call, 1) && !holds(call, call->inputs[1], &going)))
+        return false;
+    size_t places = body->input_count + body->output_count;
+    kn_item *inputs = kn_arena_take(call->import->arena, 2 * places + 2, sizeof *inputs);
+    kn_value **stacked =
+        kn_arena_take(call->import->arena, (size_t)scans * KN_MAX_INPUTS + 1, sizeof *stacked);
+    if (!inputs || !stacked) return kn_import_no_memory(call->import);
+    kn_item *made = inputs + body->input_count;
+    kn_dtype types[KN_MAX_INPUTS];
+    for (int i = 0; i < carried; i++) {
+        if (!call->inputs[2 + i])
+            return kn_import_fail(call, KN_ERROR_FORMAT, "a value that is carried is missing");
+        inputs[2 + i] = *call->inputs[2 + i];
+    }
+    int64_t round = 0;
+    for (; going && round < rounds; round++) {
+        if (round == MOST_ROUNDS || (scans && round == KN_MAX_INPUTS) || scans > KN_MAX_INPUTS)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "takes more than %" PRId64 " rounds", round);
+        if (!truth_item(call, KN_INT64, round, &inputs[0]) || !truth_item(call, KN_BOOL, 1, &inputs[1]) ||
+            !kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count) ||
+            !holds(call, &made[0], &going))
+            return false;
+        for (int i = 0; i < carried; i++)
+            inputs[2 + i] = made[1 + i];
+        for (int i = 0; i < scans; i++) {
+            types[i] = made[1 + carried + i].dtype;
+            if (!(stacked[i * KN_MAX_INPUTS + round] = kn_item_value(call->import, &made[1 + carried + i])))
+                return false;
+        }
+    }
+    take_outputs(call, inputs + 2, carried);
+    for (int i = 0; i < scans; i++) {
+        if (!round) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "scans, and takes no round");
+        if (!kn_import_put_as(call, carried + i, kn_stack(&stacked[i * KN_MAX_INPUTS], (size_t)round, 0),
+                              types[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Axis and direction of scanned input or output i. */
+static bool scan_way(kn_import_call *call, const char *side, int i, int rank, int *axis, bool *backwards) {
+    int64_t axes[KN_MAX_INPUTS], directions[KN_MAX_INPUTS];
+    const char *names[2] = {kn_arena_format(call->import->arena, "scan_%s_axes", side),
+                            kn_arena_format(call->import->arena, "scan_%s_directions", side)};
+    if (!names[0] || !names[1]) return kn_import_no_memory(call->import);
+    int given = kn_import_ints(call, names[0], axes, KN_MAX_INPUTS);
+    int ways = kn_import_ints(call, names[1], directions, KN_MAX_INPUTS);
+    *backwards = i < ways && directions[i] == 1;
+    return kn_import_axis(call, i < given ? axes[i] : 0, rank, axis);
+}
+
+/* Since opset 9: states first, then what is walked along; the body gives the states and what is stacked. */
+static bool scan(kn_import_call *call) {
+    const kn_onnx_graph *body = body_of(call, "body");
+    int walked = (int)kn_import_int(call, "num_scan_inputs", 0), states = call->input_count - walked;
+    int stacks = call->output_count - states;
+    kn_value *sources[KN_MAX_INPUTS], **stacked;
+    int axes[KN_MAX_INPUTS];
+    bool backwards[KN_MAX_INPUTS];
+    int64_t rounds = -1;
+    if (!body) return false;
+    if (call->opset < 9) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of opset 8, which had batches");
+    if (walked < 1 || walked > KN_MAX_INPUTS || states < 0 || stacks < 0 || stacks > KN_MAX_INPUTS ||
+        body->input_count != (size_t)call->input_count || body->output_count != (size_t)call->output_count)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "the body has other inputs or outputs than the node");
+    kn_item *inputs = kn_arena_take(call->import->arena, (size_t)call->input_count + 1, sizeof *inputs);
+    kn_item *made = kn_arena_take(call->import->arena, (size_t)call->output_count + 1, sizeof *made);
+    stacked = kn_arena_take(call->import->arena, (size_t)stacks * KN_MAX_INPUTS + 1, sizeof *stacked);
+    if (!inputs || !made || !stacked) return kn_import_no_memory(call->import);
+    for (int i = 0; i < call->input_count; i++) {
+        if (!call->inputs[i]) return kn_import_fail(call, KN_ERROR_FORMAT, "an input is missing");
+        inputs[i] = *call->inputs[i];
+        if (i < states) continue;
+        int k = i - states;
+        sources[k] = kn_import_in(call, i);
+        if (!sources[k] || !scan_way(call, "input", k, sources[k]->shape.rank, &axes[k], &backwards[k]))
+            return false;
+        kn_dim length = sources[k]->shape.dims[axes[k]];
+        if (!kn_dim_known(length) || length < 1 || length > KN_MAX_INPUTS ||
+            (rounds >= 0 && length != rounds))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "along axes of open or different sizes, or above %d", KN_MAX_INPUTS);
+        rounds = length;
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+        for (int k = 0; k < walked; k++) {
+            int64_t at = backwards[k] ? rounds - 1 - round : round;
+            const char *axis = kn_import_list(call->import, (int64_t[]){axes[k]}, 1);
+            inputs[states + k] = (kn_item){.dtype = kn_import_dtype(call, states + k)};
+            inputs[states + k].value = kn_squeeze(kn_slice(sources[k], axes[k], at, at + 1), axis);
+        }
+        if (!kn_import_subgraph(call, body, inputs, body->input_count, made, body->output_count))
+            return false;
+        for (int i = 0; i < states; i++)
+            inputs[i] = made[i];
+        for (int i = 0; i < stacks; i++)
+            if (!(stacked[i * KN_MAX_INPUTS + round] = kn_item_value(call->import, &made[states + i])))
+                return false;
+    }
+    take_outputs(call, inputs, states);
+    for (int i = 0; i < stacks; i++) {
+        kn_value **parts = &stacked[i * KN_MAX_INPUTS];
+        int axis;
+        bool reversed;
+        if (!scan_way(call, "output", i, parts[0]->shape.rank + 1, &axis, &reversed)) return false;
+        kn_value *y = kn_stack(parts, (size_t)rounds, axis);
+        if (reversed) y = kn_flip(y, kn_import_list(call->import, (int64_t[]){axis}, 1));
+        if (!kn_import_put_as(call, states + i, y, made[states + i].dtype)) return false;
+    }
+    return true;
+}
+
+/* ---- sequences ------------------------------------------------------------------------------------------
+ */
+
+static bool make_sequence(kn_import_call *call, kn_item *const *parts, size_t count, kn_dtype dtype) {
+    kn_item *item = &call->outputs[0];
+    item->parts = kn_arena_take(call->import->arena, count + 1, sizeof *item->parts);
+    if (!item->parts) return kn_import_no_memory(call->import);
+    for (size_t i = 0; i < count; i++)
+        item->parts[i] = parts[i];
+    item->part_count = count;
+    item->sequence = true;
+    item->dtype = dtype;
+    return true;
+}
+
+static bool sequence_construct(kn_import_call *call) {
+    for (int i = 0; i < call->input_count; i++)
+        if (!call->inputs[i]) return kn_import_fail(call, KN_ERROR_FORMAT, "an input is missing");
+    return make_sequence(call, call->inputs, (size_t)call->input_count, kn_import_dtype(call, 0));
+}
+
+static bool take_sequence(kn_import_call *call, kn_item **sequence) {
+    *sequence = kn_import_has(call, 0) ? call->inputs[0] : NULL;
+    return (*sequence && (*sequence)->sequence) ||
+           kn_import_fail(call, KN_ERROR_FORMAT, "its input is no sequence");
+}
+
+/* A place in a sequence that input `i` names; `more`: one behind the last counts as well. */
+static bool take_place(kn_import_call *call, int i, size_t count, bool more, size_t *place) {
+    int64_t number = (int64_t)count;
+    if (kn_import_has(call, i)) {
+        if (!kn_import_whole(call, i, &number, 1, NULL)) return false;
+        if (number < 0) number += (int64_t)count;
+    } else if (!more) {
+        number = (int64_t)count - 1;
+    }
+    if (number < 0 || number > (int64_t)count - !more)
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "the sequence has no such place");
+    *place = (size_t)number;
+    return true;
+}
+
+static bool sequence_at(kn_import_call *call) {
+    kn_item *sequence;
+    size_t place = 0;
+    if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
+        return false;
+    take_outputs(call, sequence->parts[place], 1);
+    return true;
+}
+
+static bool sequence_insert(kn_import_call *call) {
+    kn_item *sequence;
+    size_t place = 0;
+    if (!take_sequence(call, &sequence) || !take_place(call, 2, sequence->part_count, true, &place) ||
+        !kn_import_has(call, 1))
+        return false;
+    kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
+    if (!parts) return kn_import_no_memory(call->import);
+    for (size_t i = 0; i <= sequence->part_count; i++)
+        parts[i] = i == place ? call->inputs[1] : sequence->parts[i < place ? i : i - 1];
+    return make_sequence(call, parts, sequence->part_count + 1, sequence->dtype);
+}
+
+static bool sequence_erase(kn_import_call *call) {
+    kn_item *sequence;
+    size_t place = 0, count = 0;
+    if (!take_sequence(call, &sequence) || !take_place(call, 1, sequence->part_count, false, &place))
+        return false;
+    kn_item **parts = kn_arena_take(call->import->arena, sequence->part_count + 1, sizeof *parts);
+    if (!parts) return kn_import_no_memory(call->import);
+    for (size_t i = 0; i < sequence->part_count; i++)
+        if (i != place) parts[count++] = sequence->parts[i];
+    return make_sequence(call, parts, count, sequence->dtype);
+}
+
+static bool sequence_length(kn_import_call *call) {
+    kn_item *sequence;
+    kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, 0, NULL);
+    if (!sizes || !take_sequence(call, &sequence)) return false;
+    sizes[0] = (kn_dim)sequence->part_count;
+    return true;
+}
+
+static bool split_to_sequence(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t sizes[KN_MAX_INPUTS];
+    kn_value *values[KN_MAX_INPUTS];
+    kn_item *parts[KN_MAX_INPUTS];
+    int axis, count = 0;
+    bool given = kn_import_has(call, 1), keep = given || kn_import_int(call, "keepdims", 1) != 0;
+    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
+    int64_t size = x->shape.dims[axis];
+    if (given && !kn_import_whole(call, 1, sizes, KN_MAX_INPUTS, &count)) return false;
+    bool alike = !given || kn_value_rank(call->inputs[1]->value) == 0;
+    if (alike && (!given || count == 1) && (!given || call->inputs[1]->rank == 0)) {
+        int64_t share = given ? sizes[0] : 1;
+        if (!kn_dim_known(size) || share < 1 || (size + share - 1) / share > KN_MAX_INPUTS)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "into so many parts, or of an open size");
+        for (count = 0; count * share < size; count++)
+            sizes[count] = (count + 1) * share <= size ? share : size - count * share;
+    }
+    if (kn_split(x, axis, sizes, (size_t)count, values) != KN_OK) return false;
+    for (int i = 0; i < count; i++) {
+        parts[i] = kn_arena_take(call->import->arena, 1, sizeof **parts);
+        if (!parts[i]) return kn_import_no_memory(call->import);
+        kn_value *part =
+            keep ? values[i] : kn_squeeze(values[i], kn_import_list(call->import, (int64_t[]){axis}, 1));
+        *parts[i] =
+            (kn_item){.name = call->outputs[0].name, .dtype = kn_import_dtype(call, 0), .value = part};
+    }
+    return make_sequence(call, parts, (size_t)count, kn_import_dtype(call, 0));
+}
+
+static bool concat_from_sequence(kn_import_call *call) {
+    kn_item *sequence;
+    kn_value *values[KN_MAX_INPUTS];
+    if (!take_sequence(call, &sequence)) return false;
+    if (!sequence->part_count || sequence->part_count > KN_MAX_INPUTS)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %zu parts", sequence->part_count);
+    for (size_t i = 0; i < sequence->part_count; i++)
+        if (!(values[i] = kn_item_value(call->import, sequence->parts[i]))) return false;
+    bool fresh = kn_import_int(call, "new_axis", 0) != 0;
+    int axis, rank = values[0]->shape.rank + fresh;
+    if (!kn_import_axis(call, kn_import_int(call, "axis", 0), rank, &axis)) return false;
+    kn_value *y =
+        fresh ? kn_stack(values, sequence->part_count, axis) : kn_concat(values, sequence->part_count, axis);
+    return kn_import_put_as(call, 0, y, sequence->dtype);
+}
+
+static bool sequence_empty(kn_import_call *call) {
+    kn_dtype dtype = KN_FLOAT32;
+    kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "dtype", 1), &dtype);
+    return make_sequence(call, NULL, 0, dtype);
+}
+
+static bool optional(kn_import_call *call) {
+    return make_sequence(call, call->inputs, (size_t)(call->input_count ? 1 : 0), kn_import_dtype(call, 0));
+}
+
+static bool optional_get(kn_import_call *call) {
+    if (!kn_import_has(call, 0)) return kn_import_fail(call, KN_ERROR_FORMAT, "its input is missing");
+    const kn_item *item = call->inputs[0];
+    if (item->sequence && item->part_count == 1) item = item->parts[0];
+    take_outputs(call, item, 1);
+    return true;
+}
+
+static bool optional_has(kn_import_call *call) {
+    kn_dim *sizes = kn_sizes_take(call, 0, KN_BOOL, 0, NULL);
+    if (!sizes) return false;
+    sizes[0] = kn_import_has(call, 0) && (!call->inputs[0]->sequence || call->inputs[0]->part_count);
+    return true;
+}
+
+const kn_import_row kn_import_control[] = {
+    {.type = "If", .build = if_branch},
+    {.type = "Loop", .build = loop},
+    {.type = "Scan", .build = scan},
+    {.type = "SequenceConstruct", .build = sequence_construct},
+    {.type = "SequenceAt", .build = sequence_at},
+    {.type = "SequenceInsert", .build = sequence_insert},
+    {.type = "SequenceErase", .build = sequence_erase},
+    {.type = "SequenceLength", .build = sequence_length},
+    {.type = "SplitToSequence", .build = split_to_sequence},
+    {.type = "ConcatFromSequence", .build = concat_from_sequence},
+    {.type = "SequenceEmpty", .build = sequence_empty},
+    {.type = "Optional", .build = optional},
+    {.type = "OptionalGetElement", .build = optional_get},
+    {.type = "OptionalHasElement", .build = optional_has},
+};
+const int kn_import_control_count = (int)KN_COUNT_OF(kn_import_control);

@@ -1,0 +1,510 @@
+/* The table from rows to ONNX nodes. */
+#include "exchange/onnx/export.h"
+
+#include <math.h>
+
+static const kn_attribute_value *attribute(const kn_export_call *call, const char *name) {
+    return kn_attribute_of(call->node, name);
+}
+
+static kn_dtype dtype_of(const kn_export_call *call) {
+    return call->node->inputs[0]->shape.dtype;
+}
+
+/* ---- rows that are one node -----------------------------------------------------------------------------
+ */
+
+/* Attributes are numbers that both call by these names. */
+typedef struct plain_row {
+    const char *name, *type;
+    const char *ours[2], *theirs[2];
+} plain_row;
+static const plain_row plain_rows[] = {
+    {.name = "add", .type = "Add"},
+    {.name = "sub", .type = "Sub"},
+    {.name = "mul", .type = "Mul"},
+    {.name = "div", .type = "Div"},
+    {.name = "pow", .type = "Pow"},
+    {.name = "min", .type = "Min"},
+    {.name = "max", .type = "Max"},
+    {.name = "neg", .type = "Neg"},
+    {.name = "exp", .type = "Exp"},
+    {.name = "log", .type = "Log"},
+    {.name = "sqrt", .type = "Sqrt"},
+    {.name = "abs", .type = "Abs"},
+    {.name = "sin", .type = "Sin"},
+    {.name = "cos", .type = "Cos"},
+    {.name = "tan", .type = "Tan"},
+    {.name = "asin", .type = "Asin"},
+    {.name = "acos", .type = "Acos"},
+    {.name = "atan", .type = "Atan"},
+    {.name = "sinh", .type = "Sinh"},
+    {.name = "cosh", .type = "Cosh"},
+    {.name = "asinh", .type = "Asinh"},
+    {.name = "acosh", .type = "Acosh"},
+    {.name = "atanh", .type = "Atanh"},
+    {.name = "erf", .type = "Erf"},
+    {.name = "floor", .type = "Floor"},
+    {.name = "ceil", .type = "Ceil"},
+    {.name = "round", .type = "Round"},
+    {.name = "sign", .type = "Sign"},
+    {.name = "reciprocal", .type = "Reciprocal"},
+    {.name = "sigmoid", .type = "Sigmoid"},
+    {.name = "tanh", .type = "Tanh"},
+    {.name = "relu", .type = "Relu"},
+    {.name = "leaky_relu", .type = "LeakyRelu", .ours = {"slope"}, .theirs = {"alpha"}},
+    {.name = "elu", .type = "Elu", .ours = {"alpha"}, .theirs = {"alpha"}},
+    {.name = "selu", .type = "Selu"},
+    {.name = "softplus", .type = "Softplus"},
+    {.name = "hard_sigmoid", .type = "HardSigmoid", .ours = {"alpha", "beta"}, .theirs = {"alpha", "beta"}},
+    {.name = "hard_swish", .type = "HardSwish"},
+    {.name = "mish", .type = "Mish"},
+    {.name = "softsign", .type = "Softsign"},
+    {.name = "celu", .type = "Celu", .ours = {"alpha"}, .theirs = {"alpha"}},
+    {.name = "thresholded_relu", .type = "ThresholdedRelu", .ours = {"alpha"}, .theirs = {"alpha"}},
+    {.name = "shrink", .type = "Shrink", .ours = {"lambd", "bias"}, .theirs = {"lambd", "bias"}},
+    {.name = "prelu", .type = "PRelu"},
+    {.name = "equal", .type = "Equal"},
+    {.name = "less", .type = "Less"},
+    {.name = "less_equal", .type = "LessOrEqual"},
+    {.name = "greater", .type = "Greater"},
+    {.name = "greater_equal", .type = "GreaterOrEqual"},
+    {.name = "where", .type = "Where"},
+    {.name = "and", .type = "And"},
+    {.name = "or", .type = "Or"},
+    {.name = "xor", .type = "Xor"},
+    {.name = "not", .type = "Not"},
+    {.name = "isnan", .type = "IsNaN"},
+    {.name = "isinf", .type = "IsInf"},
+    {.name = "bit_and", .type = "BitwiseAnd"},
+    {.name = "bit_or", .type = "BitwiseOr"},
+    {.name = "bit_xor", .type = "BitwiseXor"},
+    {.name = "copy", .type = "Identity"},
+    {.name = "layer_norm", .type = "LayerNormalization", .ours = {"epsilon"}, .theirs = {"epsilon"}},
+};
+
+static const plain_row *find_plain(const char *name) {
+    for (size_t i = 0; i < KN_COUNT_OF(plain_rows); i++)
+        if (!strcmp(plain_rows[i].name, name)) return &plain_rows[i];
+    return NULL;
+}
+
+static bool plain(kn_export_call *call) {
+    const plain_row *row = find_plain(call->node->op->name);
+    const char *inputs[KN_MAX_INPUTS + 1] = {NULL};
+    int count = 0;
+    while (count < call->node->input_count && call->inputs[count])
+        count++;
+    memcpy(inputs, call->inputs, (size_t)count * sizeof *inputs);
+    if (!kn_export_node(call, row->type, call->output, inputs)) return false;
+    for (int i = 0; i < 2 && row->ours[i]; i++)
+        if (!kn_export_float(call, row->theirs[i], attribute(call, row->ours[i])->number)) return false;
+    return true;
+}
+
+/* ---- with a number, and in several steps
+ * -------------------------------------------------------------------- */
+
+/* x with a number. */
+static const char *with(kn_export_call *call, const char *type, const char *output, const char *x,
+                        double number) {
+    const char *constant = kn_export_number(call, dtype_of(call), number);
+    return kn_export_two(call, type, output, x, constant);
+}
+
+static bool scale(kn_export_call *call) {
+    return with(call, "Mul", call->output, call->inputs[0], attribute(call, "factor")->number);
+}
+
+static bool shift(kn_export_call *call) {
+    return with(call, "Add", call->output, call->inputs[0], attribute(call, "summand")->number);
+}
+
+static bool between(kn_export_call *call, double low, double high) {
+    const char *least = isinf(low) ? "" : kn_export_number(call, dtype_of(call), low);
+    const char *most = isinf(high) ? NULL : kn_export_number(call, dtype_of(call), high);
+    if (!least || (!most && !isinf(high))) return false;
+    return kn_export_node(call, "Clip", call->output, KN_EXPORT_INPUTS(call->inputs[0], least, most));
+}
+
+static bool clip(kn_export_call *call) {
+    return between(call, attribute(call, "low")->number, attribute(call, "high")->number);
+}
+
+static bool relu6(kn_export_call *call) {
+    return between(call, 0, 6);
+}
+
+static bool rsqrt_row(kn_export_call *call) {
+    const char *root = kn_export_one(call, "Sqrt", NULL, call->inputs[0]);
+    return kn_export_one(call, "Reciprocal", call->output, root);
+}
+
+static bool silu(kn_export_call *call) {
+    const char *share = kn_export_one(call, "Sigmoid", NULL, call->inputs[0]);
+    return kn_export_two(call, "Mul", call->output, call->inputs[0], share);
+}
+
+static bool log_sigmoid(kn_export_call *call) {
+    const char *minus = kn_export_one(call, "Neg", NULL, call->inputs[0]);
+    return kn_export_one(call, "Neg", call->output, kn_export_one(call, "Softplus", NULL, minus));
+}
+
+static bool log1p_row(kn_export_call *call) {
+    const char *more = with(call, "Add", NULL, call->inputs[0], 1);
+    return kn_export_one(call, "Log", call->output, more);
+}
+
+static bool expm1_row(kn_export_call *call) {
+    return with(call, "Sub", call->output, kn_export_one(call, "Exp", NULL, call->inputs[0]), 1);
+}
+
+/* ONNX has the sign of the divisor for whole numbers alone. */
+static bool remainder_row(kn_export_call *call) {
+    bool dividend = !strcmp(call->node->op->name, "fmod");
+    const char *x = call->inputs[0], *y = call->inputs[1];
+    if (dividend || !kn_dtype_is_float(dtype_of(call)))
+        return kn_export_two(call, "Mod", call->output, x, y) && kn_export_int(call, "fmod", dividend);
+    const char *quotient = kn_export_two(call, "Div", NULL, x, y);
+    const char *least = kn_export_two(call, "Mul", NULL, y, kn_export_one(call, "Floor", NULL, quotient));
+    return kn_export_two(call, "Sub", call->output, x, least);
+}
+
+static bool gelu(kn_export_call *call) {
+    bool tangent = !strcmp(call->node->op->name, "gelu_tanh");
+    return kn_export_one(call, "Gelu", call->output, call->inputs[0]) &&
+           kn_export_string(call, "approximate", tangent ? "tanh" : "none");
+}
+
+static bool not_equal(kn_export_call *call) {
+    const char *equal = kn_export_two(call, "Equal", NULL, call->inputs[0], call->inputs[1]);
+    return kn_export_one(call, "Not", call->output, equal);
+}
+
+static bool cast(kn_export_call *call) {
+    return kn_export_one(call, "Cast", call->output, call->inputs[0]) &&
+           kn_export_int(call, "to", kn_onnx_type_from(call->node->outputs[0]->shape.dtype));
+}
+
+/* What drops in training; a reader of the file may train it again. */
+static bool dropout(kn_export_call *call) {
+    const char *rate = kn_export_number(call, KN_FLOAT32, attribute(call, "rate")->number);
+    return kn_export_two(call, "Dropout", call->output, call->inputs[0], rate);
+}
+
+static bool first(kn_export_call *call) {
+    return kn_export_one(call, "Identity", call->output, call->inputs[0]);
+}
+
+/* ---- products, windows, norms
+ * -------------------------------------------------------------------------------- */
+
+/* `name`, which has the shape of an input, with its last two axes exchanged. */
+static const char *turned(kn_export_call *call, int input, const char *name) {
+    int64_t axes[KN_MAX_RANK];
+    int rank = call->node->inputs[input]->shape.rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    name = kn_export_one(call, "Transpose", NULL, name);
+    return name && kn_export_ints(call, "perm", axes, (size_t)rank) ? name : NULL;
+}
+
+static bool matmul(kn_export_call *call) {
+    bool turns[2] = {attribute(call, "transpose_a")->integer != 0,
+                     attribute(call, "transpose_b")->integer != 0};
+    const char *a = call->inputs[0], *b = call->inputs[1];
+    kn_dtype type = call->node->inputs[0]->shape.dtype;
+    if (call->node->inputs[1]->shape.dtype != type) { /* of 16 bits */
+        b = kn_export_one(call, "Cast", NULL, b);
+        if (!b || !kn_export_int(call, "to", kn_onnx_type_from(type))) return false;
+    }
+    if (call->node->inputs[0]->shape.rank == 2 && call->node->inputs[1]->shape.rank == 2)
+        return kn_export_two(call, "Gemm", call->output, a, b) && kn_export_int(call, "transA", turns[0]) &&
+               kn_export_int(call, "transB", turns[1]);
+    if (turns[0] && !(a = turned(call, 0, a))) return false;
+    if (turns[1] && !(b = turned(call, 1, b))) return false;
+    return kn_export_two(call, "MatMul", call->output, a, b);
+}
+
+static bool add_list(kn_export_call *call, const char *name, const char *ours, int count) {
+    const kn_attribute_value *value = attribute(call, ours);
+    return value->count == count && kn_export_ints(call, name, value->list, (size_t)count);
+}
+
+static bool conv(kn_export_call *call) {
+    const kn_value *weight = call->node->inputs[1];
+    const int64_t window[2] = {weight->shape.dims[2], weight->shape.dims[3]};
+    bool upper = attribute(call, "same")->integer != 0, lower = attribute(call, "same_lower")->integer != 0;
+    if (!kn_export_node(call, "Conv", call->output, KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) ||
+        !kn_export_ints(call, "kernel_shape", window, 2) || !add_list(call, "strides", "stride", 2) ||
+        !add_list(call, "dilations", "dilation", 2) ||
+        !kn_export_int(call, "group", attribute(call, "groups")->integer))
+        return false;
+    return upper || lower ? kn_export_string(call, "auto_pad", upper ? "SAME_UPPER" : "SAME_LOWER")
+                          : add_list(call, "pads", "padding", 4);
+}
+
+/* What is more at the end than the windows reach is told as padding of the result. */
+static bool conv_transpose(kn_export_call *call) {
+    const kn_value *x = call->node->inputs[0], *weight = call->node->inputs[1];
+    const kn_shape *to = &call->node->outputs[0]->shape;
+    kn_graph *graph = call->node->outputs[0]->graph;
+    const int64_t *stride = attribute(call, "stride")->list, *padding = attribute(call, "padding")->list;
+    const int64_t *dilation = attribute(call, "dilation")->list;
+    int64_t window[2], more[2];
+    for (int i = 0; i < 2; i++) {
+        kn_dim steps = kn_dim_multiply(graph, kn_dim_subtract(graph, x->shape.dims[2 + i], 1), stride[i]);
+        window[i] = weight->shape.dims[2 + i];
+        if (!kn_dim_constant(graph, kn_dim_subtract(graph, to->dims[2 + i], steps), &more[i])) return false;
+        more[i] += padding[i] + padding[i + 2] - dilation[i] * (window[i] - 1) - 1;
+        if (more[i] < 0 || more[i] >= stride[i]) return false;
+    }
+    return kn_export_node(call, "ConvTranspose", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1])) &&
+           kn_export_ints(call, "kernel_shape", window, 2) &&
+           kn_export_ints(call, "output_padding", more, 2) && add_list(call, "strides", "stride", 2) &&
+           add_list(call, "dilations", "dilation", 2) && add_list(call, "pads", "padding", 4) &&
+           kn_export_int(call, "group", attribute(call, "groups")->integer);
+}
+
+enum { MOST_SHARES = KN_EXPORT_MORE / 4 - 1 }; /* of each of two axes: two nodes and two lists for a share */
+
+/* `to` windows of any sizes that share an axis, each made one. */
+static const char *shared(kn_export_call *call, const char *x, bool largest, int64_t axis, int64_t to,
+                          const char *output) {
+    const char *parts[MOST_SHARES + 1] = {NULL}, *along = kn_export_list(call, &axis, 1);
+    const kn_dim from = call->node->inputs[0]->shape.dims[axis];
+    if (!x || !along || !kn_dim_known(from) || to > MOST_SHARES) return NULL;
+    for (int64_t i = 0; i < to; i++) {
+        const int64_t begin = i * from / to, end = ((i + 1) * from + to - 1) / to;
+        const char *start = kn_export_list(call, &begin, 1), *stop = kn_export_list(call, &end, 1);
+        const char *share = start && stop
+                                ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, start, stop, along))
+                                : NULL;
+        parts[i] = kn_export_two(call, largest ? "ReduceMax" : "ReduceMean", NULL, share, along);
+        if (!parts[i]) return NULL;
+    }
+    const char *whole = kn_export_node(call, "Concat", output, parts);
+    return whole && kn_export_int(call, "axis", axis) ? whole : NULL;
+}
+
+static bool pool(kn_export_call *call) {
+    bool largest = !strcmp(call->node->op->name, "max_pool");
+    const kn_attribute_value *size = attribute(call, "output");
+    if (size->count) {
+        const int64_t rows = size->list[0], columns = size->list[size->count - 1];
+        if (rows == 1 && columns == 1)
+            return kn_export_one(call, largest ? "GlobalMaxPool" : "GlobalAveragePool", call->output,
+                                 call->inputs[0]);
+        const char *lines = shared(call, call->inputs[0], largest, 2, rows, NULL);
+        return shared(call, lines, largest, 3, columns, call->output);
+    }
+    if (!kn_export_one(call, largest ? "MaxPool" : "AveragePool", call->output, call->inputs[0]) ||
+        !add_list(call, "kernel_shape", "window", 2) || !add_list(call, "strides", "stride", 2) ||
+        !add_list(call, "pads", "padding", 4) ||
+        !kn_export_int(call, "ceil_mode", attribute(call, "ceil")->integer != 0))
+        return false;
+    return largest ? add_list(call, "dilations", "dilation", 2)
+                   : kn_export_int(call, "count_include_pad", !attribute(call, "skip_padding")->integer);
+}
+
+static bool batch_norm(kn_export_call *call) {
+    return kn_export_node(call, "BatchNormalization", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], call->inputs[1], call->inputs[2], call->inputs[3],
+                                           call->inputs[4])) &&
+           kn_export_float(call, "epsilon", attribute(call, "epsilon")->number) &&
+           kn_export_float(call, "momentum", 1 - attribute(call, "momentum")->number);
+}
+
+static bool softmax(kn_export_call *call) {
+    bool logarithm = !strcmp(call->node->op->name, "log_softmax");
+    return kn_export_one(call, logarithm ? "LogSoftmax" : "Softmax", call->output, call->inputs[0]) &&
+           kn_export_int(call, "axis", attribute(call, "axis")->integer);
+}
+
+static bool reduce(kn_export_call *call) {
+    static const char *const types[][2] = {{"sum", "ReduceSum"},
+                                           {"mean", "ReduceMean"},
+                                           {"reduce_max", "ReduceMax"},
+                                           {"reduce_min", "ReduceMin"}};
+    const kn_attribute_value *axes = attribute(call, "axes");
+    size_t row = 0;
+    while (strcmp(types[row][0], call->node->op->name))
+        row++;
+    const char *list = axes->count ? kn_export_list(call, axes->list, (size_t)axes->count) : NULL;
+    if (axes->count && !list) return false;
+    return kn_export_node(call, types[row][1], call->output, KN_EXPORT_INPUTS(call->inputs[0], list)) &&
+           kn_export_int(call, "keepdims", attribute(call, "keep")->integer != 0);
+}
+
+/* ---- shapes
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* An open size is that of the same axis before (0), or the only one that is left (-1); otherwise all are
+ * told. */
+static bool reshape(kn_export_call *call) {
+    const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
+    int64_t numbers[KN_MAX_RANK];
+    int open = 0;
+    bool empty = false;
+    for (int i = 0; i < to->rank; i++) {
+        bool same = i < from->rank && from->dims[i] == to->dims[i];
+        numbers[i] = kn_dim_known(to->dims[i]) ? to->dims[i] : same ? 0 : -1;
+        open += numbers[i] < 0;
+        empty = empty || to->dims[i] == 0; /* a 0 would mean the axis before */
+    }
+    const bool told = empty || open > 1;
+    const char *shape =
+        told ? kn_export_sizes(call, to->dims, to->rank) : kn_export_list(call, numbers, (size_t)to->rank);
+    return kn_export_two(call, "Reshape", call->output, call->inputs[0], shape) &&
+           (!told || kn_export_int(call, "allowzero", 1));
+}
+
+/* A size that is the input's own stays under a 1. */
+static bool broadcast(kn_export_call *call) {
+    const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
+    kn_dim sizes[KN_MAX_RANK];
+    for (int i = 0; i < to->rank; i++) {
+        int place = i - (to->rank - from->rank);
+        sizes[i] = place >= 0 && from->dims[place] == to->dims[i] ? 1 : to->dims[i];
+    }
+    const char *shape = kn_export_sizes(call, sizes, to->rank);
+    return kn_export_two(call, "Expand", call->output, call->inputs[0], shape);
+}
+
+static bool transpose(kn_export_call *call) {
+    const kn_attribute_value *order = attribute(call, "permutation");
+    return kn_export_one(call, "Transpose", call->output, call->inputs[0]) &&
+           (!order->count || kn_export_ints(call, "perm", order->list, (size_t)order->count));
+}
+
+static bool concat(kn_export_call *call) {
+    const char *inputs[KN_MAX_INPUTS + 1] = {NULL};
+    memcpy(inputs, call->inputs, (size_t)call->node->input_count * sizeof *inputs);
+    return kn_export_node(call, "Concat", call->output, inputs) &&
+           kn_export_int(call, "axis", attribute(call, "axis")->integer);
+}
+
+static bool slice(kn_export_call *call) {
+    static const char *const names[] = {"begin", "end", "axis", "step"};
+    const char *lists[4];
+    for (int i = 0; i < 4; i++)
+        if (!(lists[i] = kn_export_list(call, &attribute(call, names[i])->integer, 1))) return false;
+    if (attribute(call, "step")->integer < 1) return false;
+    return kn_export_node(call, "Slice", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], lists[0], lists[1], lists[2], lists[3]));
+}
+
+static bool pad(kn_export_call *call) {
+    const kn_attribute_value *amounts = attribute(call, "amounts");
+    const char *list = kn_export_list(call, amounts->list, (size_t)amounts->count);
+    const char *value = kn_export_number(call, dtype_of(call), attribute(call, "value")->number);
+    return list && value &&
+           kn_export_node(call, "Pad", call->output, KN_EXPORT_INPUTS(call->inputs[0], list, value));
+}
+
+/* Backwards along its axes, all of them when none is named. */
+static bool flip(kn_export_call *call) {
+    const kn_attribute_value *axes = attribute(call, "axes");
+    int64_t lists[4][KN_MAX_RANK];
+    const char *names[4];
+    int count = axes->count ? axes->count : call->node->inputs[0]->shape.rank;
+    for (int i = 0; i < count; i++) {
+        lists[0][i] = lists[3][i] = -1;
+        lists[1][i] = INT64_MIN;
+        lists[2][i] = axes->count ? axes->list[i] : i;
+    }
+    if (!count) return first(call);
+    for (int i = 0; i < 4; i++)
+        if (!(names[i] = kn_export_list(call, lists[i], (size_t)count))) return false;
+    return kn_export_node(call, "Slice", call->output,
+                          KN_EXPORT_INPUTS(call->inputs[0], names[0], names[1], names[2], names[3]));
+}
+
+/* An axis at a time; a factor that was given counts, even where it gives no whole size. */
+static bool resize(kn_export_call *call) {
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric",
+                                              "pytorch_half_pixel"};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    const int64_t size = attribute(call, "size")->integer, axis = attribute(call, "axis")->integer;
+    const double scale = attribute(call, "scale")->number;
+    const int rank = call->node->inputs[0]->shape.rank;
+    const int64_t mode = attribute(call, "mode")->integer, place = axis < 0 ? axis + rank : axis;
+    float *factor = kn_arena_take(&call->export->arena, 1, sizeof *factor);
+    const int64_t one_long = 1;
+    if (!factor) return false;
+    *factor = (float)scale;
+    const char *sizes =
+        scale > 0 ? kn_export_tensor(call, KN_FLOAT32, 1, &one_long, factor) : kn_export_list(call, &size, 1);
+    const char *const by_size[] = {call->inputs[0], "", "", sizes, NULL};
+    const char *const by_scale[] = {call->inputs[0], "", sizes, NULL};
+    return sizes && kn_export_node(call, "Resize", call->output, scale > 0 ? by_scale : by_size) &&
+           kn_export_ints(call, "axes", &place, 1) && kn_export_string(call, "mode", modes[mode]) &&
+           kn_export_string(call, "coordinate_transformation_mode",
+                            coordinates[attribute(call, "coordinates")->integer]) &&
+           kn_export_string(call, "nearest_mode", roundings[attribute(call, "rounding")->integer]) &&
+           kn_export_float(call, "cubic_coeff_a", attribute(call, "cubic")->number);
+}
+
+static bool cumsum(kn_export_call *call) {
+    const char *axis = kn_export_number(call, KN_INT64, (double)attribute(call, "axis")->integer);
+    return kn_export_two(call, "CumSum", call->output, call->inputs[0], axis) &&
+           kn_export_int(call, "exclusive", attribute(call, "exclusive")->integer != 0) &&
+           kn_export_int(call, "reverse", attribute(call, "reverse")->integer != 0);
+}
+
+static const kn_export_row rows[] = {
+    {"scale", scale},
+    {"shift", shift},
+    {"clip", clip},
+    {"relu6", relu6},
+    {"rsqrt", rsqrt_row},
+    {"silu", silu},
+    {"log_sigmoid", log_sigmoid},
+    {"log1p", log1p_row},
+    {"expm1", expm1_row},
+    {"mod", remainder_row},
+    {"fmod", remainder_row},
+    {"gelu", gelu},
+    {"gelu_tanh", gelu},
+    {"not_equal", not_equal},
+    {"cast", cast},
+    {"dropout", dropout},
+    {"in_training", first},
+    {"matmul", matmul},
+    {"conv2d", conv},
+    {"conv2d_data", conv_transpose},
+    {"max_pool", pool},
+    {"average_pool", pool},
+    {"batch_norm", batch_norm},
+    {"softmax", softmax},
+    {"log_softmax", softmax},
+    {"sum", reduce},
+    {"mean", reduce},
+    {"reduce_max", reduce},
+    {"reduce_min", reduce},
+    {"reshape", reshape},
+    {"flatten", reshape},
+    {"broadcast", broadcast},
+    {"transpose", transpose},
+    {"concat", concat},
+    {"slice", slice},
+    {"pad", pad},
+    {"flip", flip},
+    {"resize", resize},
+    {"cumsum", cumsum},
+};
+
+static kn_export_builder find_in(const kn_export_row *list, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(list[i].name, name)) return list[i].build;
+    return NULL;
+}
+
+kn_export_builder kn_export_find(const kn_operator *row) {
+    kn_export_builder found = find_in(rows, KN_COUNT_OF(rows), row->name);
+    if (!found) found = find_in(kn_export_sequences, (size_t)kn_export_sequences_count, row->name);
+    if (!found) found = find_in(kn_export_picks, (size_t)kn_export_picks_count, row->name);
+    return found || !find_plain(row->name) ? found : plain;
+}

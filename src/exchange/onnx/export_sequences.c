@@ -1,0 +1,436 @@
+/* Rows of sequences as ONNX nodes: recurrences, attention, and what normalises rows. */
+#include "exchange/onnx/export.h"
+
+#include <math.h>
+
+/* x under other sizes, 0 for one that stays and -1 for what is left. */
+static const char *reshaped(kn_export_call *call, const char *x, const int64_t *sizes, size_t count,
+                            const char *output) {
+    const char *shape = kn_export_list(call, sizes, count);
+    return kn_export_two(call, "Reshape", output, x, shape);
+}
+
+static const char *transposed(kn_export_call *call, const char *x, const int64_t *order, size_t count,
+                              const char *output) {
+    const char *name = kn_export_one(call, "Transpose", output, x);
+    return name && kn_export_ints(call, "perm", order, count) ? name : NULL;
+}
+
+static const char *squeezed(kn_export_call *call, const char *x, int64_t axis, const char *output) {
+    const char *axes = kn_export_list(call, &axis, 1);
+    return kn_export_two(call, "Squeeze", output, x, axes);
+}
+
+/* ---- recurrences ----------------------------------------------------------------------------------------
+ */
+
+enum { MOST_GATES = 4 };
+typedef struct cell_type {
+    const char *row, *type;
+    int gates;
+    int order[MOST_GATES];           /* of the file's gates, which of the row's each is */
+    int bias, start, cells, lengths; /* places of inputs; 0 for none */
+    int results;                     /* y, the last state, its cells */
+} cell_type;
+static const cell_type cells[] = {
+    {"lstm", "LSTM", 4, {0, 3, 1, 2}, .start = 2, .cells = 3, .lengths = 4, .results = 3},
+    {"gru", "GRU", 3, {1, 0, 2}, .bias = 2, .start = 3, .lengths = 4, .results = 2},
+    {"rnn", "RNN", 1, {0}, .start = 2, .lengths = 3, .results = 2},
+};
+
+static const cell_type *cell_of(const kn_operator *row) {
+    for (size_t i = 0; i < KN_COUNT_OF(cells); i++)
+        if (!strcmp(cells[i].row, row->name)) return &cells[i];
+    return NULL;
+}
+
+static const kn_value *input_of(const kn_node *node, int place) {
+    return place > 0 && place < node->input_count ? node->inputs[place] : NULL;
+}
+
+static const kn_node *made_by(const kn_value *value, const char *row) {
+    return value->producer && !strcmp(value->producer->op->name, row) ? value->producer : NULL;
+}
+
+/* What a layer gives to the gates is x Wᵀ and up to two biases, which belong to the file's node; x and no
+ * weight where the row stands by itself. */
+typedef struct recurrence {
+    const cell_type *cell;
+    const kn_value *x, *weight, *biases[2], *hidden, *last_bias, *start, *start_cells, *lengths;
+    int64_t units;
+} recurrence;
+
+/* Zeros, and outside training what a state that is carried from batch to batch begins with. */
+static bool is_zero(const kn_value *value) {
+    const kn_node *node = made_by(value, "in_training");
+    if (node) value = node->inputs[0];
+    if (!(node = made_by(value, "broadcast")) || node->inputs[0]->kind != KN_VALUE_CONSTANT ||
+        node->inputs[0]->shape.rank)
+        return false;
+    return kn_element_get(node->inputs[0]->shape.dtype, node->inputs[0]->data, 0) == 0;
+}
+
+static bool describe(const kn_node *node, recurrence *r) {
+    const cell_type *cell = cell_of(node->op);
+    if (!cell) return false;
+    *r = (recurrence){.cell = cell, .x = node->inputs[0], .hidden = node->inputs[1]};
+    r->units = r->hidden->shape.dims[1];
+    r->last_bias = input_of(node, cell->bias);
+    r->start = input_of(node, cell->start);
+    r->start_cells = input_of(node, cell->cells);
+    r->lengths = input_of(node, cell->lengths);
+    if (r->start && is_zero(r->start)) r->start = NULL;
+    if (r->start_cells && is_zero(r->start_cells)) r->start_cells = NULL;
+    const kn_value *given = r->x, *biases[2] = {NULL};
+    const kn_node *step;
+    int count = 0;
+    while (count < 2 && (step = made_by(given, "add")) && step->inputs[1]->shape.rank == 1 &&
+           step->inputs[1]->shape.dims[0] == cell->gates * r->units) {
+        biases[count++] = step->inputs[1];
+        given = step->inputs[0];
+    }
+    step = made_by(given, "matmul");
+    if (!step || step->inputs[0]->shape.rank != 3 || step->inputs[1]->shape.rank != 2 ||
+        kn_attribute_of(step, "transpose_a")->integer || !kn_attribute_of(step, "transpose_b")->integer)
+        return true;
+    r->x = step->inputs[0];
+    r->weight = step->inputs[1];
+    memcpy(r->biases, biases, sizeof biases);
+    return true;
+}
+
+const kn_value *kn_export_read(const kn_value *value) {
+    /* What a norm makes of statistics for one that shares them stands at the same place of both lists. */
+    while (value && value->producer && !strcmp(value->producer->op->name, "batch_norm")) {
+        int place = 0;
+        while (value->producer->outputs[place] != value)
+            place++;
+        if (!place) break;
+        value = value->producer->inputs[place];
+    }
+    return value;
+}
+
+int kn_export_reads(const kn_node *node, const kn_value **reads) {
+    recurrence r;
+    int count = 0;
+    if (describe(node, &r)) {
+        const kn_value *const all[] = {r.x,         r.weight, r.biases[0],   r.biases[1], r.hidden,
+                                       r.last_bias, r.start,  r.start_cells, r.lengths};
+        for (size_t i = 0; i < KN_COUNT_OF(all); i++)
+            if (all[i]) reads[count++] = all[i];
+        return count;
+    }
+    for (int i = 0; i < node->input_count; i++) {
+        bool training =
+            i > 0 && (node->op->training_only || (node->op->random && i + 1 == node->input_count));
+        if (node->inputs[i] && !training) reads[count++] = kn_export_read(node->inputs[i]);
+    }
+    return count;
+}
+
+/* x (gates * units, columns), or (gates * units) with columns 0, with the gates in the file's order; first:
+ * with an axis of 1 in front. */
+static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns,
+                            bool first) {
+    int64_t order[MOST_GATES], sizes[3], *at = sizes;
+    for (int i = 0; i < r->cell->gates; i++)
+        order[i] = r->cell->order[i];
+    if (r->cell->gates > 1) {
+        const char *places = kn_export_list(call, order, (size_t)r->cell->gates);
+        x = reshaped(call, x, (int64_t[]){r->cell->gates, r->units, -1}, columns ? 3 : 2, NULL);
+        x = kn_export_two(call, "Gather", NULL, x, places);
+    }
+    if (first) *at++ = 1;
+    *at++ = r->cell->gates * r->units;
+    if (columns) *at++ = columns;
+    return reshaped(call, x, sizes, (size_t)(at - sizes), NULL);
+}
+
+/* No initializer, which whoever reads the file would train. */
+static const char *zeros(kn_export_call *call, const int64_t *shape, size_t rank) {
+    const char *zero = kn_export_number(call, KN_FLOAT32, 0), *sizes = kn_export_list(call, shape, rank);
+    return kn_export_two(call, "Expand", NULL, zero, sizes);
+}
+
+/* A weight that leaves the row's input as it is. */
+static const char *unit_weight(kn_export_call *call, const recurrence *r) {
+    const int64_t rows = r->cell->gates * r->units;
+    const char *unit = kn_export_one(call, "EyeLike", NULL, zeros(call, (int64_t[]){rows, rows}, 2));
+    return by_gates(call, r, unit, rows, true);
+}
+
+/* (1, 2 * gates * units): of the inputs, then of the states; "" where there is none. */
+static const char *both_biases(kn_export_call *call, const recurrence *r) {
+    const int64_t rows = r->cell->gates * r->units;
+    const char *parts[2] = {NULL}, *last = NULL;
+    if (!r->biases[0] && !r->last_bias) return "";
+    for (int i = 0; i < 2; i++)
+        if (r->biases[i] && !(parts[i] = by_gates(call, r, r->biases[i]->name, 0, false))) return NULL;
+    if (r->last_bias) {
+        const char *amounts = kn_export_list(call, (int64_t[]){rows - r->units, 0}, 2);
+        last = kn_export_two(call, "Pad", NULL, r->last_bias->name, amounts);
+        parts[1] = parts[1] ? kn_export_two(call, "Add", NULL, parts[1], last) : last;
+        if (!parts[1]) return NULL;
+    }
+    for (int i = 0; i < 2; i++)
+        if (!parts[i]) parts[i] = zeros(call, &rows, 1);
+    const char *whole = kn_export_two(call, "Concat", NULL, parts[0], parts[1]);
+    if (!whole || !kn_export_int(call, "axis", 0)) return NULL;
+    return reshaped(call, whole, (int64_t[]){1, 2 * rows}, 2, NULL);
+}
+
+/* (batch, units) as (1, batch, units); "" for none. */
+static const char *state_of(kn_export_call *call, const kn_value *value) {
+    if (!value) return "";
+    const char *axes = kn_export_list(call, (int64_t[]){0}, 1);
+    return kn_export_two(call, "Unsqueeze", NULL, value->name, axes);
+}
+
+static bool recurrent(kn_export_call *call) {
+    const kn_node *node = call->node;
+    recurrence r;
+    if (!describe(node, &r) || r.units < 1 || r.x->shape.dtype != KN_FLOAT32) return false;
+    bool gru = r.cell->gates == 3, relu = r.cell->gates == 1 && kn_attribute_of(node, "relu")->integer;
+    const char *x = transposed(call, r.x->name, (int64_t[]){1, 0, 2}, 3, NULL);
+    const char *weight =
+        r.weight ? by_gates(call, &r, r.weight->name, r.weight->shape.dims[1], true) : unit_weight(call, &r);
+    const char *hidden = by_gates(call, &r, r.hidden->name, r.units, true), *bias = both_biases(call, &r);
+    const char *start = state_of(call, r.start);
+    const char *start_cells = r.cell->cells ? state_of(call, r.start_cells) : NULL;
+    if (!x || !weight || !hidden || !bias || !start || (r.cell->cells && !start_cells)) return false;
+    const char *names[3] = {kn_export_node(
+        call, r.cell->type, NULL,
+        KN_EXPORT_INPUTS(x, weight, hidden, bias, r.lengths ? r.lengths->name : "", start, start_cells))};
+    if (!names[0] || !kn_export_int(call, "hidden_size", r.units) ||
+        !kn_export_string(call, "direction",
+                          kn_attribute_of(node, "reverse")->integer ? "reverse" : "forward"))
+        return false;
+    if (gru && !kn_export_int(call, "linear_before_reset", 1)) return false;
+    if (relu && !kn_export_strings(call, "activations", (const char *const[]){"Relu"}, 1)) return false;
+    for (int i = 1; i < r.cell->results; i++)
+        if (!(names[i] = kn_export_name(call))) return false;
+    if (!kn_export_results(call, names, (size_t)r.cell->results)) return false;
+    /* (length, 1, batch, units) and (1, batch, units) */
+    if (!transposed(call, squeezed(call, names[0], 1, NULL), (int64_t[]){1, 0, 2}, 3, call->output))
+        return false;
+    for (int i = 1; i < r.cell->results; i++)
+        if (call->export->needed[node->outputs[i]->id] &&
+            !squeezed(call, names[i], 0, node->outputs[i]->name))
+            return false;
+    return true;
+}
+
+/* ---- attention -------------------------------------------------------------------------------------------
+ */
+
+typedef struct attention {
+    int64_t heads, key_heads, head;
+    bool packed, causal, last;
+    const kn_value *q, *k, *lengths, *mask;
+} attention;
+
+/* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their
+ * ranks. */
+static bool describe_attention(const kn_node *node, attention *a) {
+    int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
+    while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
+        data++;
+    *a = (attention){.heads = kn_attribute_of(node, "heads")->integer,
+                     .key_heads = kn_attribute_of(node, "key_heads")->integer,
+                     .packed = data == 1,
+                     .causal = kn_attribute_of(node, "causal")->integer != 0,
+                     .last = kn_attribute_of(node, "last")->integer != 0,
+                     .q = node->inputs[0],
+                     .k = node->inputs[data > 1 ? 1 : 0]};
+    if (!a->key_heads) a->key_heads = a->heads;
+    a->head = a->q->shape.dims[2] / (a->packed ? a->heads + 2 * a->key_heads : a->heads);
+    for (int i = data; i < count; i++)
+        *(node->inputs[i]->shape.rank == 4 ? &a->mask : &a->lengths) = node->inputs[i];
+    return a->head > 0;
+}
+
+/* Part 0, 1 or 2, q, k or v, by heads: (batch, heads, length, head), and k (batch, heads, head, length). */
+static const char *by_heads(kn_export_call *call, const attention *a, int part) {
+    const int64_t heads = part ? a->key_heads : a->heads, columns = heads * a->head,
+                  group = a->heads / a->key_heads;
+    const char *x = call->inputs[a->packed ? 0 : part];
+    if (a->packed) {
+        int64_t begin = part == 0 ? 0 : (a->heads + (part == 2 ? a->key_heads : 0)) * a->head;
+        const char *from = kn_export_list(call, &begin, 1),
+                   *to = kn_export_list(call, (int64_t[]){begin + columns}, 1);
+        const char *axis = kn_export_list(call, (int64_t[]){2}, 1);
+        if (!from || !to || !axis) return NULL;
+        x = kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis));
+    }
+    if (part && group > 1) { /* each head of k and v stands for some of q */
+        const char *shape = kn_export_list(call, (int64_t[]){1, 1, 1, group, 1}, 5);
+        x = reshaped(call, x, (int64_t[]){0, 0, heads, 1, a->head}, 5, NULL);
+        x = kn_export_two(call, "Expand", NULL, x, shape);
+    }
+    x = reshaped(call, x, (int64_t[]){0, 0, a->heads, a->head}, 4, NULL);
+    return transposed(call, x, part == 1 ? (int64_t[]){0, 2, 3, 1} : (int64_t[]){0, 2, 1, 3}, 4, NULL);
+}
+
+static const char *length_of(kn_export_call *call, const kn_value *x) {
+    const char *name = kn_export_one(call, "Shape", NULL, x->name);
+    return name && kn_export_int(call, "start", 1) && kn_export_int(call, "end", 2) ? name : NULL;
+}
+
+/* The first diagonal that a query does not look at, of a causal mask: a single number. */
+static const char *diagonal_of(kn_export_call *call, const attention *a) {
+    const kn_dim queries = a->q->shape.dims[1], keys = a->k->shape.dims[1];
+    if (!a->last || queries == keys) return kn_export_number(call, KN_INT64, 1);
+    if (kn_dim_known(queries) && kn_dim_known(keys))
+        return kn_export_number(call, KN_INT64, keys > queries ? (double)(1 + keys - queries) : 1);
+    const char *zero = kn_export_number(call, KN_INT64, 0), *unit = kn_export_number(call, KN_INT64, 1);
+    const char *more = kn_export_two(call, "Sub", NULL, length_of(call, a->k), length_of(call, a->q));
+    return squeezed(
+        call, kn_export_two(call, "Add", NULL, kn_export_two(call, "Max", NULL, more, zero), unit), 0, NULL);
+}
+
+/* (queries, keys): minus infinity where a query does not look. */
+static const char *causal_mask(kn_export_call *call, const attention *a) {
+    const char *shape = kn_export_two(call, "Concat", NULL, length_of(call, a->q), length_of(call, a->k));
+    if (!shape || !kn_export_int(call, "axis", 0)) return NULL;
+    const char *least = kn_export_number(call, a->q->shape.dtype, -INFINITY);
+    const char *whole = kn_export_two(call, "Expand", NULL, least, shape);
+    const char *mask = kn_export_two(call, "Trilu", NULL, whole, diagonal_of(call, a));
+    return mask && kn_export_int(call, "upper", 1) ? mask : NULL;
+}
+
+/* 0, 1, … along the second axis of x, int64. */
+static const char *places_of(kn_export_call *call, const kn_value *x) {
+    const char *begin = kn_export_number(call, KN_INT64, 0), *step = kn_export_number(call, KN_INT64, 1);
+    const char *end = squeezed(call, length_of(call, x), 0, NULL);
+    return begin && step && end ? kn_export_node(call, "Range", NULL, KN_EXPORT_INPUTS(begin, end, step))
+                                : NULL;
+}
+
+static const char *unsqueezed(kn_export_call *call, const char *x, const int64_t *axes, size_t count) {
+    return kn_export_two(call, "Unsqueeze", NULL, x, kn_export_list(call, axes, count));
+}
+
+static const char *as_long(kn_export_call *call, const char *x) {
+    const char *name = kn_export_one(call, "Cast", NULL, x);
+    return name && kn_export_int(call, "to", kn_onnx_type_from(KN_INT64)) ? name : NULL;
+}
+
+/* Whether a query looks at a key, by lengths: bool (batch,1,queries or 1,keys). */
+static const char *seen_by_lengths(kn_export_call *call, const attention *a) {
+    const char *lengths = unsqueezed(call, as_long(call, a->lengths->name), (int64_t[]){1, 2, 3}, 3);
+    const char *keys = places_of(call, a->k), *counts = kn_export_two(call, "Less", NULL, keys, lengths);
+    if (!a->causal) return counts;
+    const char *queries = unsqueezed(call, places_of(call, a->q), (int64_t[]){1}, 1);
+    if (a->last) {
+        const char *more = kn_export_two(call, "Sub", NULL, lengths, length_of(call, a->q));
+        queries = kn_export_two(call, "Add", NULL, queries,
+                                kn_export_two(call, "Max", NULL, more, kn_export_number(call, KN_INT64, 0)));
+    }
+    return kn_export_two(call, "And", NULL, counts, kn_export_two(call, "LessOrEqual", NULL, keys, queries));
+}
+
+static const char *where(kn_export_call *call, const char *seen, const char *x, kn_dtype dtype,
+                         double otherwise) {
+    const char *number = kn_export_number(call, dtype, otherwise);
+    return seen && x && number ? kn_export_node(call, "Where", NULL, KN_EXPORT_INPUTS(seen, x, number))
+                               : NULL;
+}
+
+static bool attend(kn_export_call *call) {
+    attention a;
+    if (!describe_attention(call->node, &a)) return false;
+    double scale = kn_attribute_of(call->node, "scale")->number;
+    const char *factor =
+        kn_export_number(call, a.q->shape.dtype, scale != 0 ? scale : 1 / sqrt((double)a.head));
+    const char *q = by_heads(call, &a, 0), *k = by_heads(call, &a, 1), *v = by_heads(call, &a, 2);
+    const char *scores = kn_export_two(call, "Mul", NULL, kn_export_two(call, "MatMul", NULL, q, k), factor),
+               *seen = NULL;
+    if (a.lengths && !(seen = seen_by_lengths(call, &a))) return false;
+    if (a.causal && !seen) scores = kn_export_two(call, "Add", NULL, scores, causal_mask(call, &a));
+    if (a.mask) scores = kn_export_two(call, "Add", NULL, scores, a.mask->name);
+    if (seen) scores = where(call, seen, scores, a.q->shape.dtype, -INFINITY);
+    const char *weights = kn_export_one(call, "Softmax", NULL, scores);
+    if (!weights || !kn_export_int(call, "axis", -1)) return false;
+    if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* no number where nothing is seen */
+    if (call->node->op->random)
+        weights =
+            kn_export_two(call, "Dropout", NULL, weights,
+                          kn_export_number(call, KN_FLOAT32, kn_attribute_of(call->node, "rate")->number));
+    const char *y = kn_export_two(call, "MatMul", NULL, weights, v);
+    y = transposed(call, y, (int64_t[]){0, 2, 1, 3}, 4, NULL);
+    return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
+}
+
+/* ---- turned by their places
+ * ------------------------------------------------------------------------------------- */
+
+/* (1 or batch,length,1 and pairs in the place of what is turned): the angle of each pair. */
+static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved) {
+    const kn_node *node = call->node;
+    const double base = kn_attribute_of(node, "base")->number;
+    const char *places = unsqueezed(call, places_of(call, node->inputs[0]), (int64_t[]){0}, 1);
+    if (node->input_count > 1 && node->inputs[1])
+        places = kn_export_two(call, "Add", NULL, places,
+                               unsqueezed(call, as_long(call, call->inputs[1]), (int64_t[]){1}, 1));
+    float *rates = kn_arena_take(&call->export->arena, (size_t)pairs + 1, sizeof *rates);
+    for (int64_t i = 0; rates && i < pairs; i++)
+        rates[i] = (float)pow(base, -(double)i / (double)pairs);
+    const char *rate = kn_export_tensor(call, KN_FLOAT32, 1, &pairs, rates);
+    const char *real = kn_export_one(call, "Cast", NULL, places);
+    if (!real || !kn_export_int(call, "to", kn_onnx_type_from(KN_FLOAT32))) return NULL;
+    real = kn_export_two(call, "Mul", NULL, unsqueezed(call, real, (int64_t[]){2}, 1), rate);
+    return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);
+}
+
+/* The halves of pairs lie along their own axis of (batch,length,heads,pairs,2) or
+ * (batch,length,heads,2,pairs). */
+static bool rotary(kn_export_call *call) {
+    const kn_node *node = call->node;
+    const int64_t heads = kn_attribute_of(node, "heads")->integer, columns = node->inputs[0]->shape.dims[2];
+    const int64_t pairs = columns / (2 * heads), list[] = {0, 1, 2};
+    const bool interleaved = kn_attribute_of(node, "interleaved")->integer != 0;
+    const bool inverse = kn_attribute_of(node, "inverse")->integer != 0;
+    const int64_t apart = interleaved ? 4 : 3;
+    if (node->inputs[0]->shape.dtype != KN_FLOAT32) return false;
+    const char *x =
+        reshaped(call, call->inputs[0],
+                 (int64_t[]){0, 0, heads, interleaved ? pairs : 2, interleaved ? 2 : pairs}, 5, NULL);
+    const char *angle = angles(call, pairs, interleaved), *axis = kn_export_list(call, &apart, 1);
+    const char *cosine = kn_export_one(call, "Cos", NULL, angle),
+               *sine = kn_export_one(call, "Sin", NULL, angle), *halves[2];
+    if (!x || !axis || !cosine || !sine) return false;
+    for (int i = 0; i < 2; i++) {
+        const char *from = kn_export_list(call, list + i, 1), *to = kn_export_list(call, list + i + 1, 1);
+        halves[i] =
+            from && to ? kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis)) : NULL;
+    }
+    const char *turned[2];
+    for (int i = 0; i < 2; i++) /* x cos - y sin, y cos + x sin */
+        turned[i] = kn_export_two(call, (i == 0) == inverse ? "Add" : "Sub", NULL,
+                                  kn_export_two(call, "Mul", NULL, halves[i], cosine),
+                                  kn_export_two(call, "Mul", NULL, halves[1 - i], sine));
+    const char *joined = kn_export_two(call, "Concat", NULL, turned[0], turned[1]);
+    return joined && kn_export_int(call, "axis", apart) &&
+           reshaped(call, joined, (int64_t[]){0, 0, columns}, 3, call->output);
+}
+
+/* ---- rows
+ * --------------------------------------------------------------------------------------------------- */
+
+static bool rms_norm(kn_export_call *call) {
+    const char *axes = kn_export_list(call, (int64_t[]){-1}, 1), *x = call->inputs[0];
+    const char *mean = kn_export_two(call, "ReduceMean", NULL, kn_export_two(call, "Mul", NULL, x, x), axes);
+    if (!mean || !kn_export_int(call, "keepdims", 1)) return false;
+    const char *epsilon = kn_export_number(call, call->node->inputs[0]->shape.dtype,
+                                           kn_attribute_of(call->node, "epsilon")->number);
+    const char *root = kn_export_one(call, "Sqrt", NULL, kn_export_two(call, "Add", NULL, mean, epsilon));
+    const char *row = kn_export_two(call, "Div", NULL, x, root);
+    return kn_export_two(call, "Mul", call->output, row, call->inputs[1]) != NULL;
+}
+
+const kn_export_row kn_export_sequences[] = {
+    {"lstm", recurrent},           {"gru", recurrent},     {"rnn", recurrent}, {"attention", attend},
+    {"attention_dropout", attend}, {"rms_norm", rms_norm}, {"rotary", rotary},
+};
+const int kn_export_sequences_count = (int)KN_COUNT_OF(kn_export_sequences);

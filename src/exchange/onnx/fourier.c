@@ -1,0 +1,142 @@
+/* The discrete Fourier transform, as a product with sines and cosines. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { FOURIER_NUMBERS = 1 << 24 }; /* the most of one transform */
+
+typedef struct transform {
+    int64_t rows, columns; /* numbers that go in and come out, of each of `parts` and `results` */
+    int64_t parts, results;
+    int64_t length;
+    bool inverse, onesided;
+} transform;
+
+/* What number `in` (part p: real or imaginary) adds to number `out` (part r). */
+static double factor(const transform *t, int64_t in, int64_t p, int64_t out, int64_t r) {
+    double angle = 8 * atan(1.0) * (double)(in * out % t->length) / (double)t->length;
+    double number = p == r ? cos(angle) : (p == 1) != t->inverse ? sin(angle) : -sin(angle);
+    if (!t->inverse) return number;
+    /* Of a real signal the half of the frequencies that is not there mirrors the other. */
+    bool twice = t->onesided && in != 0 && 2 * in != t->length;
+    return number * (twice ? 2 : 1) / (double)t->length;
+}
+
+/* x (…,rows,…,parts) becomes (…,columns,…,results) along an axis. */
+static kn_value *transformed(kn_import_call *call, kn_value *x, int axis, const transform *t) {
+    kn_import *import = call->import;
+    int rank = x->shape.rank;
+    int64_t in = t->rows * t->parts, out = t->columns * t->results, order[KN_MAX_RANK];
+    kn_dtype dtype = x->shape.dtype;
+    if (in < 1 || out < 1 || in > FOURIER_NUMBERS / out) {
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of %" PRId64 " numbers to %" PRId64, t->rows, t->columns);
+        return NULL;
+    }
+    double *numbers = kn_arena_take(import->arena, (size_t)(in * out), sizeof *numbers);
+    if (!numbers) {
+        kn_import_no_memory(import);
+        return NULL;
+    }
+    for (int64_t i = 0; i < in; i++)
+        for (int64_t j = 0; j < out; j++)
+            numbers[i * out + j] = factor(t, i / t->parts, i % t->parts, j / t->results, j % t->results);
+    for (int i = 0; i < rank; i++)
+        order[i] = i;
+    order[axis] = rank - 2;
+    order[rank - 2] = axis;
+    const char *swap = kn_import_list(import, order, rank);
+    const char *shape = kn_import_list(import, (int64_t[]){in, out}, 2);
+    kn_value *matrix = kn_import_cast(
+        kn_constant(call->graph, KN_FLOAT64, shape, numbers, (size_t)(in * out) * sizeof *numbers), dtype);
+    if (axis != rank - 2) x = kn_transpose(x, swap);
+    if (kn_value_failed(x)) return NULL;
+    kn_dim dims[KN_MAX_RANK];
+    memcpy(dims, x->shape.dims, sizeof dims);
+    dims[rank - 2] = in;
+    x = kn_matmul(kn_import_reshape(import, x, dims, rank - 1), matrix, false, false);
+    dims[rank - 2] = t->columns;
+    dims[rank - 1] = t->results;
+    x = kn_import_reshape(import, x, dims, rank);
+    return axis != rank - 2 && !kn_value_failed(x) ? kn_transpose(x, swap) : x;
+}
+
+/* x is (…,1) of real numbers, or (…,2) of real and imaginary parts. */
+static bool fourier(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t number = call->opset < 20 ? kn_import_int(call, "axis", 1) : -2, length = -1;
+    int axis;
+    if (!x || (call->opset >= 20 && kn_import_has(call, 2) && !kn_import_whole(call, 2, &number, 1, NULL)) ||
+        !kn_import_axis(call, number, x->shape.rank, &axis) ||
+        (kn_import_has(call, 1) && !kn_import_whole(call, 1, &length, 1, NULL)))
+        return false;
+    int last = x->shape.rank - 1;
+    transform t = {.rows = x->shape.dims[axis],
+                   .parts = x->shape.dims[last],
+                   .inverse = kn_import_int(call, "inverse", 0) != 0,
+                   .onesided = kn_import_int(call, "onesided", 0) != 0};
+    if (axis == last || (t.parts != 1 && t.parts != 2))
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected real numbers (…,1), or complex ones (…,2)");
+    if (!kn_dim_known(t.rows))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+    bool halved = t.inverse && t.onesided;
+    t.length = length >= 0 ? length : halved ? 2 * (t.rows - 1) : t.rows;
+    if (t.length < 1 || t.length > INT32_MAX)
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "its length is %" PRId64, t.length);
+    t.columns = t.onesided && !t.inverse ? t.length / 2 + 1 : t.length;
+    t.results = halved ? 1 : 2;
+    /* What is missing behind the end is zeros, which add nothing. */
+    int64_t most = halved ? t.length / 2 + 1 : t.length;
+    if (t.rows > most) {
+        x = kn_slice(x, axis, 0, most);
+        t.rows = most;
+    }
+    return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, axis, &t));
+}
+
+/* The frames (B,frames,length,parts) of a signal (B,L,parts), `step` from one to the next. */
+static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64_t length, int64_t step) {
+    int32_t *places = kn_arena_take(call->import->arena, (size_t)(frames * length) + 1, sizeof *places);
+    if (!places) {
+        kn_import_no_memory(call->import);
+        return NULL;
+    }
+    for (int64_t i = 0; i < frames * length; i++)
+        places[i] = (int32_t)(i / length * step + i % length);
+    const char *shape = kn_import_list(call->import, (int64_t[]){frames, length}, 2);
+    return kn_gather(x, kn_constant(call->graph, KN_INT32, shape, places, (size_t)(frames * length) * 4), 1);
+}
+
+/* The transforms of frames, each times the window: (B,frames,frequencies,2). */
+static bool short_time_fourier(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *window = x ? kn_import_in(call, 2) : NULL;
+    int64_t step = 0, length = 0;
+    if (!x || (kn_import_has(call, 2) && !window) || !kn_import_whole(call, 1, &step, 1, NULL) ||
+        (kn_import_has(call, 3) && !kn_import_whole(call, 3, &length, 1, NULL)))
+        return false;
+    if (x->shape.rank != 3 || (x->shape.dims[2] != 1 && x->shape.dims[2] != 2) ||
+        !kn_dim_known(x->shape.dims[1]) ||
+        (window && (window->shape.rank != 1 || !kn_dim_known(window->shape.dims[0]))))
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected a signal (batch,length,1 or 2) of known length");
+    int64_t size = x->shape.dims[1];
+    if (!kn_import_has(call, 3)) length = window ? window->shape.dims[0] : size;
+    transform t = {.rows = window ? window->shape.dims[0] : length, .parts = x->shape.dims[2], .results = 2};
+    t.length = length;
+    t.onesided = kn_import_int(call, "onesided", 1) != 0;
+    t.columns = t.onesided ? length / 2 + 1 : length;
+    if (step < 1 || length < 1 || length > size || t.rows < 1 || t.rows > length || size > INT32_MAX ||
+        size / step + 1 > FOURIER_NUMBERS / t.rows)
+        return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                              "frames of %" PRId64 ", %" PRId64 " apart, of a signal of %" PRId64, length,
+                              step, size);
+    x = framed(call, x, (size - length) / step + 1, t.rows, step);
+    if (window) x = kn_mul(x, kn_unsqueeze(kn_import_cast(window, kn_value_dtype(x)), "1"));
+    return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, 2, &t));
+}
+
+const kn_import_row kn_import_fourier[] = {
+    {.type = "DFT", .build = fourier},
+    {.type = "STFT", .build = short_time_fourier},
+};
+const int kn_import_fourier_count = (int)KN_COUNT_OF(kn_import_fourier);

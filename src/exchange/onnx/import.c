@@ -1,0 +1,667 @@
+/* From a file to a graph: what is not known is named first, then the nodes are built in their order. Where a
+ * node has to know the numbers of an input (a shape, an axis, k), all is built once more with that input as a
+ * constant. */
+#include "exchange/onnx/import.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Versions of the operator sets whose rules the rows know. */
+enum { NEWEST_OPSET = 28 };
+
+/* ---- failures --------------------------------------------------------------------------------------- */
+
+bool kn_import_failed(const kn_import *import) {
+    return import->model->error.status != KN_OK || import->again;
+}
+
+bool kn_import_no_memory(const kn_import *import) {
+    return kn_model_no_memory(import->model);
+}
+
+bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) {
+    kn_error *error = &call->import->model->error;
+    char text[1024];
+    va_list arguments;
+    if (kn_import_failed(call->import)) return false; /* the first one counts */
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const char *name = call->node->name;
+    if (!*name && call->node->output_count) name = call->node->outputs[0];
+    kn_fail(error, status, "%s: node '%.100s' (%.60s): %s", call->import->model->source, name,
+            call->node->type, text);
+    return false;
+}
+
+bool kn_import_settle(kn_import_call *call) {
+    kn_import *import = call->import;
+    if (import->training_count == import->training_capacity) {
+        size_t more = import->training_capacity ? 2 * import->training_capacity : 16;
+        const kn_onnx_node **nodes = kn_arena_take(import->arena, more, sizeof *nodes);
+        if (!nodes) return kn_import_no_memory(import);
+        if (import->training_count) memcpy(nodes, import->training, import->training_count * sizeof *nodes);
+        import->training = nodes;
+        import->training_capacity = more;
+    }
+    import->training[import->training_count++] = call->node;
+    return true;
+}
+
+/* ---- names -------------------------------------------------------------------------------------------- */
+
+const char *kn_import_name(kn_import *import, const char *name) {
+    char *clean = kn_arena_text(import->arena, *name ? name : "value");
+    if (!clean) return NULL;
+    for (char *c = clean; *c; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
+        if (!letter && *c != '_' && *c != '.' && *c != '/' && *c != '-') *c = '_';
+    }
+    const char *unique = clean;
+    /* "y" is the name of the target, should the model be trained. */
+    for (int i = 2; unique && (kn_graph_find(import->graph, unique) || !strcmp(unique, "y")); i++)
+        unique = kn_arena_format(import->arena, "%s_%d", clean, i);
+    return unique;
+}
+
+/* A name of the file as symbols of graphs may be, in the arena. */
+static const char *symbol_of(kn_import *import, const char *name) {
+    if (import->batch && !strcmp(import->batch, name)) return "batch";
+    bool first = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || *name == '_';
+    char *clean = kn_arena_format(import->arena, "%s%.200s", first ? "" : "n", name);
+    for (char *c = clean; c && *c; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9');
+        if (!letter) *c = '_';
+    }
+    return clean;
+}
+
+static void open_scope(kn_import *import, kn_import_scope *scope) {
+    kn_map_init(&scope->items, &import->model->host);
+    scope->outer = import->scope;
+    import->scope = scope;
+}
+
+static void close_scope(kn_import *import, kn_import_scope *scope) {
+    kn_map_finish(&scope->items);
+    import->scope = scope->outer;
+}
+
+kn_item *kn_import_item(const kn_import *import, const char *name) {
+    for (const kn_import_scope *scope = import->scope; scope;
+         scope = scope->definition ? NULL : scope->outer) {
+        kn_item *item = kn_map_get_text(&scope->items, name);
+        if (item) return item;
+    }
+    return NULL;
+}
+
+bool kn_import_define(kn_import *import, const char *name, const kn_item *item) {
+    kn_item *copy = kn_arena_copy(import->arena, item, 1, sizeof *item);
+    if (!copy || !kn_map_put_text(&import->scope->items, name, copy)) return kn_import_no_memory(import);
+    copy->name = name;
+    return true;
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------------- */
+
+static const kn_onnx_function *find_function(const kn_import *import, const kn_onnx_node *node) {
+    for (size_t i = 0; i < import->file->function_count; i++) {
+        const kn_onnx_function *function = &import->file->functions[i];
+        if (!strcmp(function->name, node->type) && !strcmp(function->domain, node->domain) &&
+            !strcmp(function->overload, node->overload))
+            return function;
+    }
+    return NULL;
+}
+
+/* The nodes of a function in a scope of their own, in which its inputs have its names for them. */
+static bool build_function(kn_import_call *call, const kn_onnx_function *function) {
+    kn_import *import = call->import;
+    kn_import_scope scope = {.call = call,
+                             .definition = function,
+                             .opsets = function->opsets,
+                             .opset_count = function->opset_count};
+    if (++import->depth > KN_IMPORT_DEPTH)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "functions use one another more than %d deep",
+                              KN_IMPORT_DEPTH);
+    bool fine = true;
+    open_scope(import, &scope);
+    for (size_t i = 0; fine && i < function->input_count && i < (size_t)call->input_count; i++)
+        if (call->inputs[i]) fine = kn_import_define(import, function->inputs[i], call->inputs[i]);
+    fine = fine && kn_import_nodes(import, function->nodes, function->node_count);
+    for (size_t i = 0; fine && i < function->output_count && i < (size_t)call->output_count; i++) {
+        const kn_item *item = kn_import_item(import, function->outputs[i]);
+        if (item)
+            call->outputs[i] = *item;
+        else if (*call->outputs[i].name)
+            fine =
+                kn_import_fail(call, KN_ERROR_FORMAT, "the function makes no '%.100s'", function->outputs[i]);
+    }
+    close_scope(import, &scope);
+    import->depth--;
+    return fine;
+}
+
+static int64_t opset_of(const kn_import *import, const char *domain) {
+    for (const kn_import_scope *scope = import->scope; scope; scope = scope->outer)
+        if (scope->opset_count) {
+            int64_t version = kn_onnx_find_opset(scope->opsets, scope->opset_count, domain);
+            if (version) return version;
+        }
+    return kn_onnx_find_opset(import->file->opsets, import->file->opset_count, domain);
+}
+
+static bool find_inputs(kn_import_call *call) {
+    const kn_onnx_node *node = call->node;
+    for (int i = 0; i < call->input_count; i++) {
+        if (!*node->inputs[i]) continue;
+        call->inputs[i] = kn_import_item(call->import, node->inputs[i]);
+        if (!call->inputs[i])
+            return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes",
+                                  node->inputs[i]);
+    }
+    /* What is left out at the end was not given. */
+    while (call->input_count && !call->inputs[call->input_count - 1])
+        call->input_count--;
+    return true;
+}
+
+/* What a node makes of known numbers is worked out from the first input at least. */
+static bool all_sized(kn_import_call *call) {
+    if (!kn_import_has(call, 0)) return false;
+    for (int i = 0; i < call->input_count; i++)
+        if (call->inputs[i] && !kn_item_sized(call->import, call->inputs[i])) return false;
+    return true;
+}
+
+static bool build_node(kn_import_call *call) {
+    kn_import *import = call->import;
+    const kn_onnx_function *function = find_function(import, call->node);
+    if (function) return build_function(call, function);
+    call->row = kn_import_find(call->node->domain, call->node->type);
+    if (!call->row) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "there is no such operator here");
+    bool counts = call->row->sizes == kn_sizes_shape || call->row->sizes == kn_sizes_size;
+    if (call->row->sizes && (counts || all_sized(call)) && call->row->sizes(call)) return true;
+    if (kn_import_failed(import)) return false;
+    if (!call->row->build)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its inputs have to be known sizes");
+    return call->row->build(call);
+}
+
+static bool import_node(kn_import *import, const kn_onnx_node *node) {
+    kn_import_call call = {.import = import, .graph = import->graph, .node = node};
+    if (node->input_count > INT16_MAX || node->output_count > INT16_MAX || ++import->nodes > KN_IMPORT_NODES)
+        return kn_import_fail(&call, KN_ERROR_UNSUPPORTED, "too many nodes, or inputs and outputs of a node");
+    call.input_count = (int)node->input_count;
+    call.output_count = (int)node->output_count;
+    call.opset = opset_of(import, node->domain);
+    call.inputs = kn_arena_take(import->arena, node->input_count + 1, sizeof *call.inputs);
+    call.outputs = kn_arena_take(import->arena, node->output_count + 1, sizeof *call.outputs);
+    if (!call.inputs || !call.outputs) return kn_import_no_memory(import);
+    for (int i = 0; i < call.output_count; i++)
+        call.outputs[i].name = node->outputs[i];
+    bool fine = find_inputs(&call) && build_node(&call);
+    if (kn_graph_status(import->graph) != KN_OK)
+        return kn_import_fail(&call, kn_graph_status(import->graph), "%s", kn_graph_error(import->graph));
+    if (!fine)
+        return kn_import_fail(
+            &call, KN_ERROR_UNSUPPORTED,
+            "could not be built: has %d inputs and %d outputs, which may not be the operator's",
+            call.input_count, call.output_count);
+    if (import->model->error.status != KN_OK) return false;
+    for (int i = 0; i < call.output_count; i++)
+        if (*node->outputs[i] && !kn_import_define(import, node->outputs[i], &call.outputs[i])) return false;
+    return true;
+}
+
+bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!import_node(import, &nodes[i])) return false;
+    return true;
+}
+
+static bool define_initializers(kn_import *import, const kn_onnx_graph *graph) {
+    for (size_t i = 0; i < graph->initializer_count; i++) {
+        const kn_onnx_tensor *tensor = &graph->initializers[i];
+        kn_item item = {.tensor = tensor, .initializer = true};
+        if (kn_map_get_text(&import->scope->items, tensor->name))
+            continue; /* an input that the caller gave */
+        if (!kn_item_type(tensor->type, &item.dtype, &item.bits)) {
+            kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
+                    "%s: the initializer '%.100s' is of type %s, which Koine does not compute with",
+                    import->model->source, tensor->name, kn_onnx_type_name(tensor->type));
+            return false;
+        }
+        if (!kn_import_define(import, tensor->name, &item)) return false;
+    }
+    return true;
+}
+
+bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
+                        size_t input_count, kn_item *outputs, size_t output_count) {
+    kn_import *import = call->import;
+    kn_import_scope scope = {.opset_count = 0};
+    if (input_count > body->input_count || output_count > body->output_count)
+        return kn_import_fail(call, KN_ERROR_FORMAT,
+                              "the body has %zu inputs and %zu outputs; expected %zu and %zu",
+                              body->input_count, body->output_count, input_count, output_count);
+    if (++import->depth > KN_IMPORT_DEPTH)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "branches and loops are more than %d deep",
+                              KN_IMPORT_DEPTH);
+    bool fine = true;
+    open_scope(import, &scope);
+    for (size_t i = 0; fine && i < input_count; i++)
+        fine = kn_import_define(import, body->inputs[i].name, &inputs[i]);
+    fine =
+        fine && define_initializers(import, body) && kn_import_nodes(import, body->nodes, body->node_count);
+    for (size_t i = 0; fine && i < output_count; i++) {
+        const kn_item *item = kn_import_item(import, body->outputs[i].name);
+        if (!item)
+            fine = kn_import_fail(call, KN_ERROR_FORMAT, "nothing in the body makes '%.100s'",
+                                  body->outputs[i].name);
+        else
+            outputs[i] = *item;
+    }
+    close_scope(import, &scope);
+    import->depth--;
+    return fine;
+}
+
+/* ---- what is not known, all at once ---------------------------------------------------------- */
+
+typedef struct unknown_list {
+    kn_import *import;
+    kn_text text;
+    int count, depth;
+    kn_map seen;
+} unknown_list;
+
+static void list_unknown(unknown_list *list, const kn_onnx_node *nodes, size_t count);
+
+static void list_graph(unknown_list *list, const kn_onnx_graph *graph) {
+    if (++list->depth <= KN_IMPORT_DEPTH) list_unknown(list, graph->nodes, graph->node_count);
+    list->depth--;
+}
+
+static void list_unknown(unknown_list *list, const kn_onnx_node *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const kn_onnx_node *node = &nodes[i];
+        for (size_t j = 0; j < node->attribute_count; j++)
+            for (size_t k = 0; k < node->attributes[j].count; k++)
+                if (node->attributes[j].kind == KN_ONNX_ATTRIBUTE_GRAPH ||
+                    node->attributes[j].kind == KN_ONNX_ATTRIBUTE_GRAPHS)
+                    list_graph(list, &node->attributes[j].graphs[k]);
+        if (find_function(list->import, node) || kn_import_find(node->domain, node->type)) continue;
+        const char *key = kn_arena_format(list->import->arena, "%.100s.%.100s", node->domain, node->type);
+        if (!key || kn_map_has(&list->seen, key, strlen(key))) continue;
+        kn_map_put_text(&list->seen, key, list);
+        const char *name = *node->name ? node->name : node->output_count ? node->outputs[0] : "";
+        if (list->count++ < 40)
+            kn_text_format(&list->text, "%s%.60s%s%.60s (node '%.60s')", list->count > 1 ? ", " : "",
+                           node->domain, *node->domain ? "." : "", node->type, name);
+    }
+}
+
+static bool check_operators(kn_import *import) {
+    unknown_list list = {.import = import};
+    int64_t opset = kn_onnx_find_opset(import->file->opsets, import->file->opset_count, "");
+    kn_error *error = &import->model->error;
+    kn_text_init(&list.text, &import->model->host);
+    kn_map_init(&list.seen, &import->model->host);
+    list_unknown(&list, import->file->graph.nodes, import->file->graph.node_count);
+    for (size_t i = 0; i < import->file->function_count; i++)
+        list_unknown(&list, import->file->functions[i].nodes, import->file->functions[i].node_count);
+    if (kn_text_failed(&list.text))
+        kn_import_no_memory(import);
+    else if (opset > NEWEST_OPSET)
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: uses opset %" PRId64 "; up to %d are known here%s%s",
+                import->model->source, opset, NEWEST_OPSET, list.count ? "; and unknown operators: " : "",
+                list.text.data);
+    else if (list.count)
+        kn_fail(error, KN_ERROR_UNSUPPORTED, "%s: has operators that are not known here: %s",
+                import->model->source, list.text.data);
+    kn_text_finish(&list.text);
+    kn_map_finish(&list.seen);
+    return error->status == KN_OK;
+}
+
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
+
+static bool is_initializer(const kn_onnx_graph *graph, const char *name) {
+    for (size_t i = 0; i < graph->initializer_count; i++)
+        if (!strcmp(graph->initializers[i].name, name)) return true;
+    return false;
+}
+
+/* Of what the caller gave, the one of this name; one without a name is the first input's. */
+static const kn_model_given *find_given(const kn_import *import, const char *name) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    size_t first = 0;
+    while (first < graph->input_count && is_initializer(graph, graph->inputs[first].name))
+        first++;
+    const bool is_first = first < graph->input_count && !strcmp(graph->inputs[first].name, name);
+    for (size_t i = 0; i < import->params->given_count; i++) {
+        const char *given = import->params->given[i].name;
+        if (given && *given ? !strcmp(given, name) : is_first) return &import->params->given[i];
+    }
+    return NULL;
+}
+
+static bool fail_input(kn_import *import, const char *name, kn_status status, const char *what) {
+    kn_fail(&import->model->error, status, "%s: input '%.100s': %s", import->model->source, name, what);
+    return false;
+}
+
+/* The number that the caller wants for an open size, by the file's name for it or by its symbol; -1 for none.
+ */
+static int64_t wanted_size(kn_import *import, const char *name, const char *symbol) {
+    const kn_model_params *params = import->params;
+    int64_t number = -1;
+    for (size_t i = 0; i < params->setting_count; i++) {
+        const char *wanted = params->settings[i].name;
+        if (!wanted || (strcmp(wanted, symbol) && (!*name || strcmp(wanted, name)))) continue;
+        number = params->settings[i].value;
+        import->taken[i] = true;
+    }
+    return number;
+}
+
+/* All that the caller wants to set has to be an open size of an input. */
+static bool check_wanted(const kn_import *import) {
+    const kn_model_params *params = import->params;
+    kn_error *error = &import->model->error;
+    for (size_t i = 0; i < params->setting_count; i++) {
+        const kn_model_setting *wanted = &params->settings[i];
+        if (import->taken[i] && wanted->value >= 0) continue;
+        if (import->taken[i])
+            return kn_fail(error, KN_ERROR_ARGUMENT, "%s: the size '%.100s' would be %" PRId64,
+                           import->model->source, wanted->name, wanted->value) == KN_OK;
+        const char *nearest = NULL, *symbols[20];
+        char list[400] = "";
+        size_t count = 0, used = 0;
+        for (; count < KN_COUNT_OF(symbols) && (symbols[count] = kn_graph_symbol(import->graph, (int)count));
+             count++)
+            if (used < sizeof list)
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.100s", count ? ", " : "",
+                                         symbols[count]);
+        if (wanted->name) nearest = kn_nearest_word(wanted->name, symbols, count);
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "%s: '%.100s' is not among the sizes that it leaves open: %s%s%s%s",
+                       import->model->source, wanted->name ? wanted->name : "", count ? list : "it has none",
+                       nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                       nearest ? "'?)" : "") == KN_OK;
+    }
+    return true;
+}
+
+static void keep_open(kn_model *model, const char *symbol, bool first) {
+    int place = 0;
+    while (place < model->open_size_count && strcmp(model->open_sizes[place].name, symbol))
+        place++;
+    if (!strcmp(symbol, "batch") || place == (int)KN_COUNT_OF(model->open_sizes)) return;
+    if (place == model->open_size_count) model->open_sizes[model->open_size_count++].first = false;
+    model->open_sizes[place].name = symbol;
+    model->open_sizes[place].first = model->open_sizes[place].first || first;
+}
+
+/* "batch,3,28": the sizes of the file, those open in it as the caller sets or gives them. */
+static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
+                        kn_text *text) {
+    const kn_onnx_value_type *type = &input->type;
+    if (!given && (!type->has_shape || type->rank > KN_MAX_RANK))
+        return fail_input(import, input->name, KN_ERROR_UNSUPPORTED,
+                          type->has_shape ? "has too many dimensions"
+                                          : "the file does not say how many dimensions it has");
+    if (given && type->has_shape && type->rank != (size_t)given->info.rank) {
+        kn_fail(&import->model->error, KN_ERROR_SHAPE,
+                "%s: input '%.100s': has %zu dimensions, the given array %d", import->model->source,
+                input->name, type->rank, given->info.rank);
+        return false;
+    }
+    int rank = given ? given->info.rank : (int)type->rank;
+    for (int i = 0; i < rank; i++) {
+        const kn_onnx_dimension *dimension = type->has_shape ? &type->shape[i] : NULL;
+        const int64_t told = given ? given->info.shape[i] : -1;
+        if (i) kn_text_add(text, ",");
+        if (dimension && dimension->known && dimension->length < 0)
+            return fail_input(import, input->name, KN_ERROR_FORMAT, "has a negative dimension");
+        const char *name = dimension ? dimension->name : "";
+        bool nameless_batch = import->batch && !*import->batch && i == 0 && !import->model->input_count;
+        const char *symbol =
+            *name            ? symbol_of(import, name)
+            : nameless_batch ? "batch"
+                             : kn_arena_format(import->arena, "%.150s_%d", symbol_of(import, input->name), i);
+        if (!symbol) return kn_import_no_memory(import);
+        int64_t number =
+            dimension && dimension->known ? dimension->length : wanted_size(import, name, symbol);
+        if (told >= 0 && number >= 0 && number != told) {
+            kn_fail(&import->model->error, KN_ERROR_SHAPE,
+                    "%s: input '%.100s': dimension %d has size %" PRId64 ", and %" PRId64
+                    " in the given array",
+                    import->model->source, input->name, i, number, told);
+            return false;
+        }
+        if (number < 0) number = told;
+        if (number < 0) keep_open(import->model, symbol, i == 0);
+        if (number >= 0)
+            kn_text_format(text, "%" PRId64, number);
+        else
+            kn_text_add(text, symbol);
+    }
+    return true;
+}
+
+static bool is_open(const kn_onnx_value_info *info, size_t axis) {
+    return info->type.kind == KN_ONNX_TENSOR && info->type.has_shape && axis < info->type.rank &&
+           !info->type.shape[axis].known;
+}
+
+static bool has_size(const kn_onnx_value_info *info, const char *name) {
+    for (size_t i = 0; info->type.kind == KN_ONNX_TENSOR && info->type.has_shape && i < info->type.rank; i++)
+        if (!info->type.shape[i].known && !strcmp(info->type.shape[i].name, name)) return true;
+    return false;
+}
+
+/* The open first dimension of the first input is the batch, whatever it is called, "" too, unless another one
+ * has that name. Where the first input begins with a number, that of another input is, if the first one has
+ * it further behind or the first output begins with it; otherwise no other is meant. */
+static const char *find_batch(const kn_onnx_graph *graph) {
+    const kn_onnx_value_info *first = NULL;
+    for (size_t i = 0; i < graph->input_count; i++) {
+        const kn_onnx_value_info *input = &graph->inputs[i];
+        if (is_initializer(graph, input->name)) continue;
+        if (has_size(input, "batch")) return NULL;
+        if (!first && input->type.kind == KN_ONNX_TENSOR && input->type.has_shape) first = input;
+    }
+    if (!first) return NULL;
+    if (is_open(first, 0)) return first->type.shape[0].name;
+    for (size_t i = 0; i < graph->input_count; i++) {
+        const kn_onnx_value_info *input = &graph->inputs[i];
+        if (is_initializer(graph, input->name) || !is_open(input, 0) || !*input->type.shape[0].name) continue;
+        const char *name = input->type.shape[0].name;
+        if (has_size(first, name) || (graph->output_count && is_open(&graph->outputs[0], 0) &&
+                                      !strcmp(graph->outputs[0].type.shape[0].name, name)))
+            return name;
+    }
+    return "batch";
+}
+
+static bool add_input(kn_import *import, int position, const kn_onnx_value_info *input) {
+    const kn_model_given *given = find_given(import, input->name);
+    kn_item item = {.given = given, .wanted = &import->wanted[position]};
+    if (!given && is_initializer(&import->file->graph, input->name)) return true;
+    if (input->type.kind != KN_ONNX_TENSOR)
+        return fail_input(import, input->name, KN_ERROR_UNSUPPORTED, "is no tensor");
+    if (!kn_item_type(input->type.type, &item.dtype, &item.bits)) {
+        kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
+                "%s: input '%.100s' is of type %s, which Koine does not compute with", import->model->source,
+                input->name, kn_onnx_type_name(input->type.type));
+        return false;
+    }
+    if (given && given->info.dtype != item.dtype)
+        return fail_input(import, input->name, KN_ERROR_DTYPE, "the given array is of another type");
+    kn_text shape;
+    kn_text_init(&shape, &import->model->host);
+    bool fine = input_shape(import, input, given, &shape);
+    if (fine && kn_text_failed(&shape)) fine = kn_import_no_memory(import);
+    kn_model *model = import->model;
+    uint64_t bytes = 0;
+    if (fine && import->wanted[position]) {
+        fine = given && given->data && kn_tensor_bytes(&given->info, &bytes);
+        if (fine) item.value = kn_constant(import->graph, item.dtype, shape.data, given->data, (size_t)bytes);
+    } else if (fine) {
+        const char *name = kn_import_name(import, import->alone ? "x" : input->name);
+        bool narrow = import->params->narrow_integers && item.dtype == KN_INT64;
+        item.value = name ? kn_input(import->graph, name, narrow ? KN_INT32 : item.dtype, shape.data) : NULL;
+        model->input_names[model->input_count] = input->name;
+        model->inputs[model->input_count++] = item.value;
+        if (narrow && item.value) item.value = kn_cast(item.value, KN_INT64);
+    }
+    kn_text_finish(&shape);
+    if (!fine && !kn_import_failed(import))
+        return fail_input(import, input->name, KN_ERROR_ARGUMENT,
+                          "has to be known, and no numbers of a whole shape are given");
+    if (fine && kn_value_failed(item.value))
+        fine = fail_input(import, input->name, KN_ERROR_FORMAT, kn_graph_error(import->graph));
+    return fine && kn_import_define(import, input->name, &item);
+}
+
+/* Whether the model has a single input, which is then called as a text model's is. */
+static bool has_one_input(const kn_import *import) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    int count = 0;
+    for (size_t i = 0; i < graph->input_count; i++)
+        count += !import->wanted[i] &&
+                 (find_given(import, graph->inputs[i].name) || !is_initializer(graph, graph->inputs[i].name));
+    return count == 1;
+}
+
+static bool is_output_already(const kn_model *model, const kn_value *value) {
+    for (int i = 0; i < model->output_count; i++)
+        if (model->outputs[i] == value) return true;
+    return false;
+}
+
+/* Outputs are results of nodes, each its own, in the type that the file says. */
+static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
+    kn_model *model = import->model;
+    kn_item *item = kn_import_item(import, output->name);
+    kn_value *value = NULL;
+    kn_dtype declared;
+    int bits;
+    if (!item || item->sequence) {
+        kn_fail(&model->error, item ? KN_ERROR_UNSUPPORTED : KN_ERROR_FORMAT, "%s: output '%.100s' %s",
+                model->source, output->name, item ? "is no tensor" : "is made by no node");
+        return false;
+    }
+    value = kn_item_value(import, item);
+    if (!value) return false;
+    if (output->type.kind == KN_ONNX_TENSOR && kn_item_type(output->type.type, &declared, &bits) &&
+        declared != item->dtype) {
+        kn_fail(&model->error, KN_ERROR_FORMAT,
+                "%s: output '%.100s' is declared as %s, and its node makes %s", model->source, output->name,
+                kn_dtype_name(declared), kn_dtype_name(item->dtype));
+        return false;
+    }
+    value = kn_import_cast(value, item->dtype);
+    if (value->kind != KN_VALUE_RESULT || is_output_already(model, value))
+        value = kn_apply(import->graph, "copy", &value, 1, NULL);
+    const char *name = kn_import_name(import, output->name);
+    if (!name) return kn_import_no_memory(import);
+    value = kn_output(value, name);
+    if (kn_value_failed(value)) {
+        kn_fail(&model->error, kn_graph_status(import->graph), "%s: output '%.100s': %s", model->source,
+                output->name, kn_graph_error(import->graph));
+        return false;
+    }
+    model->output_names[model->output_count] = output->name;
+    model->outputs[model->output_count++] = value;
+    return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static bool build_graph(kn_import *import) {
+    kn_model *model = import->model;
+    const kn_onnx_graph *graph = &import->file->graph;
+    kn_import_scope scope = {.opset_count = 0};
+    kn_graph_params params = KN_GRAPH_DEFAULTS;
+    params.allocator = model->host.allocator;
+    params.log = model->host.log;
+    kn_graph_destroy(&model->graph);
+    model->graph = import->graph = kn_graph_create(&params);
+    if (!import->graph) return kn_import_no_memory(import);
+    model->input_count = model->output_count = model->open_size_count = 0;
+    import->state_count = import->training_count = import->nodes = 0;
+    import->depth = 0;
+    bool fine = true;
+    open_scope(import, &scope);
+    import->alone = has_one_input(import);
+    for (size_t i = 0; fine && i < graph->input_count; i++)
+        fine = add_input(import, (int)i, &graph->inputs[i]);
+    fine = fine && define_initializers(import, graph) &&
+           kn_import_nodes(import, graph->nodes, graph->node_count);
+    for (size_t i = 0; fine && i < graph->output_count; i++)
+        fine = add_output(import, &graph->outputs[i]);
+    close_scope(import, &scope);
+    return fine && !import->again;
+}
+
+static bool sort_nodes(kn_import *import) {
+    const kn_onnx_model *file = import->file;
+    bool fine = kn_import_sort(import, file->graph.nodes, file->graph.node_count);
+    for (size_t i = 0; fine && i < file->function_count; i++)
+        fine = kn_import_sort(import, file->functions[i].nodes, file->functions[i].node_count);
+    return fine;
+}
+
+static bool make_room(kn_import *import) {
+    kn_model *model = import->model;
+    const kn_onnx_graph *graph = &import->file->graph;
+    if (!graph->output_count) {
+        kn_fail(&model->error, KN_ERROR_FORMAT, "%s: has no outputs, expected at least one", model->source);
+        return false;
+    }
+    if (graph->input_count > INT16_MAX || graph->output_count > INT16_MAX) {
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: has more inputs or outputs than %d", model->source,
+                INT16_MAX);
+        return false;
+    }
+    model->inputs = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *model->inputs);
+    model->outputs = kn_arena_take(&model->arena, graph->output_count + 1, sizeof *model->outputs);
+    model->input_names = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *model->input_names);
+    model->output_names = kn_arena_take(&model->arena, graph->output_count + 1, sizeof *model->output_names);
+    import->wanted = kn_arena_take(&model->arena, graph->input_count + 1, sizeof *import->wanted);
+    import->taken = kn_arena_take(&model->arena, import->params->setting_count + 1, sizeof *import->taken);
+    return (model->inputs && model->outputs && model->input_names && model->output_names && import->wanted &&
+            import->taken) ||
+           kn_import_no_memory(import);
+}
+
+bool kn_import_onnx(kn_model *model) {
+    kn_imported *imported = kn_imported_of(model);
+    kn_import import = {
+        .model = model, .arena = &model->arena, .file = &imported->file, .params = &model->params};
+    if (!make_room(&import) || !check_operators(&import) || !sort_nodes(&import) ||
+        !kn_import_take_apart(&import) || !kn_import_find_learnt(&import))
+        return false;
+    bool fine = false;
+    import.batch = find_batch(&import.file->graph);
+    kn_map_init(&import.constants, &model->host);
+    do {
+        import.again = false;
+        fine = build_graph(&import);
+    } while (import.again && model->error.status == KN_OK);
+    fine = fine && check_wanted(&import);
+    kn_map_finish(&import.constants);
+    imported->states = import.states;
+    imported->state_count = import.state_count;
+    imported->training_nodes = import.training;
+    imported->training_node_count = import.training_count;
+    if (!fine && model->error.status == KN_OK)
+        kn_fail(&model->error, KN_ERROR_INTERNAL, "%s: could not be built", model->source);
+    return fine;
+}

@@ -1,0 +1,525 @@
+/* Items: what names of the file stand for, as values of the graph and as numbers that are known while it is
+ * built; and what builders ask of a node. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+kn_dim kn_dim_of(kn_graph *graph, int64_t number) {
+    if (number >= 0) return number;
+    return kn_dim_subtract(graph, 0, number == INT64_MIN ? INT64_MAX : -number);
+}
+
+static bool all_numbers(const kn_import *import, const kn_item *item, int64_t *numbers) {
+    for (int i = 0; i < item->count; i++)
+        if (!kn_dim_constant(import->graph, item->sizes[i], &numbers[i])) return false;
+    return true;
+}
+
+/* The number that a symbol will be, int64 (1): ones counted on the way. */
+static kn_value *symbol_value(kn_import *import, kn_dim dim) {
+    kn_value *one = kn_import_scalar(import, KN_INT32, 1);
+    kn_value *ones = kn_import_broadcast(import, one, &dim, 1);
+    return kn_cast(kn_sum(ones, "0", true), KN_INT64);
+}
+
+static kn_value *sizes_value(kn_import *import, const kn_item *item) {
+    int64_t *numbers = kn_arena_take(import->arena, (size_t)item->count + 1, sizeof *numbers);
+    kn_value *parts[KN_MAX_INPUTS];
+    if (!numbers) return NULL;
+    const char *shape = kn_import_list(import, item->shape, item->rank);
+    if (all_numbers(import, item, numbers)) {
+        kn_value *whole = kn_constant(import->graph, KN_INT64, shape, numbers, (size_t)item->count * 8);
+        return kn_import_cast(whole, item->dtype);
+    }
+    if (item->count > KN_MAX_INPUTS)
+        return kn_graph_fail(import->graph, KN_ERROR_UNSUPPORTED, "more than %d sizes as numbers of a tensor",
+                             KN_MAX_INPUTS);
+    for (int i = 0; i < item->count; i++) {
+        int64_t number;
+        if (kn_dim_constant(import->graph, item->sizes[i], &number))
+            parts[i] = kn_import_reshape(import, kn_import_scalar(import, KN_INT64, (double)number),
+                                         (kn_dim[]){1}, 1);
+        else
+            parts[i] = symbol_value(import, item->sizes[i]);
+    }
+    kn_value *joined = item->count == 1 ? parts[0] : kn_concat(parts, (size_t)item->count, 0);
+    return kn_import_cast(kn_import_reshape(import, joined, item->shape, item->rank), item->dtype);
+}
+
+/* Whether an initializer holds fractions, all finite, that nobody has to know. */
+static bool is_state(const kn_import *import, const kn_item *item) {
+    const kn_onnx_tensor *tensor = item->tensor;
+    if (!item->initializer || !kn_dtype_is_float(item->dtype) || tensor->count < 1 ||
+        kn_map_has(&import->constants, &tensor, sizeof tensor))
+        return false;
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return false;
+    return true;
+}
+
+/* Whether it is learnt; of a branch or a body that is all with an axis. */
+static bool is_learnt(const kn_import *import, const kn_item *item) {
+    const kn_learnt *told = kn_import_learnt(kn_imported_of(import->model), item->tensor);
+    return (told ? told->yes : item->tensor->rank > 0) && is_state(import, item);
+}
+
+static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor *tensor) {
+    void *states = import->states;
+    size_t before = import->state_capacity;
+    if (import->state_count == before) {
+        size_t more = before ? 2 * before : 64;
+        states = kn_arena_take(import->arena, more, sizeof *import->states);
+        if (!states) return kn_import_no_memory(import);
+        if (before) memcpy(states, import->states, before * sizeof *import->states);
+        import->state_capacity = more;
+        import->states = states;
+    }
+    import->states[import->state_count++] = (kn_import_state){value, tensor};
+    return true;
+}
+
+/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks
+ * them in each run, by one kernel: (bytes,1) moved right by (1,each). */
+static kn_value *unpacked(kn_import *import, const kn_item *item) {
+    const kn_onnx_tensor *tensor = item->tensor;
+    int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
+    const uint8_t moves[4] = {0, (uint8_t)item->bits, (uint8_t)(2 * item->bits), (uint8_t)(3 * item->bits)};
+    kn_value *packed = kn_constant(import->graph, KN_UINT8, kn_import_list(import, (int64_t[]){bytes, 1}, 2),
+                                   tensor->bytes, (size_t)tensor->byte_count);
+    kn_value *places =
+        kn_constant(import->graph, KN_UINT8, kn_import_list(import, &each, 1), moves, (size_t)each);
+    kn_value *numbers =
+        kn_bit_and(kn_bit_right(packed, places), kn_import_scalar(import, KN_UINT8, (1 << item->bits) - 1));
+    if (item->dtype == KN_INT8) { /* the highest bit is the sign */
+        kn_value *sign = kn_import_scalar(import, KN_INT8, 1 << (item->bits - 1));
+        numbers = kn_sub(kn_bit_xor(kn_cast(numbers, KN_INT8), sign), sign);
+    }
+    numbers = kn_import_reshape(import, numbers, (kn_dim[]){bytes * each}, 1);
+    if ((int64_t)tensor->count != bytes * each)
+        numbers = kn_import_slice(import, numbers, 0, 0, (int64_t)tensor->count, 1);
+    return kn_import_reshape(import, numbers, tensor->shape, (int)tensor->rank);
+}
+
+kn_value *kn_item_statistic(kn_import *import, kn_item *item) {
+    kn_value *value = item->value;
+    if (value) return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC ? value : NULL;
+    if (!item->tensor || item->sizes || item->tensor->rank != 1 || !is_state(import, item)) return NULL;
+    const kn_onnx_tensor *tensor = item->tensor;
+    const char *name = kn_import_name(import, tensor->name);
+    const kn_initializer start = {KN_INITIALIZE_FILL, 0};
+    const kn_shape shape = {
+        .dtype = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype, .rank = 1, .dims = {tensor->shape[0]}};
+    value = name ? kn_state_add(import->graph, name, &shape, KN_STATE_STATISTIC, &start) : NULL;
+    if (kn_value_failed(value) || !keep_state(import, value, tensor)) return NULL;
+    return item->value = value;
+}
+
+static kn_value *tensor_value(kn_import *import, kn_item *item) {
+    const kn_onnx_tensor *tensor = item->tensor;
+    kn_model *model = import->model;
+    kn_array array = {.rank = 0};
+    kn_value *value = NULL;
+    if (tensor->rank > KN_MAX_RANK) {
+        kn_fail(&model->error, KN_ERROR_UNSUPPORTED, "%s: '%.100s' has %zu dimensions; %d are the most",
+                model->source, tensor->name, tensor->rank, KN_MAX_RANK);
+        return NULL;
+    }
+    const char *shape = kn_import_list(import, tensor->shape, (int)tensor->rank);
+    kn_dtype computed = kn_is_half(item->dtype) ? KN_FLOAT32 : item->dtype;
+    if (is_learnt(import, item)) {
+        const kn_initializer start = {KN_INITIALIZE_FILL, 0};
+        const char *name = kn_import_name(import, tensor->name);
+        value = name ? kn_parameter(import->graph, name, computed, shape, &start) : NULL;
+        if (value && computed != item->dtype) kn_store(value, item->dtype);
+        return value && keep_state(import, value, tensor) ? value : NULL;
+    }
+    if (item->bits && tensor->count > KN_IMPORT_SIZES) return unpacked(import, item);
+    if (kn_onnx_tensor_array(&model->host, tensor, &array, &model->error) != KN_OK) return NULL;
+    value = kn_constant(import->graph, item->dtype, shape, array.bytes, (size_t)array.byte_count);
+    if (computed != item->dtype && !kn_value_failed(value)) {
+        kn_shape as = value->shape;
+        float *numbers = kn_allocate(&model->host, (size_t)array.count + 1, sizeof *numbers);
+        as.dtype = computed;
+        for (uint64_t i = 0; numbers && i < array.count; i++)
+            numbers[i] = (float)kn_array_number(&array, i);
+        value = numbers ? kn_constant_add(import->graph, &as, numbers, (size_t)array.count * sizeof *numbers)
+                        : NULL;
+        if (!numbers) kn_import_no_memory(import);
+        kn_release(&model->host, numbers);
+    }
+    kn_array_finish(&model->host, &array);
+    return value;
+}
+
+kn_value *kn_item_value(kn_import *import, kn_item *item) {
+    if (item->sequence) {
+        if (!kn_import_failed(import))
+            kn_fail(&import->model->error, KN_ERROR_UNSUPPORTED,
+                    "%s: '%.100s' is a sequence; expected a tensor", import->model->source, item->name);
+        return NULL;
+    }
+    if (!item->value && item->sizes) item->value = sizes_value(import, item);
+    if (!item->value && item->tensor) item->value = tensor_value(import, item);
+    if (!kn_value_failed(item->value) && kn_is_half(item->value->shape.dtype))
+        item->value = kn_cast(item->value, KN_FLOAT32);
+    return kn_value_failed(item->value) ? NULL : item->value;
+}
+
+bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape) {
+    *shape = (kn_shape){.dtype = item->dtype};
+    if (!item->value && item->sizes) {
+        shape->rank = item->rank;
+        for (int i = 0; i < item->rank; i++)
+            shape->dims[i] = item->shape[i];
+        return true;
+    }
+    if (!item->value && item->tensor && item->tensor->rank <= KN_MAX_RANK) {
+        shape->rank = (int)item->tensor->rank;
+        for (int i = 0; i < shape->rank; i++)
+            shape->dims[i] = item->tensor->shape[i];
+        return true;
+    }
+    kn_value *value = kn_item_value(import, item);
+    if (!value) return false;
+    *shape = value->shape;
+    shape->dtype = item->dtype;
+    return true;
+}
+
+kn_value *kn_import_in(kn_import_call *call, int i) {
+    return kn_import_has(call, i) ? kn_item_value(call->import, call->inputs[i]) : NULL;
+}
+
+int kn_import_bits(const kn_import_call *call, int i) {
+    return kn_import_has(call, i) ? call->inputs[i]->bits : 0;
+}
+
+bool kn_item_type(kn_onnx_type type, kn_dtype *dtype, int *bits) {
+    int each = kn_onnx_type_bits(type);
+    *bits = each < 8 ? each : 0;
+    return kn_onnx_type_to(type, dtype);
+}
+
+kn_dtype kn_import_dtype(const kn_import_call *call, int i) {
+    return kn_import_has(call, i) ? call->inputs[i]->dtype : KN_FLOAT32;
+}
+
+bool kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype) {
+    if (kn_value_failed(value)) return false;
+    if (i >= call->output_count) return true;
+    call->outputs[i].value = value;
+    call->outputs[i].dtype = dtype;
+    return true;
+}
+
+bool kn_import_put(kn_import_call *call, int i, kn_value *value) {
+    if (kn_value_failed(value)) return false;
+    kn_dtype dtype = value->shape.dtype;
+    for (int j = 0; dtype == KN_FLOAT32 && j < call->input_count; j++)
+        if (call->inputs[j] && kn_is_half(call->inputs[j]->dtype)) dtype = call->inputs[j]->dtype;
+    return kn_import_put_as(call, i, value, dtype);
+}
+
+/* ---- numbers that are known ------------------------------------------------------------------ */
+
+/* Inputs of the file that a value is made of become constants the next time, where the caller gave their
+ * numbers; so do initializers. */
+static void want_leaf(kn_import *import, const kn_value *value) {
+    for (const kn_import_scope *scope = import->scope; scope && value->kind == KN_VALUE_INPUT;
+         scope = scope->outer) {
+        size_t position = 0;
+        for (const kn_map_entry *entry; (entry = kn_map_next(&scope->items, &position)) != NULL;) {
+            const kn_item *item = entry->value;
+            if (!item->wanted || !item->given || !item->given->data || *item->wanted) continue;
+            const kn_value *made = item->value;
+            if (made && made->kind == KN_VALUE_RESULT)
+                made = made->producer->inputs[0]; /* a half, as float32 */
+            if (made == value) *item->wanted = import->again = true;
+        }
+    }
+    for (size_t i = 0; i < import->state_count && value->kind == KN_VALUE_STATE; i++) {
+        const kn_onnx_tensor *tensor = import->states[i].tensor;
+        if (import->states[i].value == value && tensor->count <= KN_IMPORT_KNOWN &&
+            !kn_map_has(&import->constants, &tensor, sizeof tensor))
+            import->again = kn_map_put(&import->constants, &tensor, sizeof tensor, import);
+    }
+}
+
+static void want_leaves(kn_import *import, const kn_value *value) {
+    const kn_graph *graph = import->graph;
+    bool *needed = kn_allocate(&import->model->host, graph->node_count + 1, sizeof *needed);
+    if (!needed) return;
+    if (value->producer)
+        needed[value->producer->id] = true;
+    else
+        want_leaf(import, value);
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const kn_node *node = graph->nodes[i];
+        for (int j = 0; needed[i] && j < node->input_count; j++) {
+            if (!node->inputs[j]) continue;
+            if (node->inputs[j]->producer)
+                needed[node->inputs[j]->producer->id] = true;
+            else
+                want_leaf(import, node->inputs[j]);
+        }
+    }
+    kn_release(&import->model->host, needed);
+}
+
+static void info_of(const kn_value *value, kn_tensor_info *info) {
+    *info = (kn_tensor_info){.dtype = value->shape.dtype, .rank = value->shape.rank};
+    for (int i = 0; i < info->rank; i++)
+        info->shape[i] = value->shape.dims[i];
+}
+
+/* Computes the value on the host where it is made of constants. */
+static bool folded(kn_import *import, kn_value *value, kn_tensor_info *info, const void **data) {
+    kn_graph *bound = NULL;
+    kn_value *result = NULL;
+    kn_error error = {0};
+    const kn_bind_request request = {.bindings = NULL};
+    if (kn_graph_bind(import->graph, &value, 1, &request, &bound, &result, &error) != KN_OK) return false;
+    bool known = result->kind == KN_VALUE_CONSTANT;
+    if (known) {
+        info_of(result, info);
+        *data = kn_arena_copy(import->arena, result->data, result->data_bytes + 1, 1);
+        if (!*data) known = kn_import_no_memory(import);
+    }
+    kn_graph_destroy(&bound);
+    return known;
+}
+
+static bool known_tensor(kn_import *import, const kn_item *item, kn_tensor_info *info, const void **data) {
+    kn_array array;
+    kn_error error = {0};
+    if (item->tensor->count > KN_IMPORT_KNOWN ||
+        kn_onnx_tensor_array(&import->model->host, item->tensor, &array, &error) != KN_OK)
+        return false;
+    *info = (kn_tensor_info){.dtype = array.type, .rank = array.rank};
+    memcpy(info->shape, array.shape, sizeof info->shape);
+    void *copy = kn_arena_take(import->arena, (size_t)array.byte_count + 8, 1);
+    if (copy && array.byte_count) memcpy(copy, array.bytes, (size_t)array.byte_count);
+    *data = copy;
+    kn_array_finish(&import->model->host, &array);
+    return copy || kn_import_no_memory(import);
+}
+
+bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const void **data) {
+    if (item->sequence) return false;
+    if (item->tensor) return known_tensor(import, item, info, data);
+    if (item->sizes) {
+        int64_t *numbers = kn_arena_take(import->arena, (size_t)item->count + 1, sizeof *numbers);
+        if (!numbers) return kn_import_no_memory(import);
+        *info = (kn_tensor_info){.dtype = KN_INT64, .rank = item->rank};
+        memcpy(info->shape, item->shape, sizeof info->shape);
+        *data = numbers;
+        return all_numbers(import, item, numbers);
+    }
+    kn_value *value = item->value;
+    if (kn_value_failed(value)) return false;
+    int64_t elements = kn_shape_elements(&value->shape);
+    if (elements < 0 || elements > KN_IMPORT_KNOWN) return false;
+    if (value->kind == KN_VALUE_CONSTANT) {
+        info_of(value, info);
+        *data = value->data;
+        return true;
+    }
+    if (value->kind == KN_VALUE_RESULT && folded(import, value, info, data)) return true;
+    want_leaves(import, value);
+    return false;
+}
+
+static bool fail_unknown(kn_import_call *call, int i) {
+    const char *name = kn_import_has(call, i) ? call->node->inputs[i] : "";
+    return kn_import_fail(
+        call, KN_ERROR_UNSUPPORTED,
+        "the numbers of '%.100s' have to be known when the model is opened, since they decide what is "
+        "computed: give what they depend on as a constant",
+        name);
+}
+
+bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count) {
+    if (!kn_import_has(call, i)) return kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", i);
+    kn_item *item = call->inputs[i];
+    if (!kn_item_sized(call->import, item)) return fail_unknown(call, i);
+    if (count ? item->count > most : item->count != most)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "'%.100s' has %d numbers; expected %s%d", item->name,
+                              item->count, count ? "at most " : "", most);
+    for (int k = 0; k < item->count; k++)
+        dims[k] = item->sizes[k];
+    if (count) *count = item->count;
+    return true;
+}
+
+bool kn_import_whole(kn_import_call *call, int i, int64_t *numbers, int most, int *count) {
+    int found = most;
+    if (!kn_import_dims(call, i, numbers, most, count ? &found : NULL)) return false;
+    for (int k = 0; k < found; k++)
+        if (!kn_dim_constant(call->graph, numbers[k], &numbers[k]))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "'%.100s' depends on sizes that are open; expected a number",
+                                  call->inputs[i]->name);
+    if (count) *count = found;
+    return true;
+}
+
+bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count) {
+    kn_tensor_info info;
+    const void *data;
+    uint64_t elements = 0;
+    if (!kn_import_has(call, i)) return kn_import_fail(call, KN_ERROR_FORMAT, "input %d is missing", i);
+    if (!kn_item_known(call->import, call->inputs[i], &info, &data)) return fail_unknown(call, i);
+    kn_tensor_elements(&info, &elements);
+    if (count ? elements > (uint64_t)most : elements != (uint64_t)most)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "'%.100s' has %" PRIu64 " numbers; expected %s%d",
+                              call->inputs[i]->name, elements, count ? "at most " : "", most);
+    for (int64_t k = 0; k < (int64_t)elements; k++)
+        numbers[k] = kn_element_get(info.dtype, data, k);
+    if (count) *count = (int)elements;
+    return true;
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+/* In a function an attribute may stand for one of the function's node, or for its default. */
+static const kn_onnx_attribute *follow(const kn_import *import, const kn_onnx_attribute *attribute) {
+    const kn_import_scope *scope = import->scope;
+    while (attribute && *attribute->reference) {
+        while (scope && !scope->definition)
+            scope = scope->outer;
+        if (!scope) return NULL;
+        const kn_onnx_attribute *found = kn_onnx_find_attribute(scope->call->node, attribute->reference);
+        for (size_t i = 0; !found && i < scope->definition->attribute_count; i++)
+            if (!strcmp(scope->definition->attributes[i].name, attribute->reference))
+                found = &scope->definition->attributes[i];
+        scope = scope->outer;
+        attribute = found;
+    }
+    return attribute;
+}
+
+const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const char *name) {
+    return follow(call->import, kn_onnx_find_attribute(call->node, name));
+}
+
+/* The attribute, of that kind; NULL where it is not given, and after the failure of having another kind. */
+static const kn_onnx_attribute *attribute_of(const kn_import_call *call, const char *name,
+                                             kn_onnx_attribute_kind kind) {
+    const kn_onnx_attribute *found = kn_import_attribute(call, name);
+    if (!found || found->kind == kind) return found;
+    kn_import_fail(call, KN_ERROR_FORMAT, "the attribute '%s' is %s, expected %s", name,
+                   kn_onnx_attribute_kind_name(found->kind), kn_onnx_attribute_kind_name(kind));
+    return NULL;
+}
+
+int64_t kn_import_int(const kn_import_call *call, const char *name, int64_t usual) {
+    const kn_onnx_attribute *found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INT);
+    return found ? found->ints[0] : usual;
+}
+
+double kn_import_float(const kn_import_call *call, const char *name, double usual) {
+    const kn_onnx_attribute *found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_FLOAT);
+    return found ? (double)found->floats[0] : usual;
+}
+
+const char *kn_import_string(const kn_import_call *call, const char *name, const char *usual) {
+    const kn_onnx_attribute *found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_STRING);
+    if (!found) return usual;
+    const char *text = kn_arena_format(call->import->arena, "%.*s",
+                                       (int)(found->strings[0].count < 4096 ? found->strings[0].count : 4096),
+                                       found->strings[0].bytes ? found->strings[0].bytes : "");
+    return text ? text : usual;
+}
+
+int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int most) {
+    const kn_onnx_attribute *found = kn_import_attribute(call, name);
+    if (found && found->kind != KN_ONNX_ATTRIBUTE_INT)
+        found = attribute_of(call, name, KN_ONNX_ATTRIBUTE_INTS);
+    if (!found) return -1;
+    if (found->count > (size_t)most) {
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                       "the attribute '%s' has %zu numbers; at most %d are known here", name, found->count,
+                       most);
+        return -1;
+    }
+    if (found->count) memcpy(numbers, found->ints, found->count * sizeof *numbers);
+    return (int)found->count;
+}
+
+/* ---- for builders ---------------------------------------------------------------------------- */
+
+const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count) {
+    kn_text text;
+    kn_text_init(&text, &import->model->host);
+    for (int i = 0; i < count; i++) {
+        if (i) kn_text_add(&text, ",");
+        kn_dim_text(import->graph, dims[i], &text);
+    }
+    const char *kept = kn_text_failed(&text) ? NULL : kn_arena_text(import->arena, text.data);
+    kn_text_finish(&text);
+    if (!kept) kn_import_no_memory(import);
+    return kept ? kept : "";
+}
+
+const char *kn_import_list(kn_import *import, const int64_t *numbers, int count) {
+    kn_text text;
+    kn_text_init(&text, &import->model->host);
+    for (int i = 0; i < count; i++)
+        kn_text_format(&text, "%s%" PRId64, i ? "," : "", numbers[i]);
+    const char *kept = kn_text_failed(&text) ? NULL : kn_arena_text(import->arena, text.data);
+    kn_text_finish(&text);
+    if (!kept) kn_import_no_memory(import);
+    return kept ? kept : "";
+}
+
+bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis) {
+    *axis = 0;
+    if (number < -rank || number >= rank)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "there is no axis %" PRId64 " of %d", number, rank);
+    *axis = (int)(number < 0 ? number + rank : number);
+    return true;
+}
+
+bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis) {
+    int64_t number = 0;
+    return kn_import_whole(call, input, &number, 1, NULL) && kn_import_axis(call, number, rank, axis);
+}
+
+kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number) {
+    uint64_t element = 0;
+    const kn_shape scalar = {.dtype = dtype};
+    kn_element_set(dtype, &element, 0, number);
+    return kn_constant_add(import->graph, &scalar, &element, kn_dtype_bytes(dtype));
+}
+
+kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank) {
+    if (kn_value_failed(x)) return x;
+    bool same = rank == x->shape.rank;
+    for (int i = 0; same && i < rank; i++)
+        same = dims[i] == x->shape.dims[i];
+    return same ? x : kn_reshape(x, kn_import_dims_text(import, dims, rank));
+}
+
+kn_value *kn_import_broadcast(kn_import *import, kn_value *x, const kn_dim *dims, int rank) {
+    return kn_broadcast(x, kn_import_dims_text(import, dims, rank));
+}
+
+kn_value *kn_import_cast(kn_value *x, kn_dtype dtype) {
+    return kn_value_failed(x) || x->shape.dtype == dtype ? x : kn_cast(x, dtype);
+}
+
+kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begin, int64_t end,
+                          int64_t step) {
+    if (kn_value_failed(x)) return x;
+    const char *text = kn_arena_format(
+        import->arena, "axis=%d begin=%" PRId64 " end=%" PRId64 " step=%" PRId64, axis, begin, end, step);
+    return text ? kn_apply(import->graph, "slice", &x, 1, text) : NULL;
+}
+
+kn_value *kn_import_counted(kn_import *import, kn_dim count) {
+    kn_value *ones = kn_import_broadcast(import, kn_import_scalar(import, KN_INT32, 1), &count, 1);
+    return kn_cumulative_sum(ones, 0, true, false);
+}

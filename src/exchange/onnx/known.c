@@ -1,0 +1,262 @@
+/* Operators whose results have a size that depends on numbers: these have to be known when the model is
+ * opened. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { MEL_NUMBERS = 1 << 22, BOX_COMPARISONS = 1 << 26 };
+
+/* Input i: its numbers are known. False after a failure, which names it. */
+static bool take_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
+    double ask;
+    if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return true;
+    return kn_import_numbers(call, i, &ask, 1, NULL) && false;
+}
+
+static kn_value *whole_constant(kn_import_call *call, const int64_t *numbers, int64_t rows, int64_t columns) {
+    const int64_t dims[2] = {rows, columns};
+    const char *shape = kn_import_list(call->import, dims, columns < 0 ? 1 : 2);
+    size_t count = (size_t)rows * (size_t)(columns < 0 ? 1 : columns);
+    return kn_constant(call->graph, KN_INT64, shape, numbers, count * sizeof *numbers);
+}
+
+static bool non_zero(kn_import_call *call) {
+    kn_tensor_info info;
+    const void *data;
+    uint64_t elements = 0;
+    if (!take_known(call, 0, &info, &data)) return false;
+    kn_tensor_elements(&info, &elements);
+    int rank = info.rank ? info.rank : 1;
+    int64_t count = 0, strides[KN_MAX_RANK], stride = 1;
+    for (int64_t i = 0; i < (int64_t)elements; i++)
+        count += kn_element_get(info.dtype, data, i) != 0;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= info.rank ? info.shape[i] : 1;
+    }
+    int64_t *places = kn_arena_take(call->import->arena, (size_t)(count * rank) + 1, sizeof *places), at = 0;
+    if (!places) return kn_import_no_memory(call->import);
+    for (int64_t i = 0; i < (int64_t)elements; i++) {
+        if (kn_element_get(info.dtype, data, i) == 0) continue;
+        for (int k = 0; k < rank; k++)
+            places[k * count + at] = info.rank ? i / strides[k] % info.shape[k] : 0;
+        at++;
+    }
+    return kn_import_put(call, 0, whole_constant(call, places, rank, count));
+}
+
+/* ---- what is there once ---------------------------------------------------------------------- */
+
+/* Parts of x along an axis: part i is (outer,inner) elements of (outer,count,inner). */
+typedef struct parts {
+    kn_dtype dtype;
+    const void *data;
+    int64_t outer, count, inner;
+} parts;
+
+/* By their elements in order; what is no number is behind all others. */
+static int compare_parts(const parts *p, int64_t left, int64_t right) {
+    for (int64_t i = 0; i < p->outer * p->inner; i++) {
+        int64_t row = i / p->inner * p->count, column = i % p->inner;
+        double a = kn_element_get(p->dtype, p->data, (row + left) * p->inner + column);
+        double b = kn_element_get(p->dtype, p->data, (row + right) * p->inner + column);
+        int order = isnan(a) || isnan(b) ? (isnan(a) != 0) - (isnan(b) != 0) : (a > b) - (a < b);
+        if (order) return order;
+    }
+    return 0;
+}
+
+/* The numbers of parts in order, equal ones as they were; two lists of p->count are the room. */
+static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
+    for (int64_t i = 0; i < p->count; i++)
+        list[i] = i;
+    for (int64_t width = 1; width < p->count; width *= 2) {
+        for (int64_t begin = 0; begin < p->count; begin += 2 * width) {
+            int64_t middle = begin + width < p->count ? begin + width : p->count;
+            int64_t end = middle + width < p->count ? middle + width : p->count;
+            int64_t left = begin, right = middle;
+            for (int64_t i = begin; i < end; i++) {
+                bool first =
+                    left < middle && (right == end || compare_parts(p, list[left], list[right]) <= 0);
+                other[i] = first ? list[left++] : list[right++];
+            }
+        }
+        int64_t *swap = list;
+        list = other;
+        other = swap;
+    }
+    return list;
+}
+
+/* Outputs: the parts, where each is first, which of them each part of x is, and how often each is there. */
+static bool unique(kn_import_call *call) {
+    kn_tensor_info info;
+    int axis = 0;
+    parts p = {.outer = 1, .count = 1, .inner = 1};
+    kn_value *x = kn_import_in(call, 0);
+    if (!x || !take_known(call, 0, &info, &p.data)) return false;
+    bool flat = !kn_import_attribute(call, "axis");
+    if (!flat && !kn_import_axis(call, kn_import_int(call, "axis", 0), info.rank, &axis)) return false;
+    p.dtype = info.dtype;
+    for (int i = 0; i < info.rank; i++)
+        *(flat || i == axis ? &p.count : i < axis ? &p.outer : &p.inner) *= info.shape[i];
+    int64_t *room = kn_arena_take(call->import->arena, 6 * (size_t)p.count + 6, sizeof *room);
+    if (!room) return kn_import_no_memory(call->import);
+    int64_t *first = room + 2 * p.count, *which = first + p.count, *often = which + p.count,
+            *renamed = often + p.count, count = 0, *order = sorted_parts(&p, room, room + p.count);
+    for (int64_t i = 0; i < p.count; i++) {
+        if (i == 0 || compare_parts(&p, order[i - 1], order[i]) != 0) first[count++] = order[i];
+        which[order[i]] = count - 1;
+    }
+    if (!kn_import_int(call, "sorted", 1)) { /* in the order of x */
+        for (int64_t i = 0, seen = 0; i < p.count; i++)
+            if (first[which[i]] == i) renamed[which[i]] = seen++;
+        for (int64_t i = 0; i < p.count; i++)
+            which[i] = renamed[which[i]];
+        for (int64_t i = p.count; i-- > 0;)
+            first[which[i]] = i;
+    }
+    for (int64_t i = 0; i < p.count; i++)
+        often[which[i]]++;
+    kn_value *places = whole_constant(call, first, count, -1);
+    return kn_import_put(call, 0, kn_gather(flat ? kn_reshape(x, "-1") : x, places, axis)) &&
+           kn_import_put_as(call, 1, places, KN_INT64) &&
+           kn_import_put_as(call, 2, whole_constant(call, which, p.count, -1), KN_INT64) &&
+           kn_import_put_as(call, 3, whole_constant(call, often, count, -1), KN_INT64);
+}
+
+/* ---- boxes ----------------------------------------------------------------------------------- */
+
+typedef struct boxes {
+    kn_tensor_info info, score_info; /* (batch,boxes,4), (batch,classes,boxes) */
+    const void *data, *scores;
+    bool centers; /* (x,y,width,height), else two corners (y,x,y,x) */
+    float overlap;
+} boxes;
+
+/* The borders of a box along x (0) or y (1). */
+static void borders(const boxes *b, int64_t box, int along, float border[2]) {
+    float n[4];
+    for (int i = 0; i < 4; i++)
+        n[i] = (float)kn_element_get(b->info.dtype, b->data, 4 * box + i);
+    float low = b->centers ? n[along] - n[along + 2] / 2 : n[1 - along];
+    float high = b->centers ? n[along] + n[along + 2] / 2 : n[3 - along];
+    border[0] = low < high ? low : high;
+    border[1] = low < high ? high : low;
+}
+
+/* Whether what two boxes share is more than allowed of what they cover. */
+static bool overlap(const boxes *b, int64_t left, int64_t right) {
+    float shared = 1, first = 1, second = 1;
+    for (int along = 0; along < 2; along++) {
+        float l[2], r[2];
+        borders(b, left, along, l);
+        borders(b, right, along, r);
+        float begin = l[0] > r[0] ? l[0] : r[0], end = l[1] < r[1] ? l[1] : r[1];
+        if (!(end > begin)) return false;
+        shared *= end - begin;
+        first *= l[1] - l[0];
+        second *= r[1] - r[0];
+    }
+    return shared / (first + second - shared) > b->overlap;
+}
+
+static bool take_boxes(kn_import_call *call, boxes *b, double *most, double *score) {
+    double allowed = 0;
+    b->centers = kn_import_int(call, "center_point_box", 0) != 0;
+    *most = 0;
+    *score = -INFINITY;
+    if (!take_known(call, 0, &b->info, &b->data) || !take_known(call, 1, &b->score_info, &b->scores) ||
+        (kn_import_has(call, 2) && !kn_import_numbers(call, 2, most, 1, NULL)) ||
+        (kn_import_has(call, 3) && !kn_import_numbers(call, 3, &allowed, 1, NULL)) ||
+        (kn_import_has(call, 4) && !kn_import_numbers(call, 4, score, 1, NULL)))
+        return false;
+    b->overlap = (float)allowed;
+    if (b->info.rank != 3 || b->score_info.rank != 3 || b->info.shape[2] != 4 ||
+        b->info.shape[0] != b->score_info.shape[0] || b->info.shape[1] != b->score_info.shape[2])
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected boxes (batch,boxes,4) and scores (batch,classes,boxes)");
+    return true;
+}
+
+/* The best box of each class, then the best that does not overlap it, and so on: (chosen,3), the sample, the
+ * class and the box. */
+static bool non_max_suppression(kn_import_call *call) {
+    boxes b;
+    double most, least;
+    if (!take_boxes(call, &b, &most, &least)) return false;
+    int64_t count = b.info.shape[1], lists = b.score_info.shape[0] * b.score_info.shape[1], chosen = 0;
+    if ((double)(lists * count) * fmin(most, (double)count) > BOX_COMPARISONS)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%" PRId64 " boxes are too many to choose from",
+                              count);
+    bool *out = kn_arena_take(call->import->arena, (size_t)count + 1, sizeof *out);
+    int64_t *result = kn_arena_take(call->import->arena, 3 * (size_t)(lists * count) + 1, sizeof *result);
+    if (!out || !result) return kn_import_no_memory(call->import);
+    for (int64_t list = 0; list < lists && count; list++) {
+        int64_t batch = list / b.score_info.shape[1];
+        for (int64_t i = 0; i < count; i++)
+            out[i] = !(kn_element_get(b.score_info.dtype, b.scores, list * count + i) > least);
+        for (int64_t taken = 0; (double)taken < most; taken++) {
+            int64_t best = -1;
+            double score = -INFINITY;
+            for (int64_t i = 0; i < count; i++) {
+                double own = kn_element_get(b.score_info.dtype, b.scores, list * count + i);
+                if (!out[i] && (best < 0 || own > score)) best = i, score = own;
+            }
+            if (best < 0) break;
+            result[3 * chosen] = batch;
+            result[3 * chosen + 1] = list % b.score_info.shape[1];
+            result[3 * chosen++ + 2] = best;
+            for (int64_t i = 0; i < count; i++)
+                out[i] = out[i] || i == best || overlap(&b, batch * count + best, batch * count + i);
+        }
+    }
+    return kn_import_put_as(call, 0, whole_constant(call, result, chosen, 3), KN_INT64);
+}
+
+/* ---- frequencies ----------------------------------------------------------------------------- */
+
+/* Triangles over the frequencies of a transform, evenly spread on the mel scale: (length / 2 + 1,bins). */
+static bool mel_weights(kn_import_call *call) {
+    double bins = 0, length = 0, rate = 0, low = 0, high = 0;
+    kn_dtype dtype = KN_FLOAT32;
+    if (!kn_import_numbers(call, 0, &bins, 1, NULL) || !kn_import_numbers(call, 1, &length, 1, NULL) ||
+        !kn_import_numbers(call, 2, &rate, 1, NULL) || !kn_import_numbers(call, 3, &low, 1, NULL) ||
+        !kn_import_numbers(call, 4, &high, 1, NULL))
+        return false;
+    if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", KN_ONNX_FLOAT32), &dtype))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "its output_datatype is none of Koine's");
+    if (!(bins >= 1 && length >= 1 && rate >= 1 && low >= 0 && high >= low) || !(high <= rate) ||
+        bins > MEL_NUMBERS / (length / 2 + 1))
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "its bins, sizes and frequencies make no filters");
+    int64_t rows = (int64_t)length / 2 + 1, columns = (int64_t)bins;
+    double *weights = kn_arena_take(call->import->arena, (size_t)(rows * columns), sizeof *weights);
+    int64_t *at = kn_arena_take(call->import->arena, (size_t)columns + 2, sizeof *at);
+    if (!weights || !at) return kn_import_no_memory(call->import);
+    double from = 2595 * log10(1 + low / 700), to = 2595 * log10(1 + high / 700);
+    for (int64_t i = 0; i < columns + 2; i++) {
+        double mel = from + (double)i * (to - from) / (bins + 2);
+        at[i] = (int64_t)floor((floor(length) + 1) * 700 * expm1(mel / 2595 * log(10)) / rate);
+    }
+    for (int64_t i = 0; i < columns; i++)
+        for (int64_t j = at[i]; j < rows && (j <= at[i + 1] || j < at[i + 2]); j++) {
+            bool rises = j <= at[i + 1] && at[i + 1] > at[i];
+            double part = j == at[i + 1] ? 1
+                          : rises        ? (double)(j - at[i]) / (double)(at[i + 1] - at[i])
+                                         : (double)(at[i + 2] - j) / (double)(at[i + 2] - at[i + 1]);
+            weights[j * columns + i] = part;
+        }
+    const char *shape = kn_import_list(call->import, (int64_t[]){rows, columns}, 2);
+    kn_value *y =
+        kn_constant(call->graph, KN_FLOAT64, shape, weights, (size_t)(rows * columns) * sizeof *weights);
+    return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
+}
+
+const kn_import_row kn_import_known[] = {
+    {.type = "NonZero", .build = non_zero},
+    {.type = "Unique", .build = unique},
+    {.type = "NonMaxSuppression", .build = non_max_suppression},
+    {.type = "MelWeightMatrix", .build = mel_weights},
+};
+const int kn_import_known_count = (int)KN_COUNT_OF(kn_import_known);

@@ -1,0 +1,259 @@
+/* Products and norms: their weights are inputs. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* a is (K) or (...,M,K), b is (K) or (...,K,N). */
+static bool matmul(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL;
+    if (!b) return false;
+    kn_dtype dtype = a->shape.dtype;
+    bool row = a->shape.rank == 1, column = b->shape.rank == 1;
+    if (row) a = kn_unsqueeze(a, "0");
+    if (column) b = kn_unsqueeze(b, "1");
+    if (!kn_dtype_is_float(dtype)) {
+        a = kn_cast(a, KN_FLOAT64);
+        b = kn_cast(b, KN_FLOAT64);
+    }
+    kn_value *y = kn_import_cast(kn_matmul(a, b, false, false), dtype);
+    if (row) y = kn_squeeze(y, column ? "-2,-1" : "-2");
+    if (column && !row) y = kn_squeeze(y, "-1");
+    return kn_import_put(call, 0, y);
+}
+
+/* alpha * a b + beta * c */
+static bool gemm(kn_import_call *call) {
+    kn_value *a = kn_import_in(call, 0), *b = a ? kn_import_in(call, 1) : NULL, *c = NULL;
+    if (!b || (kn_import_has(call, 2) && !(c = kn_import_in(call, 2)))) return false;
+    kn_dtype dtype = a->shape.dtype;
+    double alpha = kn_import_float(call, "alpha", 1), beta = kn_import_float(call, "beta", 1);
+    if (!kn_dtype_is_float(dtype)) {
+        a = kn_cast(a, KN_FLOAT64);
+        b = kn_cast(b, KN_FLOAT64);
+        if (c) c = kn_cast(c, KN_FLOAT64);
+    }
+    kn_value *y =
+        kn_matmul(a, b, kn_import_int(call, "transA", 0) != 0, kn_import_int(call, "transB", 0) != 0);
+    if (alpha != 1) y = kn_scale(y, alpha);
+    if (c) y = kn_add(y, beta == 1 ? c : kn_scale(c, beta));
+    return kn_import_put(call, 0, kn_import_cast(y, dtype));
+}
+
+/* "..." as letters that the equation does not use, one for each axis that has no letter; NULL after a
+ * failure. */
+static const char *without_dots(kn_import_call *call, const char *equation, kn_value *const *values) {
+    char letters[KN_MAX_RANK + 1] = "", text[1024];
+    int given = 0, dotted = -1, operand = 0;
+    size_t length = 0;
+    if (!strstr(equation, "...")) return equation;
+    for (char c = 'Z'; c >= 'A' && given < KN_MAX_RANK; c--)
+        if (!strchr(equation, c)) letters[given++] = c;
+    for (const char *at = equation; *at && length + KN_MAX_RANK < sizeof text;) {
+        if (strncmp(at, "...", 3) != 0) {
+            operand += *at == ',';
+            text[length++] = *at++;
+            continue;
+        }
+        int own = 0;
+        const char *start = at, *end = at + 3;
+        while (start > equation && start[-1] != ',' && start[-1] != '>')
+            start--;
+        for (; start < end || (*start && *start != ',' && *start != '-'); start++)
+            own += (*start >= 'a' && *start <= 'z') || (*start >= 'A' && *start <= 'Z');
+        bool result = memchr(equation, '>', (size_t)(at - equation)) != NULL;
+        int axes = result ? dotted : operand < call->input_count ? values[operand]->shape.rank - own : -1;
+        if (axes < 0 || axes > given || (dotted >= 0 && axes != dotted)) {
+            kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the dots of '%.200s' stand for different axes",
+                           equation);
+            return NULL;
+        }
+        dotted = axes;
+        memcpy(text + length, letters, (size_t)axes);
+        length += (size_t)axes;
+        at = end;
+    }
+    return kn_arena_format(call->import->arena, "%.*s", (int)length, text);
+}
+
+static bool einsum(kn_import_call *call) {
+    kn_value *values[KN_MAX_INPUTS];
+    if (call->input_count > KN_MAX_INPUTS)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "too many inputs");
+    for (int i = 0; i < call->input_count; i++)
+        if (!(values[i] = kn_import_in(call, i))) return false;
+    const char *equation = without_dots(call, kn_import_string(call, "equation", ""), values);
+    return equation && kn_import_put(call, 0, kn_einsum(equation, values, (size_t)call->input_count));
+}
+
+/* ---- norms ----------------------------------------------------------------------------------- */
+
+/* (C) as (C,1,…), to be broadcast to x (N,C,…). */
+static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
+    kn_value *value = kn_import_in(call, i);
+    kn_dim dims[KN_MAX_RANK] = {0};
+    int rank = x->shape.rank > 1 ? x->shape.rank - 1 : 1;
+    if (!value) return NULL;
+    if (value->shape.rank != 1) return value;
+    for (int k = 0; k < rank; k++)
+        dims[k] = k ? 1 : value->shape.dims[0];
+    return kn_import_reshape(call->import, kn_import_cast(value, x->shape.dtype), dims, rank);
+}
+
+/* (x - mean) / sqrt(variance + epsilon) * scale + bias, by the running statistics, or by the batch's. */
+static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
+    kn_value *scale = per_channel(call, 1, x), *bias = per_channel(call, 2, x);
+    kn_value *mean = per_channel(call, 3, x), *variance = per_channel(call, 4, x);
+    double epsilon = kn_import_float(call, "epsilon", 1e-5),
+           momentum = kn_import_float(call, "momentum", 0.9);
+    if (!scale || !bias || !mean || !variance) return false;
+    kn_value *result_mean = mean, *result_variance = variance;
+    if (training) {
+        int64_t axes[KN_MAX_RANK] = {0};
+        for (int i = 2; i < x->shape.rank; i++)
+            axes[i - 1] = i;
+        const char *list = kn_import_list(call->import, axes, x->shape.rank - 1);
+        kn_value *own = kn_mean(x, list, true), *apart = kn_sub(x, own);
+        kn_value *spread = kn_mean(kn_mul(apart, apart), list, true);
+        kn_dim dims[KN_MAX_RANK] = {scale->shape.dims[0]}, line[1] = {scale->shape.dims[0]};
+        for (int i = 1; i < mean->shape.rank; i++)
+            dims[i] = 1;
+        kn_value *flat[4] = {mean, variance, kn_import_reshape(call->import, own, dims, mean->shape.rank),
+                             kn_import_reshape(call->import, spread, dims, mean->shape.rank)};
+        for (int i = 0; i < 2; i++) {
+            kn_value *next = kn_add(kn_scale(flat[i], momentum), kn_scale(flat[2 + i], 1 - momentum));
+            if (!kn_import_put(call, 1 + i, kn_import_reshape(call->import, next, line, 1))) return false;
+        }
+        result_mean = own;
+        result_variance = spread;
+    }
+    kn_value *factor = kn_mul(scale, kn_rsqrt(kn_shift(result_variance, epsilon)));
+    return kn_import_put(call, 0, kn_add(kn_mul(kn_sub(x, result_mean), factor), bias));
+}
+
+/* Whether all are one number per channel of x, of its type. */
+static bool fits_channels(const kn_value *x, kn_value *const *values, int count) {
+    if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1])) return false;
+    for (int i = 0; i < count; i++)
+        if (!values[i] || values[i]->shape.rank != 1 || values[i]->shape.dims[0] != x->shape.dims[1] ||
+            values[i]->shape.dtype != x->shape.dtype)
+            return false;
+    return true;
+}
+
+/* Where the running statistics are the file's own, training follows the batch and anything else those,
+ * whatever the node says: a file may have been written in the middle of a training. */
+static bool batch_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *values[4] = {NULL};
+    if (!x) return false;
+    bool training = call->opset >= 14 ? kn_import_int(call, "training_mode", 0) != 0
+                                      : call->opset < 7 && !kn_import_int(call, "is_test", 0);
+    for (int i = 2; i < 4; i++)
+        if (kn_import_has(call, 1 + i)) values[i] = kn_item_statistic(call->import, call->inputs[1 + i]);
+    if (kn_import_failed(call->import)) return false;
+    if (!values[2] || !values[3]) return batch_norm_apart(call, x, training);
+    if (!(values[0] = kn_import_in(call, 1)) || !(values[1] = kn_import_in(call, 2))) return false;
+    if (!fits_channels(x, values, 4)) return batch_norm_apart(call, x, training);
+    kn_batch_norm_params params;
+    kn_batch_norm_params_init(&params);
+    params.epsilon = kn_import_float(call, "epsilon", 1e-5);
+    params.momentum = 1 - kn_import_float(call, "momentum", 0.9);
+    params.frozen = call->import->params->frozen_statistics;
+    kn_value *y = kn_batch_norm_by(x, values[0], values[1], values[2], values[3], &params);
+    if (training && !kn_import_settle(call)) return false;
+    return kn_import_put(call, 0, y) && kn_import_put(call, 1, values[2]) &&
+           kn_import_put(call, 2, values[3]);
+}
+
+/* Each of `groups` parts of the channels of each sample to mean 0 and variance 1, as (N,C,…). */
+static kn_value *normalized_groups(kn_import_call *call, kn_value *x, kn_dim groups, double epsilon) {
+    const kn_shape shape = x->shape;
+    const kn_dim dims[3] = {shape.dims[0], groups, -1};
+    kn_value *rows = kn_reshape(x, kn_import_dims_text(call->import, dims, 3));
+    kn_value *apart = kn_sub(rows, kn_mean(rows, "2", true));
+    kn_value *variance = kn_mean(kn_mul(apart, apart), "2", true);
+    return kn_import_reshape(call->import, kn_mul(apart, kn_rsqrt(kn_shift(variance, epsilon))), shape.dims,
+                             shape.rank);
+}
+
+static bool group_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x || x->shape.rank < 3) return x && kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
+    bool instance = !strcmp(call->node->type, "InstanceNormalization");
+    int64_t groups = instance ? x->shape.dims[1] : kn_import_int(call, "num_groups", 1);
+    kn_value *scale = kn_import_in(call, 1), *bias = scale ? kn_import_in(call, 2) : NULL;
+    if (!bias) return false;
+    if (groups < 1) return kn_import_fail(call, KN_ERROR_ARGUMENT, "the number of groups is not above 0");
+    kn_dim channels = x->shape.dims[1];
+    if (!instance && call->opset < 21 && kn_dim_known(channels) && scale->shape.dims[0] != channels) {
+        /* One number per group, for each of its channels. */
+        scale = kn_repeat(scale, 0, channels / groups);
+        bias = kn_repeat(bias, 0, channels / groups);
+    }
+    kn_dim dims[KN_MAX_RANK];
+    for (int i = 0; i < x->shape.rank - 1; i++)
+        dims[i] = i ? 1 : channels;
+    kn_value *y = normalized_groups(call, x, groups, kn_import_float(call, "epsilon", 1e-5));
+    y = kn_mul(y, kn_import_reshape(call->import, scale, dims, x->shape.rank - 1));
+    return kn_import_put(call, 0, kn_add(y, kn_import_reshape(call->import, bias, dims, x->shape.rank - 1)));
+}
+
+/* Over all axes from the given one on; also the mean and 1 / deviation. */
+static bool layer_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *scale = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+    bool rms = !strcmp(call->node->type, "RMSNormalization");
+    int axis;
+    if (!scale || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
+        !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis))
+        return false;
+    double epsilon = kn_import_float(call, "epsilon", 1e-5);
+    bool plain = axis == x->shape.rank - 1 && scale->shape.rank == 1 &&
+                 scale->shape.dims[0] == x->shape.dims[axis] && call->output_count == 1 &&
+                 (!bias || bias->shape.rank == 1);
+    if (plain && (rms || bias)) {
+        kn_value *inputs[3] = {x, scale, bias};
+        kn_text text;
+        kn_text_init(&text, &call->import->model->host);
+        kn_text_add(&text, "epsilon=");
+        kn_text_number(&text, epsilon);
+        kn_value *y = kn_text_failed(&text) ? NULL
+                                            : kn_apply(call->graph, rms ? "rms_norm" : "layer_norm", inputs,
+                                                       rms ? 2 : 3, text.data);
+        kn_text_finish(&text);
+        return kn_import_put(call, 0, y);
+    }
+    int64_t axes[KN_MAX_RANK];
+    for (int i = axis; i < x->shape.rank; i++)
+        axes[i - axis] = i;
+    const char *list = kn_import_list(call->import, axes, x->shape.rank - axis);
+    kn_value *mean = rms ? NULL : kn_mean(x, list, true), *apart = rms ? x : kn_sub(x, mean);
+    kn_value *deviation = kn_rsqrt(kn_shift(kn_mean(kn_mul(apart, apart), list, true), epsilon));
+    kn_value *y = kn_mul(kn_mul(apart, deviation), scale);
+    if (bias) y = kn_add(y, bias);
+    return kn_import_put(call, 0, y) &&
+           (rms || (kn_import_put(call, 1, mean) && kn_import_put(call, 2, deviation)));
+}
+
+static bool local_norm(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_local_norm_params params;
+    kn_local_norm_params_init(&params);
+    params.alpha = kn_import_float(call, "alpha", 1e-4);
+    params.beta = kn_import_float(call, "beta", 0.75);
+    params.k = kn_import_float(call, "bias", 1);
+    return x && kn_import_put(call, 0, kn_local_response_norm(x, kn_import_int(call, "size", 1), &params));
+}
+
+const kn_import_row kn_import_layers[] = {
+    {.type = "MatMul", .build = matmul},
+    {.type = "Gemm", .build = gemm},
+    {.type = "Einsum", .build = einsum},
+    {.type = "BatchNormalization", .build = batch_norm},
+    {.type = "InstanceNormalization", .build = group_norm},
+    {.type = "GroupNormalization", .build = group_norm},
+    {.type = "LayerNormalization", .build = layer_norm},
+    {.type = "RMSNormalization", .build = layer_norm},
+    {.type = "LRN", .build = local_norm},
+};
+const int kn_import_layers_count = (int)KN_COUNT_OF(kn_import_layers);

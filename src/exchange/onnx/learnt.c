@@ -1,0 +1,302 @@
+/* Which initializers are learnt: parameters of the network, and not its tables, windows, masks and constants.
+ * What the file says counts; where it says nothing, names and numbers do, and then the nodes that read them.
+ */
+#include "exchange/onnx/import.h"
+
+#include <math.h>
+
+/* What the nodes that read an initializer make of it; one that learns it outweighs others. */
+typedef struct uses {
+    const char *learns, *fixed; /* types of nodes; NULL: none */
+} uses;
+
+typedef struct finder {
+    kn_import *import;
+    const kn_onnx_graph *graph;
+    kn_map infos; /* what the file says of a value, by its name */
+    kn_signature signature;
+    kn_map origins; /* by name: the number, plus 1, of the initializer whose elements it holds */
+    uses *uses;     /* by initializer */
+    bool names;     /* those of parameters and buffers are the program's */
+    bool failed;    /* for want of memory */
+} finder;
+
+static void put(finder *find, kn_map *map, const char *name, const void *value) {
+    if (*name && !kn_map_put_text(map, name, (void *)(uintptr_t)value)) find->failed = true;
+}
+
+/* ---- what PyTorch's exporter writes ----------------------------------------------------------------------
+ */
+
+const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key) {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(pairs[i].key, key)) return pairs[i].value;
+    return NULL;
+}
+
+/* A line as "p_lin_weight: PARAMETER target='lin.weight'". */
+static bool read_line(kn_import *import, kn_signature *signature, const char *text, size_t length) {
+    char *line = kn_arena_format(import->arena, "%.*s", (int)(length < 4096 ? length : 4096), text);
+    char *kind = line ? strstr(line, ": ") : NULL, *target = line ? strstr(line, " target='") : NULL;
+    if (!kind || !target || target < kind + 2) return line;
+    *kind = *target = '\0';
+    kind += 2;
+    target += strlen(" target='");
+    target[strcspn(target, "'")] = '\0';
+    return kn_map_put_text(&signature->kinds, target, kind) &&
+           kn_map_put_text(&signature->targets, line, target);
+}
+
+bool kn_signature_read(kn_import *import, kn_signature *signature) {
+    const kn_onnx_graph *graph = &import->file->graph;
+    const char *text = kn_import_pair(graph->metadata, graph->metadata_count,
+                                      "pkg.torch.export.ExportedProgram.graph_signature");
+    kn_map_init(&signature->kinds, &import->model->host);
+    kn_map_init(&signature->targets, &import->model->host);
+    for (size_t length; text && *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        if (!read_line(import, signature, text, length)) return false;
+    }
+    return true;
+}
+
+void kn_signature_finish(kn_signature *signature) {
+    kn_map_finish(&signature->kinds);
+    kn_map_finish(&signature->targets);
+}
+
+/* Whether a list as "['lin.weight', 'val_3']" names a parameter. */
+static bool names_parameter(const finder *find, const char *list) {
+    while ((list = strchr(list, '\'')) != NULL) {
+        const char *end = strchr(++list, '\'');
+        if (!end) break;
+        const char *kind = kn_map_get(&find->signature.kinds, list, (size_t)(end - list));
+        if (kind && !strcmp(kind, "PARAMETER")) return true;
+        list = end + 1;
+    }
+    return false;
+}
+
+/* False where the file says nothing. */
+static bool told(finder *find, const kn_onnx_tensor *tensor, kn_learnt *learnt) {
+    const kn_onnx_value_info *info = kn_map_get_text(&find->infos, tensor->name);
+    const char *kind = NULL, *folded = NULL;
+    if (info) {
+        kind = kn_import_pair(info->metadata, info->metadata_count,
+                              "pkg.torch.export.graph_signature.InputSpec.kind");
+        folded = kn_import_pair(info->metadata, info->metadata_count, "pkg.onnxscript.optimizer.folded_from");
+    }
+    if (!kind) kind = kn_map_get_text(&find->signature.kinds, tensor->name);
+    if (kind) {
+        learnt->yes = !strcmp(kind, "PARAMETER");
+        learnt->why = kn_arena_format(find->import->arena, "the file says %.40s", kind);
+    } else if (folded && find->signature.kinds.count) {
+        learnt->yes = names_parameter(find, folded);
+        learnt->why = learnt->yes ? "the file says that it is made of parameters"
+                                  : "the file says that it is made of no parameters";
+    }
+    return kind || (folded && find->signature.kinds.count);
+}
+
+/* ---- names and numbers ------------------------------------------------------------------------------------
+ */
+
+static bool is_among(const char *word, size_t length, const char *const *list) {
+    for (; *list; list++)
+        if (strlen(*list) == length && !strncmp(*list, word, length)) return true;
+    return false;
+}
+
+/* The last word of a name that says something; *length 0: none does. */
+static const char *last_word(const char *name, size_t *length) {
+    static const char *const empty[] = {"cached", "cache", "table", "matrix", "buffer", "real", "imag", NULL};
+    const char *end = name + strlen(name), *start = end;
+    for (*length = 0; end > name; end = start - (start > name)) {
+        start = end;
+        while (start > name && !strchr("._/:-", start[-1]))
+            start--;
+        *length = (size_t)(end - start);
+        if (*length && strspn(start, "0123456789") < *length && !is_among(start, *length, empty))
+            return start;
+    }
+    *length = 0;
+    return name;
+}
+
+static bool says_fixed(const char *name) {
+    static const char *const words[] = {
+        "mask", "window", "cos", "sin", "freq",     "freqs", "fb",   "filterbank", "pe",   "mean",     "std",
+        "var",  "grid",   "mel", "dft", "variance", "tril",  "triu", "win",        "bank", "constant", NULL};
+    size_t length;
+    const char *word = last_word(name, &length);
+    return is_among(word, length, words);
+}
+
+static bool says_learnt(const char *name) {
+    static const char *const words[] = {"weight", "bias",      "gamma",  "beta",      "alpha",
+                                        "scale",  "token",     "embed",  "embedding", "embeddings",
+                                        "param",  "parameter", "kernel", NULL};
+    size_t length;
+    const char *word = last_word(name, &length);
+    return is_among(word, length, words);
+}
+
+/* What exporters call what they made themselves: "onnx::Add_12", "/Constant_output_0", "val_7". */
+static bool is_made_up(const char *name) {
+    return !strncmp(name, "onnx::", 6) || (*name == '/' && strstr(name, "_output_")) ||
+           (!strncmp(name, "val_", 4) && !name[4 + strspn(name + 4, "0123456789")]) ||
+           !strncmp(name, "lifted_tensor_", 14) || !strncmp(name, "Constant_", 9) ||
+           !strncmp(name, "const_", 6) || !name[strspn(name, "0123456789")];
+}
+
+static int long_axes(const kn_onnx_tensor *tensor) {
+    int count = 0;
+    for (size_t i = 0; i < tensor->rank; i++)
+        count += tensor->shape[i] > 1;
+    return count;
+}
+
+/* Zeros and one other number, or what is far below alone. */
+static bool is_mask(const kn_onnx_tensor *tensor) {
+    bool zero = false, far = true, two = true;
+    double other = 0;
+    for (uint64_t i = 0; i < tensor->count && (far || two); i++) {
+        double number = kn_onnx_tensor_number(tensor, i);
+        zero = zero || number == 0;
+        far = far && number <= -1e4;
+        two = two && (number == 0 || other == 0 || number == other);
+        if (number != 0) other = number;
+    }
+    return far || (two && zero && other != 0 && long_axes(tensor) > 1);
+}
+
+/* Whether what reads it may be what masks are for, and its name does not say otherwise. */
+static bool may_be_mask(const kn_onnx_tensor *tensor, const char *type) {
+    static const char *const types[] = {"Add", "Sub", "Mul", "Div", "Where", NULL};
+    if (says_learnt(tensor->name)) return false;
+    return !type || is_among(type, strlen(type), types) ||
+           (!strcmp(type, "MatMul") && !is_made_up(tensor->name));
+}
+
+/* ---- the nodes that read it
+ * ---------------------------------------------------------------------------------- */
+
+/* Whether the elements of the first input are those of the results. */
+static bool carries(const char *type) {
+    static const char *const types[] = {"Identity", "Transpose", "Reshape",  "Squeeze", "Unsqueeze",
+                                        "Flatten",  "Cast",      "CastLike", "Expand",  "Slice",
+                                        "Split",    "Tile",      NULL};
+    return is_among(type, strlen(type), types);
+}
+
+/* What is compared, limits, or stands where numbers are looked up. */
+static bool reads_fixed(const char *type, size_t input) {
+    static const char *const types[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",  "Max",
+                                        "Min",  "Clip",        "Mod",     "Floor",          "Ceil",   "Round",
+                                        "Sign", "STFT",        "DFT",     "AffineGrid",     "Resize", NULL};
+    return is_among(type, strlen(type), types) || (!strcmp(type, "GridSample") && input == 1);
+}
+
+static bool learns(const finder *find, const kn_onnx_tensor *tensor, const char *type, size_t input) {
+    bool apart = !strcmp(type, "Sub") || !strcmp(type, "Div");
+    bool added = !strcmp(type, "Add") || !strcmp(type, "Where"), multiplied = !strcmp(type, "Mul");
+    if (says_learnt(tensor->name)) return true;
+    if (reads_fixed(type, input)) return false;
+    if (!strcmp(type, "MatMul") && input == 0) return !is_made_up(tensor->name);
+    if (apart) return find->names && !is_made_up(tensor->name);
+    if (added) return long_axes(tensor) < 2 || !is_made_up(tensor->name);
+    if (multiplied) return long_axes(tensor) < 2;
+    return true;
+}
+
+static void walk(finder *find, const kn_onnx_node *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const kn_onnx_node *node = &nodes[i];
+        for (size_t k = 0; k < node->input_count; k++) {
+            uintptr_t found = (uintptr_t)kn_map_get_text(&find->origins, node->inputs[k]);
+            if (!found) continue;
+            uses *of = &find->uses[found - 1];
+            const bool same = k == 0 && carries(node->type);
+            for (size_t j = 0; same && j < node->output_count; j++)
+                put(find, &find->origins, node->outputs[j], (void *)found);
+            if (!same)
+                *(learns(find, &find->graph->initializers[found - 1], node->type, k) ? &of->learns
+                                                                                     : &of->fixed) =
+                    node->type;
+        }
+        for (size_t j = 0; j < node->attribute_count; j++) {
+            const kn_onnx_attribute *attribute = &node->attributes[j];
+            bool graphs =
+                attribute->kind == KN_ONNX_ATTRIBUTE_GRAPH || attribute->kind == KN_ONNX_ATTRIBUTE_GRAPHS;
+            for (size_t k = 0; graphs && k < attribute->count; k++)
+                walk(find, attribute->graphs[k].nodes, attribute->graphs[k].node_count);
+        }
+    }
+}
+
+/* ---- the verdicts
+ * ------------------------------------------------------------------------------------------- */
+
+static const char *unfit(const kn_onnx_tensor *tensor) {
+    kn_dtype dtype;
+    if (!kn_onnx_type_to(tensor->type, &dtype) || !kn_dtype_is_float(dtype)) return "holds no fractions";
+    if (tensor->count == 0) return "is empty";
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (!isfinite(kn_onnx_tensor_number(tensor, i))) return "holds what is not finite";
+    return NULL;
+}
+
+static kn_learnt judge(finder *find, size_t i) {
+    const kn_onnx_tensor *tensor = &find->graph->initializers[i];
+    kn_learnt learnt = {.why = unfit(tensor)};
+    if (learnt.why || told(find, tensor, &learnt)) return learnt;
+    if (tensor->rank == 0 && !(find->names && !is_made_up(tensor->name)))
+        return (kn_learnt){false, "is a single number"};
+    if (!strcmp(find->import->file->producer, "koine")) return (kn_learnt){true, "Koine wrote it so"};
+    if (says_fixed(tensor->name)) return (kn_learnt){false, "its name is that of a table or mask"};
+    const uses *of = &find->uses[i];
+    if (may_be_mask(tensor, of->learns) && is_mask(tensor))
+        return (kn_learnt){false, "its numbers are those of a mask"};
+    learnt.yes = of->learns || !of->fixed;
+    learnt.why = kn_arena_format(find->import->arena,
+                                 learnt.yes ? "as %.60s reads it" : "%.60s reads it as a constant",
+                                 of->learns  ? of->learns
+                                 : of->fixed ? of->fixed
+                                             : "nothing else");
+    return learnt;
+}
+
+bool kn_import_find_learnt(kn_import *import) {
+    const kn_host *host = &import->model->host;
+    const kn_onnx_graph *graph = &import->file->graph;
+    finder find = {.import = import, .graph = graph, .names = !strcmp(import->file->producer, "pytorch")};
+    kn_learnt *learnt = kn_arena_take(import->arena, graph->initializer_count + 1, sizeof *learnt);
+    find.uses = kn_allocate(host, graph->initializer_count + 1, sizeof *find.uses);
+    kn_map_init(&find.infos, host);
+    kn_map_init(&find.origins, host);
+    for (size_t i = 0; i < graph->input_count; i++)
+        put(&find, &find.infos, graph->inputs[i].name, &graph->inputs[i]);
+    for (size_t i = 0; i < graph->value_count; i++)
+        put(&find, &find.infos, graph->values[i].name, &graph->values[i]);
+    for (size_t i = 0; i < graph->initializer_count; i++)
+        put(&find, &find.origins, graph->initializers[i].name, (void *)(uintptr_t)(i + 1));
+    bool fine = kn_signature_read(import, &find.signature) && learnt && find.uses && !find.failed;
+    if (fine) walk(&find, graph->nodes, graph->node_count);
+    for (size_t i = 0; fine && i < graph->initializer_count; i++) {
+        learnt[i] = judge(&find, i);
+        fine = learnt[i].why && !find.failed;
+    }
+    kn_map_finish(&find.infos);
+    kn_signature_finish(&find.signature);
+    kn_map_finish(&find.origins);
+    kn_release(host, find.uses);
+    kn_imported_of(import->model)->learnt = learnt;
+    return fine || kn_import_no_memory(import);
+}
+
+const kn_learnt *kn_import_learnt(const kn_imported *imported, const kn_onnx_tensor *tensor) {
+    const kn_onnx_graph *graph = &imported->file.graph;
+    uintptr_t first = (uintptr_t)graph->initializers, at = (uintptr_t)tensor;
+    size_t place = at >= first ? (at - first) / sizeof *tensor : SIZE_MAX;
+    return imported->learnt && place < graph->initializer_count ? &imported->learnt[place] : NULL;
+}

@@ -1,0 +1,95 @@
+/* ONNX files as an origin of models: recognised, opened, loaded, saved and closed. */
+#include "exchange/onnx/export.h"
+#include "exchange/onnx/import.h"
+
+/* A message of protocol buffers that begins with the version of the format, as all writers do; a text model
+ * begins with a letter or another printable character. */
+static bool recognizes(const uint8_t *bytes, uint64_t count) {
+    return count >= 4 && bytes[0] == 0x08 && bytes[1] < 0x80 &&
+           (bytes[2] == 0x12 || bytes[2] == 0x1a || bytes[2] == 0x22 || bytes[2] == 0x28 ||
+            bytes[2] == 0x32 || bytes[2] == 0x3a || bytes[2] == 0x42);
+}
+
+static bool copy_metadata(kn_model *model, const kn_onnx_model *file) {
+    kn_text_pair *pairs = kn_arena_take(&model->arena, file->metadata_count + 1, sizeof *pairs);
+    if (!pairs) return kn_model_no_memory(model);
+    for (size_t i = 0; i < file->metadata_count; i++)
+        pairs[i] = (kn_text_pair){file->metadata[i].key, file->metadata[i].value};
+    model->metadata = pairs;
+    model->metadata_count = file->metadata_count;
+    return true;
+}
+
+static bool open_onnx(kn_model *model, const char *path) {
+    kn_imported *imported = kn_allocate(&model->host, 1, sizeof *imported);
+    if (!imported) return kn_model_no_memory(model);
+    if (kn_onnx_open(&model->host, path, &imported->file, &model->error) != KN_OK) {
+        kn_release(&model->host, imported);
+        return false;
+    }
+    model->origin_data = imported;
+    model->has_weights = true;
+    return copy_metadata(model, &imported->file) && kn_import_onnx(model);
+}
+
+static void close_onnx(kn_model *model) {
+    kn_onnx_close(&model->host, &kn_imported_of(model)->file);
+    kn_release(&model->host, model->origin_data);
+}
+
+static kn_status load_state(kn_model *model, kn_states *states, const kn_import_state *state) {
+    kn_array array;
+    kn_tensor_info info = {.dtype = state->value->shape.dtype, .rank = state->value->shape.rank};
+    memcpy(info.shape, state->value->shape.dims, sizeof info.shape);
+    kn_status status = kn_onnx_tensor_array(&model->host, state->tensor, &array, &model->error);
+    if (status != KN_OK) return status;
+    uint64_t bytes = 0;
+    void *converted = NULL;
+    kn_tensor_bytes(&info, &bytes);
+    if (array.type != info.dtype) {
+        converted = kn_allocate(&model->host, (size_t)bytes + 1, 1);
+        for (uint64_t i = 0; converted && i < array.count; i++)
+            kn_element_set(info.dtype, converted, (int64_t)i, kn_array_number(&array, i));
+        if (!converted) status = kn_fail_memory(&model->error, (size_t)bytes);
+    }
+    if (status == KN_OK) {
+        status = kn_states_set(states, kn_value_name(state->value), &info,
+                               converted ? converted : array.bytes, (size_t)bytes);
+        if (status != KN_OK)
+            kn_fail(&model->error, status, "%s: '%.100s': %s", model->source, state->tensor->name,
+                    kn_states_error(states));
+    }
+    kn_release(&model->host, converted);
+    kn_array_finish(&model->host, &array);
+    return status;
+}
+
+static kn_status load_onnx(kn_model *model, const char *path, kn_states *states,
+                           const kn_model_load_params *params, int *loaded) {
+    const kn_imported *imported = kn_imported_of(model);
+    if (path) return kn_model_load_file(model, path, states, params, loaded);
+    for (size_t i = 0; i < imported->state_count; i++) {
+        kn_status status = load_state(model, states, &imported->states[i]);
+        if (status != KN_OK) return status;
+    }
+    if (loaded) *loaded = (int)imported->state_count;
+    return KN_OK;
+}
+
+static kn_status save_onnx(kn_model *model, const char *path, kn_states *states,
+                           const kn_model_save_params *params) {
+    if (model->origin == &kn_onnx_origin) return kn_import_save(model, path, states, params);
+    if (!states) return kn_fail(&model->error, KN_ERROR_ARGUMENT, "kn_model_save_onnx: states is NULL");
+    return kn_export_onnx(model, path, states, params);
+}
+
+const kn_model_origin kn_onnx_origin = {
+    .name = "ONNX",
+    .endings = ".onnx",
+    .recognizes = recognizes,
+    .open = open_onnx,
+    .load = load_onnx,
+    .save = save_onnx,
+    .list_weights = kn_import_list_weights,
+    .close = close_onnx,
+};

@@ -1,0 +1,145 @@
+/* Operators that pick elements by number, put them there, or find out their numbers. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+
+static bool take_two(kn_import_call *call, kn_value **x, kn_value **numbers) {
+    *x = kn_import_in(call, 0);
+    *numbers = *x ? kn_import_in(call, 1) : NULL;
+    return *numbers != NULL;
+}
+
+static bool gather(kn_import_call *call) {
+    kn_value *x, *numbers;
+    int axis;
+    return take_two(call, &x, &numbers) &&
+           kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis) &&
+           kn_import_put(call, 0, kn_gather(x, numbers, axis));
+}
+
+static bool gather_elements(kn_import_call *call) {
+    kn_value *x, *numbers;
+    int axis;
+    return take_two(call, &x, &numbers) &&
+           kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis) &&
+           kn_import_put(call, 0, kn_gather_elements(x, numbers, axis));
+}
+
+static bool gather_nd(kn_import_call *call) {
+    kn_value *x, *numbers;
+    if (!take_two(call, &x, &numbers)) return false;
+    int64_t batch = kn_import_int(call, "batch_dims", 0);
+    if (batch < 0 || batch >= numbers->shape.rank || batch >= x->shape.rank)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "batch_dims is %" PRId64, batch);
+    return kn_import_put(call, 0, kn_gather_nd_batches(x, numbers, (int)batch));
+}
+
+static kn_scatter_reduction reduction_of(const kn_import_call *call) {
+    static const char *const names[] = {"none", "add", "mul", "max", "min"};
+    const char *given = kn_import_string(call, "reduction", "none");
+    for (int i = 0; i < (int)KN_COUNT_OF(names); i++)
+        if (!strcmp(given, names[i])) return (kn_scatter_reduction)i;
+    return KN_SCATTER_REPLACE;
+}
+
+static bool scatter_elements(kn_import_call *call) {
+    kn_value *x, *numbers, *updates;
+    int axis;
+    if (!take_two(call, &x, &numbers) || !(updates = kn_import_in(call, 2)) ||
+        !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis))
+        return false;
+    return kn_import_put(call, 0, kn_scatter_elements(x, numbers, updates, axis, reduction_of(call)));
+}
+
+static bool scatter_nd(kn_import_call *call) {
+    kn_value *x, *numbers, *updates;
+    if (!take_two(call, &x, &numbers) || !(updates = kn_import_in(call, 2))) return false;
+    return kn_import_put(call, 0, kn_scatter_nd(x, numbers, updates, reduction_of(call)));
+}
+
+static bool top_k(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *places = NULL;
+    int64_t k = kn_import_int(call, "k", 1);
+    int axis;
+    if (!x || (call->opset >= 10 && !kn_import_whole(call, 1, &k, 1, NULL)) ||
+        !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis))
+        return false;
+    kn_value *values = kn_top_k(x, k, axis, !kn_import_int(call, "largest", 1), &places);
+    return kn_import_put(call, 0, values) && kn_import_put(call, 1, kn_import_cast(places, KN_INT64));
+}
+
+/* The last of several that are equal is the first of the array walked backwards. */
+static bool arg_extreme(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int axis;
+    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
+    bool keep = kn_import_int(call, "keepdims", 1) != 0,
+         last = kn_import_int(call, "select_last_index", 0) != 0;
+    kn_dim size = x->shape.dims[axis];
+    if (last) {
+        if (!kn_dim_known(size))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "the last of an open number");
+        x = kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
+    }
+    kn_value *place =
+        !strcmp(call->node->type, "ArgMax") ? kn_argmax(x, axis, keep) : kn_argmin(x, axis, keep);
+    if (last) place = kn_shift(kn_neg(place), (double)(size - 1));
+    return kn_import_put_as(call, 0, kn_import_cast(place, KN_INT64), KN_INT64);
+}
+
+static bool cumulative_sum(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int axis;
+    if (!x || !kn_import_axis_input(call, 1, x->shape.rank, &axis)) return false;
+    return kn_import_put(call, 0,
+                         kn_cumulative_sum(x, axis, kn_import_int(call, "exclusive", 0) != 0,
+                                           kn_import_int(call, "reverse", 0) != 0));
+}
+
+/* values are (off, on). */
+static bool one_hot(kn_import_call *call) {
+    kn_value *numbers = kn_import_in(call, 0), *values = numbers ? kn_import_in(call, 2) : NULL;
+    double classes = 0;
+    if (!values || !kn_import_numbers(call, 1, &classes, 1, NULL)) return false;
+    if (!(classes >= 1 && classes <= INT32_MAX))
+        return kn_import_fail(call, KN_ERROR_ARGUMENT, "the depth is no number above 0");
+    if (numbers->shape.dtype != KN_INT32) numbers = kn_import_cast(numbers, KN_INT64);
+    kn_value *hot = kn_one_hot(numbers, (int64_t)classes, (int)kn_import_int(call, "axis", -1), 1, 0);
+    kn_value *off = kn_import_reshape(call->import, kn_slice(values, 0, 0, 1), NULL, 0);
+    kn_value *on = kn_import_reshape(call->import, kn_slice(values, 0, 1, 2), NULL, 0);
+    return kn_import_put_as(call, 0, kn_where(kn_cast(hot, KN_BOOL), on, off), kn_import_dtype(call, 2));
+}
+
+/* The slices along an axis, or the elements, whose condition holds. */
+static bool compress(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    double holds[KN_MAX_INPUTS * 16];
+    int64_t places[KN_MAX_INPUTS * 16];
+    int count = 0, kept = 0, axis = 0;
+    if (!x || !kn_import_numbers(call, 1, holds, (int)KN_COUNT_OF(holds), &count)) return false;
+    for (int i = 0; i < count; i++)
+        if (holds[i] != 0) places[kept++] = i;
+    if (!kn_import_attribute(call, "axis"))
+        x = kn_reshape(x, "-1");
+    else if (!kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis))
+        return false;
+    const char *shape = kn_import_list(call->import, (int64_t[]){kept}, 1);
+    return kn_import_put(
+        call, 0, kn_gather(x, kn_constant(call->graph, KN_INT64, shape, places, (size_t)kept * 8), axis));
+}
+
+const kn_import_row kn_import_pick[] = {
+    {.type = "Gather", .build = gather, .sizes = kn_sizes_gather},
+    {.type = "GatherElements", .build = gather_elements},
+    {.type = "GatherND", .build = gather_nd},
+    {.type = "Scatter", .build = scatter_elements},
+    {.type = "ScatterElements", .build = scatter_elements},
+    {.type = "ScatterND", .build = scatter_nd},
+    {.type = "TopK", .build = top_k},
+    {.type = "ArgMax", .build = arg_extreme},
+    {.type = "ArgMin", .build = arg_extreme},
+    {.type = "CumSum", .build = cumulative_sum},
+    {.type = "OneHot", .build = one_hot},
+    {.type = "Compress", .build = compress},
+};
+const int kn_import_pick_count = (int)KN_COUNT_OF(kn_import_pick);

@@ -1,0 +1,212 @@
+/* Quantised numbers: small whole ones with a scale and a zero point. Products of bytes are those of whole
+ * numbers; others are computed as fractions, exactly as long as these hold the sums. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Above so many products of bytes a sum may be beyond the whole numbers that float32 holds. */
+enum { EXACT_PRODUCTS = 256 };
+
+static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
+    double size = ldexp(1, bits ? bits : (int)kn_dtype_bytes(dtype) * 8);
+    bool is_signed = dtype <= KN_INT64;
+    *low = is_signed ? -size / 2 : 0;
+    *high = is_signed ? size / 2 - 1 : size - 1;
+}
+
+/* round(x) + zero, within the type, or within so many bits. */
+static kn_value *to_whole(kn_value *x, kn_value *zero, kn_dtype dtype, int bits) {
+    double low, high;
+    range_of(dtype, bits, &low, &high);
+    x = kn_round(x);
+    if (zero) x = kn_add(x, kn_import_cast(zero, KN_FLOAT32));
+    return kn_cast(kn_clip(x, low, high), dtype);
+}
+
+/* Input i, a scale or a zero point, seen so that it is broadcast to x: one number, one for each place of an
+ * axis, or one for each block along it. NULL where it is left out. */
+static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
+    kn_value *value = kn_import_in(call, i);
+    int64_t block = kn_import_int(call, "block_size", 0);
+    kn_dim dims[KN_MAX_RANK];
+    int axis = 0, rank = x->shape.rank;
+    if (!value || value->shape.rank == 0) return value;
+    bool single = value->shape.rank == 1 && value->shape.dims[0] == 1;
+    if (single) return kn_import_reshape(call->import, value, NULL, 0);
+    if (!kn_import_axis(call, kn_import_int(call, "axis", 1), rank, &axis)) return NULL;
+    if (block > 0) {
+        value = kn_repeat(value, axis, block);
+        return kn_value_failed(value) || value->shape.dims[axis] == x->shape.dims[axis]
+                   ? value
+                   : kn_slice(value, axis, 0, x->shape.dims[axis]);
+    }
+    if (value->shape.rank != 1) return value;
+    for (int k = 0; k < rank; k++)
+        dims[k] = k == axis ? value->shape.dims[0] : 1;
+    return kn_import_reshape(call->import, value, dims, rank);
+}
+
+static bool quantize(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dtype dtype = kn_import_has(call, 2) ? kn_import_dtype(call, 2) : KN_UINT8;
+    kn_onnx_type asked = (kn_onnx_type)kn_import_int(call, "output_dtype", 0);
+    if (!x) return false;
+    int bits = kn_import_bits(call, 2);
+    if (asked && !kn_item_type(asked, &dtype, &bits))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "to the type %s", kn_onnx_type_name(asked));
+    kn_value *scale = along(call, 1, x), *zero = along(call, 2, x);
+    if (!scale || (kn_import_has(call, 2) && !zero)) return false;
+    x = kn_import_cast(x, KN_FLOAT32);
+    call->outputs[0].bits = bits;
+    return kn_import_put_as(call, 0,
+                            to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype, bits), dtype);
+}
+
+/* x less the zero point, as fractions; NULL after a failure. */
+static kn_value *without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
+    if (kn_value_failed(x)) return NULL;
+    x = kn_import_cast(x, dtype);
+    return zero ? kn_sub(x, kn_import_cast(zero, dtype)) : x;
+}
+
+static bool dequantize(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x) return false;
+    kn_value *scale = along(call, 1, x), *zero = along(call, 2, x);
+    if (!scale || (kn_import_has(call, 2) && !zero)) return false;
+    kn_value *y = kn_mul(without_zero(x, zero, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
+    return kn_import_put_as(call, 0, y, kn_import_dtype(call, 1));
+}
+
+/* The scale and the zero point for 8 bits from the extremes of x, 0 among them. */
+static bool dynamic_quantize(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x) return false;
+    kn_value *zero = kn_import_scalar(call->import, KN_FLOAT32, 0);
+    kn_value *high = kn_max(kn_reduce_max(x, NULL, false), zero),
+             *low = kn_min(kn_reduce_min(x, NULL, false), zero);
+    kn_value *scale = kn_scale(kn_sub(high, low), 1.0 / 255);
+    kn_value *point = kn_round(kn_clip(kn_neg(kn_div(low, scale)), 0, 255));
+    return kn_import_put(call, 1, scale) && kn_import_put_as(call, 2, kn_cast(point, KN_UINT8), KN_UINT8) &&
+           kn_import_put_as(call, 0, to_whole(kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static kn_dtype exact_for(const kn_value *value, int axis) {
+    int64_t terms = axis < value->shape.rank ? kn_value_dimension(value, axis) : 1;
+    return terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
+}
+
+/* Numbers for the rows of a matrix as a column, or for its columns as they are. */
+static kn_value *for_rows(kn_value *value) {
+    return value && value->shape.rank == 1 && value->shape.dims[0] != 1 ? kn_unsqueeze(value, "1") : value;
+}
+
+static bool is_byte(kn_dtype dtype) {
+    return dtype == KN_INT8 || dtype == KN_UINT8;
+}
+
+/* Whether the integer product takes this zero point: none, one number, or one for each of `count`. */
+static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
+    if (!zero) return true;
+    if (zero->shape.dtype != of->shape.dtype) return false;
+    return zero->shape.rank == 0 ||
+           (zero->shape.rank == 1 && (zero->shape.dims[0] == 1 || zero->shape.dims[0] == count));
+}
+
+/* a and b are inputs; zero points are inputs, too, or left out. The sums are int32, or fractions that are
+ * whole where the integer product does not have that form. */
+static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
+    kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL;
+    if (!y) return NULL;
+    kn_value *x_zero = kn_import_in(call, a_zero), *y_zero = kn_import_in(call, b_zero);
+    int x_rank = x->shape.rank, y_rank = y->shape.rank;
+    if ((!x_zero && kn_import_has(call, a_zero)) || (!y_zero && kn_import_has(call, b_zero))) return NULL;
+    if (x_rank > 1 && y_rank > 1 && is_byte(x->shape.dtype) && is_byte(y->shape.dtype) &&
+        is_point(x_zero, x, x->shape.dims[x_rank - 2]) && is_point(y_zero, y, y->shape.dims[y_rank - 1]))
+        return kn_matmul_integer(x, y, x_zero, y_zero);
+    kn_dtype dtype = exact_for(x, x_rank - 1);
+    x = without_zero(x, for_rows(x_zero), dtype);
+    y = without_zero(y, y_zero, dtype);
+    return kn_matmul(x, y, false, false);
+}
+
+static bool matmul_integer(kn_import_call *call) {
+    kn_value *y = product(call, 0, 2, 1, 3);
+    return y && kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
+}
+
+/* first * second / third of three scales. */
+static kn_value *joined_scale(kn_import_call *call, int first, int second, int third) {
+    kn_value *one = kn_import_in(call, first), *two = one ? kn_import_in(call, second) : NULL;
+    kn_value *three = two ? kn_import_in(call, third) : NULL;
+    return three ? kn_div(kn_mul(one, two), three) : NULL;
+}
+
+static bool qlinear_matmul(kn_import_call *call) {
+    kn_value *sums = product(call, 0, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL;
+    kn_dtype dtype = kn_import_dtype(call, 7);
+    if (!scale) return false;
+    kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), kn_import_cast(scale, KN_FLOAT32));
+    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
+}
+
+/* (K) as (K,1,…) for each filter, or for each channel of the result. */
+static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
+    kn_dim dims[KN_MAX_RANK];
+    if (!value || value->shape.rank != 1) return value;
+    for (int i = 0; i < rank; i++)
+        dims[i] = i ? 1 : value->shape.dims[0];
+    return kn_import_reshape(call->import, value, dims, rank);
+}
+
+static kn_value *convolved(kn_import_call *call, int x_zero, int w, int w_zero) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, w) : NULL,
+             *zero = kn_import_in(call, x_zero);
+    if (!weight) return NULL;
+    int64_t terms = 1;
+    for (int i = 1; i < weight->shape.rank; i++)
+        terms *= kn_value_dimension(weight, i) < 1 << 20 ? kn_value_dimension(weight, i) : 1 << 20;
+    kn_dtype dtype = terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
+    int rank = weight->shape.rank;
+    kn_value *less = kn_import_in(call, w_zero);
+    if ((!zero && kn_import_has(call, x_zero)) || (!less && kn_import_has(call, w_zero))) return NULL;
+    if (zero && zero->shape.rank == 1) zero = kn_import_reshape(call->import, zero, NULL, 0);
+    kn_dim filters = kn_import_int(call, "group", 1) == 1 ? weight->shape.dims[0] : 1;
+    if (is_byte(x->shape.dtype) && is_byte(weight->shape.dtype) && (rank == 3 || rank == 4) &&
+        is_point(zero, x, 1) && is_point(less, weight, filters))
+        return kn_import_whole_convolution(call, x, weight, zero, less);
+    x = without_zero(x, zero, dtype);
+    weight = without_zero(weight, for_channels(call, less, rank), dtype);
+    return x && weight ? kn_import_convolution(call, x, weight, NULL) : NULL;
+}
+
+static bool conv_integer(kn_import_call *call) {
+    kn_value *y = convolved(call, 2, 1, 3);
+    return y && kn_import_put_as(call, 0, kn_import_cast(y, KN_INT32), KN_INT32);
+}
+
+static bool qlinear_conv(kn_import_call *call) {
+    kn_value *sums = convolved(call, 2, 3, 5), *scale = sums ? joined_scale(call, 1, 4, 6) : NULL,
+             *bias = NULL;
+    kn_dtype dtype = kn_import_dtype(call, 7);
+    if (!scale || kn_value_failed(sums) || (kn_import_has(call, 8) && !(bias = kn_import_in(call, 8))))
+        return false;
+    int rank = sums->shape.rank;
+    if (bias) sums = kn_add(sums, kn_import_cast(for_channels(call, bias, rank - 1), sums->shape.dtype));
+    kn_value *y = kn_mul(kn_import_cast(sums, KN_FLOAT32), for_channels(call, scale, rank - 1));
+    return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
+}
+
+const kn_import_row kn_import_quantized[] = {
+    {.type = "QuantizeLinear", .build = quantize},
+    {.type = "DequantizeLinear", .build = dequantize},
+    {.type = "DynamicQuantizeLinear", .build = dynamic_quantize},
+    {.type = "MatMulInteger", .build = matmul_integer},
+    {.type = "QLinearMatMul", .build = qlinear_matmul},
+    {.type = "ConvInteger", .build = conv_integer},
+    {.type = "QLinearConv", .build = qlinear_conv},
+};
+const int kn_import_quantized_count = (int)KN_COUNT_OF(kn_import_quantized);

@@ -1,0 +1,249 @@
+/* Recurrent layers: Koine's rows where they compute the same, otherwise step by step. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+
+enum { MOST_STEPS = 512, MOST_GATES = 4 };
+
+typedef struct recurrence {
+    kn_import_call *call;
+    kn_import *import;
+    int gates;
+    const int *order;  /* of the row's gates, which of the file's each is */
+    kn_value *x;       /* (batch, length, inputs) */
+    kn_value *lengths; /* int32 (batch), or NULL */
+    int64_t units;
+    int directions;
+    bool batch_first;
+    bool relu;                   /* in place of tanh, of a plain one */
+    kn_value *y, *state, *cells; /* of the direction that is built */
+} recurrence;
+
+/* Input i (directions, …) of one direction, without its first axis; NULL where it is left out. */
+static kn_value *of_direction(const recurrence *r, int i, int direction) {
+    kn_value *value = kn_import_in(r->call, i);
+    return value ? kn_squeeze(kn_slice(value, 0, direction, direction + 1), "0") : NULL;
+}
+
+/* The first state or cells (batch, units) of one direction. */
+static kn_value *start_of(const recurrence *r, int i, int direction) {
+    kn_value *value = kn_import_in(r->call, i);
+    int axis = r->batch_first ? 1 : 0;
+    return value ? kn_squeeze(kn_slice(value, axis, direction, direction + 1), axis ? "1" : "0") : NULL;
+}
+
+/* Rows of the gates in the order of Koine. */
+static kn_value *reordered(const recurrence *r, kn_value *rows) {
+    kn_value *parts[MOST_GATES];
+    for (int i = 0; i < r->gates; i++)
+        parts[i] = kn_slice(rows, 0, r->order[i] * r->units, (r->order[i] + 1) * r->units);
+    return r->gates > 1 ? kn_concat(parts, (size_t)r->gates, 0) : rows;
+}
+
+/* Gate `gate`, as the file numbers them, of rows (gates * units, …) or columns (…, gates * units). */
+static kn_value *gate_of(const recurrence *r, kn_value *value, int axis, int gate) {
+    return kn_slice(value, axis, gate * r->units, (gate + 1) * r->units);
+}
+
+/* One row of Koine. last_bias: of a GRU, what the state gives to its last gate. */
+static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *weight, kn_value *last_bias,
+                   kn_value *start, kn_value *cells, bool reverse) {
+    kn_value *inputs[5] = {given, weight};
+    int count = 2;
+    if (last_bias) inputs[count++] = last_bias;
+    inputs[count++] = start;
+    if (r->gates == 4) inputs[count++] = cells;
+    inputs[count++] = r->lengths;
+    while (!inputs[count - 1])
+        count--;
+    const char *text = kn_arena_format(r->import->arena, "reverse=%s%s", reverse ? "true" : "false",
+                                       r->relu ? " relu=true" : "");
+    if (!text) return kn_import_no_memory(r->import);
+    r->y = kn_apply(r->call->graph, row, inputs, (size_t)count, text);
+    if (kn_value_failed(r->y)) return false;
+    r->state = kn_result(r->y, 1);
+    if (r->gates == 4) r->cells = kn_result(r->y, 2);
+    return true;
+}
+
+/* x W + the biases of inputs and states, (batch, length, gates * units); in the file's order of gates. */
+static kn_value *from_inputs(const recurrence *r, kn_value *weight, kn_value *bias) {
+    kn_value *given = kn_matmul(r->x, weight, false, true);
+    return bias ? kn_add(given, bias) : given;
+}
+
+/* A GRU whose gate r stands in front of the product, or an LSTM whose gates see the cells: step by step. */
+static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peepholes) {
+    kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction);
+    kn_value *bias = of_direction(r, 3, direction);
+    int64_t rows = r->gates * r->units, length = kn_value_dimension(r->x, 1);
+    kn_value *steps[MOST_STEPS], *first = bias ? kn_slice(bias, 0, 0, rows) : NULL;
+    if (length < 1 || length > MOST_STEPS)
+        return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED,
+                              "of this kind without a fixed number of steps up to %d", MOST_STEPS);
+    if (bias) first = kn_add(first, kn_slice(bias, 0, rows, 2 * rows));
+    kn_value *given = from_inputs(r, weight, first);
+    const kn_dim dims[2] = {r->x->shape.dims[0], r->units};
+    kn_value *zero =
+        kn_import_broadcast(r->import, kn_import_scalar(r->import, r->x->shape.dtype, 0), dims, 2);
+    kn_value *h = start_of(r, 5, direction), *c = r->gates == 4 ? start_of(r, 6, direction) : NULL;
+    if (!h) h = zero;
+    if (!c) c = zero;
+    for (int64_t i = 0; i < length; i++) {
+        int64_t at = reverse ? length - 1 - i : i;
+        kn_value *step = kn_squeeze(kn_slice(given, 1, at, at + 1), "1"), *before = h, *cells_before = c;
+        if (r->gates == 3) {
+            kn_value *gates =
+                kn_sigmoid(kn_add(kn_slice(step, 1, 0, 2 * r->units),
+                                  kn_matmul(h, kn_slice(hidden, 0, 0, 2 * r->units), false, true)));
+            kn_value *z = gate_of(r, gates, 1, 0), *reset = gate_of(r, gates, 1, 1);
+            kn_value *n = kn_tanh(kn_add(gate_of(r, step, 1, 2),
+                                         kn_matmul(kn_mul(reset, h), gate_of(r, hidden, 0, 2), false, true)));
+            h = kn_add(n, kn_mul(z, kn_sub(h, n)));
+        } else {
+            step = kn_add(step, kn_matmul(h, hidden, false, true));
+            kn_value *in = gate_of(r, step, 1, 0), *out = gate_of(r, step, 1, 1),
+                     *forget = gate_of(r, step, 1, 2);
+            in = kn_sigmoid(kn_add(in, kn_mul(gate_of(r, peepholes, 0, 0), c)));
+            forget = kn_sigmoid(kn_add(forget, kn_mul(gate_of(r, peepholes, 0, 2), c)));
+            c = kn_add(kn_mul(forget, c), kn_mul(in, kn_tanh(gate_of(r, step, 1, 3))));
+            out = kn_sigmoid(kn_add(out, kn_mul(gate_of(r, peepholes, 0, 1), c)));
+            h = kn_mul(out, kn_tanh(c));
+        }
+        kn_value *result = h;
+        if (r->lengths) { /* what is behind the end of a sample changes nothing */
+            kn_value *counts =
+                kn_unsqueeze(kn_greater(r->lengths, kn_import_scalar(r->import, KN_INT32, (double)at)), "1");
+            result = kn_where(counts, h, zero);
+            h = kn_where(counts, h, before);
+            c = kn_where(counts, c, cells_before);
+        }
+        steps[at] = kn_unsqueeze(result, "1");
+    }
+    r->y = steps[0];
+    for (int64_t i = 1; i < length; i += KN_MAX_INPUTS - 1) {
+        kn_value *parts[KN_MAX_INPUTS] = {r->y};
+        size_t count = 1;
+        for (int64_t k = i; k < length && count < KN_MAX_INPUTS; k++)
+            parts[count++] = steps[k];
+        r->y = kn_concat(parts, count, 1);
+    }
+    r->state = h;
+    r->cells = c;
+    return !kn_value_failed(r->y);
+}
+
+static bool build_direction(recurrence *r, int direction, bool reverse) {
+    kn_import_call *call = r->call;
+    const char *type = call->node->type;
+    bool gru = r->gates == 3, lstm = r->gates == 4;
+    kn_value *peepholes = lstm ? of_direction(r, 7, direction) : NULL;
+    if (peepholes || (gru && !kn_import_int(call, "linear_before_reset", 0)))
+        return by_steps(r, direction, reverse, peepholes);
+    kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction), *last = NULL;
+    kn_value *bias = of_direction(r, 3, direction), *first = NULL;
+    int64_t rows = r->gates * r->units;
+    if (!weight || !hidden) return false;
+    if (bias) {
+        kn_value *second = reordered(r, kn_slice(bias, 0, rows, 2 * rows));
+        first = reordered(r, kn_slice(bias, 0, 0, rows));
+        if (gru) {
+            last = kn_slice(second, 0, 2 * r->units, rows);
+            second = kn_pad(kn_slice(second, 0, 0, 2 * r->units),
+                            kn_import_list(r->import, (int64_t[]){0, r->units}, 2), 0);
+        }
+        first = kn_add(first, second);
+    } else if (gru) {
+        last = kn_import_broadcast(r->import, kn_import_scalar(r->import, r->x->shape.dtype, 0),
+                                   (kn_dim[]){r->units}, 1);
+    }
+    kn_value *given = from_inputs(r, reordered(r, weight), first);
+    kn_value *start = start_of(r, 5, direction), *cells = lstm ? start_of(r, 6, direction) : NULL;
+    return by_row(r,
+                  !strcmp(type, "RNN") ? "rnn"
+                  : gru                ? "gru"
+                                       : "lstm",
+                  given, reordered(r, hidden), last, start, cells, reverse);
+}
+
+/* The rows know the activations that all exporters use. */
+static bool check_activations(recurrence *r) {
+    static const char *const usual[] = {"Tanh", "Sigmoid,Tanh", "Sigmoid,Tanh,Tanh"};
+    const kn_onnx_attribute *given = kn_import_attribute(r->call, "activations");
+    const char *words = usual[r->gates == 1 ? 0 : r->gates - 2];
+    if (kn_import_attribute(r->call, "clip") || kn_import_int(r->call, "input_forget", 0))
+        return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "clip or input_forget");
+    if (!given || given->kind != KN_ONNX_ATTRIBUTE_STRINGS || !given->count) return true;
+    r->relu = r->gates == 1 && given->strings[0].count == 4 && !memcmp(given->strings[0].bytes, "Relu", 4);
+    if (r->relu) words = "Relu";
+    const char *at = words;
+    for (size_t i = 0; i < given->count; i++) {
+        size_t length = strcspn(at, ",");
+        if (given->strings[i].count != length || memcmp(given->strings[i].bytes, at, length))
+            return kn_import_fail(r->call, KN_ERROR_UNSUPPORTED, "activations other than %s", words);
+        at += length;
+        at = *at ? at + 1 : words;
+    }
+    return true;
+}
+
+static bool take_inputs(recurrence *r) {
+    kn_import_call *call = r->call;
+    kn_value *weight = kn_import_in(call, 2);
+    const char *direction = kn_import_string(call, "direction", "forward");
+    r->x = weight ? kn_import_in(call, 0) : NULL;
+    if (!r->x) return false;
+    if (r->x->shape.rank != 3 || weight->shape.rank != 3 || kn_value_dimension(weight, 2) < 1 ||
+        kn_value_dimension(weight, 1) != r->gates * kn_value_dimension(weight, 2))
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "x or the weights of the states have other shapes than the operator says");
+    r->units = kn_value_dimension(weight, 2);
+    r->directions = !strcmp(direction, "bidirectional") ? 2 : 1;
+    r->batch_first = kn_import_int(call, "layout", 0) != 0;
+    if (kn_value_dimension(weight, 0) != r->directions)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "the weights are of another number of directions");
+    if (!r->batch_first) r->x = kn_transpose(r->x, "1,0,2");
+    if (kn_import_has(call, 4)) {
+        r->lengths = kn_import_cast(kn_import_in(call, 4), KN_INT32);
+        if (kn_value_failed(r->lengths)) return false;
+    }
+    return check_activations(r);
+}
+
+/* Directions side by side along a new axis. */
+static bool put_states(recurrence *r, int output, kn_value **states) {
+    int axis = r->batch_first ? 1 : 0;
+    return kn_import_put(r->call, output, kn_stack(states, (size_t)r->directions, axis));
+}
+
+static bool recurrent(kn_import_call *call) {
+    static const int orders[3][MOST_GATES] = {{0}, {1, 0, 2}, {0, 2, 3, 1}};
+    const char *type = call->node->type;
+    recurrence r = {.call = call,
+                    .import = call->import,
+                    .gates = !strcmp(type, "RNN")   ? 1
+                             : !strcmp(type, "GRU") ? 3
+                                                    : 4};
+    r.order = orders[r.gates == 1 ? 0 : r.gates - 2];
+    bool backwards = !strcmp(kn_import_string(call, "direction", "forward"), "reverse");
+    kn_value *results[2], *states[2], *cells[2];
+    if (!take_inputs(&r)) return false;
+    for (int i = 0; i < r.directions; i++) {
+        if (!build_direction(&r, i, backwards || i == 1)) return false;
+        results[i] = r.y;
+        states[i] = r.state;
+        cells[i] = r.cells;
+    }
+    /* (batch, length, directions, units), or (length, directions, batch, units). */
+    kn_value *y = kn_stack(results, (size_t)r.directions, 2);
+    if (!r.batch_first) y = kn_transpose(y, "1,2,0,3");
+    return kn_import_put(call, 0, y) && put_states(&r, 1, states) &&
+           (r.gates != 4 || put_states(&r, 2, cells));
+}
+
+const kn_import_row kn_import_recurrent[] = {
+    {.type = "LSTM", .build = recurrent},
+    {.type = "GRU", .build = recurrent},
+    {.type = "RNN", .build = recurrent},
+};
+const int kn_import_recurrent_count = (int)KN_COUNT_OF(kn_import_recurrent);

@@ -1,0 +1,140 @@
+/* Reductions, and what normalises along an axis. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+
+/* The axes as text; "" for all. *none: nothing is to be reduced. False after a failure. */
+static bool reduced_axes(kn_import_call *call, const kn_value *x, const char **text, bool *none) {
+    int64_t axes[KN_MAX_RANK];
+    int count = -1, since = !strcmp(call->node->type, "ReduceSum") ? 13 : 18;
+    if (call->opset < since)
+        count = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
+    else if (kn_import_has(call, 1) && !kn_import_whole(call, 1, axes, KN_MAX_RANK, &count))
+        return false;
+    *none = x->shape.rank == 0 || (count <= 0 && kn_import_int(call, "noop_with_empty_axes", 0));
+    *text = kn_import_list(call->import, axes, count < 0 ? 0 : count);
+    return true;
+}
+
+/* What of one element alone becomes. */
+static kn_value *of_one(kn_import_call *call, kn_value *x) {
+    const char *type = call->node->type;
+    if (!strcmp(type, "ReduceL1") || !strcmp(type, "ReduceL2")) return kn_abs(x);
+    if (!strcmp(type, "ReduceSumSquare")) return kn_mul(x, x);
+    if (!strcmp(type, "ReduceLogSum")) return kn_log(x);
+    return x;
+}
+
+static bool reduce(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    const char *axes;
+    bool none, keep = kn_import_int(call, "keepdims", 1) != 0;
+    if (!x || !reduced_axes(call, x, &axes, &none)) return false;
+    if (none) return kn_import_put(call, 0, of_one(call, x));
+    kn_dtype dtype = x->shape.dtype;
+    if (dtype == KN_BOOL) x = kn_cast(x, KN_UINT8);
+    /* Of no factors it is 1, as a sum of none is 0. */
+    if (call->row->reduce == kn_reduce_prod && kn_shape_elements(&x->shape) == 0)
+        return kn_import_put(call, 0, kn_shift(kn_sum(x, axes, keep), 1));
+    bool whole = !kn_dtype_is_float(dtype),
+         order = call->row->reduce == kn_reduce_max || call->row->reduce == kn_reduce_min;
+    /* Whole numbers have no logarithms, roots or means of their own. */
+    bool fractions = whole && !order && call->row->reduce != kn_sum && call->row->reduce != kn_reduce_prod;
+    if (fractions) x = kn_cast(x, KN_FLOAT32);
+    kn_value *result = call->row->reduce(x, axes, keep);
+    return kn_import_put(call, 0,
+                         kn_import_cast(result, whole    ? dtype
+                                                : result ? result->shape.dtype
+                                                         : dtype));
+}
+
+/* Before opset 13 all axes from the given one on are one row. */
+static bool softmax(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int axis;
+    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", call->opset < 13 ? 1 : -1),
+                              x->shape.rank ? x->shape.rank : 1, &axis))
+        return false;
+    bool logarithm = !strcmp(call->node->type, "LogSoftmax");
+    const kn_shape shape = x->shape;
+    bool rows = call->opset < 13 && axis != shape.rank - 1;
+    if (rows) {
+        kn_dim dims[2] = {1, 1};
+        for (int i = 0; i < shape.rank; i++)
+            dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], shape.dims[i]);
+        x = kn_import_reshape(call->import, x, dims, 2);
+        axis = 1;
+    }
+    x = logarithm ? kn_log_softmax(x, axis) : kn_softmax(x, axis);
+    return kn_import_put(call, 0, kn_import_reshape(call->import, x, shape.dims, shape.rank));
+}
+
+/* 1 at the first of the largest along an axis, 0 elsewhere. */
+static bool hardmax(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int axis;
+    if (!x ||
+        !kn_import_axis(call, kn_import_int(call, "axis", call->opset < 13 ? 1 : -1), x->shape.rank, &axis))
+        return false;
+    const kn_shape shape = x->shape;
+    if (call->opset < 13) {
+        kn_dim dims[2] = {1, 1};
+        for (int i = 0; i < shape.rank; i++)
+            dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], shape.dims[i]);
+        x = kn_import_reshape(call->import, x, dims, 2);
+        axis = 1;
+    }
+    kn_dim size = kn_value_failed(x) ? 0 : x->shape.dims[axis];
+    if (!kn_dim_known(size) || size < 1)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+    x = kn_one_hot(kn_argmax(x, axis, false), size, axis, 1, 0);
+    return kn_import_put(
+        call, 0, kn_import_cast(kn_import_reshape(call->import, x, shape.dims, shape.rank), shape.dtype));
+}
+
+/* x over its norm of order p along an axis. */
+static bool lp_normalization(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int axis;
+    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", -1), x->shape.rank, &axis)) return false;
+    const char *axes = kn_import_list(call->import, (int64_t[]){axis}, 1);
+    kn_value *norm =
+        kn_import_int(call, "p", 2) == 1 ? kn_reduce_l1(x, axes, true) : kn_reduce_l2(x, axes, true);
+    kn_value *zero = kn_import_scalar(call->import, x->shape.dtype, 0);
+    return kn_import_put(call, 0, kn_where(kn_equal(norm, zero), zero, kn_div(x, norm)));
+}
+
+/* (x - mean) / (standard deviation + 1e-9) */
+static bool mean_variance(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t axes[KN_MAX_RANK] = {0, 2, 3};
+    int count = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : 0;
+    if (!x) return false;
+    const char *list = kn_import_list(call->import, axes, count < 0 ? 3 : count);
+    kn_value *apart = kn_sub(x, kn_mean(x, list, true));
+    kn_value *variance = kn_mean(kn_mul(apart, apart), list, true);
+    return kn_import_put(call, 0, kn_div(apart, kn_shift(kn_sqrt(variance), 1e-9)));
+}
+
+#define REDUCE(word, function)                                                                               \
+    { .type = word, .build = reduce, .reduce = function }
+#define REDUCE_SIZED(word, function)                                                                         \
+    { .type = word, .build = reduce, .reduce = function, .sizes = kn_sizes_reduce }
+const kn_import_row kn_import_reduce[] = {
+    REDUCE_SIZED("ReduceSum", kn_sum),
+    REDUCE("ReduceMean", kn_mean),
+    REDUCE_SIZED("ReduceMax", kn_reduce_max),
+    REDUCE_SIZED("ReduceMin", kn_reduce_min),
+    REDUCE_SIZED("ReduceProd", kn_reduce_prod),
+    REDUCE("ReduceL1", kn_reduce_l1),
+    REDUCE("ReduceL2", kn_reduce_l2),
+    REDUCE("ReduceSumSquare", kn_reduce_sum_square),
+    REDUCE("ReduceLogSum", kn_reduce_log_sum),
+    REDUCE("ReduceLogSumExp", kn_reduce_log_sum_exp),
+    {.type = "Softmax", .build = softmax},
+    {.type = "LogSoftmax", .build = softmax},
+    {.type = "Hardmax", .build = hardmax},
+    {.type = "LpNormalization", .build = lp_normalization},
+    {.type = "MeanVarianceNormalization", .build = mean_variance},
+};
+const int kn_import_reduce_count = (int)KN_COUNT_OF(kn_import_reduce);

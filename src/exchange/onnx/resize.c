@@ -1,0 +1,267 @@
+/* Axes brought to other sizes: by the row "resize" where it knows how, else by a product with the weights of
+ * each place of the result. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { RESIZE_WEIGHTS = 1 << 24 }; /* the most numbers of one axis's weights */
+
+typedef struct resizing {
+    const char *mode, *coordinates, *rounding;
+    double cubic, beyond; /* the number that stands outside of the source */
+    bool antialias, exclude;
+    double part[2][KN_MAX_RANK]; /* of the source, where each axis is cut: from, to */
+} resizing;
+
+/* ---- weights ---------------------------------------------------------------------------------------------
+ */
+
+/* What place j of `size` is in the source, whose width grows by `scale`; false: outside of it. */
+static bool source_place(const resizing *how, int axis, int64_t j, int64_t source, int64_t size, double scale,
+                         double *place) {
+    const char *word = how->coordinates;
+    double width = scale * (double)source, last = (double)(source - 1), at = (double)j;
+    if (!strcmp(word, "align_corners")) {
+        *place = width == 1 ? 0 : at * last / (width - 1);
+    } else if (!strcmp(word, "asymmetric")) {
+        *place = at / scale;
+    } else if (!strcmp(word, "tf_crop_and_resize")) {
+        double from = how->part[0][axis], extent = how->part[1][axis] - from;
+        *place = from * last + (width == 1 ? extent * last / 2 : at * extent * last / (width - 1));
+        return *place >= 0 && *place <= last;
+    } else {
+        *place = (at + 0.5) / scale - 0.5;
+        if (!strcmp(word, "half_pixel_symmetric")) *place += (double)source / 2 * (1 - (double)size / width);
+        if (!strcmp(word, "pytorch_half_pixel") && width == 1) *place = -0.5;
+    }
+    return true;
+}
+
+/* Of the element at `distance`. */
+static double weight_of(const resizing *how, double distance) {
+    double d = fabs(distance), a = how->cubic;
+    if (strcmp(how->mode, "cubic") != 0) return d < 1 ? 1 - d : 0;
+    if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+/* The nearest of the two elements around a place that is `part` behind the first, 0 < part <= 1. */
+static int nearest_of(const resizing *how, double part) {
+    if (part == 1) return 1;
+    if (!strcmp(how->rounding, "floor")) return 0;
+    if (!strcmp(how->rounding, "ceil")) return 1;
+    return !strcmp(how->rounding, "round_prefer_ceil") ? part >= 0.5 : part > 0.5;
+}
+
+/* Weights of the elements of the source for one place, in a row of `source` zeros. */
+static void fill_weights(const resizing *how, double place, int64_t source, double scale, double *row) {
+    double first = ceil(place) - 1, part = place - first, sum = 0;
+    bool nearest = !strcmp(how->mode, "nearest"), cubic = !strcmp(how->mode, "cubic");
+    double shrink = how->antialias && scale < 1 ? scale : 1;
+    int64_t start = nearest ? nearest_of(how, part) : (int64_t)floor((cubic ? -2 : -1) / shrink) + 1;
+    int64_t end = nearest ? start + 1 : 2 - start;
+    for (int pass = 0; pass < 2; pass++) /* the sum, then shares of it */
+        for (int64_t i = start; i < end; i++) {
+            double at = first + (double)i, weight = nearest ? 1 : weight_of(how, ((double)i - part) * shrink);
+            bool outside = at < 0 || at >= (double)source;
+            if (how->exclude && outside) continue;
+            if (pass == 0)
+                sum += weight;
+            else if (sum != 0)
+                row[at < 0 ? 0 : at >= (double)source ? source - 1 : (int64_t)at] += weight / sum;
+        }
+}
+
+/* x (…,source,…) becomes (…,size,…): weights (size,source) times x. */
+static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t size, double scale,
+                            const resizing *how) {
+    kn_import *import = call->import;
+    kn_dtype dtype = x->shape.dtype, computed = kn_dtype_is_float(dtype) ? dtype : KN_FLOAT64;
+    kn_dim dims[KN_MAX_RANK], folded[3] = {1, x->shape.dims[axis], 1};
+    int64_t source = folded[1];
+    int rank = x->shape.rank;
+    bool any = false;
+    if (scale <= 0) scale = (double)size / (double)source;
+    if (size < 1 || source < 1 || size > RESIZE_WEIGHTS / source || !(scale >= 1e-4 && scale <= 1e4)) {
+        kn_import_fail(call, KN_ERROR_UNSUPPORTED, "axis %d of %" PRId64 " elements to %" PRId64, axis,
+                       source, size);
+        return NULL;
+    }
+    double *weights = kn_arena_take(import->arena, (size_t)(size * source), sizeof *weights);
+    double *beyond = kn_arena_take(import->arena, (size_t)size, sizeof *beyond);
+    if (!weights || !beyond) {
+        kn_import_no_memory(import);
+        return NULL;
+    }
+    memset(weights, 0, (size_t)(size * source) * sizeof *weights);
+    for (int64_t j = 0; j < size; j++) {
+        double place;
+        bool inside = source_place(how, axis, j, source, size, scale, &place);
+        beyond[j] = inside ? 0 : how->beyond;
+        any = any || beyond[j] != 0;
+        if (inside) fill_weights(how, place, source, scale, weights + j * source);
+    }
+    for (int i = 0; i < rank; i++) {
+        dims[i] = i == axis ? size : x->shape.dims[i];
+        if (i != axis)
+            folded[i < axis ? 0 : 2] = kn_dim_multiply(call->graph, folded[i < axis ? 0 : 2], dims[i]);
+    }
+    const char *shape = kn_import_list(import, (int64_t[]){size, source}, 2);
+    const char *column = kn_import_list(import, (int64_t[]){size, 1}, 2);
+    kn_value *matrix = kn_import_cast(
+        kn_constant(call->graph, KN_FLOAT64, shape, weights, (size_t)(size * source) * sizeof *weights),
+        computed);
+    kn_value *y =
+        kn_matmul(matrix, kn_import_reshape(import, kn_import_cast(x, computed), folded, 3), false, false);
+    if (any)
+        y = kn_add(y, kn_import_cast(
+                          kn_constant(call->graph, KN_FLOAT64, column, beyond, (size_t)size * sizeof *beyond),
+                          computed));
+    return kn_import_cast(kn_import_reshape(import, y, dims, rank), dtype);
+}
+
+/* Whether the row knows how. */
+static bool row_does(const resizing *how, const kn_value *x, int axis, int64_t size, double scale) {
+    static const char *const known[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
+    bool place = false;
+    for (size_t i = 0; i < KN_COUNT_OF(known); i++)
+        place = place || !strcmp(known[i], how->coordinates);
+    /* Corners between elements are no quotient of sizes. */
+    bool corners = !strcmp(how->coordinates, "align_corners") && scale > 0 &&
+                   fabs((double)x->shape.dims[axis] * scale - (double)size) > 1e-5 * (double)size;
+    bool shrinks = size < x->shape.dims[axis] && strcmp(how->mode, "nearest") != 0;
+    return place && !corners && !how->exclude && !(how->antialias && shrinks) &&
+           kn_dtype_is_float(x->shape.dtype);
+}
+
+/* ---- axes -------------------------------------------------------------------------------------------------
+ */
+
+static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_t size, double scale,
+                             const resizing *how) {
+    if (!row_does(how, x, axis, size, scale)) return weigh_axis(call, x, axis, size, scale, how);
+    kn_text text;
+    kn_text_init(&text, &call->import->model->host);
+    kn_text_format(&text, "axis=%d size=%" PRId64 " mode=%s coordinates=%s rounding=%s cubic=", axis, size,
+                   how->mode, how->coordinates, how->rounding);
+    kn_text_number(&text, how->cubic);
+    kn_text_add(&text, " scale=");
+    kn_text_number(&text, scale);
+    x = kn_text_failed(&text) ? NULL : kn_apply(call->graph, "resize", &x, 1, text.data);
+    kn_text_finish(&text);
+    return x;
+}
+
+/* Sizes or scales of the axes, the other ones 0. */
+static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
+    int64_t axes[KN_MAX_RANK];
+    kn_dim wanted[KN_MAX_RANK];
+    double factors[KN_MAX_RANK];
+    int named = kn_import_ints(call, "axes", axes, KN_MAX_RANK), count = 0, rank = x->shape.rank;
+    bool old = call->opset < 11 || !strcmp(call->node->type, "Upsample");
+    bool by_size = !old && kn_import_has(call, 3);
+    memset(scales, 0, KN_MAX_RANK * sizeof *scales);
+    memset(sizes, 0, KN_MAX_RANK * sizeof *sizes);
+    if (by_size) {
+        if (!kn_import_dims(call, 3, wanted, KN_MAX_RANK, &count)) return false;
+    } else if (old && call->opset < 9) {
+        const kn_onnx_attribute *given = kn_import_attribute(call, "scales");
+        for (size_t i = 0;
+             given && given->kind == KN_ONNX_ATTRIBUTE_FLOATS && i < given->count && i < KN_MAX_RANK; i++)
+            factors[count++] = (double)given->floats[i];
+    } else if (!kn_import_numbers(call, old ? 1 : 2, factors, KN_MAX_RANK, &count)) {
+        return false;
+    }
+    if (count != (named < 0 ? rank : named))
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes or scales", count);
+    for (int i = 0; i < count; i++) {
+        int axis;
+        if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
+        kn_dim size = x->shape.dims[axis];
+        if (!by_size) scales[axis] = factors[i];
+        if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1)
+            continue; /* an open axis stays */
+        if (!kn_dim_known(size) || size < 1 ||
+            (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "axis %d of size %s becomes %s; expected numbers", axis,
+                                  kn_import_dims_text(call->import, &size, 1),
+                                  by_size ? kn_import_dims_text(call->import, &wanted[i], 1) : "others");
+        if (!by_size) sizes[axis] = (int64_t)floor((double)size * factors[i]);
+    }
+    return true;
+}
+
+/* One factor for all, so that the sizes are not above (or not below) those asked for. */
+static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, double *scales) {
+    double scale = -1;
+    for (int i = 0; i < x->shape.rank; i++) {
+        if (!sizes[i]) continue;
+        double own = (double)sizes[i] / (double)x->shape.dims[i];
+        if (scale < 0 || (!strcmp(policy, "not_larger") ? own < scale : own > scale)) scale = own;
+    }
+    for (int i = 0; i < x->shape.rank; i++) {
+        if (!sizes[i]) continue;
+        sizes[i] = (int64_t)floor(scale * (double)x->shape.dims[i] + 0.5);
+        scales[i] = scale;
+    }
+}
+
+/* Where axes are cut, of the whole of them unless told: the firsts of all, then the lasts. */
+static bool take_part(kn_import_call *call, const kn_value *x, resizing *how) {
+    int64_t axes[KN_MAX_RANK];
+    double part[2 * KN_MAX_RANK];
+    int named = kn_import_ints(call, "axes", axes, KN_MAX_RANK), count = 0, rank = x->shape.rank;
+    for (int i = 0; i < KN_MAX_RANK; i++)
+        how->part[1][i] = 1;
+    if (strcmp(how->coordinates, "tf_crop_and_resize") != 0) return true;
+    if (!kn_import_has(call, 1) || !kn_import_numbers(call, 1, part, 2 * KN_MAX_RANK, &count)) return false;
+    int all = named < 0 ? rank : named;
+    if (count != 2 * all) return kn_import_fail(call, KN_ERROR_FORMAT, "the part has %d numbers", count);
+    for (int i = 0; i < all; i++) {
+        int axis;
+        if (!kn_import_axis(call, named < 0 ? i : axes[i], rank, &axis)) return false;
+        how->part[0][axis] = part[i];
+        how->part[1][axis] = part[all + i];
+    }
+    return true;
+}
+
+static bool resize(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    bool old = call->opset < 11 || !strcmp(call->node->type, "Upsample");
+    double scales[KN_MAX_RANK];
+    int64_t sizes[KN_MAX_RANK];
+    resizing how = {.mode = kn_import_string(call, "mode", "nearest"),
+                    .coordinates = kn_import_string(call, "coordinate_transformation_mode",
+                                                    old ? "asymmetric" : "half_pixel"),
+                    .rounding = kn_import_string(call, "nearest_mode", old ? "floor" : "round_prefer_floor"),
+                    .cubic = kn_import_float(call, "cubic_coeff_a", -0.75),
+                    .beyond = kn_import_float(call, "extrapolation_value", 0),
+                    .antialias = kn_import_int(call, "antialias", 0) != 0,
+                    .exclude = kn_import_int(call, "exclude_outside", 0) != 0};
+    const char *policy = kn_import_string(call, "keep_aspect_ratio_policy", "stretch");
+    if (!x || !resize_targets(call, x, scales, sizes) || !take_part(call, x, &how)) return false;
+    static const char *const known[] = {"half_pixel",         "align_corners",        "asymmetric",
+                                        "pytorch_half_pixel", "half_pixel_symmetric", "tf_crop_and_resize"};
+    bool place = false;
+    if (!strcmp(how.mode, "bilinear")) how.mode = "linear";
+    for (size_t i = 0; i < KN_COUNT_OF(known); i++)
+        place = place || !strcmp(known[i], how.coordinates);
+    if (!place) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "%s", how.coordinates);
+    if (strcmp(policy, "stretch")) keep_ratio(x, policy, sizes, scales);
+    for (int i = 0; i < x->shape.rank && !kn_value_failed(x); i++) {
+        bool whole = how.part[0][i] == 0 && how.part[1][i] == 1;
+        if (!sizes[i] || (sizes[i] == x->shape.dims[i] && (scales[i] == 0 || scales[i] == 1) && whole))
+            continue;
+        x = resize_axis(call, x, i, sizes[i], scales[i], &how);
+    }
+    return kn_import_put(call, 0, x);
+}
+
+const kn_import_row kn_import_resize[] = {
+    {.type = "Resize", .build = resize},
+    {.type = "Upsample", .build = resize},
+};
+const int kn_import_resize_count = (int)KN_COUNT_OF(kn_import_resize);

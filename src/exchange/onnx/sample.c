@@ -1,0 +1,250 @@
+/* Images read, and put, at places that are computed: grids and their samples. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { MOST_TAPS = 64, SAMPLE_AXES = 3, GRID_NUMBERS = 1 << 24 };
+
+typedef enum beyond { BEYOND_ZEROS, BEYOND_BORDER, BEYOND_REFLECTION } beyond;
+
+typedef struct sampling {
+    kn_import *import;
+    kn_graph *graph;
+    beyond beyond;
+    bool corners; /* -1 and 1 are the middles of the outer elements, else their outer borders */
+    int axes, taps;
+    kn_dim batch, places;
+    int64_t size[SAMPLE_AXES];
+    kn_value *at[SAMPLE_AXES];    /* (N,places), in elements */
+    kn_value *first[SAMPLE_AXES]; /* the whole number below */
+    kn_dtype dtype;               /* of places */
+} sampling;
+
+static kn_value *number(const sampling *s, double value) {
+    return kn_import_scalar(s->import, s->dtype, value);
+}
+
+/* ---- along one axis ---------------------------------------------------------------------------------------
+ */
+
+/* Mirrored at the borders until it is between them. */
+static kn_value *reflected(const sampling *s, kn_value *x, int axis) {
+    double low = s->corners ? 0 : -0.5, range = (double)s->size[axis] - (s->corners ? 1 : 0);
+    if (range <= 0) return kn_mul(x, number(s, 0));
+    kn_value *distance = kn_abs(kn_shift(x, -low)), *times = kn_floor(kn_scale(distance, 1 / range));
+    kn_value *rest = kn_sub(distance, kn_scale(times, range));
+    kn_value *odd = kn_greater(kn_sub(times, kn_scale(kn_floor(kn_scale(times, 0.5)), 2)), number(s, 0.5));
+    return kn_where(odd, kn_shift(kn_neg(rest), low + range), kn_shift(rest, low));
+}
+
+/* The grid's number for an axis, -1 to 1, in elements. */
+static kn_value *place_of(const sampling *s, kn_value *x, int axis, bool nearest) {
+    double size = (double)s->size[axis];
+    x = s->corners ? kn_scale(kn_shift(x, 1), (size - 1) / 2)
+                   : kn_scale(kn_shift(kn_scale(kn_shift(x, 1), size), -1), 0.5);
+    if (nearest) x = kn_round(x);
+    if (s->beyond == BEYOND_BORDER) return kn_clip(x, 0, size - 1);
+    return s->beyond == BEYOND_REFLECTION ? reflected(s, x, axis) : x;
+}
+
+/* The weight of tap t of the taps around a place that is `part` behind the first. */
+static kn_value *weight_of(const sampling *s, kn_value *part, int t) {
+    const double a = -0.75;
+    if (s->taps == 2) return t ? part : kn_shift(kn_neg(part), 1);
+    kn_value *d = t == 0 ? kn_shift(part, 1) : t == 1 ? part : kn_shift(kn_neg(part), t - 1);
+    if (t == 1 || t == 2) /* ((a + 2) d - (a + 3)) d d + 1 */
+        return kn_shift(kn_mul(kn_mul(kn_shift(kn_scale(d, a + 2), -(a + 3)), d), d), 1);
+    kn_value *inner = kn_shift(kn_mul(kn_shift(kn_scale(d, a), -5 * a), d), 8 * a);
+    return kn_shift(kn_mul(inner, d), -4 * a);
+}
+
+/* Tap t along an axis: the element's number, int32, and its weight (NULL: 1). */
+static kn_value *tap_of(const sampling *s, int axis, int t, kn_value **weight) {
+    kn_value *at = kn_shift(s->first[axis], s->taps == 4 ? t - 1 : t);
+    double last = (double)(s->size[axis] - 1);
+    *weight = s->taps == 1 ? NULL : weight_of(s, kn_sub(s->at[axis], s->first[axis]), t);
+    if (s->beyond == BEYOND_REFLECTION) at = kn_round(reflected(s, at, axis));
+    kn_value *inside = kn_clip(at, 0, last);
+    if (s->beyond == BEYOND_ZEROS) {
+        kn_value *counts = kn_cast(kn_equal(at, inside), s->dtype);
+        *weight = *weight ? kn_mul(*weight, counts) : counts;
+    }
+    return kn_cast(inside, KN_INT32);
+}
+
+/* ---- all axes ---------------------------------------------------------------------------------------------
+ */
+
+/* rows (N*elements,C), one combination of taps: (N,places,C). */
+static kn_value *combination(const sampling *s, kn_value *rows, int number_of_taps) {
+    kn_value *numbers =
+        kn_import_reshape(s->import, kn_import_counted(s->import, s->batch), (kn_dim[]){s->batch, 1}, 2);
+    kn_value *weight = NULL;
+    for (int axis = 0; axis < s->axes; axis++) {
+        kn_value *own;
+        kn_value *at = tap_of(s, axis, number_of_taps % s->taps, &own);
+        number_of_taps /= s->taps;
+        kn_value *stride = kn_import_scalar(s->import, KN_INT32, (double)s->size[axis]);
+        numbers = kn_add(kn_mul(numbers, stride), at);
+        if (own) weight = weight ? kn_mul(weight, own) : own;
+    }
+    const kn_dim line[1] = {kn_dim_multiply(s->graph, s->batch, s->places)};
+    const kn_dim dims[3] = {s->batch, s->places, rows->shape.dims[1]}, one[3] = {s->batch, s->places, 1};
+    kn_value *picked = kn_gather(rows, kn_import_reshape(s->import, numbers, line, 1), 0);
+    picked = kn_import_reshape(s->import, picked, dims, 3);
+    if (!weight) return picked;
+    return kn_mul(picked, kn_import_cast(kn_import_reshape(s->import, weight, one, 3), rows->shape.dtype));
+}
+
+static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *grid, sampling *s) {
+    const char *mode = kn_import_string(call, "mode", "linear");
+    const char *padding = kn_import_string(call, "padding_mode", "zeros");
+    *s = (sampling){.import = call->import, .graph = call->graph, .batch = x->shape.dims[0], .places = 1};
+    s->beyond = !strcmp(padding, "border")       ? BEYOND_BORDER
+                : !strcmp(padding, "reflection") ? BEYOND_REFLECTION
+                                                 : BEYOND_ZEROS;
+    s->corners = kn_import_int(call, "align_corners", 0) != 0;
+    s->axes = x->shape.rank - 2;
+    s->dtype = grid->shape.dtype;
+    s->taps = !strcmp(mode, "nearest") ? 1 : !strcmp(mode, "cubic") || !strcmp(mode, "bicubic") ? 4 : 2;
+    if (s->axes < 1 || s->axes > SAMPLE_AXES || grid->shape.rank != x->shape.rank ||
+        grid->shape.dims[x->shape.rank - 1] != s->axes)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected x (N,C,…) and a place for each of its axes");
+    for (int i = 0; i < s->axes; i++) {
+        s->places = kn_dim_multiply(call->graph, s->places, grid->shape.dims[1 + i]);
+        s->size[i] = x->shape.dims[2 + i];
+        if (!kn_dim_known(s->size[i]) || s->size[i] < 1)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of open size");
+    }
+    for (int i = 0; i < s->axes; i++) { /* the last number of a place is along the first axis */
+        const kn_dim dims[2] = {s->batch, s->places};
+        kn_value *numbers = kn_slice(grid, s->axes + 1, s->axes - 1 - i, s->axes - i);
+        s->at[i] = place_of(s, kn_import_reshape(call->import, numbers, dims, 2), i, s->taps == 1);
+        s->first[i] = s->taps == 1 ? s->at[i] : kn_floor(s->at[i]);
+    }
+    return true;
+}
+
+/* x (N,C,…) read at the places of a grid (N,…,axes). */
+static bool grid_sample(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *grid = x ? kn_import_in(call, 1) : NULL, *sum = NULL;
+    sampling s;
+    if (!grid || !take_sampling(call, x, grid, &s)) return false;
+    kn_dim elements = 1, channels = x->shape.dims[1], dims[KN_MAX_RANK] = {s.batch, channels};
+    int combinations = 1;
+    for (int i = 0; i < s.axes; i++) {
+        elements = kn_dim_multiply(call->graph, elements, s.size[i]);
+        dims[2 + i] = grid->shape.dims[1 + i];
+        combinations *= s.taps;
+    }
+    const kn_dim flat[3] = {s.batch, channels, elements};
+    const kn_dim rows[2] = {kn_dim_multiply(call->graph, s.batch, elements), channels};
+    kn_value *lines = kn_transpose(kn_import_reshape(call->import, x, flat, 3), "0,2,1");
+    lines = kn_import_reshape(call->import, lines, rows, 2);
+    for (int t = 0; t < combinations && !kn_value_failed(lines); t++) {
+        kn_value *part = combination(&s, lines, t);
+        sum = sum ? kn_add(sum, part) : part;
+    }
+    if (kn_value_failed(sum)) return false;
+    return kn_import_put(call, 0,
+                         kn_import_reshape(call->import, kn_transpose(sum, "0,2,1"), dims, x->shape.rank));
+}
+
+/* theta (N,axes,axes+1) moves the places of all elements: (N,…,axes). */
+static bool affine_grid(kn_import_call *call) {
+    kn_value *theta = kn_import_in(call, 0);
+    int64_t size[2 + SAMPLE_AXES], places = 1;
+    kn_dim dims[KN_MAX_RANK];
+    int count = 0;
+    bool corners = kn_import_int(call, "align_corners", 0) != 0;
+    if (!theta || !kn_import_dims(call, 1, dims, 2 + SAMPLE_AXES, &count)) return false;
+    int axes = count - 2;
+    if (axes < 1 || theta->shape.rank != 3)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "expected theta (N,axes,axes+1) and a size (N,C,…)");
+    for (int i = 0; i < axes; i++) {
+        if (!kn_dim_constant(call->graph, dims[2 + i], &size[2 + i]))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "a grid of an axis of size %s; expected a number",
+                                  kn_import_dims_text(call->import, &dims[2 + i], 1));
+        if (size[2 + i] < 1 || size[2 + i] > GRID_NUMBERS / places / (axes + 1))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a grid of so many places");
+        places *= size[2 + i];
+    }
+    float *numbers = kn_arena_take(call->import->arena, (size_t)(places * (axes + 1)), sizeof *numbers);
+    if (!numbers) return kn_import_no_memory(call->import);
+    for (int64_t p = 0; p < places; p++) {
+        int64_t rest = p;
+        for (int i = axes - 1; i >= 0; i--) { /* the last axis is the first number */
+            double n = (double)size[2 + i], at = (double)(rest % size[2 + i]);
+            double place = !corners ? (2 * at + 1) / n - 1 : n > 1 ? 2 * at / (n - 1) - 1 : 0;
+            numbers[(int64_t)(axes - 1 - i) * places + p] = (float)place;
+            rest /= size[2 + i];
+        }
+        numbers[(int64_t)axes * places + p] = 1;
+    }
+    const char *shape = kn_import_list(call->import, (int64_t[]){axes + 1, places}, 2);
+    kn_value *base =
+        kn_constant(call->graph, KN_FLOAT32, shape, numbers, (size_t)(places * (axes + 1)) * sizeof *numbers);
+    kn_value *grid = kn_matmul(theta, kn_import_cast(base, theta->shape.dtype), false, false);
+    dims[0] = theta->shape.dims[0];
+    for (int i = 0; i < axes; i++)
+        dims[1 + i] = size[2 + i];
+    dims[1 + axes] = axes;
+    if (kn_value_failed(grid)) return false;
+    return kn_import_put(call, 0,
+                         kn_import_reshape(call->import, kn_transpose(grid, "0,2,1"), dims, axes + 2));
+}
+
+/* x put where its numbers say, in zeros. */
+static bool max_unpool(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *numbers = x ? kn_import_in(call, 1) : NULL;
+    kn_dim size[KN_MAX_RANK], whole[KN_MAX_RANK], all = 1, flat[1] = {1};
+    int64_t given[3][2 * KN_MAX_RANK] = {{0}};
+    int count = 0;
+    if (!numbers) return false;
+    int rank = x->shape.rank, axes = rank - 2;
+    int kernels = kn_import_ints(call, "kernel_shape", given[0], KN_MAX_RANK);
+    int strides = kn_import_ints(call, "strides", given[1], KN_MAX_RANK);
+    int pads = kn_import_ints(call, "pads", given[2], 2 * KN_MAX_RANK);
+    for (int i = 0; i < rank; i++) {
+        int k = i - 2;
+        size[i] = x->shape.dims[i];
+        if (k < 0) continue;
+        if (!kn_dim_known(size[i]))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "an image of size %s along axis %d; expected a number",
+                                  kn_import_dims_text(call->import, &size[i], 1), i);
+        if (k >= kernels)
+            return kn_import_fail(call, KN_ERROR_FORMAT, "kernel_shape has %d numbers", kernels);
+        size[i] = (size[i] - 1) * (k < strides ? given[1][k] : 1) + given[0][k];
+        if (pads == 2 * axes) size[i] -= given[2][k] + given[2][k + axes];
+    }
+    /* The numbers count in the image that was pooled; one that is larger has it at its beginning. */
+    int64_t amounts[KN_IMPORT_LIST] = {0};
+    memcpy(whole, size, sizeof whole);
+    if (kn_import_has(call, 2) && !kn_import_dims(call, 2, whole, rank, &count)) return false;
+    kn_import *import = call->import;
+    bool more = false;
+    for (int i = 0; i < rank; i++) {
+        all = kn_dim_multiply(call->graph, all, size[i]);
+        flat[0] = kn_dim_multiply(call->graph, flat[0], x->shape.dims[i]);
+        if (whole[i] == size[i] && (i < 2 || size[i] >= 0)) continue;
+        amounts[rank + i] = whole[i] - size[i];
+        more = true;
+        if (!kn_dim_known(size[i]) || !kn_dim_known(whole[i]) || whole[i] < size[i])
+            return kn_import_fail(call, KN_ERROR_SHAPE, "output_shape is smaller than what was pooled");
+    }
+    kn_value *zeros = kn_import_broadcast(import, kn_import_scalar(import, x->shape.dtype, 0), &all, 1);
+    kn_value *y = kn_scatter_elements(zeros, kn_import_reshape(import, numbers, flat, 1),
+                                      kn_import_reshape(import, x, flat, 1), 0, KN_SCATTER_REPLACE);
+    y = kn_import_reshape(import, y, size, rank);
+    return kn_import_put(call, 0, more ? kn_pad(y, kn_import_list(import, amounts, 2 * rank), 0) : y);
+}
+
+const kn_import_row kn_import_sample[] = {
+    {.type = "GridSample", .build = grid_sample},
+    {.type = "AffineGrid", .build = affine_grid},
+    {.type = "MaxUnpool", .build = max_unpool},
+};
+const int kn_import_sample_count = (int)KN_COUNT_OF(kn_import_sample);

@@ -1,0 +1,504 @@
+/* Operators that say the same elements under other shapes, move them or make them of nothing. */
+#include "exchange/onnx/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* ---- other shapes ---------------------------------------------------------------------------- */
+
+/* The product of dimensions that are numbers; -1 where one is open. */
+static int64_t product_of(const kn_dim *dims, int rank) {
+    kn_shape shape = {.rank = rank};
+    memcpy(shape.dims, dims, (size_t)rank * sizeof *dims);
+    return kn_shape_elements(&shape);
+}
+
+static bool reshape(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dim dims[KN_MAX_RANK];
+    int64_t rest = 1;
+    int count = 0, open = -1;
+    if (!x) return false;
+    if (call->opset < 5)
+        count = kn_import_ints(call, "shape", dims, KN_MAX_RANK);
+    else if (!kn_import_dims(call, 1, dims, KN_MAX_RANK, &count))
+        return false;
+    bool zeros = kn_import_int(call, "allowzero", 0) != 0;
+    for (int i = 0; i < count; i++) {
+        if (dims[i] == 0 && !zeros && i < x->shape.rank) dims[i] = x->shape.dims[i];
+        if (dims[i] == -1)
+            open = i;
+        else if (rest >= 0)
+            rest = kn_dim_known(dims[i]) ? product_of((kn_dim[]){rest, dims[i]}, 2) : -1;
+    }
+    int64_t all = kn_shape_elements(&x->shape);
+    if (open >= 0 && all >= 0 && rest > 0) dims[open] = all / rest;
+    return kn_import_put(call, 0, kn_import_reshape(call->import, x, dims, count < 0 ? 0 : count));
+}
+
+static bool flatten(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dim dims[2] = {1, 1};
+    if (!x) return false;
+    int64_t axis = kn_import_int(call, "axis", 1), rank = x->shape.rank;
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis > rank)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "there is no axis %" PRId64, axis);
+    for (int i = 0; i < rank; i++)
+        dims[i >= axis] = kn_dim_multiply(call->graph, dims[i >= axis], x->shape.dims[i]);
+    return kn_import_put(call, 0, kn_import_reshape(call->import, x, dims, 2));
+}
+
+/* The axes of a node: an attribute, since opset `since` an input; -1 when not given, -2 after a failure. */
+static int take_axes(kn_import_call *call, int since, int64_t *axes) {
+    int count = -1;
+    if (call->opset < since) return kn_import_ints(call, "axes", axes, KN_MAX_RANK);
+    if (!kn_import_has(call, 1)) return -1;
+    return kn_import_whole(call, 1, axes, KN_MAX_RANK, &count) ? count : -2;
+}
+
+static bool squeeze(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t axes[KN_MAX_RANK];
+    int count = x ? take_axes(call, 13, axes) : -2;
+    if (count == -2) return false;
+    if (count == 0) return kn_import_put(call, 0, x);
+    return kn_import_put(call, 0,
+                         kn_squeeze(x, count < 0 ? NULL : kn_import_list(call->import, axes, count)));
+}
+
+static bool unsqueeze(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t axes[KN_MAX_RANK];
+    int count = x ? take_axes(call, 13, axes) : -2;
+    if (count < 0) return kn_import_fail(call, KN_ERROR_FORMAT, "the axes are missing");
+    return kn_import_put(call, 0, kn_unsqueeze(x, kn_import_list(call->import, axes, count)));
+}
+
+static bool expand(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dim dims[KN_MAX_RANK];
+    int count = 0;
+    return x && kn_import_dims(call, 1, dims, KN_MAX_RANK, &count) &&
+           kn_import_put(call, 0, kn_expand(x, kn_import_dims_text(call->import, dims, count)));
+}
+
+/* ---- moved ----------------------------------------------------------------------------------- */
+
+static bool transpose(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t order[KN_MAX_RANK];
+    int count = x ? kn_import_ints(call, "perm", order, KN_MAX_RANK) : -1;
+    if (!x) return false;
+    for (int i = 0; count < 0 && i < x->shape.rank; i++)
+        order[i] = x->shape.rank - 1 - i;
+    return kn_import_put(
+        call, 0, x->shape.rank < 2 ? x : kn_transpose(x, kn_import_list(call->import, order, x->shape.rank)));
+}
+
+static bool concat(kn_import_call *call) {
+    kn_value *values[KN_MAX_INPUTS], *joined = NULL;
+    int axis = 0, count = 0;
+    for (int i = 0; i < call->input_count; i++) {
+        kn_value *value = kn_import_in(call, i);
+        if (!value) return false;
+        if (i == 0 && !kn_import_axis(call, kn_import_int(call, "axis", 1), value->shape.rank, &axis))
+            return false;
+        values[count++] = value;
+        if (count == KN_MAX_INPUTS || i + 1 == call->input_count) {
+            joined = count == 1 ? values[0] : kn_concat(values, (size_t)count, axis);
+            values[0] = joined;
+            count = 1;
+        }
+    }
+    return joined && kn_import_put(call, 0, joined);
+}
+
+static bool split(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *parts[KN_MAX_INPUTS * 4];
+    int64_t sizes[KN_MAX_INPUTS * 4];
+    const int most = (int)KN_COUNT_OF(parts);
+    int axis = 0, count = call->output_count, given = -1;
+    if (!x || !kn_import_axis(call, kn_import_int(call, "axis", 0), x->shape.rank, &axis)) return false;
+    if (count < 1 || count > most) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "into %d parts", count);
+    if (call->opset < 13)
+        given = kn_import_ints(call, "split", sizes, most);
+    else if (kn_import_has(call, 1) && !kn_import_whole(call, 1, sizes, most, &given))
+        return false;
+    if (given >= 0 && given != count)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes for %d parts", given, count);
+    if (kn_split(x, axis, given >= 0 ? sizes : NULL, (size_t)count, parts) != KN_OK) return false;
+    for (int i = 0; i < count; i++)
+        if (!kn_import_put(call, i, parts[i])) return false;
+    return true;
+}
+
+/* Elements begin to end along an axis whose size, or whose end, is open. */
+static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim begin, kn_dim end,
+                            int64_t step) {
+    kn_dim size = x->shape.dims[axis];
+    int64_t first = 0, last = 0;
+    bool whole = kn_dim_constant(call->graph, begin, &first);
+    bool numbers = kn_dim_constant(call->graph, end, &last);
+    if (whole && numbers && step > 0) {
+        if (last >= INT32_MAX) last = INT64_MAX;
+        return kn_import_slice(call->import, x, axis, first, last, step);
+    }
+    if (whole && end == size && step > 0)
+        return kn_import_slice(call->import, x, axis, first, INT64_MAX, step);
+    if (whole && first == 0 && numbers && last <= -INT32_MAX && step == -1)
+        return kn_flip(kn_import_slice(call->import, x, axis, 0, 1, 1),
+                       kn_import_list(call->import, (int64_t[]){axis}, 1));
+    if (whole && first == -1 && numbers && last <= -INT32_MAX && step == -1)
+        return kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
+    if (step == 1 && (!whole || first >= 0) && !(numbers && last < 0)) {
+        bool to_end = numbers && last >= INT32_MAX;
+        kn_value *places =
+            kn_import_counted(call->import, kn_dim_subtract(call->graph, to_end ? size : end, begin));
+        kn_item from = {.dtype = KN_INT32, .sizes = &begin, .count = 1};
+        if (!whole || first != 0) places = kn_add(places, kn_item_value(call->import, &from));
+        return kn_gather(x, places, axis);
+    }
+    kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                   "a part of an axis whose size is open, from the end or in steps");
+    return NULL;
+}
+
+static kn_value *slice_axis(kn_import_call *call, kn_value *x, int axis, kn_dim begin_at, kn_dim end_at,
+                            int64_t step) {
+    kn_dim size = x->shape.dims[axis];
+    int64_t begin, end;
+    if (!kn_dim_known(size) || !kn_dim_constant(call->graph, begin_at, &begin) ||
+        !kn_dim_constant(call->graph, end_at, &end))
+        return slice_open(call, x, axis, begin_at, end_at, step);
+    if (begin < 0) begin += size;
+    if (end < 0) end += size;
+    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+    begin = begin < low ? low : begin > high ? high : begin;
+    end = end < low ? low : end > high ? high : end;
+    if (step > 0)
+        return begin == 0 && end == size && step == 1
+                   ? x
+                   : kn_import_slice(call->import, x, axis, begin, end < begin ? begin : end, step);
+    /* Walked backwards: the same places counted from the other end. */
+    kn_value *flipped = kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
+    int64_t first = size - 1 - begin, last = size - 1 - end;
+    return kn_import_slice(call->import, flipped, axis, first, last < first ? first : last, -step);
+}
+
+static bool slice(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dim begin[KN_MAX_RANK], end[KN_MAX_RANK];
+    int64_t axes[KN_MAX_RANK], steps[KN_MAX_RANK];
+    int count = 0, ends = 0, named = -1, stepped = -1;
+    if (!x) return false;
+    if (call->opset < 10) {
+        count = kn_import_ints(call, "starts", begin, KN_MAX_RANK);
+        ends = kn_import_ints(call, "ends", end, KN_MAX_RANK);
+        named = kn_import_ints(call, "axes", axes, KN_MAX_RANK);
+        for (int i = 0; i < count; i++)
+            begin[i] = kn_dim_of(call->graph, begin[i]);
+        for (int i = 0; i < ends; i++)
+            end[i] = kn_dim_of(call->graph, end[i]);
+    } else if (!kn_import_dims(call, 1, begin, KN_MAX_RANK, &count) ||
+               !kn_import_dims(call, 2, end, KN_MAX_RANK, &ends) ||
+               (kn_import_has(call, 3) && !kn_import_whole(call, 3, axes, KN_MAX_RANK, &named)) ||
+               (kn_import_has(call, 4) && !kn_import_whole(call, 4, steps, KN_MAX_RANK, &stepped))) {
+        return false;
+    }
+    if (count < 0 || ends != count || (named >= 0 && named != count) || (stepped >= 0 && stepped != count))
+        return kn_import_fail(call, KN_ERROR_FORMAT, "starts, ends, axes and steps are not of one length");
+    for (int i = 0; i < count && x; i++) {
+        int axis;
+        int64_t step = stepped >= 0 ? steps[i] : 1;
+        if (!kn_import_axis(call, named >= 0 ? axes[i] : i, x->shape.rank, &axis)) return false;
+        if (step == 0 || step == INT64_MIN) return kn_import_fail(call, KN_ERROR_ARGUMENT, "a step is 0");
+        x = slice_axis(call, x, axis, begin[i], end[i], step);
+        if (kn_value_failed(x)) return false;
+    }
+    return kn_import_put(call, 0, x);
+}
+
+/* x along an axis as often as an open size says: (…,size,…) seen as (…,1,size,…), which broadcasts. */
+static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim times) {
+    kn_dim dims[KN_MAX_RANK + 1];
+    int rank = x->shape.rank;
+    if (x->shape.dims[axis] != 1 && rank == KN_MAX_RANK)
+        return kn_graph_fail(call->graph, KN_ERROR_UNSUPPORTED,
+                             "%d axes, one of them an open number of times", rank);
+    bool apart = x->shape.dims[axis] != 1;
+    for (int i = 0; i < rank + apart; i++)
+        dims[i] = x->shape.dims[apart && i > axis ? i - 1 : i];
+    dims[axis] = 1;
+    x = kn_import_reshape(call->import, x, dims, rank + apart);
+    dims[axis] = times;
+    x = kn_import_broadcast(call->import, x, dims, rank + apart);
+    if (!apart || kn_value_failed(x)) return x;
+    dims[axis] = kn_dim_multiply(call->graph, times, dims[axis + 1]);
+    memmove(&dims[axis + 1], &dims[axis + 2], (size_t)(rank - axis - 1) * sizeof *dims);
+    return kn_import_reshape(call->import, x, dims, rank);
+}
+
+static bool tile(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_dim times[KN_MAX_RANK];
+    int count = 0;
+    if (!x || !kn_import_dims(call, 1, times, KN_MAX_RANK, &count)) return false;
+    for (int i = 0; i < count && count == x->shape.rank; i++) {
+        int64_t number;
+        if (kn_dim_constant(call->graph, times[i], &number)) continue;
+        x = tile_open(call, x, i, times[i]);
+        if (kn_value_failed(x)) return false;
+        times[i] = 1;
+    }
+    return kn_import_put(call, 0, count ? kn_tile(x, kn_import_dims_text(call->import, times, count)) : x);
+}
+
+/* amounts has those before each axis of x, then those after it. */
+static bool pad_amounts(kn_import_call *call, const kn_value *x, int64_t *amounts) {
+    int64_t given[KN_IMPORT_LIST], axes[KN_MAX_RANK];
+    int rank = x->shape.rank, count = -1, named = -1;
+    if (call->opset < 11)
+        count = kn_import_ints(call, call->opset < 2 ? "paddings" : "pads", given, KN_IMPORT_LIST);
+    else if (!kn_import_whole(call, 1, given, KN_IMPORT_LIST, &count) ||
+             (kn_import_has(call, 3) && !kn_import_whole(call, 3, axes, KN_MAX_RANK, &named)))
+        return false;
+    if (named < 0) named = rank;
+    if (count != 2 * named)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%d amounts for %d axes", count, named);
+    memset(amounts, 0, KN_IMPORT_LIST * sizeof *amounts);
+    for (int i = 0; i < named; i++) {
+        int axis;
+        bool all = call->opset < 11 || !kn_import_has(call, 3);
+        if (!kn_import_axis(call, all ? i : axes[i], rank, &axis)) return false;
+        amounts[axis] = given[i];
+        amounts[rank + axis] = given[named + i];
+    }
+    return true;
+}
+
+static bool pad(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t amounts[KN_IMPORT_LIST];
+    double value = call->opset < 11 ? kn_import_float(call, "value", 0) : 0;
+    const char *mode = kn_import_string(call, "mode", "constant");
+    if (!x || !pad_amounts(call, x, amounts) ||
+        (call->opset >= 11 && kn_import_has(call, 2) && !kn_import_numbers(call, 2, &value, 1, NULL)))
+        return false;
+    int rank = x->shape.rank;
+    bool any = false;
+    for (int i = 0; i < rank; i++) {
+        int64_t *before = &amounts[i], *after = &amounts[rank + i];
+        if (*before < -INT32_MAX || *after < -INT32_MAX)
+            return kn_import_fail(call, KN_ERROR_ARGUMENT, "amounts are out of range");
+        if (*before < 0 || *after < 0)
+            x = kn_import_slice(call->import, x, i, *before < 0 ? -*before : 0,
+                                *after < 0 ? *after : INT64_MAX, 1);
+        if (*before < 0) *before = 0;
+        if (*after < 0) *after = 0;
+        any = any || *before || *after;
+    }
+    const char *list = kn_import_list(call->import, amounts, 2 * rank);
+    if (!any) return kn_import_put(call, 0, x);
+    if (!strcmp(mode, "constant")) return kn_import_put(call, 0, kn_pad(x, list, value));
+    kn_pad_mode own = !strcmp(mode, "edge")   ? KN_PAD_EDGE
+                      : !strcmp(mode, "wrap") ? KN_PAD_WRAP
+                                              : KN_PAD_REFLECT;
+    return kn_import_put(call, 0, kn_pad_with_mode(x, list, own));
+}
+
+/* The middle of x along some axes, or x in the middle of zeros. */
+static bool center(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t axes[KN_MAX_RANK], sizes[KN_MAX_RANK], amounts[KN_IMPORT_LIST] = {0};
+    int count = 0, named = x ? kn_import_ints(call, "axes", axes, KN_MAX_RANK) : -1;
+    bool pads = false;
+    if (!x || !kn_import_whole(call, 1, sizes, KN_MAX_RANK, &count)) return false;
+    if (count != (named < 0 ? x->shape.rank : named))
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%d sizes", count);
+    for (int i = 0; i < count && !kn_value_failed(x); i++) {
+        int axis;
+        if (!kn_import_axis(call, named < 0 ? i : axes[i], x->shape.rank, &axis)) return false;
+        int64_t size = x->shape.dims[axis], more = sizes[i] - size;
+        if (!kn_dim_known(size) || sizes[i] < 0 || more > INT32_MAX)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "along an axis of open size");
+        if (more < 0) x = kn_import_slice(call->import, x, axis, -more / 2, -more / 2 + sizes[i], 1);
+        if (more <= 0) continue;
+        amounts[axis] = more / 2;
+        amounts[x->shape.rank + axis] = more - more / 2;
+        pads = true;
+    }
+    if (pads && !kn_value_failed(x))
+        x = kn_pad(x, kn_import_list(call->import, amounts, 2 * x->shape.rank), 0);
+    return kn_import_put(call, 0, x);
+}
+
+static bool depth_to_space(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    bool channels = !strcmp(kn_import_string(call, "mode", "DCR"), "CRD");
+    return x && kn_import_put(call, 0, kn_depth_to_space(x, kn_import_int(call, "blocksize", 1), channels));
+}
+
+static bool space_to_depth(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    bool channels = !strcmp(kn_import_string(call, "mode", "DCR"), "CRD");
+    return x && kn_import_put(call, 0, kn_space_to_depth(x, kn_import_int(call, "blocksize", 1), channels));
+}
+
+/* ---- made of nothing ------------------------------------------------------------------------- */
+
+static bool constant(kn_import_call *call) {
+    const kn_onnx_attribute *given = NULL;
+    static const char *const names[] = {"value", "value_int", "value_ints", "value_float", "value_floats"};
+    for (size_t i = 0; i < KN_COUNT_OF(names) && !given; i++)
+        given = kn_import_attribute(call, names[i]);
+    if (!given) return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "has no value that is an array of numbers");
+    kn_item *item = &call->outputs[0];
+    int64_t count = (int64_t)given->count;
+    char shape[32] = "";
+    switch (given->kind) {
+    case KN_ONNX_ATTRIBUTE_TENSOR:
+        item->tensor = &given->tensors[0];
+        if (!kn_item_type(item->tensor->type, &item->dtype, &item->bits))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "is of the type %s, which Koine does not compute with",
+                                  kn_onnx_type_name(item->tensor->type));
+        return true;
+    case KN_ONNX_ATTRIBUTE_INT:
+    case KN_ONNX_ATTRIBUTE_INTS: {
+        kn_dim *sizes = kn_sizes_take(call, 0, KN_INT64, given->kind == KN_ONNX_ATTRIBUTE_INTS, &count);
+        for (int64_t i = 0; sizes && i < count; i++)
+            sizes[i] = kn_dim_of(call->graph, given->ints[i]);
+        return sizes != NULL;
+    }
+    case KN_ONNX_ATTRIBUTE_FLOAT:
+    case KN_ONNX_ATTRIBUTE_FLOATS:
+        if (given->kind == KN_ONNX_ATTRIBUTE_FLOATS) snprintf(shape, sizeof shape, "%" PRId64, count);
+        return kn_import_put(call, 0,
+                             kn_constant(call->graph, KN_FLOAT32, shape, given->floats, given->count * 4));
+    default:
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "holds %s",
+                              kn_onnx_attribute_kind_name(given->kind));
+    }
+}
+
+static bool constant_of_shape(kn_import_call *call) {
+    const kn_onnx_attribute *value = kn_import_attribute(call, "value");
+    kn_dim dims[KN_MAX_RANK];
+    kn_dtype dtype = KN_FLOAT32;
+    int count = 0;
+    double number = 0;
+    if (!kn_import_dims(call, 0, dims, KN_MAX_RANK, &count)) return false;
+    if (value && value->kind == KN_ONNX_ATTRIBUTE_TENSOR) {
+        if (!kn_onnx_type_to(value->tensors[0].type, &dtype) || value->tensors[0].count < 1)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "of the type %s",
+                                  kn_onnx_type_name(value->tensors[0].type));
+        number = kn_onnx_tensor_number(&value->tensors[0], 0);
+    }
+    kn_value *one = kn_import_scalar(call->import, kn_is_half(dtype) ? KN_FLOAT32 : dtype, number);
+    return kn_import_put_as(call, 0, count ? kn_import_broadcast(call->import, one, dims, count) : one,
+                            dtype);
+}
+
+static bool range(kn_import_call *call) {
+    double numbers[3];
+    kn_dtype dtype = kn_import_dtype(call, 0);
+    kn_import *import = call->import;
+    if (call->input_count == 3 && kn_item_sized(import, call->inputs[0]) &&
+        kn_item_sized(import, call->inputs[1]) && kn_item_sized(import, call->inputs[2])) {
+        /* An open end: places counted on the device. */
+        kn_dim begin = call->inputs[0]->sizes[0], end = call->inputs[1]->sizes[0];
+        int64_t step;
+        if ((!kn_dim_constant(call->graph, begin, &step) || !kn_dim_constant(call->graph, end, &step)) &&
+            kn_dim_constant(call->graph, call->inputs[2]->sizes[0], &step) && step > 0) {
+            kn_dim count = kn_dim_add(call->graph, kn_dim_subtract(call->graph, end, begin), step - 1);
+            if (step > 1) count = kn_dim_divide(call->graph, count, step);
+            kn_value *places = kn_import_cast(kn_import_counted(import, count), dtype);
+            if (step > 1) places = kn_scale(places, (double)step);
+            return kn_import_put(call, 0, begin == 0 ? places : kn_add(places, kn_import_in(call, 0)));
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        if (!kn_import_numbers(call, i, &numbers[i], 1, NULL)) return false;
+    kn_value *made =
+        kn_range(call->graph, kn_is_half(dtype) ? KN_FLOAT32 : dtype, numbers[0], numbers[1], numbers[2]);
+    return kn_import_put_as(call, 0, made, dtype);
+}
+
+/* Ones where column - row is k. */
+static bool eye_like(kn_import_call *call) {
+    kn_shape shape;
+    kn_dtype dtype = kn_import_dtype(call, 0);
+    kn_import *import = call->import;
+    if (!kn_import_has(call, 0) || !kn_item_shape(import, call->inputs[0], &shape)) return false;
+    if (shape.rank != 2) return kn_import_fail(call, KN_ERROR_SHAPE, "expected an array of rows and columns");
+    if (kn_import_attribute(call, "dtype") &&
+        !kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "dtype", 1), &dtype))
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "a type that Koine does not compute with");
+    kn_value *rows = kn_unsqueeze(kn_import_counted(import, shape.dims[0]), "1");
+    kn_value *columns =
+        kn_shift(kn_import_counted(import, shape.dims[1]), -(double)kn_import_int(call, "k", 0));
+    return kn_import_put_as(call, 0, kn_cast(kn_equal(rows, columns), kn_is_half(dtype) ? KN_FLOAT32 : dtype),
+                            dtype);
+}
+
+static bool trilu(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    int64_t k = 0;
+    if (!x || (kn_import_has(call, 1) && !kn_import_whole(call, 1, &k, 1, NULL))) return false;
+    return kn_import_put(call, 0, kn_import_int(call, "upper", 1) ? kn_triu(x, k) : kn_tril(x, k));
+}
+
+/* a - b cos(2 pi i / n) + c cos(4 pi i / n) for i below the size. */
+static bool cosine_window(kn_import_call *call) {
+    static const double factors[3][3] = {{0.5, 0.5, 0}, {25.0 / 46, 21.0 / 46, 0}, {0.42, 0.5, 0.08}};
+    const char *type = call->node->type;
+    const double *f = factors[!strcmp(type, "HannWindow") ? 0 : !strcmp(type, "HammingWindow") ? 1 : 2];
+    int64_t size = 0;
+    kn_dtype dtype = KN_FLOAT32;
+    if (!kn_import_whole(call, 0, &size, 1, NULL)) return false;
+    if (!kn_onnx_type_to((kn_onnx_type)kn_import_int(call, "output_datatype", 1), &dtype) || size < 0 ||
+        size > 1 << 24)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "of so many numbers, or of a type that Koine does not compute with");
+    double n = (double)(kn_import_int(call, "periodic", 1) ? size : size - 1),
+           turn = n > 0 ? 8 * atan(1.0) / n : 0;
+    float *numbers = kn_arena_take(call->import->arena, (size_t)size + 1, sizeof *numbers);
+    if (!numbers) return kn_import_no_memory(call->import);
+    for (int64_t i = 0; i < size; i++)
+        numbers[i] = (float)(f[0] - f[1] * cos(turn * (double)i) + f[2] * cos(2 * turn * (double)i));
+    const char *shape = kn_import_list(call->import, &size, 1);
+    kn_value *y = kn_constant(call->graph, KN_FLOAT32, shape, numbers, (size_t)size * sizeof *numbers);
+    return kn_import_put_as(call, 0, kn_import_cast(y, kn_is_half(dtype) ? KN_FLOAT32 : dtype), dtype);
+}
+
+#define SIZED(word, function, sized)                                                                         \
+    { .type = word, .build = function, .sizes = sized }
+const kn_import_row kn_import_shape[] = {
+    SIZED("Reshape", reshape, kn_sizes_reshape),
+    SIZED("Squeeze", squeeze, kn_sizes_squeeze),
+    SIZED("Unsqueeze", unsqueeze, kn_sizes_unsqueeze),
+    {.type = "Flatten", .build = flatten},
+    {.type = "Expand", .build = expand},
+    {.type = "Transpose", .build = transpose},
+    SIZED("Concat", concat, kn_sizes_concat),
+    {.type = "Split", .build = split},
+    SIZED("Slice", slice, kn_sizes_slice),
+    {.type = "Tile", .build = tile},
+    {.type = "Pad", .build = pad},
+    {.type = "CenterCropPad", .build = center},
+    {.type = "DepthToSpace", .build = depth_to_space},
+    {.type = "SpaceToDepth", .build = space_to_depth},
+    SIZED("Shape", NULL, kn_sizes_shape),
+    SIZED("Size", NULL, kn_sizes_size),
+    {.type = "Constant", .build = constant},
+    SIZED("ConstantOfShape", constant_of_shape, kn_sizes_fill),
+    SIZED("Range", range, kn_sizes_range),
+    {.type = "HannWindow", .build = cosine_window},
+    {.type = "HammingWindow", .build = cosine_window},
+    {.type = "BlackmanWindow", .build = cosine_window},
+    {.type = "EyeLike", .build = eye_like},
+    {.type = "Trilu", .build = trilu},
+};
+const int kn_import_shape_count = (int)KN_COUNT_OF(kn_import_shape);

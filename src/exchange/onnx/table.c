@@ -1,0 +1,26 @@
+/* The table of ONNX operators, made of one list per family. */
+#include "exchange/onnx/import.h"
+
+/* clang-format off */
+#define FAMILIES(X)                                                                                          \
+    X(arithmetic) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(reduce)       \
+    X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)
+/* clang-format on */
+
+#define DECLARE(family)                                                                                      \
+    extern const kn_import_row kn_import_##family[];                                                         \
+    extern const int kn_import_##family##_count;
+FAMILIES(DECLARE)
+
+#define SEARCH(family)                                                                                       \
+    for (int i = 0; i < kn_import_##family##_count; i++)                                                     \
+        if (is_row(&kn_import_##family[i], domain, type)) return &kn_import_##family[i];
+
+static bool is_row(const kn_import_row *row, const char *domain, const char *type) {
+    return !strcmp(row->type, type) && !strcmp(row->domain ? row->domain : "", domain);
+}
+
+const kn_import_row *kn_import_find(const char *domain, const char *type) {
+    FAMILIES(SEARCH)
+    return NULL;
+}

@@ -1,0 +1,54 @@
+/* What the list of a model's weights says of an ONNX file's initializers: what is learnt, and why. */
+#include <inttypes.h>
+
+#include "exchange/onnx/import.h"
+
+/* States in the list are called as their values are, by the same text. */
+static void add_rules(kn_model *model, const kn_imported *imported) {
+    for (size_t i = 0; i < model->weight_count; i++) {
+        kn_model_weight *weight = &model->weights[i];
+        for (size_t k = 0; k < imported->state_count && weight->trained; k++) {
+            const kn_import_state *state = &imported->states[k];
+            const kn_learnt *learnt =
+                state->value->name == weight->name ? kn_import_learnt(imported, state->tensor) : NULL;
+            if (learnt) weight->rule = learnt->why;
+        }
+    }
+}
+
+/* An initializer that is no state of the graph. */
+static bool add_tensor(kn_model *model, const kn_onnx_tensor *tensor, const kn_learnt *learnt) {
+    kn_text text;
+    kn_text_init(&text, &model->host);
+    for (size_t i = 0; i < tensor->rank; i++)
+        kn_text_format(&text, "%s%" PRId64, i ? "," : "", tensor->shape[i]);
+    kn_model_weight weight = {.size = sizeof weight,
+                              .name = tensor->name,
+                              .type = kn_onnx_type_name(tensor->type),
+                              .shape = kn_text_failed(&text) ? NULL : kn_arena_text(&model->arena, text.data),
+                              .elements = tensor->count,
+                              .why =
+                                  learnt->yes ? "sizes or settings are made of it, or nothing" : learnt->why,
+                              .rule = ""};
+    if (!tensor->rank) weight.shape = "";
+    kn_text_finish(&text);
+    return kn_model_add_weight(model, &weight);
+}
+
+static bool is_state(const kn_imported *imported, const kn_onnx_tensor *tensor) {
+    for (size_t i = 0; i < imported->state_count; i++)
+        if (imported->states[i].tensor == tensor) return true;
+    return false;
+}
+
+bool kn_import_list_weights(kn_model *model) {
+    const kn_imported *imported = kn_imported_of(model);
+    const kn_onnx_graph *graph = &imported->file.graph;
+    bool fine = true;
+    add_rules(model, imported);
+    for (size_t i = 0; fine && i < graph->initializer_count; i++)
+        if (!is_state(imported, &graph->initializers[i]))
+            fine = add_tensor(model, &graph->initializers[i],
+                              kn_import_learnt(imported, &graph->initializers[i]));
+    return fine;
+}

@@ -1,0 +1,342 @@
+/* Convolutions and pooling of lengths and images, and the windows of both; volumes are folded (volume.c). */
+#include "exchange/onnx/window.h"
+
+#include <inttypes.h>
+
+/* Before and after, so that the size is divided by the stride, rounded up. */
+static void pad_same(const kn_value *x, kn_window *w) {
+    for (int i = 0; i < w->axes; i++) {
+        int64_t size = x->shape.dims[2 + i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
+        int64_t steps = (size + w->stride[i] - 1) / w->stride[i],
+                more = (steps - 1) * w->stride[i] + extent - size;
+        if (more < 0) more = 0;
+        w->padding[i] = w->same_lower ? more - more / 2 : more / 2;
+        w->padding[i + w->axes] = more - w->padding[i];
+    }
+}
+
+static bool take_list(kn_import_call *call, const char *name, int64_t usual, int axes, int64_t *numbers) {
+    for (int i = 0; i < axes; i++)
+        numbers[i] = usual;
+    int count = kn_import_ints(call, name, numbers, axes);
+    if (count >= 0 && count != axes)
+        return kn_import_fail(call, KN_ERROR_FORMAT, "%s has %d numbers; expected %d", name, count, axes);
+    for (int i = 0; i < axes; i++)
+        if (numbers[i] < 0 || numbers[i] > INT32_MAX)
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                                  "%s has the number %" PRId64 ", expected 0 to %d", name, numbers[i],
+                                  INT32_MAX);
+    return true;
+}
+
+/* weight NULL: the size is an attribute. */
+static bool take_window(kn_import_call *call, const kn_value *x, const kn_value *weight, kn_window *w) {
+    *w = (kn_window){.axes = x->shape.rank - 2};
+    if (w->axes < 1 || w->axes > KN_WINDOW_AXES)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
+                              "along %d axes; lengths, images and volumes are known here", w->axes);
+    const char *automatic = kn_import_string(call, "auto_pad", "NOTSET");
+    if (!take_list(call, "kernel_shape", 1, w->axes, w->size) ||
+        !take_list(call, "strides", 1, w->axes, w->stride) ||
+        !take_list(call, "dilations", 1, w->axes, w->dilation) ||
+        !take_list(call, "pads", 0, 2 * w->axes, w->padding))
+        return false;
+    const bool told = kn_import_attribute(call, "kernel_shape");
+    for (int i = 0; weight && i < w->axes && weight->shape.rank == w->axes + 2; i++) {
+        const int64_t size = weight->shape.dims[2 + i];
+        if (told && kn_dim_known(size) && size != w->size[i])
+            return kn_import_fail(call, KN_ERROR_SHAPE,
+                                  "kernel_shape has %" PRId64 ", and the weight %" PRId64, w->size[i], size);
+        w->size[i] = size;
+    }
+    if (strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID") && strcmp(automatic, "SAME_UPPER") &&
+        strcmp(automatic, "SAME_LOWER"))
+        return kn_import_fail(call, KN_ERROR_FORMAT,
+                              "auto_pad is '%.40s', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+                              automatic);
+    for (int i = 0; i < w->axes; i++)
+        if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
+            return kn_import_fail(call, KN_ERROR_ARGUMENT,
+                                  "sizes, strides and dilations have to be numbers above 0");
+    w->same = !strcmp(automatic, "SAME_UPPER");
+    w->same_lower = !strcmp(automatic, "SAME_LOWER");
+    if (!strcmp(automatic, "VALID")) memset(w->padding, 0, sizeof w->padding);
+    return true;
+}
+
+static bool known_image(const kn_value *x, const kn_window *w) {
+    for (int i = 0; i < w->axes; i++)
+        if (!kn_dim_known(x->shape.dims[2 + i])) return false;
+    return true;
+}
+
+/* The window of a length or image, as the parameters of builders have it. */
+static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation) {
+    memcpy(stride, w->stride, 2 * sizeof *stride);
+    memcpy(dilation, w->dilation, 2 * sizeof *dilation);
+    /* Of a length the padding before and behind it are the first two. */
+    memcpy(padding, w->padding, 4 * sizeof *padding);
+}
+
+/* What is not above 0 is a failure of the node. */
+static int64_t groups_of(const kn_import_call *call) {
+    const int64_t groups = kn_import_int(call, "group", 1);
+    if (groups < 1)
+        kn_import_fail(call, KN_ERROR_ARGUMENT, "group is %" PRId64 ", expected 1 or more", groups);
+    return groups;
+}
+
+static bool take_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_window *w,
+                             kn_conv_params *params) {
+    if (!take_window(call, x, weight, w)) return false;
+    *params = (kn_conv_params){.size = sizeof *params, .groups = groups_of(call), .all_padding = true};
+    if ((w->same || w->same_lower) && known_image(x, w))
+        pad_same(x, w);
+    else
+        params->same = w->same, params->same_lower = w->same_lower;
+    if (w->axes < 3) copy_window(w, params->stride, params->padding, params->dilation);
+    return true;
+}
+
+kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias) {
+    kn_window w;
+    kn_conv_params params;
+    if (!take_convolution(call, x, weight, &w, &params)) return NULL;
+    if (w.axes == 3) return kn_volume_convolution(call, x, weight, bias, &w, params.groups);
+    return w.axes == 1 ? kn_conv1d(x, weight, bias, &params) : kn_conv2d(x, weight, bias, &params);
+}
+
+kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
+                                      kn_value *weight_zero) {
+    kn_window w;
+    kn_conv_params params;
+    if (!take_convolution(call, x, weight, &w, &params)) return NULL;
+    return w.axes == 1 ? kn_conv1d_integer(x, weight, x_zero, weight_zero, &params)
+                       : kn_conv2d_integer(x, weight, x_zero, weight_zero, &params);
+}
+
+static bool conv(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2)))) return false;
+    return kn_import_put(call, 0, kn_import_convolution(call, x, weight, bias));
+}
+
+static bool conv_transpose(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
+    int64_t more[KN_WINDOW_AXES] = {0}, shape[KN_WINDOW_AXES];
+    kn_window w;
+    if (!weight || (kn_import_has(call, 2) && !(bias = kn_import_in(call, 2))) ||
+        !take_window(call, x, weight, &w) || !take_list(call, "output_padding", 0, w.axes, more))
+        return false;
+    bool sized = kn_import_ints(call, "output_shape", shape, KN_WINDOW_AXES) == w.axes;
+    for (int i = 0; i < w.axes && (sized || w.same || w.same_lower); i++) {
+        int64_t size = x->shape.dims[2 + i], extent = w.dilation[i] * (w.size[i] - 1) + 1;
+        if (!kn_dim_known(size))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_shape of an open size");
+        int64_t wanted = sized ? shape[i] : size * w.stride[i];
+        int64_t total = (size - 1) * w.stride[i] + more[i] + extent - wanted;
+        if (total < 0) more[i] -= total, total = 0;
+        w.padding[i] = w.same_lower ? total - total / 2 : total / 2;
+        w.padding[i + w.axes] = total - w.padding[i];
+    }
+    if (w.axes == 3) {
+        const int64_t groups = groups_of(call);
+        return kn_import_put(call, 0, kn_volume_convolution_back(call, x, weight, bias, &w, groups, more));
+    }
+    kn_conv_params params = {.size = sizeof params, .groups = groups_of(call), .all_padding = true};
+    copy_window(&w, params.stride, params.padding, params.dilation);
+    /* What goes beyond the stride is added as zeros: no tap reaches it. */
+    int64_t beyond[2] = {0, 0};
+    for (int i = 0; i < w.axes; i++) {
+        if (more[i] >= w.stride[i]) beyond[i] = more[i] - (w.stride[i] - 1);
+        params.output_padding[i] = more[i] - beyond[i];
+    }
+    bool pads = beyond[0] || beyond[1];
+    /* A 0 for the width would repeat that of the height. */
+    if (w.axes == 2 && params.output_padding[1] == 0 && params.output_padding[0] != 0)
+        return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_padding of the height alone");
+    kn_value *y = w.axes == 1 ? kn_conv_transpose1d(x, weight, pads ? NULL : bias, &params)
+                              : kn_conv_transpose2d(x, weight, pads ? NULL : bias, &params);
+    if (pads) {
+        int64_t amounts[8] = {0};
+        int rank = w.axes + 2;
+        for (int i = 0; i < w.axes; i++)
+            amounts[rank + 2 + i] = beyond[i];
+        y = kn_pad(y, kn_import_list(call->import, amounts, 2 * rank), 0);
+        kn_dim dims[3] = {bias ? bias->shape.dims[0] : 1, 1, 1};
+        if (bias) y = kn_add(y, kn_import_reshape(call->import, bias, dims, w.axes + 1));
+    }
+    return kn_import_put(call, 0, y);
+}
+
+static bool take_pool(kn_import_call *call, kn_value **x, kn_window *w) {
+    *x = kn_import_in(call, 0);
+    if (!*x || !take_window(call, *x, NULL, w)) return false;
+    if (w->same || w->same_lower) {
+        if (!known_image(*x, w))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "auto_pad of an image of open size");
+        pad_same(*x, w);
+    }
+    w->ceil = kn_import_int(call, "ceil_mode", 0) != 0;
+    w->skip_padding = !kn_import_int(call, "count_include_pad", 0);
+    w->power = (double)kn_import_int(call, "p", 2);
+    return true;
+}
+
+kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling) {
+    bool dilated = false;
+    for (int i = 0; i < w->axes; i++)
+        dilated = dilated || w->dilation[i] != 1;
+    if (dilated && pooling != KN_POOL_MAX) return kn_pool_by_taps(call, x, w, pooling);
+    if (w->axes == 3) return kn_volume_pool(call, x, w, pooling);
+    kn_pool_params params = {
+        .size = sizeof params, .all_padding = true, .ceil = w->ceil, .skip_padding = w->skip_padding};
+    memcpy(params.window, w->size, sizeof params.window);
+    copy_window(w, params.stride, params.padding, params.dilation);
+    return pooling == KN_POOL_MAX       ? kn_max_pool(x, w->size[0], &params)
+           : pooling == KN_POOL_AVERAGE ? kn_average_pool(x, w->size[0], &params)
+                                        : kn_lp_pool(x, w->power, w->size[0], &params);
+}
+
+static bool max_pool(kn_import_call *call) {
+    kn_value *x;
+    kn_window w;
+    if (!take_pool(call, &x, &w)) return false;
+    kn_dtype dtype = x->shape.dtype;
+    if (!kn_dtype_is_float(dtype)) x = kn_cast(x, KN_FLOAT32);
+    if (call->output_count > 1 && *call->outputs[1].name) {
+        if (!known_image(x, &w))
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "places in an image of open size");
+        kn_value *places = kn_pool_places(call, x, &w, kn_import_int(call, "storage_order", 0) != 0);
+        if (!kn_import_put_as(call, 1, places, KN_INT64)) return false;
+    }
+    return kn_import_put(call, 0, kn_import_cast(kn_window_pool(call, x, &w, KN_POOL_MAX), dtype));
+}
+
+static bool other_pool(kn_import_call *call) {
+    kn_value *x;
+    kn_window w;
+    kn_pooling pooling = !strcmp(call->node->type, "LpPool") ? KN_POOL_POWER : KN_POOL_AVERAGE;
+    return take_pool(call, &x, &w) && kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
+}
+
+/* All axes behind the channels to size 1. */
+static const char *image_axes(kn_import *import, const kn_value *x) {
+    int64_t axes[KN_MAX_RANK];
+    for (int i = 2; i < x->shape.rank; i++)
+        axes[i - 2] = i;
+    return kn_import_list(import, axes, x->shape.rank - 2);
+}
+
+static bool global_pool(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    if (!x || x->shape.rank < 3) return x && kn_import_fail(call, KN_ERROR_SHAPE, "expected (N,C,…)");
+    const char *axes = image_axes(call->import, x);
+    if (call->row->reduce) return kn_import_put(call, 0, call->row->reduce(x, axes, true));
+    double p = (double)kn_import_int(call, "p", 2);
+    kn_dtype dtype = x->shape.dtype;
+    kn_value *sum = kn_sum(kn_pow(kn_abs(x), kn_import_scalar(call->import, dtype, p)), axes, true);
+    return kn_import_put(call, 0, kn_pow(sum, kn_import_scalar(call->import, dtype, 1 / p)));
+}
+
+/* ---- windows put back ------------------------------------------------------------------------------------
+ */
+
+enum { BACK_AXES = KN_MAX_RANK - 2, BACK_NUMBERS = 1 << 24 };
+
+typedef struct back {
+    int axes;
+    int64_t image[BACK_AXES], block[BACK_AXES], stride[BACK_AXES], dilation[BACK_AXES],
+        padding[2 * BACK_AXES];
+    int64_t steps[BACK_AXES], elements, taps, places; /* of the image, of a block, blocks */
+} back;
+
+static bool measure_back(kn_import_call *call, back *b) {
+    int64_t product = 1;
+    b->elements = b->taps = b->places = 1;
+    for (int i = 0; i < b->axes; i++) {
+        bool fine = b->image[i] >= 1 && b->image[i] <= BACK_NUMBERS && b->block[i] >= 1 &&
+                    b->block[i] <= BACK_NUMBERS && b->stride[i] >= 1 && b->dilation[i] >= 1;
+        int64_t extent = fine ? b->dilation[i] * (b->block[i] - 1) + 1 : 0;
+        int64_t room = b->image[i] + b->padding[i] + b->padding[i + b->axes] - extent;
+        if (!fine || room < 0)
+            return kn_import_fail(call, KN_ERROR_ARGUMENT, "its blocks do not fit the image");
+        b->steps[i] = room / b->stride[i] + 1;
+        if (product > BACK_NUMBERS / b->steps[i] || product * b->steps[i] > BACK_NUMBERS / b->block[i] ||
+            b->elements > BACK_NUMBERS / b->image[i])
+            return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of too many blocks");
+        product *= b->steps[i] * b->block[i];
+        b->elements *= b->image[i];
+        b->taps *= b->block[i];
+        b->places *= b->steps[i];
+    }
+    return true;
+}
+
+/* Where tap `tap` of block `place` stands in the image; behind its end what lies in the padding. */
+static int64_t place_back(const back *b, int64_t tap, int64_t place) {
+    int64_t at = 0, stride = 1;
+    for (int i = b->axes; i-- > 0;) {
+        int64_t along =
+            place % b->steps[i] * b->stride[i] + tap % b->block[i] * b->dilation[i] - b->padding[i];
+        if (along < 0 || along >= b->image[i]) return b->elements;
+        at += along * stride;
+        stride *= b->image[i];
+        place /= b->steps[i];
+        tap /= b->block[i];
+    }
+    return at;
+}
+
+/* x (N,C*taps,blocks): each block is added where it stands in the image, (N,C,…). */
+static bool col2im(kn_import_call *call) {
+    kn_value *x = kn_import_in(call, 0);
+    kn_import *import = call->import;
+    back b;
+    int blocks = 0;
+    if (!x || !kn_import_whole(call, 1, b.image, BACK_AXES, &b.axes) ||
+        !kn_import_whole(call, 2, b.block, BACK_AXES, &blocks))
+        return false;
+    if (blocks != b.axes || b.axes < 1 || x->shape.rank != 3)
+        return kn_import_fail(call, KN_ERROR_SHAPE,
+                              "expected x (N,C,blocks), and an axis of the block for each of the image");
+    if (!take_list(call, "strides", 1, b.axes, b.stride) ||
+        !take_list(call, "dilations", 1, b.axes, b.dilation) ||
+        !take_list(call, "pads", 0, 2 * b.axes, b.padding) || !measure_back(call, &b))
+        return false;
+    kn_dim batch = x->shape.dims[0], channels = x->shape.dims[1];
+    if (!kn_dim_known(channels) || channels % b.taps != 0 || x->shape.dims[2] != b.places)
+        return kn_import_fail(call, KN_ERROR_SHAPE, "%" PRId64 " blocks of %" PRId64 " fit the image",
+                              b.places, b.taps);
+    channels /= b.taps;
+    int64_t count = b.taps * b.places;
+    int32_t *places = kn_arena_take(import->arena, (size_t)count, sizeof *places);
+    if (!places) return kn_import_no_memory(import);
+    for (int64_t i = 0; i < count; i++)
+        places[i] = (int32_t)place_back(&b, i / b.places, i % b.places);
+    kn_dim dims[KN_MAX_RANK] = {batch, channels, count};
+    kn_value *numbers =
+        kn_constant(call->graph, KN_INT32, kn_import_list(import, &count, 1), places, (size_t)count * 4);
+    numbers = kn_import_broadcast(import, numbers, dims, 3);
+    x = kn_import_reshape(import, x, dims, 3);
+    dims[2] = b.elements + 1;
+    kn_value *zero = kn_import_scalar(import, kn_value_dtype(x), 0);
+    kn_value *y =
+        kn_scatter_elements(kn_import_broadcast(import, zero, dims, 3), numbers, x, 2, KN_SCATTER_ADD);
+    for (int i = 0; i < b.axes; i++)
+        dims[2 + i] = b.image[i];
+    return kn_import_put(call, 0, kn_import_reshape(import, kn_slice(y, 2, 0, b.elements), dims, b.axes + 2));
+}
+
+const kn_import_row kn_import_window[] = {
+    {.type = "Conv", .build = conv},
+    {.type = "ConvTranspose", .build = conv_transpose},
+    {.type = "MaxPool", .build = max_pool},
+    {.type = "AveragePool", .build = other_pool},
+    {.type = "LpPool", .build = other_pool},
+    {.type = "GlobalAveragePool", .build = global_pool, .reduce = kn_mean},
+    {.type = "GlobalMaxPool", .build = global_pool, .reduce = kn_reduce_max},
+    {.type = "GlobalLpPool", .build = global_pool},
+    {.type = "Col2Im", .build = col2im},
+};
+const int kn_import_window_count = (int)KN_COUNT_OF(kn_import_window);

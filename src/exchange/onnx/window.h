@@ -1,0 +1,39 @@
+/* Windows that go over lengths (N,C,L), images (N,C,H,W) and volumes (N,C,D,H,W). */
+#ifndef KN_EXCHANGE_ONNX_WINDOW_H
+#define KN_EXCHANGE_ONNX_WINDOW_H
+
+#include "exchange/onnx/import.h"
+
+enum { KN_WINDOW_AXES = 3 };
+
+typedef struct kn_window {
+    int axes; /* behind the channels */
+    int64_t size[KN_WINDOW_AXES], stride[KN_WINDOW_AXES], dilation[KN_WINDOW_AXES];
+    int64_t padding[2 * KN_WINDOW_AXES]; /* before each axis, then after each */
+    bool same, same_lower;
+    /* Of pooling: */
+    bool ceil, skip_padding;
+    double power;
+} kn_window;
+
+typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooling;
+
+/* The result of a window over x, whatever the number of axes. */
+kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
+
+/* ---- volume.c -------------------------------------------------------------------------------------- */
+
+/* By planes, then by depth. */
+kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
+/* Sums of one element of the window each, axis by axis: for averages and powers with dilations. */
+kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
+/* Where the largest stand in x, counted through all of it; int64. Sizes are numbers. columns: heights lie
+ * side by side. */
+kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns);
+/* weight is (O,C/groups,D,H,W), of the transposed one (C,O/groups,D,H,W); bias may be NULL. */
+kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
+                                const kn_window *w, int64_t groups);
+kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
+                                     const kn_window *w, int64_t groups, const int64_t *more);
+
+#endif

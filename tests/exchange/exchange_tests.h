@@ -1,0 +1,13 @@
+/* What the tests of the exchange room share. */
+#ifndef KN_EXCHANGE_TESTS_H
+#define KN_EXCHANGE_TESTS_H
+
+#include "../models/models_tests.h"
+
+int test_caffe(void);
+int test_onnx(void);
+int test_onnx_train(void);
+int test_onnx_export(void);
+int test_onnx_rows(void);
+
+#endif

@@ -1,0 +1,6 @@
+/* The tests of the exchange room. */
+#include "exchange_tests.h"
+
+int main(void) {
+    return (test_caffe() + test_onnx() + test_onnx_train() + test_onnx_export() + test_onnx_rows()) != 0;
+}

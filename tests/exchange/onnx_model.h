@@ -1,0 +1,47 @@
+/* Small ONNX models from a few words, for the tests of the importer. */
+#ifndef KN_TESTS_ONNX_MODEL_H
+#define KN_TESTS_ONNX_MODEL_H
+
+#include "exchange_tests.h"
+
+#include "../formats/onnx_bytes.h"
+
+/* Element types as the format numbers them. */
+enum { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_FLOAT16 = 10 };
+
+typedef struct onnx_graph {
+    made bytes;
+} onnx_graph;
+
+/* shape as "batch,3"; "" is a scalar. */
+void onnx_input(onnx_graph *graph, const char *name, int type, const char *shape);
+/* Without a type, or with what the file says of it. */
+void onnx_output(onnx_graph *graph, const char *name);
+void onnx_output_as(onnx_graph *graph, const char *name, int type, const char *shape);
+/* Elements first, first + 1, … of an initializer. */
+void onnx_floats(onnx_graph *graph, const char *name, const char *shape, float first);
+/* A list of whole numbers, "1,-1", as an initializer. */
+void onnx_wholes(onnx_graph *graph, const char *name, const char *numbers);
+/* What the file says of a value under a key, and of the graph. */
+void onnx_says(onnx_graph *graph, const char *name, const char *key, const char *says);
+void onnx_graph_says(onnx_graph *graph, const char *key, const char *says);
+/* A node, and what the file says of it. */
+void onnx_node_says(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
+                    const char *key, const char *says);
+/* inputs and outputs separated by commas; attributes as "axis=1 alpha=0.5f perm=0:2:1 mode='edge'". A body is
+ * the attribute of the name that its word gives, such as "then_branch". */
+void onnx_node(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
+               const char *attributes);
+void onnx_node_with(onnx_graph *graph, const char *type, const char *inputs, const char *outputs,
+                    const char *body_name, const onnx_graph *body, const char *other_name,
+                    const onnx_graph *other, const char *attributes);
+/* The model in a file of a folder of its own, opened. The file may be removed once the model is destroyed. */
+kn_model *onnx_open(const onnx_graph *graph, const kn_model_params *params);
+/* The same where it has to be right. */
+kn_model *onnx_right(const onnx_graph *graph, const kn_model_params *params);
+/* Opened, it has to say exactly this behind the file's name. */
+void onnx_refused(const onnx_graph *graph, const kn_model_params *params, const char *message);
+/* Output `position`, which is made of constants, computed on the host: its elements as "1 2.5 -3". */
+void onnx_gives(kn_model *model, int position, const char *shape, const char *numbers);
+
+#endif

@@ -1,0 +1,562 @@
+/* ONNX files as models: their inputs, parameters and sizes, what is decided while they are opened, and
+ * refusals. */
+#include "graph/graph.h"
+#include "onnx_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../models/fake_states.h"
+
+static void layers_and_parameters(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "in:0", ONNX_FLOAT, "batch,3");
+    onnx_input(&graph, "w", ONNX_FLOAT, "2,3"); /* an initializer that is listed as an input, too */
+    onnx_floats(&graph, "w", "2,3", 1);
+    onnx_floats(&graph, "b", "2", 0.5f);
+    onnx_floats(&graph, "factor", "", 2);
+    onnx_node(&graph, "Gemm", "in:0,w,b", "h", "transB=1");
+    onnx_node(&graph, "Relu", "h", "r", NULL);
+    onnx_node(&graph, "Mul", "r,factor", "out/1", NULL);
+    onnx_output(&graph, "out/1");
+    kn_model *model = onnx_right(&graph, NULL);
+    assert_int_equal(kn_model_input_count(model), 1);
+    assert_string_equal(kn_model_input_name(model, 0), "in:0");
+    assert_string_equal(kn_value_name(kn_model_input(model, 0)), "x"); /* the only one */
+    assert_string_equal(kn_model_input_name(model, 1), "");
+    assert_string_equal(kn_model_output_name(model, 0), "out/1");
+    has_shape(model, "x", "batch,3");
+    has_shape(model, "out/1", "batch,2");
+    has_parameters(model, "w b");
+    assert_int_equal(kn_model_parameter_elements(model), 8);
+    assert_true(kn_model_has_weights(model));
+    assert_null(kn_model_metadata(model, "koine.format"));
+
+    kn_states *states = fake_states_make();
+    float numbers[6];
+    int loaded = -1;
+    assert_int_equal(kn_model_load(model, NULL, states, NULL, &loaded), KN_OK);
+    assert_int_equal(loaded, 2);
+    assert_int_equal(kn_states_get(states, "w", numbers, sizeof numbers), KN_OK);
+    assert_true(numbers[0] == 1 && numbers[5] == 6);
+    assert_int_equal(kn_states_get(states, "b", numbers, 2 * sizeof *numbers), KN_OK);
+    assert_true(numbers[1] == 1.5f);
+    assert_int_not_equal(kn_model_save(model, "/nowhere/x", states, NULL), KN_OK);
+    fake_states_fail_after(states, 1);
+    assert_int_not_equal(kn_model_load(model, NULL, states, NULL, NULL), KN_OK);
+    fake_states_release(states);
+    kn_model_destroy(&model);
+}
+
+/* (batch,3,4) to (batch,12) and (batch*3,4), by what the model works out. */
+static void sizes_with_symbols(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3,4");
+    onnx_wholes(&graph, "zero", "0");
+    onnx_wholes(&graph, "one", "1");
+    onnx_wholes(&graph, "rest", "-1");
+    onnx_wholes(&graph, "three", "3");
+    onnx_wholes(&graph, "flat", "0,-1");
+    onnx_node(&graph, "Shape", "x", "shape", NULL);
+    onnx_node(&graph, "Gather", "shape,zero", "batch", NULL);
+    onnx_node(&graph, "Concat", "batch,rest", "first", "axis=0");
+    onnx_node(&graph, "Reshape", "x,first", "y", NULL);
+    onnx_node(&graph, "Slice", "shape,one,three,zero", "tail", NULL);
+    onnx_node(&graph, "ReduceProd", "tail,zero", "product", "keepdims=1");
+    onnx_node(&graph, "Mul", "batch,three", "rows", NULL);
+    onnx_node(&graph, "Div", "product,three", "columns", NULL);
+    onnx_node(&graph, "Concat", "rows,columns", "second", "axis=0");
+    onnx_node(&graph, "Reshape", "x,second", "z", NULL);
+    onnx_node(&graph, "Reshape", "x,flat", "f", NULL);
+    /* The size of the batch as a number of the graph. */
+    onnx_node(&graph, "Cast", "batch", "number", "to=1");
+    onnx_node(&graph, "Div", "x,number", "share", NULL);
+    onnx_node(&graph, "Range", "zero,rows,one", "places", NULL);
+    for (size_t i = 0; i < 5; i++)
+        onnx_output(&graph, (const char *[]){"y", "z", "f", "share", "places"}[i]);
+    kn_model *model = onnx_right(&graph, NULL);
+    has_shape(model, "y_2", "batch,12");
+    has_shape(model, "z", "3*batch,4");
+    has_shape(model, "f", "batch,12");
+    has_shape(model, "share", "batch,3,4");
+    has_shape(model, "places", "3*batch");
+    has_parameters(model, "");
+    kn_model_destroy(&model);
+}
+
+/* Nodes that are told sizes take those of an open batch. */
+static void sizes_of_an_open_batch(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "n,2,6,8");
+    onnx_wholes(&graph, "zero", "0");
+    onnx_wholes(&graph, "image", "2,12,4");
+    onnx_wholes(&graph, "grid", "2,5,7");
+    onnx_wholes(&graph, "four", "4");
+    onnx_wholes(&graph, "threes", "1,3,1");
+    onnx_floats(&graph, "move", "2,3", 0);
+    onnx_node(&graph, "Shape", "x", "shape", NULL);
+    onnx_node(&graph, "Gather", "shape,zero", "n", NULL);
+    onnx_node(&graph, "Concat", "n,image", "larger", "axis=0");
+    onnx_node(&graph, "Resize", "x,,,larger", "resized", "mode='linear'");
+    onnx_node(&graph, "Concat", "n,threes", "times", "axis=0");
+    onnx_node(&graph, "Tile", "x,times", "tiled", NULL);
+    onnx_node(&graph, "MaxPool", "x", "pooled,places", "kernel_shape=2:2 strides=2:2");
+    onnx_node(&graph, "MaxUnpool", "pooled,places", "unpooled", "kernel_shape=2:2 strides=2:2");
+    onnx_wholes(&graph, "plane", "2,3");
+    onnx_node(&graph, "Concat", "n,plane", "moves", "axis=0");
+    onnx_node(&graph, "Expand", "move,moves", "theta", NULL);
+    onnx_node(&graph, "Concat", "n,grid", "size", "axis=0");
+    onnx_node(&graph, "AffineGrid", "theta,size", "places_read", NULL);
+    onnx_node(&graph, "Mul", "n,four", "end", NULL);
+    onnx_wholes(&graph, "three", "3");
+    onnx_node(&graph, "Range", "zero,end,three", "counted", NULL);
+    const char *outputs[] = {"resized", "tiled", "places", "unpooled", "places_read", "counted"};
+    for (size_t i = 0; i < KN_COUNT_OF(outputs); i++)
+        onnx_output(&graph, outputs[i]);
+    kn_model *model = onnx_right(&graph, NULL);
+    has_shape(model, "resized", "batch,2,12,4");
+    has_shape(model, "tiled", "batch*batch,2,18,8");
+    has_shape(model, "places", "batch,2,3,4");
+    has_shape(model, "unpooled", "batch,2,6,8");
+    has_shape(model, "places_read", "batch,5,7,2");
+    has_shape(model, "counted", "batch+(batch+2)/3");
+    kn_model_destroy(&model);
+}
+
+static void given_numbers(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "n,6");
+    onnx_input(&graph, "half", ONNX_INT64, "1");
+    onnx_input(&graph, "y", ONNX_FLOAT, "1");
+    onnx_wholes(&graph, "rest", "-1");
+    onnx_node(&graph, "Neg", "half", "minus", NULL);
+    onnx_node(&graph, "Abs", "minus", "size", NULL);
+    onnx_node(&graph, "Concat", "size,rest", "shape", "axis=0");
+    onnx_node(&graph, "Reshape", "x,shape", "r", NULL);
+    onnx_node(&graph, "Add", "r,y", "z", NULL);
+    onnx_output(&graph, "z");
+    onnx_refused(&graph, NULL,
+                 "node 'r' (Reshape): the numbers of 'shape' have to be known when the model is opened, "
+                 "since they decide "
+                 "what is computed: give what they depend on as a constant");
+    const int64_t half = 9;
+    const kn_model_given given[] = {{"x", {KN_FLOAT32, 2, {3, 6}}, NULL},
+                                    {"half", {KN_INT64, 1, {1}}, &half},
+                                    {"y", {KN_FLOAT32, 1, {1}}, NULL}};
+    kn_model_params params = KN_MODEL_DEFAULTS;
+    params.given = given;
+    params.given_count = 3;
+    kn_model *model = onnx_right(&graph, &params);
+    assert_int_equal(kn_model_input_count(model), 2);
+    assert_string_equal(kn_model_input_name(model, 1), "y");
+    has_shape(model, "x", "3,6");
+    has_shape(model, "z", "9,2");
+    kn_model_destroy(&model);
+    const kn_model_given wrong = {"x", {KN_FLOAT32, 2, {3, 5}}, NULL};
+    params.given = &wrong;
+    params.given_count = 1;
+    onnx_refused(&graph, &params, "input 'x': dimension 1 has size 6, and 5 in the given array");
+    /* One below 0 is as the file has it. */
+    const kn_model_given open[] = {{"x", {KN_FLOAT32, 2, {-1, 6}}, NULL}, given[1]};
+    params.given = open;
+    params.given_count = 2;
+    model = onnx_right(&graph, &params);
+    has_shape(model, "x", "batch,6");
+    kn_model_destroy(&model);
+}
+
+static void branches_and_loops(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0}, yes = {.bytes.count = 0}, no = {.bytes.count = 0},
+               body = {.bytes.count = 0};
+    onnx_node(&yes, "Add", "one,one", "sum", NULL);
+    onnx_output(&yes, "sum");
+    onnx_node(&no, "Sub", "one,one", "difference", NULL);
+    onnx_output(&no, "difference");
+    /* Each round: the value and its square. */
+    onnx_input(&body, "round", ONNX_INT64, "");
+    onnx_input(&body, "go", ONNX_BOOL, "");
+    onnx_input(&body, "v", ONNX_FLOAT, "2");
+    onnx_node(&body, "Identity", "go", "still", NULL);
+    onnx_node(&body, "Add", "v,taken", "next", NULL);
+    onnx_node(&body, "Mul", "v,v", "square", NULL);
+    onnx_output(&body, "still");
+    onnx_output(&body, "next");
+    onnx_output(&body, "square");
+    onnx_node(&graph, "Constant", "", "one", "value_int=1");
+    onnx_node(&graph, "Constant", "", "three", "value_int=3");
+    onnx_node(&graph, "Less", "one,three", "holds", NULL);
+    onnx_node_with(&graph, "If", "holds", "two", "then_branch", &yes, "else_branch", &no, NULL);
+    onnx_node(&graph, "Cast", "two", "taken", "to=1");
+    onnx_node(&graph, "Constant", "", "start", "value_ints=1:10");
+    onnx_node(&graph, "Cast", "start", "begin", "to=1");
+    onnx_node_with(&graph, "Loop", "three,,begin", "end,squares", "body", &body, NULL, NULL, NULL);
+    onnx_output(&graph, "two");
+    onnx_output(&graph, "end");
+    onnx_output(&graph, "squares");
+    /* Sums on the way, the last one first. */
+    onnx_graph sums = {.bytes.count = 0};
+    onnx_input(&sums, "sum", ONNX_FLOAT, "2");
+    onnx_input(&sums, "column", ONNX_FLOAT, "2");
+    onnx_node(&sums, "Add", "sum,column", "more", NULL);
+    onnx_node(&sums, "Identity", "more", "seen", NULL);
+    onnx_output(&sums, "more");
+    onnx_output(&sums, "seen");
+    onnx_node_with(&graph, "Scan", "begin,squares", "total,ways", "body", &sums, NULL, NULL,
+                   "num_scan_inputs=1 scan_output_directions=1:0");
+    onnx_output(&graph, "total");
+    onnx_output(&graph, "ways");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 3, "2", "36 450");
+    onnx_gives(model, 4, "3,2", "36 450 11 254 2 110");
+    onnx_gives(model, 0, "", "2");
+    onnx_gives(model, 1, "2", "7 16");
+    onnx_gives(model, 2, "3,2", "1 100 9 144 25 196");
+    kn_model_destroy(&model);
+}
+
+/* Fractions under a shape. */
+static void reshaped(onnx_graph *graph, const char *name, const char *numbers, const char *shape) {
+    char whole[40], flat[40], sizes[40];
+    snprintf(whole, sizeof whole, "%s_whole", name);
+    snprintf(sizes, sizeof sizes, "%s_shape", name);
+    snprintf(flat, sizeof flat, "%s_flat", name);
+    onnx_wholes(graph, whole, numbers);
+    onnx_wholes(graph, sizes, shape);
+    onnx_node(graph, "Cast", whole, flat, "to=1");
+    snprintf(flat, sizeof flat, "%s_flat,%s_shape", name, name);
+    onnx_node(graph, "Reshape", flat, name, NULL);
+}
+
+/* What constants become; `node` reads c = 0, 1, … of (2,3) and lists of whole numbers. */
+static void gives(const char *type, const char *inputs, const char *attributes, const char *shape,
+                  const char *numbers) {
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_node(&graph, "Constant", "", "list", "value_ints=0:1:2:3:4:5");
+    onnx_node(&graph, "Cast", "list", "flat", "to=1");
+    onnx_wholes(&graph, "shape", "2,3");
+    onnx_wholes(&graph, "minus", "-1");
+    onnx_wholes(&graph, "one", "1");
+    onnx_wholes(&graph, "two", "2");
+    onnx_wholes(&graph, "far", "-100");
+    onnx_wholes(&graph, "around", "0,1,1,0");
+    onnx_node(&graph, "Reshape", "flat,shape", "c", NULL);
+    onnx_node(&graph, "Cast", "c", "bytes", "to=2");
+    onnx_node(&graph, "Transpose", "bytes", "turned", NULL);
+    onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
+    reshaped(&graph, "squares", "0,0,2,2,0,0,2,2,5,5,6,6", "1,3,4");
+    reshaped(&graph, "scores", "1,3,0", "1,1,3");
+    reshaped(&graph, "taps", "1,2,5,7", "1,2,2");
+    reshaped(&graph, "signal", "0,1,2,3,4,5", "1,6,1");
+    reshaped(&graph, "image", "0,1,2,3,4,5,6,7,8", "1,1,3,3");
+    reshaped(&graph, "regions", "0,0,2,2,1,0,9,2", "2,4");
+    onnx_wholes(&graph, "images", "0,0");
+    onnx_wholes(&graph, "row", "1,2");
+    onnx_wholes(&graph, "column", "2,1");
+    onnx_node(&graph, type, inputs, "y", attributes);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, shape, numbers);
+    kn_model_destroy(&model);
+}
+
+static void operators(void **state) {
+    (void)state;
+    gives("Slice", "c,minus,far,one,minus", NULL, "2,3", "2 1 0 5 4 3");
+    gives("Transpose", "c", NULL, "3,2", "0 3 1 4 2 5");
+    gives("Pad", "c,around", NULL, "3,4", "0 0 1 2 0 3 4 5 0 0 0 0");
+    gives("Pad", "c,around", "mode='edge'", "3,4", "0 0 1 2 3 3 4 5 3 3 4 5");
+    gives("ReduceSum", "c,one", "keepdims=0", "2", "3 12");
+    gives("ReduceMax", "c", NULL, "1,1", "5");
+    gives("ArgMax", "c", "axis=1 keepdims=0", "2", "2 2");
+    gives("CumSum", "c,one", "reverse=1", "2,3", "3 3 2 12 9 5");
+    gives("Gather", "c,minus", "axis=1", "2,1", "2 5");
+    gives("Expand", "minus,shape", NULL, "2,3", "-1 -1 -1 -1 -1 -1");
+    gives("Split", "c", "axis=1 num_outputs=1", "2,3", "0 1 2 3 4 5");
+    gives("Div", "list,two", NULL, "6", "0 0 1 1 2 2");
+    gives("Mod", "minus,two", NULL, "1", "1");
+    gives("Clip", "c,one,two", NULL, "2,3", "1 1 2 2 2 2");
+    gives("Where", "c,c,c", NULL, "2,3", "0 1 2 3 4 5");
+    gives("Flatten", "c", "axis=0", "1,6", "0 1 2 3 4 5");
+    gives("Size", "c", NULL, "", "6");
+    gives("Trilu", "c", "upper=0", "2,3", "0 0 0 3 4 0");
+    gives("MatMul", "flat,flat", NULL, "", "55");
+    gives("QuantizeLinear", "c,factor", NULL, "2,3", "0 0 1 2 2 2");
+    gives("DynamicQuantizeLinear", "c", NULL, "2,3", "0 51 102 153 204 255");
+    gives("DequantizeLinear", "bytes,factor", NULL, "2,3", "0 2 4 6 8 10");
+    gives("MatMulInteger", "bytes,turned", NULL, "2,2", "5 14 14 50");
+    gives("CenterCropPad", "c,one", "axes=1", "2,1", "1 4");
+    gives("HannWindow", "two", NULL, "2", "0 1");
+    gives("NonZero", "c", NULL, "2,5", "0 0 1 1 1 1 2 0 1 2");
+    gives("Unique", "c", NULL, "6", "0 1 2 3 4 5");
+    gives("Unique", "around", NULL, "2", "0 1");
+    gives("Unique", "shape", "sorted=0 axis=0", "2", "2 3");
+    gives("NonMaxSuppression", "squares,scores,two", NULL, "2,3", "0 0 1 0 0 2");
+    gives("NonMaxSuppression", "squares,scores,two,,factor", NULL, "1,3", "0 0 1");
+    gives("Col2Im", "taps,row,column", "pads=1:0:0:0", "1,1,1,2", "5 7");
+    gives("RoiAlign", "image,regions,images", "sampling_ratio=1 output_width=2", "2,1,1,2", "1.5 2.5 3.5 0");
+    gives("STFT", "signal,two,,one", NULL, "1,3,1,2", "0 0 2 0 4 0");
+}
+
+/* More numbers of 4 bits than are unpacked while the model is opened: 7 * i modulo 16, less 8. */
+static void numbers_below_a_byte(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    made tensor = {.count = 0}, raw = {.count = 0};
+    for (int i = 0; i < 5002; i += 2)
+        raw.bytes[raw.count++] =
+            (uint8_t)((7 * i + 8) % 16 | (i + 1 < 5001 ? (7 * (i + 1) + 8) % 16 : 0) << 4);
+    add_number(add_number(&tensor, 1, 5001), 2, 22);
+    add_text(&tensor, 8, "w");
+    add_packet(&tensor, 9, raw.bytes, raw.count);
+    add_message(&graph.bytes, 5, &tensor);
+    onnx_node(&graph, "Constant", "", "factor", "value_float=2.0f");
+    onnx_wholes(&graph, "from", "4996");
+    onnx_wholes(&graph, "to", "5001");
+    onnx_wholes(&graph, "minus", "-1");
+    onnx_node(&graph, "DequantizeLinear", "w,factor", "numbers", NULL);
+    onnx_node(&graph, "Slice", "numbers,from,to", "last", NULL);
+    onnx_node(&graph, "ReduceSum", "numbers", "sum", "keepdims=0");
+    onnx_node(&graph, "Cast", "from", "lower", "to=22");
+    onnx_output(&graph, "last");
+    onnx_output(&graph, "sum");
+    onnx_output(&graph, "lower");
+    kn_model *model = onnx_right(&graph, NULL);
+    onnx_gives(model, 0, "5", "8 -10 4 -14 0");
+    onnx_gives(model, 1, "", "-5016");
+    onnx_gives(model, 2, "1", "4");
+    kn_model_destroy(&model);
+}
+
+/* Weights of 16 bits are stored so, and a cast to 16 bits rounds. */
+static void halves(void **state) {
+    (void)state;
+    static const struct {
+        int type;
+        const char *numbers;
+        kn_dtype dtype;
+    } cases[] = {{10, "\0\x3c\0\xbe", KN_FLOAT16}, {16, "\x80\x3f\xc0\xbf", KN_BFLOAT16}}; /* 1, -1.5 */
+    for (size_t i = 0; i < 2; i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        made tensor = {.count = 0};
+        add_number(add_number(&tensor, 1, 2), 2, (uint64_t)cases[i].type);
+        add_text(&tensor, 8, "w");
+        add_packet(&tensor, 9, (const uint8_t *)cases[i].numbers, 4);
+        add_message(&graph.bytes, 5, &tensor);
+        onnx_input(&graph, "x", cases[i].type, "2");
+        onnx_node(&graph, "Constant", "", "list", "value_ints=2049:65535");
+        onnx_node(&graph, "Cast", "list", "floats", "to=1");
+        onnx_node(&graph, "Cast", "floats", "narrow", cases[i].type == 10 ? "to=10" : "to=16");
+        onnx_node(&graph, "Cast", "narrow", "rounded", "to=1");
+        onnx_node(&graph, "Mul", "x,w", "y", NULL);
+        onnx_output(&graph, "y");
+        onnx_output(&graph, "rounded");
+        kn_model *model = onnx_right(&graph, NULL);
+        const kn_value *w = kn_graph_find(kn_model_graph(model), "w");
+        assert_true(w->shape.dtype == KN_FLOAT32 && w->stored == cases[i].dtype);
+        assert_int_equal(kn_value_dtype(kn_model_output(model, 0)), cases[i].dtype);
+        onnx_gives(model, 1, "2", cases[i].type == 10 ? "2048 inf" : "2048 65536");
+        kn_model_destroy(&model);
+    }
+}
+
+/* Of (steps, batch, 3), in two directions; a GRU whose reset stands in front of the product has fixed steps.
+ */
+static void recurrent_layers(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "steps,batch,3");
+    onnx_input(&graph, "short", ONNX_FLOAT, "2,batch,3");
+    onnx_floats(&graph, "w", "2,8,3", 0);
+    onnx_floats(&graph, "r", "2,8,2", 0);
+    onnx_floats(&graph, "b", "2,16", 0);
+    onnx_floats(&graph, "gw", "1,6,3", 0);
+    onnx_floats(&graph, "gr", "1,6,2", 0);
+    onnx_node(&graph, "LSTM", "x,w,r,b", "all,last,cells", "direction='bidirectional' hidden_size=2");
+    onnx_node(&graph, "GRU", "short,gw,gr", "gru,gru_last", "hidden_size=2");
+    onnx_node(&graph, "GRU", "x,gw,gr", "after,after_last",
+              "hidden_size=2 linear_before_reset=1 direction='reverse'");
+    static const char *const outputs[] = {"all", "last", "cells", "gru", "gru_last", "after", "after_last"};
+    for (size_t i = 0; i < 7; i++)
+        onnx_output(&graph, outputs[i]);
+    kn_model *model = onnx_right(&graph, NULL);
+    static const char *const shapes[] = {"steps,2,batch,2", "2,batch,2",       "2,batch,2", "2,1,batch,2",
+                                         "1,batch,2",       "steps,1,batch,2", "1,batch,2"};
+    for (size_t i = 0; i < 7; i++)
+        has_shape(model, outputs[i], shapes[i]);
+    kn_model_destroy(&model);
+    onnx_node(&graph, "GRU", "x,gw,gr", "open", "hidden_size=2");
+    onnx_refused(&graph, NULL, "node 'open' (GRU): of this kind without a fixed number of steps up to 512");
+}
+
+static void refusals(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_node(&graph, "Foo", "x", "a", NULL);
+    onnx_node(&graph, "Bar", "a", "b", NULL);
+    onnx_node(&graph, "Foo", "b", "c", NULL);
+    onnx_output(&graph, "c");
+    onnx_refused(&graph, NULL, "has operators that are not known here: Foo (node 'a'), Bar (node 'b')");
+    graph.bytes.count = 0;
+    onnx_input(&graph, "x", 8, "2");
+    onnx_output(&graph, "x");
+    onnx_refused(&graph, NULL, "input 'x' is of type string, which Koine does not compute with");
+    graph.bytes.count = 0;
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_node(&graph, "Relu", "nobody", "y", NULL);
+    onnx_output(&graph, "y");
+    onnx_refused(&graph, NULL, "node 'y' (Relu): reads 'nobody', which nothing makes");
+    graph.bytes.count = 0;
+    onnx_input(&graph, "x", ONNX_FLOAT, "2,3");
+    onnx_node(&graph, "Transpose", "x", "y", "perm=0:5");
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_open(&graph, NULL);
+    assert_int_not_equal(kn_model_status(model), KN_OK);
+    assert_non_null(strstr(kn_model_error(model), "node 'y' (Transpose): "));
+    kn_model_destroy(&model);
+}
+
+/* What contradicts itself is told with the node. */
+static void contradictions(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *inputs, *attributes, *message;
+    } cases[] = {
+        {"MatMul", "x", "",
+         "could not be built: has 1 inputs and 1 outputs, which may not be the operator's"},
+        {"Softmax", "x", "axis='one'", "the attribute 'axis' is a string, expected an integer"},
+        {"Conv", "x,w", "group=0", "group is 0, expected 1 or more"},
+        {"Conv", "x,w", "kernel_shape=3:5", "kernel_shape has 5, and the weight 3"},
+        {"Conv", "x,w", "auto_pad='MAYBE'",
+         "auto_pad is 'MAYBE', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        char message[200];
+        onnx_input(&graph, "x", ONNX_FLOAT, "batch,1,4,4");
+        onnx_floats(&graph, "w", "1,1,3,3", 0);
+        onnx_node(&graph, cases[i].type, cases[i].inputs, "y", cases[i].attributes);
+        onnx_node(&graph, "Relu", "y", "z", NULL);
+        onnx_output(&graph, "z");
+        snprintf(message, sizeof message, "node 'y' (%s): %s", cases[i].type, cases[i].message);
+        onnx_refused(&graph, NULL, message);
+    }
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "2");
+    onnx_node(&graph, "Relu", "x", "y", NULL);
+    onnx_refused(&graph, NULL, "has no outputs, expected at least one");
+    onnx_output_as(&graph, "y", ONNX_INT64, "2");
+    onnx_refused(&graph, NULL, "output 'y' is declared as int64, and its node makes float32");
+}
+
+/* Nodes in no order are built in one in which each reads what is there; a branch reads what is around it. */
+static void nodes_in_no_order(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0}, then = {.bytes.count = 0}, otherwise = {.bytes.count = 0};
+    onnx_node(&then, "Neg", "inner", "left", NULL);
+    onnx_node(&then, "Add", "twice,one", "inner", NULL);
+    onnx_output(&then, "left");
+    onnx_node(&otherwise, "Neg", "one", "right", NULL);
+    onnx_output(&otherwise, "right");
+    onnx_floats(&graph, "start", "2", 3);
+    onnx_wholes(&graph, "yes", "1");
+    onnx_node(&graph, "Mul", "chosen,one", "y", NULL);
+    onnx_node_with(&graph, "If", "truth", "chosen", "then_branch", &then, "else_branch", &otherwise, NULL);
+    onnx_node(&graph, "Add", "one,one", "twice", NULL);
+    onnx_node(&graph, "Cast", "yes", "truth", "to=9");
+    onnx_node(&graph, "Relu", "start", "one", NULL);
+    onnx_output(&graph, "y");
+    kn_model *model = onnx_right(&graph, NULL);
+    has_shape(model, "y_2", "2");
+    kn_model_destroy(&model);
+    for (int self = 0; self < 2; self++) {
+        graph.bytes.count = 0;
+        onnx_input(&graph, "x", ONNX_FLOAT, "2");
+        onnx_node(&graph, "Add", self ? "x,y" : "x,z", "y", NULL);
+        onnx_node(&graph, "Relu", "y", "z", NULL);
+        onnx_output(&graph, "z");
+        onnx_refused(
+            &graph, NULL,
+            self ? "node 'y' (Add): reads the result of node 'y' (Add), which is made from its own: nodes "
+                   "stand in a circle"
+                 : "node 'z' (Relu): reads the result of node 'y' (Add), which is made from its own: nodes "
+                   "stand in a circle");
+    }
+}
+
+/* Operators that work out sizes from known numbers, without inputs that they need. */
+static void inputs_left_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *inputs, *attributes;
+    } cases[] = {
+        {"Cast", "", "to=7"},           {"Neg", "", ""},
+        {"Gather", ",one", ""},         {"Squeeze", ",one", ""},
+        {"Unsqueeze", ",one", ""},      {"Reshape", ",one", ""},
+        {"ReduceSum", ",one", ""},      {"Slice", "list,,one", ""},
+        {"Slice", "list,one,,one", ""}, {"Slice", ",one,one", ""},
+        {"Range", "one,,one", ""},      {"Range", ",one,one", ""},
+        {"Where", "one,,list", ""},     {"Concat", ",list", ""},
+        {"Add", ",list", ""},
+    };
+    for (size_t i = 0; i < KN_COUNT_OF(cases); i++) {
+        onnx_graph graph = {.bytes.count = 0};
+        onnx_wholes(&graph, "list", "1,2,3");
+        onnx_wholes(&graph, "one", "1");
+        onnx_node(&graph, cases[i].type, cases[i].inputs, "y", cases[i].attributes);
+        onnx_output(&graph, "y");
+        kn_model *model = onnx_open(&graph, NULL);
+        assert_int_not_equal(kn_model_status(model), KN_OK);
+        assert_non_null(strstr(kn_model_error(model), cases[i].type));
+        kn_model_destroy(&model);
+    }
+}
+
+/* Cut off anywhere, or with any byte changed, a file is refused or makes a model that can be looked at. */
+static void hostile_bytes(void **state) {
+    (void)state;
+    onnx_graph graph = {.bytes.count = 0};
+    onnx_input(&graph, "x", ONNX_FLOAT, "batch,3");
+    onnx_wholes(&graph, "shape", "-1,1");
+    onnx_floats(&graph, "w", "3,2", 1);
+    onnx_node(&graph, "MatMul", "x,w", "h", NULL);
+    onnx_node(&graph, "Reshape", "h,shape", "y", NULL);
+    onnx_output(&graph, "y");
+    const size_t whole = graph.bytes.count;
+    for (size_t cut = 0; cut < whole; cut++) {
+        onnx_graph less = graph, changed = graph;
+        less.bytes.count = cut;
+        changed.bytes.bytes[cut] = (uint8_t)(changed.bytes.bytes[cut] ^ (1u << cut % 8));
+        for (int i = 0; i < 2; i++) {
+            kn_model *model = onnx_open(i ? &changed : &less, NULL);
+            assert_true((kn_model_status(model) == KN_OK) == (kn_model_graph(model) != NULL));
+            assert_true((kn_model_status(model) == KN_OK) == !*kn_model_error(model));
+            kn_model_destroy(&model);
+        }
+    }
+}
+
+int test_onnx(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_and_parameters),
+        cmocka_unit_test(sizes_with_symbols),
+        cmocka_unit_test(sizes_of_an_open_batch),
+        cmocka_unit_test(given_numbers),
+        cmocka_unit_test(branches_and_loops),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(numbers_below_a_byte),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(contradictions),
+        cmocka_unit_test(nodes_in_no_order),
+        cmocka_unit_test(inputs_left_out),
+        cmocka_unit_test(hostile_bytes),
+        cmocka_unit_test(recurrent_layers),
+    };
+    return cmocka_run_group_tests_name("onnx", tests, NULL, NULL);
+}
