@@ -8,6 +8,7 @@ int test_caffe(void);
 int test_onnx(void);
 int test_onnx_train(void);
 int test_onnx_export(void);
+int test_onnx_pointwise(void);
 int test_onnx_rows(void);
 
 #endif

@@ -2,5 +2,6 @@
 #include "exchange_tests.h"
 
 int main(void) {
-    return (test_caffe() + test_onnx() + test_onnx_train() + test_onnx_export() + test_onnx_rows()) != 0;
+    return (test_caffe() + test_onnx() + test_onnx_train() + test_onnx_export() + test_onnx_pointwise() +
+            test_onnx_rows()) != 0;
 }

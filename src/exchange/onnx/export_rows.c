@@ -1,5 +1,6 @@
 /* The table from rows to ONNX nodes. */
 #include "exchange/onnx/export.h"
+#include "exchange/onnx/import.h"
 
 #include <math.h>
 
@@ -11,94 +12,19 @@ static kn_dtype dtype_of(const kn_export_call *call) {
     return call->node->inputs[0]->shape.dtype;
 }
 
-/* ---- rows that are one node -----------------------------------------------------------------------------
- */
+/* ---- rows that are one node, which the table of the importer has ------------------------------------- */
 
-/* Attributes are numbers that both call by these names. */
-typedef struct plain_row {
-    const char *name, *type;
-    const char *ours[2], *theirs[2];
-} plain_row;
-static const plain_row plain_rows[] = {
-    {.name = "add", .type = "Add"},
-    {.name = "sub", .type = "Sub"},
-    {.name = "mul", .type = "Mul"},
-    {.name = "div", .type = "Div"},
-    {.name = "pow", .type = "Pow"},
-    {.name = "min", .type = "Min"},
-    {.name = "max", .type = "Max"},
-    {.name = "neg", .type = "Neg"},
-    {.name = "exp", .type = "Exp"},
-    {.name = "log", .type = "Log"},
-    {.name = "sqrt", .type = "Sqrt"},
-    {.name = "abs", .type = "Abs"},
-    {.name = "sin", .type = "Sin"},
-    {.name = "cos", .type = "Cos"},
-    {.name = "tan", .type = "Tan"},
-    {.name = "asin", .type = "Asin"},
-    {.name = "acos", .type = "Acos"},
-    {.name = "atan", .type = "Atan"},
-    {.name = "sinh", .type = "Sinh"},
-    {.name = "cosh", .type = "Cosh"},
-    {.name = "asinh", .type = "Asinh"},
-    {.name = "acosh", .type = "Acosh"},
-    {.name = "atanh", .type = "Atanh"},
-    {.name = "erf", .type = "Erf"},
-    {.name = "floor", .type = "Floor"},
-    {.name = "ceil", .type = "Ceil"},
-    {.name = "round", .type = "Round"},
-    {.name = "sign", .type = "Sign"},
-    {.name = "reciprocal", .type = "Reciprocal"},
-    {.name = "sigmoid", .type = "Sigmoid"},
-    {.name = "tanh", .type = "Tanh"},
-    {.name = "relu", .type = "Relu"},
-    {.name = "leaky_relu", .type = "LeakyRelu", .ours = {"slope"}, .theirs = {"alpha"}},
-    {.name = "elu", .type = "Elu", .ours = {"alpha"}, .theirs = {"alpha"}},
-    {.name = "selu", .type = "Selu"},
-    {.name = "softplus", .type = "Softplus"},
-    {.name = "hard_sigmoid", .type = "HardSigmoid", .ours = {"alpha", "beta"}, .theirs = {"alpha", "beta"}},
-    {.name = "hard_swish", .type = "HardSwish"},
-    {.name = "mish", .type = "Mish"},
-    {.name = "softsign", .type = "Softsign"},
-    {.name = "celu", .type = "Celu", .ours = {"alpha"}, .theirs = {"alpha"}},
-    {.name = "thresholded_relu", .type = "ThresholdedRelu", .ours = {"alpha"}, .theirs = {"alpha"}},
-    {.name = "shrink", .type = "Shrink", .ours = {"lambd", "bias"}, .theirs = {"lambd", "bias"}},
-    {.name = "prelu", .type = "PRelu"},
-    {.name = "equal", .type = "Equal"},
-    {.name = "less", .type = "Less"},
-    {.name = "less_equal", .type = "LessOrEqual"},
-    {.name = "greater", .type = "Greater"},
-    {.name = "greater_equal", .type = "GreaterOrEqual"},
-    {.name = "where", .type = "Where"},
-    {.name = "and", .type = "And"},
-    {.name = "or", .type = "Or"},
-    {.name = "xor", .type = "Xor"},
-    {.name = "not", .type = "Not"},
-    {.name = "isnan", .type = "IsNaN"},
-    {.name = "isinf", .type = "IsInf"},
-    {.name = "bit_and", .type = "BitwiseAnd"},
-    {.name = "bit_or", .type = "BitwiseOr"},
-    {.name = "bit_xor", .type = "BitwiseXor"},
-    {.name = "copy", .type = "Identity"},
-    {.name = "layer_norm", .type = "LayerNormalization", .ours = {"epsilon"}, .theirs = {"epsilon"}},
-};
-
-static const plain_row *find_plain(const char *name) {
-    for (size_t i = 0; i < KN_COUNT_OF(plain_rows); i++)
-        if (!strcmp(plain_rows[i].name, name)) return &plain_rows[i];
-    return NULL;
-}
-
-static bool plain(kn_export_call *call) {
-    const plain_row *row = find_plain(call->node->op->name);
+static bool same(kn_export_call *call) {
+    const kn_import_row *row = kn_import_find_op(call->node->op->name);
     const char *inputs[KN_MAX_INPUTS + 1] = {NULL};
     int count = 0;
     while (count < call->node->input_count && call->inputs[count])
         count++;
     memcpy(inputs, call->inputs, (size_t)count * sizeof *inputs);
     if (!kn_export_node(call, row->type, call->output, inputs)) return false;
-    for (int i = 0; i < 2 && row->ours[i]; i++)
-        if (!kn_export_float(call, row->theirs[i], attribute(call, row->ours[i])->number)) return false;
+    for (int i = 0; i < KN_IMPORT_NUMBERS && row->numbers[i].ours; i++)
+        if (!kn_export_float(call, row->numbers[i].theirs, attribute(call, row->numbers[i].ours)->number))
+            return false;
     return true;
 }
 
@@ -506,5 +432,5 @@ kn_export_builder kn_export_find(const kn_operator *row) {
     kn_export_builder found = find_in(rows, KN_COUNT_OF(rows), row->name);
     if (!found) found = find_in(kn_export_sequences, (size_t)kn_export_sequences_count, row->name);
     if (!found) found = find_in(kn_export_picks, (size_t)kn_export_picks_count, row->name);
-    return found || !find_plain(row->name) ? found : plain;
+    return found || !kn_import_find_op(row->name) ? found : same;
 }

@@ -103,16 +103,28 @@ struct kn_import {
     size_t training_count, training_capacity;
 };
 
+/* A number that ONNX's node and Koine's operator both have as an attribute. */
+typedef struct kn_import_number {
+    const char *ours, *theirs;
+    double usual; /* in ONNX, where the node does not say it */
+} kn_import_number;
+enum { KN_IMPORT_NUMBERS = 2 };
+
 typedef struct kn_import_row {
     const char *type; /* "Conv"; of ONNX's own domain unless `domain` */
+    /* Koine's operator of the same meaning, inputs and outputs, which is written as this node; NULL: others
+     * say how it is written (export.h). */
+    const char *op;
+    kn_import_number numbers[KN_IMPORT_NUMBERS];
     bool (*build)(kn_import_call *call);
     /* What it makes of whole numbers that are known; false without a failure: build it. */
     bool (*sizes)(kn_import_call *call);
-    kn_value *(*one)(kn_value *);
-    kn_value *(*two)(kn_value *, kn_value *);
     kn_value *(*reduce)(kn_value *, const char *, bool);
     const char *domain;
 } kn_import_row;
+/* The family of those that work element by element (pointwise.c). */
+extern const kn_import_row kn_import_pointwise[];
+extern const int kn_import_pointwise_count;
 
 /* One node. */
 struct kn_import_call {
@@ -127,6 +139,8 @@ struct kn_import_call {
 };
 
 const kn_import_row *kn_import_find(const char *domain, const char *type);
+/* The row whose `op` this is, or NULL. */
+const kn_import_row *kn_import_find_op(const char *op);
 
 /* Makes the graph of the file that the model has opened. */
 bool kn_import_onnx(kn_model *model);

@@ -252,7 +252,10 @@ const kn_import_row kn_import_layers[] = {
     {.type = "BatchNormalization", .build = batch_norm},
     {.type = "InstanceNormalization", .build = group_norm},
     {.type = "GroupNormalization", .build = group_norm},
-    {.type = "LayerNormalization", .build = layer_norm},
+    {.type = "LayerNormalization",
+     .op = "layer_norm",
+     .numbers = {{"epsilon", "epsilon", 1e-5}},
+     .build = layer_norm},
     {.type = "RMSNormalization", .build = layer_norm},
     {.type = "LRN", .build = local_norm},
 };

@@ -3,7 +3,7 @@
 
 /* clang-format off */
 #define FAMILIES(X)                                                                                          \
-    X(arithmetic) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(reduce)       \
+    X(pointwise) X(shape) X(resize) X(pick) X(known) X(sample) X(regions) X(steps) X(fourier) X(reduce)       \
     X(layers) X(window) X(loss) X(attention) X(control) X(recurrent) X(quantized) X(optimizers)
 /* clang-format on */
 
@@ -16,11 +16,20 @@ FAMILIES(DECLARE)
     for (int i = 0; i < kn_import_##family##_count; i++)                                                     \
         if (is_row(&kn_import_##family[i], domain, type)) return &kn_import_##family[i];
 
+#define SEARCH_OP(family)                                                                                    \
+    for (int i = 0; i < kn_import_##family##_count; i++)                                                     \
+        if (kn_import_##family[i].op && !strcmp(kn_import_##family[i].op, op)) return &kn_import_##family[i];
+
 static bool is_row(const kn_import_row *row, const char *domain, const char *type) {
     return !strcmp(row->type, type) && !strcmp(row->domain ? row->domain : "", domain);
 }
 
 const kn_import_row *kn_import_find(const char *domain, const char *type) {
     FAMILIES(SEARCH)
+    return NULL;
+}
+
+const kn_import_row *kn_import_find_op(const char *op) {
+    FAMILIES(SEARCH_OP)
     return NULL;
 }

@@ -1,4 +1,6 @@
-/* Operators that work element by element, with broadcasting. */
+/* Operators that work element by element, with broadcasting. The table at the end serves both directions: a
+ * row with `op` says which of Koine's operators the node is read as, and the exporter writes that as this
+ * node. */
 #include "exchange/onnx/import.h"
 
 #include <math.h>
@@ -18,46 +20,58 @@ static kn_value *old_operand(kn_import_call *call, kn_value *x, kn_value *y) {
     return kn_import_reshape(call->import, y, dims, y->shape.rank + more);
 }
 
-static bool one(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && kn_import_put(call, 0, call->row->one(x));
+/* The row's operator of Koine, with the attributes that the node has; NULL inputs have failed. */
+static kn_value *apply(kn_import_call *call, kn_value *const *inputs, int count) {
+    const kn_operator *op = kn_operator_find(call->row->op);
+    kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
+    for (int i = 0; i < count; i++)
+        if (!inputs[i]) return NULL;
+    kn_attributes_defaults(call->graph, op, attributes);
+    for (int i = 0; i < op->attribute_count; i++)
+        for (int k = 0; k < KN_IMPORT_NUMBERS && call->row->numbers[k].ours; k++) {
+            const kn_import_number *number = &call->row->numbers[k];
+            if (!strcmp(op->attributes[i].name, number->ours))
+                attributes[i].number = kn_import_float(call, number->theirs, number->usual);
+        }
+    return kn_node_add(call->graph, op, NULL, inputs, count, attributes);
 }
 
-static bool two(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    return y && kn_import_put(call, 0, call->row->two(x, old_operand(call, x, y)));
-}
-
-static bool compare(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
-    return y && kn_import_put_as(call, 0, call->row->two(x, old_operand(call, x, y)), KN_BOOL);
-}
-
-static bool test(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && kn_import_put_as(call, 0, call->row->one(x), KN_BOOL);
+static bool same(kn_import_call *call) {
+    kn_value *inputs[KN_MAX_INPUTS] = {NULL};
+    int least, count;
+    kn_operator_arity(kn_operator_find(call->row->op), &least, &count);
+    for (int i = 0; i < count; i++)
+        if (!(inputs[i] = kn_import_in(call, i))) return false;
+    if (count == 2) inputs[1] = old_operand(call, inputs[0], inputs[1]);
+    return kn_import_put(call, 0, apply(call, inputs, count));
 }
 
 /* One input or more. */
 static bool several(kn_import_call *call) {
     kn_value *result = kn_import_in(call, 0);
+    for (int i = 1; i < call->input_count && result; i++)
+        result = apply(call, (kn_value *[]){result, kn_import_in(call, i)}, 2);
+    return result && kn_import_put(call, 0, result);
+}
+
+static kn_value *added(kn_import_call *call) {
+    kn_value *result = kn_import_in(call, 0);
     for (int i = 1; i < call->input_count && result; i++) {
         kn_value *next = kn_import_in(call, i);
-        if (!next) return false;
-        result = call->row->two(result, next);
+        result = next ? kn_add(result, next) : NULL;
     }
+    return result;
+}
+
+static bool sum(kn_import_call *call) {
+    kn_value *result = added(call);
     return result && kn_import_put(call, 0, result);
 }
 
 static bool mean(kn_import_call *call) {
-    kn_value *sum = kn_import_in(call, 0);
-    for (int i = 1; i < call->input_count && sum; i++) {
-        kn_value *next = kn_import_in(call, i);
-        if (!next) return false;
-        sum = kn_add(sum, next);
-    }
-    return sum &&
-           kn_import_put(call, 0, call->input_count > 1 ? kn_scale(sum, 1.0 / call->input_count) : sum);
+    kn_value *result = added(call);
+    if (result && call->input_count > 1) result = kn_scale(result, 1.0 / call->input_count);
+    return result && kn_import_put(call, 0, result);
 }
 
 /* ---- quotients and powers -------------------------------------------------------------------- */
@@ -123,12 +137,6 @@ static bool bit_not(kn_import_call *call) {
 
 /* ---- choice, types --------------------------------------------------------------------------- */
 
-static bool where(kn_import_call *call) {
-    kn_value *condition = kn_import_in(call, 0), *x = condition ? kn_import_in(call, 1) : NULL;
-    kn_value *y = x ? kn_import_in(call, 2) : NULL;
-    return y && kn_import_put(call, 0, kn_where(condition, x, y));
-}
-
 /* Below a byte what is too large loses its upper bits. */
 static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype dtype, int bits) {
     double size = bits == 4 ? 16 : 4, low = dtype == KN_INT8 ? -size / 2 : 0;
@@ -182,26 +190,6 @@ static bool is_inf(kn_import_call *call) {
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-static bool leaky_relu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && kn_import_put(call, 0, kn_leaky_relu(x, kn_import_float(call, "alpha", 0.01)));
-}
-
-static bool elu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && kn_import_put(call, 0, kn_elu(x, kn_import_float(call, "alpha", 1)));
-}
-
-static bool celu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && kn_import_put(call, 0, kn_celu(x, kn_import_float(call, "alpha", 1)));
-}
-
-static bool thresholded_relu(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    return x && kn_import_put(call, 0, kn_thresholded_relu(x, kn_import_float(call, "alpha", 1)));
-}
-
 /* gamma * x above 0, gamma * alpha * (exp(x) - 1) below. */
 static bool selu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -211,14 +199,6 @@ static bool selu(kn_import_call *call) {
     if (fabs(alpha - 1.6732632) < 1e-6 && fabs(gamma - 1.050701) < 1e-6)
         return kn_import_put(call, 0, kn_selu(x));
     return kn_import_put(call, 0, kn_scale(kn_elu(x, alpha), gamma));
-}
-
-static bool hard_sigmoid(kn_import_call *call) {
-    kn_value *x = kn_import_in(call, 0);
-    if (!x) return false;
-    kn_value *line =
-        kn_shift(kn_scale(x, kn_import_float(call, "alpha", 0.2)), kn_import_float(call, "beta", 0.5));
-    return kn_import_put(call, 0, kn_clip(line, 0, 1));
 }
 
 static bool gelu(kn_import_call *call) {
@@ -242,11 +222,12 @@ static bool swiglu(kn_import_call *call) {
                          kn_mul(alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))), y));
 }
 
-/* x + bias below -lambd, x - bias above lambd, 0 between. */
+/* Of whole numbers: x + bias below -lambd, x - bias above lambd, 0 between. */
 static bool shrink(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     if (!x) return false;
     kn_dtype dtype = x->shape.dtype;
+    if (kn_dtype_is_float(dtype)) return same(call);
     double lambd = kn_import_float(call, "lambd", 0.5), bias = kn_import_float(call, "bias", 0);
     kn_import *import = call->import;
     kn_value *zero = kn_import_scalar(import, dtype, 0);
@@ -325,84 +306,84 @@ static bool dropout(kn_import_call *call) {
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-#define ONE(word, function)                                                                                  \
-    { .type = word, .build = one, .one = function }
-#define TWO(word, function)                                                                                  \
-    { .type = word, .build = two, .two = function, .sizes = kn_sizes_binary }
-#define COMPARE(word, function)                                                                              \
-    { .type = word, .build = compare, .two = function, .sizes = kn_sizes_binary }
-const kn_import_row kn_import_arithmetic[] = {
-    TWO("Add", kn_add),
-    TWO("Sub", kn_sub),
-    TWO("Mul", kn_mul),
-    {.type = "Div", .build = divide, .sizes = kn_sizes_binary},
+/* ONNX's name and Koine's. */
+#define SAME(word, name) .type = word, .op = name, .build = same
+const kn_import_row kn_import_pointwise[] = {
+    {SAME("Add", "add"), .sizes = kn_sizes_binary},
+    {SAME("Sub", "sub"), .sizes = kn_sizes_binary},
+    {SAME("Mul", "mul"), .sizes = kn_sizes_binary},
+    {.type = "Div", .op = "div", .build = divide, .sizes = kn_sizes_binary},
+    {.type = "Pow", .op = "pow", .build = power},
+    {.type = "Max", .op = "max", .build = several, .sizes = kn_sizes_binary},
+    {.type = "Min", .op = "min", .build = several, .sizes = kn_sizes_binary},
     {.type = "Mod", .build = modulo, .sizes = kn_sizes_binary},
-    {.type = "Pow", .build = power},
-    {.type = "Sum", .build = several, .two = kn_add},
-    {.type = "Max", .build = several, .two = kn_max, .sizes = kn_sizes_binary},
-    {.type = "Min", .build = several, .two = kn_min, .sizes = kn_sizes_binary},
+    {.type = "Sum", .build = sum},
     {.type = "Mean", .build = mean},
-    {.type = "Neg", .build = one, .one = kn_neg, .sizes = kn_sizes_unary},
-    {.type = "Abs", .build = one, .one = kn_abs, .sizes = kn_sizes_unary},
-    ONE("Exp", kn_exp),
-    ONE("Log", kn_log),
-    ONE("Sqrt", kn_sqrt),
-    ONE("Erf", kn_erf),
-    ONE("Sin", kn_sin),
-    ONE("Cos", kn_cos),
-    ONE("Tan", kn_tan),
-    ONE("Asin", kn_asin),
-    ONE("Acos", kn_acos),
-    ONE("Atan", kn_atan),
-    ONE("Sinh", kn_sinh),
-    ONE("Cosh", kn_cosh),
-    ONE("Asinh", kn_asinh),
-    ONE("Acosh", kn_acosh),
-    ONE("Atanh", kn_atanh),
-    ONE("Floor", kn_floor),
-    ONE("Ceil", kn_ceil),
-    ONE("Round", kn_round),
-    ONE("Sign", kn_sign),
-    ONE("Reciprocal", kn_reciprocal),
-    ONE("Sigmoid", kn_sigmoid),
-    ONE("Tanh", kn_tanh),
-    ONE("Relu", kn_relu),
-    ONE("Softplus", kn_softplus),
-    ONE("Softsign", kn_softsign),
-    ONE("HardSwish", kn_hard_swish),
-    ONE("Mish", kn_mish),
-    {.type = "BitwiseAnd", .build = two, .two = kn_bit_and},
-    {.type = "BitwiseOr", .build = two, .two = kn_bit_or},
-    {.type = "BitwiseXor", .build = two, .two = kn_bit_xor},
+    {SAME("Neg", "neg"), .sizes = kn_sizes_unary},
+    {SAME("Abs", "abs"), .sizes = kn_sizes_unary},
+    {SAME("Exp", "exp")},
+    {SAME("Log", "log")},
+    {SAME("Sqrt", "sqrt")},
+    {SAME("Erf", "erf")},
+    {SAME("Sin", "sin")},
+    {SAME("Cos", "cos")},
+    {SAME("Tan", "tan")},
+    {SAME("Asin", "asin")},
+    {SAME("Acos", "acos")},
+    {SAME("Atan", "atan")},
+    {SAME("Sinh", "sinh")},
+    {SAME("Cosh", "cosh")},
+    {SAME("Asinh", "asinh")},
+    {SAME("Acosh", "acosh")},
+    {SAME("Atanh", "atanh")},
+    {SAME("Floor", "floor")},
+    {SAME("Ceil", "ceil")},
+    {SAME("Round", "round")},
+    {SAME("Sign", "sign")},
+    {SAME("Reciprocal", "reciprocal")},
+    {SAME("BitwiseAnd", "bit_and")},
+    {SAME("BitwiseOr", "bit_or")},
+    {SAME("BitwiseXor", "bit_xor")},
     {.type = "BitwiseNot", .build = bit_not},
     {.type = "BitShift", .build = bit_shift},
-    COMPARE("Equal", kn_equal),
-    COMPARE("Less", kn_less),
-    COMPARE("Greater", kn_greater),
-    COMPARE("LessOrEqual", kn_less_equal),
-    COMPARE("GreaterOrEqual", kn_greater_equal),
-    COMPARE("And", kn_and),
-    COMPARE("Or", kn_or),
-    COMPARE("Xor", kn_xor),
-    {.type = "Not", .build = test, .one = kn_not, .sizes = kn_sizes_unary},
-    {.type = "IsNaN", .build = test, .one = kn_isnan},
-    {.type = "IsInf", .build = is_inf},
-    {.type = "Where", .build = where, .sizes = kn_sizes_where},
+    {SAME("Equal", "equal"), .sizes = kn_sizes_binary},
+    {SAME("Less", "less"), .sizes = kn_sizes_binary},
+    {SAME("Greater", "greater"), .sizes = kn_sizes_binary},
+    {SAME("LessOrEqual", "less_equal"), .sizes = kn_sizes_binary},
+    {SAME("GreaterOrEqual", "greater_equal"), .sizes = kn_sizes_binary},
+    {SAME("And", "and"), .sizes = kn_sizes_binary},
+    {SAME("Or", "or"), .sizes = kn_sizes_binary},
+    {SAME("Xor", "xor"), .sizes = kn_sizes_binary},
+    {SAME("Not", "not"), .sizes = kn_sizes_unary},
+    {SAME("IsNaN", "isnan")},
+    {.type = "IsInf", .op = "isinf", .build = is_inf},
+    {SAME("Where", "where"), .sizes = kn_sizes_where},
     {.type = "Cast", .build = cast, .sizes = kn_sizes_cast},
     {.type = "CastLike", .build = cast_like},
-    {.type = "Identity", .build = identity},
-    {.type = "LeakyRelu", .build = leaky_relu},
-    {.type = "Elu", .build = elu},
-    {.type = "Celu", .build = celu},
-    {.type = "ThresholdedRelu", .build = thresholded_relu},
-    {.type = "Selu", .build = selu},
-    {.type = "HardSigmoid", .build = hard_sigmoid},
+    {.type = "Identity", .op = "copy", .build = identity},
+    /* activations */
+    {SAME("Sigmoid", "sigmoid")},
+    {SAME("Tanh", "tanh")},
+    {SAME("Relu", "relu")},
+    {SAME("LeakyRelu", "leaky_relu"), .numbers = {{"slope", "alpha", 0.01}}},
+    {.type = "PRelu", .op = "prelu", .build = prelu},
+    {SAME("Elu", "elu"), .numbers = {{"alpha", "alpha", 1}}},
+    {SAME("Celu", "celu"), .numbers = {{"alpha", "alpha", 1}}},
+    {.type = "Selu", .op = "selu", .build = selu},
+    {SAME("Softplus", "softplus")},
+    {SAME("Softsign", "softsign")},
+    {SAME("HardSigmoid", "hard_sigmoid"), .numbers = {{"alpha", "alpha", 0.2}, {"beta", "beta", 0.5}}},
+    {SAME("HardSwish", "hard_swish")},
+    {SAME("Mish", "mish")},
+    {SAME("ThresholdedRelu", "thresholded_relu"), .numbers = {{"alpha", "alpha", 1}}},
+    {.type = "Shrink",
+     .op = "shrink",
+     .build = shrink,
+     .numbers = {{"lambd", "lambd", 0.5}, {"bias", "bias", 0}}},
     {.type = "Gelu", .build = gelu},
     {.type = "Swish", .build = swish},
     {.type = "SwiGLU", .build = swiglu},
-    {.type = "Shrink", .build = shrink},
-    {.type = "PRelu", .build = prelu},
     {.type = "Clip", .build = clip},
     {.type = "Dropout", .build = dropout},
 };
-const int kn_import_arithmetic_count = (int)KN_COUNT_OF(kn_import_arithmetic);
+const int kn_import_pointwise_count = (int)KN_COUNT_OF(kn_import_pointwise);
