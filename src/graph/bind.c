@@ -376,6 +376,11 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
     return status;
 }
 
+kn_status kn_graph_needed(const kn_graph *graph, kn_value *output, bool *needed, kn_error *error) {
+    graph_copying copying = {.from = graph, .training = true, .needed = needed, .error = error};
+    return find_needed(&copying, &output, 1);
+}
+
 kn_graph *kn_graph_part(const kn_graph *bound) {
     kn_graph_params params = KN_GRAPH_DEFAULTS;
     params.allocator = bound->host.allocator;

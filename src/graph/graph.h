@@ -273,6 +273,9 @@ kn_status kn_graph_bind(const kn_graph *graph, kn_value *const *outputs, size_t 
  * graph. The caller destroys *copy, which is NULL after a failure. */
 kn_status kn_graph_copy(const kn_graph *graph, kn_value *const *outputs, size_t count, kn_graph **copy,
                         kn_value **copied_outputs, kn_error *error);
+/* Marks the nodes that `output` needs in training, the assigns that come along included; `needed`, by id of
+ * the nodes, is all false before. */
+kn_status kn_graph_needed(const kn_graph *graph, kn_value *output, bool *needed, kn_error *error);
 /* An empty bound graph with the seed of another, for nodes that kn_node_copy takes over. NULL: out of memory.
  */
 kn_graph *kn_graph_part(const kn_graph *bound);

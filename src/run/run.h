@@ -40,6 +40,9 @@ kn_status kn_session_start(kn_session *session, const kn_feed *feeds, size_t fee
 kn_status kn_session_feed_ahead(kn_session *session, const kn_feed *feeds, size_t feed_count);
 /* Stores none of the states in a narrower type (kn_store) from now on: somebody trains them. */
 void kn_states_keep_whole(kn_states *states);
+/* Value `position` of the request in the session's own copy of the graph, which lives as long as the session;
+ * NULL where that could not be made. */
+kn_value *kn_session_value(const kn_session *session, size_t position);
 const kn_error *kn_session_failure(const kn_session *session);
 
 /* What the state holds, of the type of its memory. For tests and for verify. */

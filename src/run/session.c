@@ -212,6 +212,12 @@ kn_states *kn_session_states(kn_session *session) {
     return session ? session->states : NULL;
 }
 
+kn_value *kn_session_value(const kn_session *session, size_t position) {
+    return session && session->failure.status == KN_OK && position < session->value_count
+               ? session->values[position]
+               : NULL;
+}
+
 int kn_session_find_value(const kn_session *session, const char *name) {
     for (size_t i = 0; i < session->value_count; i++)
         if (!strcmp(session->outputs[i].name, name)) return (int)i;

@@ -97,19 +97,24 @@ static kn_status copy_states(finite_search *search) {
     return KN_OK;
 }
 
+/* The float32 results that the loss is made of, in the order in which they are computed, then the loss. */
 static kn_status list_values(finite_search *search) {
-    const kn_graph *graph = search->trainer->graph;
-    search->values = kn_allocate(&search->trainer->host, graph->value_count + 1, sizeof *search->values);
-    if (!search->values)
-        return kn_fail_memory(&search->trainer->error, graph->value_count * sizeof *search->values);
-    for (size_t i = 0; i < graph->node_count; i++) {
+    kn_trainer *trainer = search->trainer;
+    const kn_graph *graph = trainer->loss->graph;
+    bool *needed = kn_allocate(&trainer->host, graph->node_count + 1, sizeof *needed);
+    search->values = kn_allocate(&trainer->host, graph->value_count + 1, sizeof *search->values);
+    kn_status status = needed && search->values
+                           ? kn_graph_needed(graph, trainer->loss, needed, &trainer->error)
+                           : kn_fail_memory(&trainer->error, graph->value_count * sizeof *search->values);
+    for (size_t i = 0; i < graph->node_count && status == KN_OK; i++) {
         const kn_node *node = graph->nodes[i];
-        for (int k = 0; k < node->output_count - node->op->hidden; k++)
-            if (node->outputs[k]->shape.dtype == KN_FLOAT32 && node->outputs[k] != search->trainer->loss)
+        for (int k = 0; k < node->output_count - node->op->hidden && needed[i]; k++)
+            if (node->outputs[k]->shape.dtype == KN_FLOAT32 && node->outputs[k] != trainer->loss)
                 search->values[search->count++] = node->outputs[k];
     }
-    search->values[search->count++] = search->trainer->loss;
-    return KN_OK;
+    if (status == KN_OK) search->values[search->count++] = trainer->loss;
+    kn_release(&trainer->host, needed);
+    return status;
 }
 
 /* "; what is fed as 'x' holds NaN at element 3 already", where that is what made `value` so; "" otherwise. */

@@ -169,24 +169,41 @@ int kn_trainer_setting_of(const kn_trainer_params *params, const kn_value *param
     return setting + (params->decay_matrices_only && parameter->shape.rank < 2);
 }
 
-kn_status kn_trainer_check_groups(kn_trainer *trainer) {
-    const kn_graph *graph = trainer->graph;
-    for (size_t i = 0; i < trainer->params.group_count; i++) {
-        const char *pattern = trainer->groups[i].pattern, *example = NULL;
-        bool found = false;
-        for (size_t v = 0; v < graph->value_count && !found; v++) {
-            const kn_value *value = graph->values[v];
-            if (value->kind != KN_VALUE_STATE || value->role != KN_STATE_PARAMETER) continue;
-            if (!example) example = value->name;
-            found = kn_pattern_fits(pattern, value->name);
+/* NULL for a value that is no parameter. */
+static const char *parameter_name(const kn_value *value) {
+    return value && value->kind == KN_VALUE_STATE && value->role == KN_STATE_PARAMETER ? value->name : NULL;
+}
+
+/* Whether the pattern fits a parameter that a needed node reads, or the loss itself; *example is the first of
+ * them otherwise. */
+static bool fits_some(const char *pattern, const kn_value *loss, const bool *needed, const char **example) {
+    const kn_graph *graph = loss->graph;
+    *example = parameter_name(loss);
+    if (*example && kn_pattern_fits(pattern, *example)) return true;
+    for (size_t i = 0; i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i]->input_count && needed[i]; k++) {
+            const char *name = parameter_name(graph->nodes[i]->inputs[k]);
+            if (name && !*example) *example = name;
+            if (name && kn_pattern_fits(pattern, name)) return true;
         }
-        if (!found)
-            return kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
-                           "the group '%s' fits none of the parameters that the loss depends on; expected "
-                           "one of their names, such as '%s', with * for any characters and ? for one",
-                           pattern, example ? example : "(there are none)");
+    return false;
+}
+
+kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss) {
+    if (!trainer->params.group_count) return KN_OK;
+    bool *needed = kn_allocate(&trainer->host, loss->graph->node_count + 1, sizeof *needed);
+    kn_status status = needed ? kn_graph_needed(loss->graph, loss, needed, &trainer->error)
+                              : kn_fail_memory(&trainer->error, loss->graph->node_count);
+    for (size_t i = 0; i < trainer->params.group_count && status == KN_OK; i++) {
+        const char *pattern = trainer->groups[i].pattern, *example = NULL;
+        if (!fits_some(pattern, loss, needed, &example))
+            status = kn_fail(&trainer->error, KN_ERROR_ARGUMENT,
+                             "the group '%s' fits none of the parameters that the loss depends on; expected "
+                             "one of their names, such as '%s', with * for any characters and ? for one",
+                             pattern, example ? example : "(there are none)");
     }
-    return KN_OK;
+    kn_release(&trainer->host, needed);
+    return status;
 }
 
 /* ---- taking them -----------------------------------------------------------------------------------------

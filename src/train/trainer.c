@@ -37,6 +37,7 @@ static kn_status open_session(kn_trainer *trainer, kn_value *loss) {
     if (status != KN_OK)
         return kn_fail(&trainer->error, status, "%s",
                        trainer->session ? kn_session_error(trainer->session) : "out of host memory");
+    trainer->loss = kn_session_value(trainer->session, 0);
     trainer->states = kn_session_states(trainer->session);
     kn_states_keep_whole(trainer->states);
     return KN_OK;
@@ -57,11 +58,9 @@ static kn_status make(kn_trainer *trainer, kn_value *loss, const kn_trainer_para
         return kn_fail(&trainer->error, KN_ERROR_SHAPE,
                        "the loss '%s' is %s; expected a float32 scalar, such as a mean", loss->name,
                        kn_shape_words(loss->graph, &loss->shape));
-    kn_status copied = kn_graph_copy(loss->graph, &loss, 1, &trainer->graph, &trainer->loss, &trainer->error);
-    if (copied != KN_OK) return copied;
     trainer->loss_name = kn_copy_text(&trainer->host, loss->name);
     if (!trainer->loss_name) return kn_fail_memory(&trainer->error, strlen(loss->name) + 1);
-    status = kn_trainer_check_groups(trainer);
+    status = kn_trainer_check_groups(trainer, loss);
     if (status == KN_OK) status = open_session(trainer, loss);
     if (status == KN_OK) kn_trainer_recall(trainer);
     return status;
@@ -84,7 +83,6 @@ void kn_trainer_destroy(kn_trainer **trainer) {
     for (int i = 0; i < EVALUATORS; i++)
         kn_session_destroy(&old->evaluators[i].session);
     kn_session_destroy(&old->session);
-    kn_graph_destroy(&old->graph);
     kn_trainer_release_params(old);
     kn_release(&host, old->loss_name);
     kn_release(&host, old);

@@ -41,8 +41,7 @@ struct kn_trainer {
     bool averages_used; /* the states hold averages under the parameters' names, and parameters as averages */
     kn_session *session;
     kn_states *states; /* the session's, or the caller's */
-    kn_graph *graph;   /* a copy of what the loss needs, for looking into a step that went wrong */
-    kn_value *loss;    /* in it */
+    kn_value *loss;    /* in the session's graph, for looking into a step that went wrong */
     char *loss_name;
     uint64_t steps;
     float loss_begun; /* where the loss of a step that was begun arrives */
@@ -55,8 +54,8 @@ struct kn_trainer {
 /* Checks and copies params (NULL: defaults). */
 kn_status kn_trainer_take_params(kn_trainer *trainer, const kn_trainer_params *params);
 void kn_trainer_release_params(kn_trainer *trainer);
-/* Fails if a group's pattern fits no parameter of the trainer's graph. */
-kn_status kn_trainer_check_groups(kn_trainer *trainer);
+/* Fails if a group's pattern fits none of the parameters that the loss depends on. */
+kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss);
 
 /* ---- trainer.c: a step in two halves --------------------------------------------------------------- */
 
