@@ -47,6 +47,7 @@ typedef struct kn_fit_step {
     double loss, rate;
     double samples_per_s; /* of late */
     double seconds;       /* since the call began */
+    double accuracy;      /* of this batch, before its update; NaN without train_accuracy */
 } kn_fit_step;
 
 typedef struct kn_fit_epoch {
@@ -55,6 +56,7 @@ typedef struct kn_fit_epoch {
     kn_score validation; /* samples 0 without validation data */
     bool best;           /* the lowest validation loss so far */
     double seconds;      /* since the call began */
+    double accuracy; /* mean over the epoch's samples, each before its update; NaN without train_accuracy */
 } kn_fit_epoch;
 
 typedef struct kn_fit_params {
@@ -78,9 +80,9 @@ typedef struct kn_fit_params {
     bool (*on_epoch)(void *user, const kn_fit_epoch *epoch);
     bool averages; /* judge the trainer's moving averages in the place of its weights, which are back in the
                       end */
-    /* What the loop knows (the best epoch, how long it is past, the loss of the epoch begun) is kept in a
-     * state "koine.fit", from where the next call takes it: states that are saved in on_step or on_epoch, and
-     * loaded in another process, go on as if nothing had stopped. */
+    /* What the loop knows (the best epoch, how long it is past, loss and accuracy of the epoch begun) is kept
+     * in states "koine.fit" and "koine.fit.accuracy", from where the next call takes it: states that are
+     * saved in on_step or on_epoch, and loaded in another process, go on as if nothing had stopped. */
     bool remember;
     /* With remember and patience, where the best epoch was before this call: sets the states and steps of
      * that epoch, as saved when on_epoch was told `best`; false: they are not to be had, and the call fails.
@@ -91,6 +93,9 @@ typedef struct kn_fit_params {
     bool balanced;
     const kn_augmentation *augmentation;
     int workers;
+    /* A float32 scalar among the trainer's `extra`, such as an accuracy: its mean over the samples of a batch
+     * and of an epoch is told beside the loss. It is read where the loss is. NULL: none. */
+    const char *train_accuracy;
 } kn_fit_params;
 KN_API void kn_fit_params_init(kn_fit_params *params);
 
@@ -109,9 +114,10 @@ typedef struct kn_fit_result {
     /* Mean over the samples of the last epoch begun, each before its update, or of the best epoch where it
      * went back to that; NaN where none of them was trained on in this call, nor is remembered. */
     double epoch_loss;
+    double epoch_accuracy; /* the same of train_accuracy */
 } kn_fit_result;
 #define KN_FIT_RESULT_DEFAULTS                                                                               \
-    { sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0, 0, 0 }
+    { sizeof(kn_fit_result), KN_FIT_DONE, 0, 0, 0, KN_SCORE_DEFAULTS, 0, 0, "", 0, 0, 0, 0 }
 
 /* Trains on `dataset`, whose fields are fed by their names ("x", "y"). Continues where the trainer's steps
  * are: the same order of samples as in one go. A loss that is not finite ends it with KN_ERROR_NOT_FINITE. */

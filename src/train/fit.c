@@ -78,14 +78,17 @@ typedef struct fit_run {
     double recent, recent_samples; /* for the speed of late: decaying sums */
     uint64_t samples;
     kn_fit_memory memory;
-    double best_loss; /* mean of the best epoch; NaN where it was before this call */
-    bool recalled;    /* it is that of a training that went before */
-    kn_snapshot kept; /* with patience: the states of the best epoch */
+    double best_loss, best_accuracy; /* means of the best epoch; NaN where it was before this call */
+    bool recalled;                   /* it is that of a training that went before */
+    kn_snapshot kept;                /* with patience: the states of the best epoch */
 } fit_run;
 
 /* Mean over what the epoch begun has trained on. */
 static double epoch_loss(const fit_run *fitting) {
     return fitting->memory.samples > 0 ? fitting->memory.loss / fitting->memory.samples : NAN;
+}
+static double epoch_accuracy(const fit_run *fitting) {
+    return fitting->memory.counted > 0 ? fitting->memory.right / fitting->memory.counted : NAN;
 }
 
 static kn_status fail(fit_run *fitting, kn_status status, const char *text) {
@@ -122,11 +125,11 @@ static kn_status remember(fit_run *fitting) {
 
 /* A step; the next batch goes to the device beside it. One that is not ready yet is waited for when the step
  * is over: only then the device waits, too. */
-static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss) {
+static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss, double *accuracy) {
     kn_trainer *trainer = fitting->trainer;
     kn_batch *next = &fitting->next;
     kn_status status = kn_trainer_begin_step(trainer, (int64_t)batch->count, batch->feeds, batch->feed_count,
-                                             fitting->ahead);
+                                             fitting->ahead, fitting->params->train_accuracy);
     fitting->ahead = false;
     if (status != KN_OK) return fail(fitting, status, kn_trainer_error(trainer));
     /* Whoever looks into a step that went wrong needs its batch. */
@@ -137,7 +140,7 @@ static kn_status run_step(fit_run *fitting, const kn_batch *batch, double *loss)
     }
     if (fitting->ahead && (status = kn_trainer_feed_ahead(trainer, next->feeds, next->feed_count)) != KN_OK)
         fail(fitting, status, kn_trainer_error(trainer));
-    kn_status ended = kn_trainer_end_step(trainer, loss);
+    kn_status ended = kn_trainer_end_step(trainer, loss, accuracy);
     return status != KN_OK || ended == KN_OK ? status : fail(fitting, ended, kn_trainer_error(trainer));
 }
 
@@ -151,8 +154,8 @@ static kn_status next_batch(fit_run *fitting, kn_batch *batch) {
 static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop) {
     kn_trainer *trainer = fitting->trainer;
     kn_fit_result *result = fitting->result;
-    double loss = 0, begin = kn_clock(), rate = kn_trainer_learning_rate(trainer);
-    kn_status status = run_step(fitting, batch, &loss);
+    double loss = 0, accuracy = NAN, begin = kn_clock(), rate = kn_trainer_learning_rate(trainer);
+    kn_status status = run_step(fitting, batch, &loss, &accuracy);
     if (status != KN_OK) return status;
     double taken = kn_clock() - begin;
     result->step = kn_trainer_steps(trainer);
@@ -163,6 +166,10 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
     fitting->recent_samples = 0.9 * fitting->recent_samples + (double)batch->count;
     fitting->memory.loss += loss * (double)batch->count;
     fitting->memory.samples += (double)batch->count;
+    if (isfinite(accuracy)) {
+        fitting->memory.right += accuracy * (double)batch->count;
+        fitting->memory.counted += (double)batch->count;
+    }
     if (isfinite(loss)) status = remember(fitting);
     if (status != KN_OK) return status;
     kn_fit_step step = {.step = result->step,
@@ -173,7 +180,8 @@ static kn_status train_batch(fit_run *fitting, const kn_batch *batch, bool *stop
                         .loss = loss,
                         .rate = rate,
                         .samples_per_s = fitting->recent > 0 ? fitting->recent_samples / fitting->recent : 0,
-                        .seconds = kn_clock() - fitting->start};
+                        .seconds = kn_clock() - fitting->start,
+                        .accuracy = accuracy};
     double before = kn_clock();
     if (fitting->params->on_step && !fitting->params->on_step(fitting->params->user, &step)) {
         result->end = KN_FIT_STOPPED;
@@ -241,6 +249,7 @@ static kn_status return_to_best(fit_run *fitting) {
     result->taken_back = steps - result->step;
     result->validation = fitting->memory.best;
     result->epoch_loss = fitting->best_loss;
+    result->epoch_accuracy = fitting->best_accuracy;
     return KN_OK;
 }
 
@@ -262,7 +271,7 @@ static kn_status judged(fit_run *fitting, bool *best) {
     }
     memory.since_best = *best ? 0 : memory.since_best + 1;
     memory.judged = step;
-    memory.loss = memory.samples = 0;
+    memory.loss = memory.samples = memory.right = memory.counted = 0;
     fitting->memory = memory;
     kn_status status = epoch_is_whole(fitting) ? remember(fitting) : KN_OK;
     return status == KN_OK && *best && params->patience ? keep_best(fitting) : status;
@@ -275,12 +284,17 @@ static bool out_of_patience(const fit_run *fitting) {
 static kn_status end_epoch(fit_run *fitting, uint64_t epoch, bool *stop) {
     const kn_fit_params *params = fitting->params;
     kn_fit_result *result = fitting->result;
-    kn_fit_epoch report = {.epoch = epoch + 1, .loss = epoch_loss(fitting)};
+    kn_fit_epoch report = {
+        .epoch = epoch + 1, .loss = epoch_loss(fitting), .accuracy = epoch_accuracy(fitting)};
     result->epoch_loss = report.loss;
+    result->epoch_accuracy = report.accuracy;
     kn_status status = judge(fitting);
     if (status == KN_OK) status = judged(fitting, &report.best);
     if (status != KN_OK) return status;
-    if (report.best) fitting->best_loss = report.loss;
+    if (report.best) {
+        fitting->best_loss = report.loss;
+        fitting->best_accuracy = report.accuracy;
+    }
     report.validation = result->validation;
     report.seconds = kn_clock() - fitting->start;
     double before = kn_clock();
@@ -331,7 +345,10 @@ static kn_status run(fit_run *fitting) {
         judged = true;
         epoch++;
     }
-    if (!judged) fitting->result->epoch_loss = epoch_loss(fitting);
+    if (!judged) {
+        fitting->result->epoch_loss = epoch_loss(fitting);
+        fitting->result->epoch_accuracy = epoch_accuracy(fitting);
+    }
     /* A training that ends within an epoch is judged where it ends, unless somebody is waiting for it to
      * stop. */
     if (status != KN_OK || (fitting->result->end == KN_FIT_STOPPED && !judged)) {
@@ -386,9 +403,13 @@ kn_status kn_fit(kn_trainer *trainer, const kn_dataset *dataset, const kn_fit_pa
                        .next = {.size = sizeof(kn_batch)},
                        .start = kn_clock(),
                        .best_loss = NAN,
+                       .best_accuracy = NAN,
                        .kept = {.trainer = trainer}};
-    *result = (kn_fit_result){
-        .size = sizeof *result, .loss = NAN, .epoch_loss = NAN, .step = kn_trainer_steps(trainer)};
+    *result = (kn_fit_result){.size = sizeof *result,
+                              .loss = NAN,
+                              .epoch_loss = NAN,
+                              .epoch_accuracy = NAN,
+                              .step = kn_trainer_steps(trainer)};
     kn_status status = kn_trainer_status(trainer);
     if (status != KN_OK)
         fail(&fitting, status, kn_trainer_error(trainer));

@@ -7,23 +7,42 @@
 
 enum { NUMBERS = 8 };
 
+static kn_status set_numbers(kn_trainer *trainer, const char *name, const double *numbers, int count) {
+    const kn_tensor_info info = {.dtype = KN_FLOAT64, .rank = 1, .shape = {count}};
+    const size_t bytes = (size_t)count * sizeof *numbers;
+    kn_status status = kn_states_set(trainer->states, name, &info, numbers, bytes);
+    return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_states_error(trainer->states));
+}
+
+static bool get_numbers(const kn_trainer *trainer, const char *name, double *numbers, int count) {
+    return kn_state_is_there(trainer->states, name) &&
+           kn_states_get(trainer->states, name, numbers, (size_t)count * sizeof *numbers) == KN_OK;
+}
+
+/* Whatever a file says. */
+static bool is_count(double number) {
+    return number >= 0 && number < 0x1p53;
+}
+
 kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory) {
     const double numbers[NUMBERS] = {
         memory->judged,    memory->best.loss,  memory->best.accuracy, (double)memory->best.samples,
         memory->best_step, memory->since_best, memory->loss,          memory->samples};
-    const kn_tensor_info info = {.dtype = KN_FLOAT64, .rank = 1, .shape = {NUMBERS}};
-    kn_status status = kn_states_set(trainer->states, KN_FIT_MEMORY, &info, numbers, sizeof numbers);
-    return status == KN_OK ? KN_OK : kn_fail(&trainer->error, status, "%s", kn_states_error(trainer->states));
+    /* In a state of its own: files that were written without it are read as well. */
+    const double accuracy[2] = {memory->right, memory->counted};
+    kn_status status = set_numbers(trainer, KN_FIT_MEMORY, numbers, NUMBERS);
+    if (status != KN_OK || (!memory->counted && !kn_state_is_there(trainer->states, KN_FIT_ACCURACY)))
+        return status;
+    return set_numbers(trainer, KN_FIT_ACCURACY, accuracy, 2);
 }
 
 bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory) {
-    double numbers[NUMBERS];
-    if (!kn_state_is_there(trainer->states, KN_FIT_MEMORY) ||
-        kn_states_get(trainer->states, KN_FIT_MEMORY, numbers, sizeof numbers) != KN_OK)
-        return false;
-    /* Whatever a file says, these are counts. */
+    double numbers[NUMBERS], accuracy[2];
+    if (!get_numbers(trainer, KN_FIT_MEMORY, numbers, NUMBERS)) return false;
     for (int i = 0; i < NUMBERS; i++)
-        if (i != 1 && i != 2 && i != 6 && !(numbers[i] >= 0 && numbers[i] < 0x1p53)) return false;
+        if (i != 1 && i != 2 && i != 6 && !is_count(numbers[i])) return false;
+    const bool counted =
+        get_numbers(trainer, KN_FIT_ACCURACY, accuracy, 2) && is_count(accuracy[0]) && is_count(accuracy[1]);
     *memory = (kn_fit_memory){.judged = numbers[0],
                               .best = {.size = sizeof memory->best,
                                        .loss = numbers[1],
@@ -32,6 +51,8 @@ bool kn_fit_recall(const kn_trainer *trainer, kn_fit_memory *memory) {
                               .best_step = numbers[4],
                               .since_best = numbers[5],
                               .loss = numbers[6],
-                              .samples = numbers[7]};
+                              .samples = numbers[7],
+                              .right = counted ? accuracy[0] : 0,
+                              .counted = counted ? accuracy[1] : 0};
     return true;
 }

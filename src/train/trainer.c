@@ -180,24 +180,27 @@ kn_status kn_trainer_step(kn_trainer *trainer, int64_t count, const kn_feed *fee
 }
 
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                bool ahead) {
-    const kn_fetch loss = {trainer->loss_name, &trainer->loss_begun, sizeof trainer->loss_begun};
+                                bool ahead, const char *extra) {
+    const kn_fetch fetches[] = {{trainer->loss_name, &trainer->loss_begun, sizeof trainer->loss_begun},
+                                {extra, &trainer->extra_begun, sizeof trainer->extra_begun}};
+    trainer->extra_begun = NAN;
     kn_status status = begin(trainer);
     if (status == KN_OK) status = prepare_step(trainer, count, feeds, feed_count);
     if (status != KN_OK) return status;
     return fail_from(trainer, trainer->session,
-                     kn_session_start(trainer->session, feeds, feed_count, ahead, &loss, 1));
+                     kn_session_start(trainer->session, feeds, feed_count, ahead, fetches, extra ? 2 : 1));
 }
 
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count) {
     return fail_from(trainer, trainer->session, kn_session_feed_ahead(trainer->session, feeds, feed_count));
 }
 
-kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss) {
+kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra) {
     kn_status status = kn_trainer_wait(trainer);
     if (status != KN_OK) return status;
     trainer->steps++;
     *loss = trainer->loss_begun;
+    *extra = trainer->extra_begun;
     return KN_OK;
 }
 

@@ -44,7 +44,8 @@ struct kn_trainer {
     kn_value *loss;    /* in the session's graph, for looking into a step that went wrong */
     char *loss_name;
     uint64_t steps;
-    float loss_begun; /* where the loss of a step that was begun arrives */
+    float loss_begun,
+        extra_begun; /* where the loss of a step that was begun arrives, and the value beside it */
     kn_evaluator evaluators[EVALUATORS];
     uint64_t evaluations;
 };
@@ -60,13 +61,14 @@ kn_status kn_trainer_check_groups(kn_trainer *trainer, kn_value *loss);
 /* ---- trainer.c: a step in two halves --------------------------------------------------------------- */
 
 /* Queues a step and returns; nothing but the two calls below comes before it is ended. `ahead`: the feeds are
- * those of the last kn_trainer_feed_ahead. */
+ * those of the last kn_trainer_feed_ahead. `extra`: an extra value, a float32 scalar, to be read beside the
+ * loss; NULL: none. */
 kn_status kn_trainer_begin_step(kn_trainer *trainer, int64_t count, const kn_feed *feeds, size_t feed_count,
-                                bool ahead);
+                                bool ahead, const char *extra);
 /* Writes what the next step is fed, beside the one that was begun; the data may change afterwards. */
 kn_status kn_trainer_feed_ahead(kn_trainer *trainer, const kn_feed *feeds, size_t feed_count);
-/* Waits for the step that was begun. */
-kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss);
+/* Waits for the step that was begun. *extra is NaN where none was asked for. */
+kn_status kn_trainer_end_step(kn_trainer *trainer, double *loss, double *extra);
 
 /* ---- plateau.c, average.c: what is remembered in states of their own -------------------------------- */
 
@@ -82,13 +84,15 @@ bool kn_plateau_is_judged(const kn_trainer *trainer);
 /* ---- remember.c: what the training loop knows ------------------------------------------------------- */
 
 typedef struct kn_fit_memory {
-    double judged;        /* step of the last judgement at the end of an epoch; 0: none */
-    kn_score best;        /* the one with the lowest validation loss; samples 0: none yet */
-    double best_step;     /* where it was */
-    double since_best;    /* epochs */
-    double loss, samples; /* of this epoch: the sum over its samples so far, and how many */
+    double judged;         /* step of the last judgement at the end of an epoch; 0: none */
+    kn_score best;         /* the one with the lowest validation loss; samples 0: none yet */
+    double best_step;      /* where it was */
+    double since_best;     /* epochs */
+    double loss, samples;  /* of this epoch: the sum over its samples so far, and how many */
+    double right, counted; /* the same of its accuracy; fewer where an older file knows none */
 } kn_fit_memory;
 #define KN_FIT_MEMORY "koine.fit"
+#define KN_FIT_ACCURACY "koine.fit.accuracy"
 
 kn_status kn_fit_remember(kn_trainer *trainer, const kn_fit_memory *memory);
 /* False, with nothing written, where the states have none. */

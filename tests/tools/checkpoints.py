@@ -11,7 +11,7 @@ import sys
 import time
 
 from koine import ENVIRONMENT, KOINE
-from koine import Skipped, bytes_of, case, expect, koine, problem, read_safetensors, run_cases, train, write
+from koine import Skipped, bytes_of, case, expect, koine, lines_of, problem, read_safetensors, run_cases, train, write
 
 # What a checkpoint has to remember: moments, averages, a schedule that follows the validation, patience.
 FIXED = ["--batch", "8", "--validation", "0.2", "--epochs", "12", "--lr", "0.03", "--ema", "0.5", "--accumulate", "2",
@@ -121,17 +121,19 @@ def without_a_model_on_the_command_line(folder):
 @case
 def a_damaged_one_is_left_out(folder):
     fixed = ["--batch", "10", "--schedule", "constant", "--quiet"]
-    train(folder, "--steps", "8", *fixed, "--save", "whole", "--checkpoints", "other")
+    train(folder, "--steps", "8", *fixed, "--save", "whole", "--checkpoints", "other", "--log", "whole.log")
     train(folder, "--steps", "6", *fixed, "--checkpoints", "some", "--checkpoint-every", "2")
     some, newest = os.path.join(folder, "some"), path_of(os.path.join(folder, "some"), 6)
     data = bytearray(bytes_of(newest))
     data[-30] ^= 4
     with open(newest, "wb") as file:
         file.write(data)
-    train(folder, "--steps", "8", *fixed, "--save", "part", "--checkpoints", "some", "--resume", "auto",
+    train(folder, "--steps", "8", *fixed, "--save", "part", "--checkpoints", "some", "--resume", "auto", "--log", "part.log",
           err=("warning: a checkpoint is damaged and left out", "checksum", "step-000000000006.safetensors"))
     same(folder, "whole", "part")
     expect(os.path.exists(newest + ".damaged"), "the damaged one is gone")
+    ends = [lines_of(os.path.join(folder, name))[-1] for name in ("whole.log", "part.log")]
+    expect(ends[0] == ends[1] and ends[0]["train_accuracy"] > 0, f"means of the epoch: {ends}")
     for name in os.listdir(some):
         if name.endswith(".safetensors"):
             os.truncate(os.path.join(some, name), 100)

@@ -97,8 +97,8 @@ def classes_and_pictures(folder):
     write_npy(os.path.join(folder, "x.npy"), "<f4", (SAMPLES, 3, 4, 4), x)
     write(folder, "see.koine", "koine 1\nmodel <see>\ninput x 3x4x4\nconv 4 3\nflatten\nlogits = linear 3\n".replace("<see>", "see"))
     page, text = report(folder, "see.koine", "npy:x.npy,y.npy", "--epochs", "3", "--validation", "0.3", "--batch", "10")
-    expect("Validation accuracy" in page.text and "What is taken for what" in page.text, page.text)
-    expect(re.search(r"Loss [\d.e-]+ over the last epoch, validation loss [\d.e-]+, accuracy ", page.text), page.text)
+    expect("Accuracy, %" in page.text and "training" in page.text and "What is taken for what" in page.text, page.text)
+    expect(re.search(r"Loss [\d.e-]+ over the last epoch, accuracy [\d.]+%, validation loss [\d.e-]+, accuracy ", page.text), page.text)
     rows = re.findall(r"<tr><th>\d</th>(.*?)</tr>", text)
     cells = [[int(number) for number in re.findall(r">(\d+)</td>", row)] for row in rows]
     expect(len(cells) == 3 and sum(map(sum, cells)) == 30, f"found {cells}")

@@ -14,8 +14,8 @@ from koine import CLASSES, ENVIRONMENT, KOINE, SAMPLES, Skipped, TINY, WIDTH
 from koine import add, bytes_of, case, expect, koine, lines_of, numbers_of, problem, read_npy, read_safetensors, run_cases
 from koine import train, write, write_npy
 
-STEP_KEYS = ["step", "epoch", "loss", "lr", "samples_per_s"]
-END_KEYS = ["event", "step", "loss", "validation_loss", "accuracy"]
+STEP_KEYS = ["step", "epoch", "loss", "accuracy", "lr", "samples_per_s"]
+END_KEYS = ["event", "step", "loss", "train_accuracy", "validation_loss", "accuracy"]
 TIME_KEYS = ["samples_per_s", "opening_s", "training_s", "waited_s"]
 JSON_KEYS = END_KEYS + TIME_KEYS + ["saved"]
 BATCHES = 4  # of 32 samples, the last of 4
@@ -141,11 +141,29 @@ def the_log(folder):
     expect(all(step["lr"] == 0.003 and step["samples_per_s"] > 0 for step in steps), f"found {steps}")
     mean = sum(step["loss"] * count for step, count in zip(steps[3:], (32, 32, 16))) / 80
     expect(end["step"] == 6 and math.isclose(end["loss"], mean, rel_tol=1e-6), f"found {end}, and the epoch's mean is {mean}")
-    expect(f"done after 6 steps: loss {mean:.4f} over the last epoch, validation loss " in found.out, f"found {found}")
+    right = sum(step["accuracy"] * count for step, count in zip(steps[3:], (32, 32, 16))) / 80
+    expect(math.isclose(end["train_accuracy"], right, rel_tol=1e-5) and (right * 80) % 1 < 1e-4,
+           f"found {end}, and the epoch's mean is {right}")
+    expect(f"done after 6 steps: loss {mean:.4f} over the last epoch, accuracy {100 * right:.2f}%, validation loss "
+           in found.out, f"found {found}")
+    expect(f"epoch 2/2  loss {mean:.4f}  accuracy {100 * right:.2f}%  validation loss " in found.err, f"found {found}")
     expect(0 <= end["accuracy"] <= 1 and (end["accuracy"] * 20) % 1 == 0, f"not a share of 20 samples: {end}")
     expect(end["validation_loss"] > 0, f"found {end}")
     for number in (steps[0]["loss"], end["validation_loss"]):
         expect(len(repr(number)) <= 12, f"more digits than a float has: {number}")
+
+
+@case
+def the_training_accuracy(folder):
+    """Of weights that stay as they are it is what eval counts; samples that are mixed have none."""
+    train(folder, "--epochs", "1", "--lr", "0", "--batch", "32", "--log", "log", err="  accuracy ")
+    _, end = log_of(folder)
+    found = koine("eval", "tiny.safetensors", "--data", "npy:x.npy,y.npy", "--json", folder=folder).objects()[0]
+    expect(0 < found["accuracy"] == end["train_accuracy"], f"{found} and {end}")
+    found = train(folder, "--epochs", "1", "--augment", "mix-up=0.5", "--log", "mixed", "--validation", "0.2")
+    *steps, end = lines_of(os.path.join(folder, "mixed"))
+    expect(end["train_accuracy"] is None and "accuracy" not in steps[0], f"found {steps[0]} and {end}")
+    expect(re.search(r"epoch 1/1  loss [\d.]+  validation loss", found.err), f"found {found}")
 
 
 @case
@@ -243,7 +261,7 @@ def events_for_tensorboard(folder):
     files = event_files(folder)
     expect(len(files) == 1 and ".tfevents." in files[0], f"found {files}")
     data = bytes_of(files[0])
-    for tag in ("brain.Event:2", "train/loss", "epoch/validation loss", "epoch/accuracy", "weights/linear1.weight"):
+    for tag in ("brain.Event:2", "train/loss", "train/accuracy", "epoch/train accuracy", "epoch/validation loss", "epoch/accuracy", "weights/linear1.weight"):
         expect(tag.encode() in data, f"no {tag} in the file")
     write(folder, "file", "")
     for name in ("file", "file/in/it"):
@@ -457,7 +475,8 @@ def a_batch_that_does_not_fit(folder):
     found = train(folder, "--batch", "100", "--steps", "2", "--memory", memory, "--log", "log",
                   err=("a batch of 100 does not fit: ", f"may use ", f"({memory})", "training goes on with "))
     batch = int(re.search(r"goes on with (\d+), the largest that does", found.err).group(1))
-    expect(40 <= batch < 100, f"the largest batch is {batch}, and 40 fit")
+    # 40 fit but for the accuracy, which `koine plan` leaves out.
+    expect(36 <= batch < 100, f"the largest batch is {batch}, and about 40 fit")
     train(folder, "--batch", str(batch), "--steps", "2", "--memory", memory, "--save", "fits", "--quiet", err="")
     train(folder, "--batch", str(batch + 1), "--steps", "1", "--memory", memory, "--quiet",
           err=f"training goes on with {batch}, ")

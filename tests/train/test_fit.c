@@ -17,7 +17,7 @@ typedef struct fitting {
     /* What the callbacks saw. */
     int steps, epochs, stop_at_step, stop_at_epoch;
     uint64_t samples, last_count;
-    double loss_sum, rates[64], losses[16];
+    double loss_sum, right_sum, rates[64], losses[16], accuracies[16];
     bool best[16];
 } fitting;
 
@@ -28,6 +28,7 @@ static bool on_step(void *user, const kn_fit_step *step) {
     seen->samples += step->samples;
     seen->last_count = step->samples;
     seen->loss_sum += step->loss * (double)step->samples;
+    seen->right_sum += step->accuracy * (double)step->samples;
     assert_true(step->batches > 0 && step->batch >= 1 && step->batch <= step->batches);
     assert_true(step->epoch == 1 + (step->step - 1) / step->batches);
     assert_true(step->seconds >= 0 && step->samples_per_s > 0);
@@ -38,6 +39,7 @@ static bool on_epoch(void *user, const kn_fit_epoch *epoch) {
     fitting *seen = user;
     if (seen->epochs < 16) seen->best[seen->epochs] = epoch->best;
     if (seen->epochs < 16) seen->losses[seen->epochs] = epoch->loss;
+    if (seen->epochs < 16) seen->accuracies[seen->epochs] = epoch->accuracy;
     seen->epochs++;
     return seen->epochs != seen->stop_at_epoch;
 }
@@ -103,6 +105,7 @@ static void epochs_are_counted(void **state) {
     assert_int_equal(fit.result.validation.samples, SAMPLES);
     assert_true(isfinite(fit.result.loss) && fit.result.samples_per_s > 0);
     assert_true(fit.result.epoch_loss == fit.losses[2] && fit.losses[2] < fit.losses[0]);
+    assert_true(isnan(fit.accuracies[0]) && isnan(fit.result.epoch_accuracy));
     assert_string_equal(fit.result.message, "");
     /* More of it: the trainer has done them already. */
     run(&fit, KN_OK);
@@ -211,6 +214,72 @@ static void patience_ends_it(void **state) {
     assert_true(fit.best[0] && !fit.best[1] && !fit.best[2]);
     assert_true(isnan(fit.result.validation.accuracy));
     end(&fit);
+}
+
+/* A trainer whose steps tell their accuracy, and nothing to judge by. */
+static void begin_with_accuracy(fitting *fit, kn_context *context) {
+    kn_trainer_params params = adam();
+    begin(fit, context, &params);
+    kn_session_destroy(&fit->judge);
+    kn_trainer_destroy(&fit->trainer);
+    params.extra = &fit->net.loss.accuracy;
+    params.extra_count = 1;
+    fit->trainer = trainer_make(context, fit->net.loss.value, &params);
+    fit->params.validation = NULL;
+    fit->params.judge = NULL;
+    fit->params.train_accuracy = kn_value_name(fit->net.loss.accuracy);
+}
+
+static void accuracy_is_told_beside_the_loss(void **state) {
+    fitting fit;
+    begin(&fit, *state, NULL);
+    fit.params.validation = NULL;
+    fit.params.epochs = 2;
+    run(&fit, KN_OK);
+    uint64_t without = states_hash(kn_trainer_states(fit.trainer));
+    end(&fit);
+    begin_with_accuracy(&fit, *state);
+    fit.params.epochs = 1;
+    run(&fit, KN_OK);
+    const double right = fit.right_sum;
+    assert_true(right > 0 && fabs(right - round(right)) < 1e-4); /* a count of samples */
+    assert_true(fabs(fit.accuracies[0] - right / SAMPLES) < 1e-12);
+    fit.params.epochs = 2;
+    run(&fit, KN_OK);
+    assert_true(fabs(fit.accuracies[1] - (fit.right_sum - right) / SAMPLES) < 1e-12);
+    assert_true(fit.result.epoch_accuracy == fit.accuracies[1]);
+    /* Training minds it not. */
+    assert_true(states_hash(kn_trainer_states(fit.trainer)) == without);
+    fit.params.train_accuracy = "no such value";
+    fit.params.epochs = 3;
+    run(&fit, KN_ERROR_NOT_FOUND);
+    end(&fit);
+}
+
+/* Stopped within an epoch: the mean is that of the whole epoch, or of what was counted. */
+static void accuracy_goes_on_where_it_was(void **state) {
+    double whole = 0;
+    for (int stops = 0; stops < 3; stops++) {
+        fitting fit;
+        begin_with_accuracy(&fit, *state);
+        const char *name = fit.params.train_accuracy;
+        fit.params.remember = true;
+        if (stops) {
+            fit.params.steps = BATCHES + 2;
+            if (stops == 2) fit.params.train_accuracy = NULL; /* as in a file that knows none */
+            run(&fit, KN_OK);
+            fit.params.steps = 0;
+            fit.params.train_accuracy = name;
+            fit.epochs = 0;
+            fit.right_sum = 0;
+        }
+        fit.params.epochs = 2;
+        run(&fit, KN_OK);
+        if (!stops) whole = fit.accuracies[1];
+        if (stops == 1) assert_true(fit.accuracies[0] == whole);
+        if (stops == 2) assert_true(fabs(fit.accuracies[0] - fit.right_sum / (SAMPLES - 2 * BATCH)) < 1e-12);
+        end(&fit);
+    }
 }
 
 /* Validation samples whose answers are wrong: the better the training, the worse they are judged. */
@@ -399,13 +468,22 @@ static void broken_parts_are_told(void **state) {
 
 int test_fit(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(epochs_are_counted),      cmocka_unit_test(it_learns),
-        cmocka_unit_test(full_batches_alone),      cmocka_unit_test(steps_are_of_the_trainer),
-        cmocka_unit_test(seconds_end_it),          cmocka_unit_test(callbacks_end_it),
-        cmocka_unit_test(patience_keeps_the_best), cmocka_unit_test(an_older_result_is_filled_in),
-        cmocka_unit_test(patience_ends_it),        cmocka_unit_test(it_goes_on_where_it_was),
-        cmocka_unit_test(not_finite_ends_it),      cmocka_unit_test(judging_takes_every_sample),
-        cmocka_unit_test(broken_parts_are_told),   cmocka_unit_test(steps_that_overlap_are_those_one_by_one),
+        cmocka_unit_test(epochs_are_counted),
+        cmocka_unit_test(it_learns),
+        cmocka_unit_test(full_batches_alone),
+        cmocka_unit_test(steps_are_of_the_trainer),
+        cmocka_unit_test(seconds_end_it),
+        cmocka_unit_test(callbacks_end_it),
+        cmocka_unit_test(patience_keeps_the_best),
+        cmocka_unit_test(an_older_result_is_filled_in),
+        cmocka_unit_test(patience_ends_it),
+        cmocka_unit_test(it_goes_on_where_it_was),
+        cmocka_unit_test(not_finite_ends_it),
+        cmocka_unit_test(judging_takes_every_sample),
+        cmocka_unit_test(broken_parts_are_told),
+        cmocka_unit_test(steps_that_overlap_are_those_one_by_one),
+        cmocka_unit_test(accuracy_is_told_beside_the_loss),
+        cmocka_unit_test(accuracy_goes_on_where_it_was),
     };
     return cmocka_run_group_tests_name("fitting", tests, device_setup, device_teardown);
 }

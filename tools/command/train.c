@@ -136,6 +136,11 @@ static bool open_log(train_run *run) {
     return true;
 }
 
+/* Whether each step tells its accuracy; samples that are mixed have two classes. */
+static bool trains_accuracy(const train_run *run) {
+    return run->setup.accuracy && run->setup.loss.value == run->setup.loss.judged && !run->options->check;
+}
+
 /* The trainer and the judge for batches as the options have them. */
 static bool open_trainer(train_run *run) {
     training_setup *setup = &run->setup;
@@ -144,6 +149,10 @@ static bool open_trainer(train_run *run) {
     kn_session_destroy(&run->judge);
     kn_trainer_destroy(&run->trainer);
     run->options->how = params;
+    if (trains_accuracy(run)) {
+        params.extra = &setup->accuracy;
+        params.extra_count = 1;
+    }
     run->trainer = kn_trainer_create(run->context, setup->loss.value, &params);
     if (kn_trainer_status(run->trainer) != KN_OK) {
         command_fail("%s", run->trainer ? kn_trainer_error(run->trainer) : "out of memory");
@@ -251,6 +260,7 @@ static kn_fit_params fit_params_from(train_run *run) {
     params.judge = run->judge;
     params.loss = run->setup.loss_name;
     params.accuracy = run->setup.accuracy_name;
+    params.train_accuracy = trains_accuracy(run) ? run->setup.accuracy_name : NULL;
     params.find_not_finite = options->find_nan;
     params.averages = options->rule.average > 0;
     params.user = run;

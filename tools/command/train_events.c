@@ -23,6 +23,8 @@ bool events_close(train_events *events) {
 void events_step(train_events *events, const kn_fit_step *step) {
     if (!events->file) return;
     kn_events_scalar(events->file, "train/loss", step->step, step->loss);
+    if (isfinite(step->accuracy))
+        kn_events_scalar(events->file, "train/accuracy", step->step, step->accuracy);
     kn_events_scalar(events->file, "train/learning rate", step->step, step->rate);
     kn_events_scalar(events->file, "train/samples per second", step->step, step->samples_per_s);
 }
@@ -36,6 +38,8 @@ void events_epoch(train_events *events, const training_setup *setup, kn_trainer 
     char tag[160];
     bool shown = false;
     kn_events_scalar(events->file, "epoch/train loss", step, epoch->loss);
+    if (isfinite(epoch->accuracy))
+        kn_events_scalar(events->file, "epoch/train accuracy", step, epoch->accuracy);
     if (epoch->validation.samples) {
         kn_events_scalar(events->file, "epoch/validation loss", step, epoch->validation.loss);
         if (isfinite(epoch->validation.accuracy))

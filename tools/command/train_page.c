@@ -81,6 +81,7 @@ void page_epoch(train_page *page, kn_context *context, const training_setup *set
     page->judged = page->judged || judged;
     page->regression = isfinite(r2);
     page->train_loss[at] = (svg_point){number, epoch->loss};
+    page->train_accuracy[at] = (svg_point){number, 100 * epoch->accuracy};
     page->validation_loss[at] = (svg_point){number, judged ? epoch->validation.loss : NAN};
     page->quality[at] = (svg_point){number, !judged            ? NAN
                                             : page->regression ? r2
@@ -191,6 +192,7 @@ static void summary(FILE *file, const train_page *page, const training_setup *se
             (unsigned long long)result->step, time_text(page->seconds, time, sizeof time),
             result->samples_per_s, (unsigned long long)kn_model_parameter_elements(setup->model),
             result->epoch_loss, result->taken_back ? "best" : "last");
+    if (isfinite(result->epoch_accuracy)) fprintf(file, ", accuracy %.2f%%", 100 * result->epoch_accuracy);
     if (result->validation.samples) {
         fprintf(file, ", validation loss %.4g", result->validation.loss);
         html_text(file, setup->unit);
@@ -224,13 +226,15 @@ static bool curves(FILE *file, train_page *page) {
         {"smoothed", smooth, page->step_count, 0},
         {"validation", page->validation_loss, page->judged ? page->epoch_count : 0, 1}};
     svg_chart(file, "Loss", "epochs", losses, 3, far);
-    const svg_line quality = {page->regression ? "R2" : "accuracy", page->quality, page->epoch_count, 2};
-    int told = 0;
+    const svg_line quality[] = {
+        {page->regression ? "R2" : "validation", page->quality, page->judged ? page->epoch_count : 0, 1},
+        {"training", page->train_accuracy, page->regression ? 0 : page->epoch_count, 0}};
+    size_t told = 0;
     for (size_t i = 0; i < page->epoch_count; i++)
-        told += isfinite(page->quality[i].y) != 0;
+        told += isfinite(page->quality[i].y) || isfinite(page->train_accuracy[i].y);
     if (told > 1) /* one is in the summary */
-        svg_chart(file, page->regression ? "R2 of the validation data" : "Validation accuracy, %", "epochs",
-                  &quality, 1, 0);
+        svg_chart(file, page->regression ? "R2 of the validation data" : "Accuracy, %", "epochs", quality, 2,
+                  0);
     const svg_line rate = {"rate", page->rate, page->step_count, 0};
     svg_chart(file, "Learning rate", "epochs", &rate, 1, 0);
     free(smooth);

@@ -20,6 +20,7 @@ struct train_page {
     size_t step_count;
     uint64_t stride;
     svg_point train_loss[PAGE_EPOCHS], validation_loss[PAGE_EPOCHS], quality[PAGE_EPOCHS];
+    svg_point train_accuracy[PAGE_EPOCHS]; /* in percent, as quality is */
     size_t epoch_count;
     bool judged, regression; /* quality is R2, not accuracy */
     uint64_t steps_an_epoch, last_step;

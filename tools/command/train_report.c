@@ -8,6 +8,7 @@ static void log_step(FILE *log, const kn_fit_step *step) {
     fprintf(log, "{\"step\": %llu, \"epoch\": %llu, \"loss\": ", (unsigned long long)step->step,
             (unsigned long long)step->epoch);
     json_float(log, step->loss);
+    if (isfinite(step->accuracy)) json_float_member(log, "accuracy", step->accuracy);
     json_float_member(log, "lr", step->rate);
     json_measure_member(log, "samples_per_s", step->samples_per_s);
     fputs("}\n", log);
@@ -61,16 +62,18 @@ bool report_step(void *user, const kn_fit_step *step) {
 
 bool report_epoch(void *user, const kn_fit_epoch *epoch) {
     train_report *report = user;
-    char time[32], validation[80] = "", quality[80], epochs[32] = "";
+    char time[32], accuracy[32] = "", validation[80] = "", quality[80], epochs[32] = "";
     const kn_score *score = &epoch->validation;
     report->score = *score;
     if (report->options->epochs)
         snprintf(epochs, sizeof epochs, "/%llu", (unsigned long long)report->options->epochs);
+    if (isfinite(epoch->accuracy))
+        snprintf(accuracy, sizeof accuracy, "  accuracy %.2f%%", 100 * epoch->accuracy);
     if (score->samples)
         snprintf(validation, sizeof validation, "  validation loss %.4f%s", score->loss, report->setup->unit);
     setup_quality(report->setup, score, "  ", quality, sizeof quality);
-    command_tell("epoch %llu%s  loss %.4f%s%s  %s", (unsigned long long)epoch->epoch, epochs, epoch->loss,
-                 validation, quality, time_text(epoch->seconds, time, sizeof time));
+    command_tell("epoch %llu%s  loss %.4f%s%s%s  %s", (unsigned long long)epoch->epoch, epochs, epoch->loss,
+                 accuracy, validation, quality, time_text(epoch->seconds, time, sizeof time));
     return !interrupted();
 }
 
@@ -87,6 +90,7 @@ void report_end_json(FILE *stream, const training_setup *setup, const kn_fit_res
     bool judged = result->validation.samples > 0;
     fprintf(stream, "{\"event\": \"end\", \"step\": %llu, \"loss\": ", (unsigned long long)result->step);
     json_float(stream, result->epoch_loss);
+    json_measure_member(stream, "train_accuracy", result->epoch_accuracy);
     json_float_member(stream, "validation_loss", judged ? result->validation.loss : NAN);
     json_measure_member(stream, "accuracy", judged ? result->validation.accuracy : NAN);
     if (isfinite(setup->variance)) json_measure_member(stream, "r2", setup_r2(setup, &result->validation));
@@ -111,6 +115,8 @@ void report_end_text(const training_setup *setup, const kn_fit_result *result, u
         printf("\nback to the best epoch, after %llu steps", (unsigned long long)result->step);
     if (steps != steps_before && isfinite(result->epoch_loss))
         printf(": loss %.4f over %s epoch", result->epoch_loss, result->taken_back ? "that" : "the last");
+    if (steps != steps_before && isfinite(result->epoch_accuracy))
+        printf(", accuracy %.2f%%", 100 * result->epoch_accuracy);
     if (result->validation.samples > 0)
         printf(", validation loss %.4f%s", result->validation.loss, setup->unit);
     fputs(setup_quality(setup, &result->validation, ", ", quality, sizeof quality), stdout);
