@@ -1,6 +1,6 @@
-/* The OpenCL devices of this machine: what there is, what works, and why not.
+/* The OpenCL devices of this machine: which exist, which are usable, and why the others are not.
  *
- * Thread-safety: a list belongs to one thread at a time; two lists are independent. */
+ * Thread-safety: a list belongs to one thread at a time; lists are independent of one another. */
 #ifndef KOINE_DEVICE_H
 #define KOINE_DEVICE_H
 
@@ -21,14 +21,14 @@ typedef enum kn_device_type {
     KN_DEVICE_ACCELERATOR = 2,
 } kn_device_type;
 
-/* What is known of a device without opening it. Texts are terminated and cut to fit. */
+/* What is known about a device without opening it. Strings are terminated and truncated to fit. */
 typedef struct kn_device_info {
-    int index;          /* counts all devices of all platforms from 0; -1 for entries that are no device */
-    int platform_index; /* as the loader gives them */
-    int device_index;   /* within its platform; -1 where a platform shows no device */
+    int index;          /* counts the devices of all platforms from 0; -1 for entries that are not devices */
+    int platform_index; /* in the loader's order */
+    int device_index;   /* within its platform; -1 for a platform without devices */
     kn_device_type type;
-    bool usable;       /* a context can be made on it */
-    char problem[256]; /* why not, and what to do; empty when usable */
+    bool usable;       /* a context can be created on it */
+    char problem[256]; /* why it is unusable and what to do; empty when usable */
     char name[128];
     char vendor[128];
     char platform[128];
@@ -37,22 +37,21 @@ typedef struct kn_device_info {
     int compute_units;
     int clock_mhz;
     uint64_t memory_bytes;
-    uint64_t largest_block_bytes; /* of one allocation */
+    uint64_t largest_block_bytes; /* the largest single allocation */
     uint64_t local_bytes;
     bool shares_memory; /* with the host: no copies are needed */
 } kn_device_info;
 
 typedef struct kn_device_list kn_device_list;
 
-/* Looks at every platform and device. host memory and log may be NULL for defaults.
- * The list holds usable devices, and entries that explain what is not usable: platforms
- * without devices, devices without a compiler or below OpenCL 1.2, GPUs that the
- * operating system shows and OpenCL does not. Never NULL except out of memory.
- * Owned by the caller: kn_device_list_destroy. */
+/* Lists every platform and device. allocator and log may be NULL for defaults. The list holds usable devices
+ * and entries that explain what is unusable: platforms without devices, devices without a compiler or below
+ * OpenCL 1.2, GPUs that the operating system sees but OpenCL does not. NULL only when out of memory. The
+ * caller frees it with kn_device_list_destroy. */
 KN_API kn_device_list *kn_device_list_create(const kn_allocator *allocator, const kn_logger *log);
 KN_API void kn_device_list_destroy(kn_device_list **list);
 KN_API int kn_device_list_count(const kn_device_list *list);
-/* Entry `position` (0 to count - 1), or NULL; it lives as long as the list. */
+/* Entry `position` (0 to count - 1), or NULL; valid as long as the list. */
 KN_API const kn_device_info *kn_device_list_entry(const kn_device_list *list, int position);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* What the shared library shows: functions marked KN_API, and nothing else. */
+/* The shared library exports the functions marked KN_API and nothing else. */
 #ifndef KOINE_EXPORT_H
 #define KOINE_EXPORT_H
 

@@ -1,14 +1,14 @@
 /* A graph says what to compute. Building one touches no device and computes nothing.
  *
- * Values know their graph, and a builder call given a failed value answers a failed value: build
- * first, check once with kn_graph_status, or let the session or trainer made from it say what
- * was wrong. Shapes are texts: "batch,1,28,28"; a word is a symbol that gets its number when the
- * graph is used, "" is a scalar; sums, differences, products and quotients (rounded down) of symbols are
- * allowed. Sizes that are different expressions do not fit each other, whatever their numbers will be.
+ * Values know their graph, and a builder call with a failed value returns a failed value: build first, then
+ * check once with kn_graph_status, or let the session or trainer made from the graph report the error. Shapes
+ * are strings: "batch,1,28,28"; a word is a symbol that is bound to a number when the graph is used, "" is a
+ * scalar; sums, differences, products and quotients (rounded down) of symbols are allowed. Sizes that are
+ * different expressions never match, whatever numbers they will be bound to.
  *
- * Lifetime: values and nodes live as long as their graph. A graph may be destroyed once sessions
- * and trainers have been made from it: they keep what they need.
- * Thread-safety: a graph belongs to one thread at a time. */
+ * Lifetime: values and nodes live as long as their graph. A graph may be destroyed once sessions and
+ * trainers have been made from it: they keep what they need. Thread-safety: a graph belongs to one thread
+ * at a time. */
 #ifndef KOINE_GRAPH_H
 #define KOINE_GRAPH_H
 
@@ -35,31 +35,31 @@ KN_API void kn_graph_params_init(kn_graph_params *params);
         }                                                                                                    \
     }
 
-/* NULL params means defaults. NULL only when out of memory. */
+/* NULL params means defaults. Returns NULL only when out of memory. */
 KN_API kn_graph *kn_graph_create(const kn_graph_params *params);
 KN_API void kn_graph_destroy(kn_graph **graph);
-/* KN_OK, or the first thing that went wrong while building, and its text ("" if none). */
+/* KN_OK, or the first error while building, and its message ("" if none). */
 KN_API kn_status kn_graph_status(const kn_graph *graph);
 KN_API const char *kn_graph_error(const kn_graph *graph);
 
-/* How a parameter begins. Random ones are drawn from a stream keyed by the seed and the parameter's name, on
- * the host: the numbers are the same on all devices. Fans are those of PyTorch: of a weight (units, inputs,
- * ...) each unit is fed by fan-in numbers, inputs times what follows, and each input feeds fan-out numbers,
- * units times what follows. Kinds that look at fans or at rows need at least two dimensions; `value` is their
- * gain, such as sqrt(2) in front of a relu. */
+/* How a parameter is initialised. Random numbers come from a stream keyed by the seed and the parameter's
+ * name and are computed on the host, so they are the same on all devices. Fan-in and fan-out are PyTorch's:
+ * for a weight (units, inputs, ...) fan-in is inputs times the remaining dimensions, fan-out is units times
+ * the remaining dimensions. Kinds that use fans or rows need at least two dimensions; their `value` is the
+ * gain, such as sqrt(2) before a relu. */
 typedef enum kn_initializer_kind {
     KN_INITIALIZE_FILL = 0,                /* value */
     KN_INITIALIZE_UNIFORM = 1,             /* in [-value, value) */
     KN_INITIALIZE_NORMAL = 2,              /* mean 0, standard deviation value */
-    KN_INITIALIZE_TRUNCATED_NORMAL = 3,    /* the same, drawn anew beyond two standard deviations */
+    KN_INITIALIZE_TRUNCATED_NORMAL = 3,    /* the same, redrawn beyond two standard deviations */
     KN_INITIALIZE_XAVIER_UNIFORM = 4,      /* within gain * sqrt(6 / (fan-in + fan-out)) */
     KN_INITIALIZE_XAVIER_NORMAL = 5,       /* standard deviation gain * sqrt(2 / (fan-in + fan-out)) */
     KN_INITIALIZE_KAIMING_UNIFORM = 6,     /* within gain * sqrt(3 / fan-in) */
     KN_INITIALIZE_KAIMING_NORMAL = 7,      /* standard deviation gain / sqrt(fan-in) */
     KN_INITIALIZE_KAIMING_UNIFORM_OUT = 8, /* the same by fan-out */
     KN_INITIALIZE_KAIMING_NORMAL_OUT = 9,
-    /* Rows of gain's length at right angles; columns, where there are fewer. On the host, in time that grows
-     * with elements times the smaller side. */
+    /* Orthogonal rows of length gain; orthogonal columns if there are fewer columns. Computed on the host in
+     * time proportional to elements times the smaller side. */
     KN_INITIALIZE_ORTHOGONAL = 10,
 } kn_initializer_kind;
 typedef struct kn_initializer {
@@ -67,61 +67,61 @@ typedef struct kn_initializer {
     double value;
 } kn_initializer;
 
-/* Something fed at each run. Names are unique in a graph; letters, digits, '_', '.', '/' and '-'. */
+/* A value that is fed at each run. Names are unique in a graph and consist of letters, digits, '_', '.', '/'
+ * and '-'. */
 KN_API kn_value *kn_input(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape);
-/* Something learnt. NULL initializer: uniform within 1 / sqrt(elements of one row). */
+/* A trained value. NULL initializer: uniform within 1 / sqrt(elements of one row). */
 KN_API kn_value *kn_parameter(kn_graph *graph, const char *name, kn_dtype dtype, const char *shape,
                               const kn_initializer *initializer);
-/* Something that stays; the data (row-major) is copied. */
+/* A constant; the data (row-major) is copied. */
 KN_API kn_value *kn_constant(kn_graph *graph, kn_dtype dtype, const char *shape, const void *data,
                              size_t bytes);
 /* A float32 scalar. */
 KN_API kn_value *kn_number(kn_graph *graph, double number);
-/* A parameter that is not trained. Affects later gradients only. */
+/* Makes a parameter untrained. Affects later gradients only. */
 KN_API void kn_freeze(kn_value *parameter);
 
-/* Sessions that do not train keep a float32 parameter as KN_FLOAT16 or KN_BFLOAT16 in the memory of the
- * device, and compute with it as before; KN_FLOAT32 takes that back. Affects sessions that are made later.
- * Who sets and gets the state sees float32, rounded to what is stored. Where a trainer uses the states they
- * stay float32. The first session or trainer that asks for a state in a set decides how it is kept there,
- * also one that is then refused for its memory. */
+/* Inference sessions store a float32 parameter as KN_FLOAT16 or KN_BFLOAT16 in device memory and compute with
+ * it as before; KN_FLOAT32 undoes this. Affects sessions created later. kn_states_set and kn_states_get
+ * exchange float32, rounded to the stored type. States used by a trainer stay float32. The first session or
+ * trainer that requests a state from a set decides how it is stored there, even if that session is then
+ * refused for its memory. */
 KN_API void kn_store(kn_value *parameter, kn_dtype dtype);
 
-/* Names made from here on begin with "name."; scopes nest. */
+/* Names given from here on begin with "name."; scopes nest. */
 KN_API void kn_scope_begin(kn_graph *graph, const char *name);
 KN_API void kn_scope_end(kn_graph *graph);
-/* Gives a value a name of its own (in the current scope), by which it can be fetched. Returns the value.
- * Inputs and parameters keep the name that they were made with. */
+/* Names a value (in the current scope) so that it can be fetched. Returns the value. Inputs and parameters
+ * keep the name they were created with. */
 KN_API kn_value *kn_name(kn_value *value, const char *name);
-/* Marks a value as one of the graph's outputs, named as by kn_name; NULL keeps its name. Returns the value.
- */
+/* Marks a value as an output of the graph, named as by kn_name; NULL keeps its name. Returns the value. */
 KN_API kn_value *kn_output(kn_value *value, const char *name);
 
-/* Where nodes run: those that are pinned, on the device that was joined to the context under that name
- * (kn_context_join; KN_DEVICE_MAIN is the context's own), with their gradients; what they alone read from run
- * to run lives there, and so does its update. All others run on the context's own device. The first session
- * or trainer that asks for a state in a set decides where it lives, also one that is then refused for its
- * memory. NULL pins no longer. */
+/* Pinning: a pinned node and its gradients run on the device joined to the context under that name
+ * (kn_context_join; KN_DEVICE_MAIN is the context's own). States that only these nodes read live there, with
+ * their updates. All other nodes run on the context's own device. The first session or trainer that requests
+ * a state from a set decides where it lives, even if that session is then refused for its memory. NULL
+ * unpins. */
 
-/* The node that makes a value, all its results. Inputs, parameters and constants have none, which is a
- * mistake: they are where they are read. Returns the value. */
+/* Pins the node that makes a value, with all its results. Inputs, parameters and constants have no node,
+ * which is an error: they live where they are read. Returns the value. */
 KN_API kn_value *kn_pin(kn_value *value, const char *device);
-/* All nodes made from here to the end; what begins inside goes before. */
+/* Pins all nodes made until the matching kn_pin_end; an inner begin takes precedence. */
 KN_API void kn_pin_begin(kn_graph *graph, const char *device);
 KN_API void kn_pin_end(kn_graph *graph);
-/* All nodes so far of which a result's name fits a pattern (* stands for any characters, ? for one:
- * "stage2.*"). Returns how many. */
+/* Pins all existing nodes with a result whose name matches a pattern (* matches any characters, ? matches
+ * one: "stage2.*"). Returns their number. */
 KN_API int kn_graph_pin(kn_graph *graph, const char *pattern, const char *device);
-/* The names of the devices that nodes are pinned to, each once, in their order; NULL beyond the last. */
+/* The names of the devices that nodes are pinned to, each once, in order of first use; NULL past the last. */
 KN_API const char *kn_graph_pinned(const kn_graph *graph, int position);
 
-/* Any operator by its name, attributes as text ("stride=2 padding=1"); NULL text for defaults. */
+/* Adds any operator by name, with attributes as text ("stride=2 padding=1"); attributes NULL: defaults. */
 KN_API kn_value *kn_apply(kn_graph *graph, const char *operator_name, kn_value *const *inputs, size_t count,
                           const char *attributes);
-/* Result `index` of the operator that made `value`, for operators with several. */
+/* Result `index` of the operator that made `value`, for operators with several results. */
 KN_API kn_value *kn_result(kn_value *value, int index);
 
-/* Looking at a graph. Values are found by name; NULL if there is none. */
+/* Inspecting a graph. Values are found by name; NULL if there is none. */
 KN_API kn_value *kn_graph_find(const kn_graph *graph, const char *name);
 KN_API int kn_graph_input_count(const kn_graph *graph);
 KN_API kn_value *kn_graph_input(const kn_graph *graph, int position);
@@ -133,9 +133,9 @@ KN_API kn_graph *kn_value_graph(const kn_value *value);
 KN_API const char *kn_value_name(const kn_value *value);
 KN_API kn_dtype kn_value_dtype(const kn_value *value);
 KN_API int kn_value_rank(const kn_value *value);
-/* The dimension if it is a number, -1 if it depends on symbols or is out of range. */
+/* The dimension if it is a number; -1 if it depends on symbols or the axis is out of range. */
 KN_API int64_t kn_value_dimension(const kn_value *value, int axis);
-/* Writes "batch,1,28,28", cut off at `bytes` and terminated; returns the length it needs. */
+/* Writes "batch,1,28,28", truncated to `bytes` and terminated; returns the full length. */
 KN_API size_t kn_value_shape_text(const kn_value *value, char *text, size_t bytes);
 /* True for values that failed and for NULL. */
 KN_API bool kn_value_failed(const kn_value *value);

@@ -1,4 +1,4 @@
-/* What a program lends to the library: memory and a place for messages. */
+/* What a program provides to the library: a memory allocator and a log callback. */
 #ifndef KOINE_HOST_H
 #define KOINE_HOST_H
 
@@ -10,10 +10,9 @@
 extern "C" {
 #endif
 
-/* Memory. One function does all: pointer NULL allocates, bytes 0 frees (and
- * answers NULL), otherwise it resizes as realloc does, answering NULL with the
- * old block untouched when it cannot. It must be callable from any thread.
- * resize NULL means the C library's realloc and free. */
+/* Memory. One function does everything: with pointer NULL it allocates, with bytes 0 it frees and returns
+ * NULL, otherwise it resizes like realloc and returns NULL, with the old block untouched, when it fails. It
+ * must be callable from any thread. resize NULL means the C library's realloc and free. */
 typedef struct kn_allocator {
     void *user;
     void *(*resize)(void *user, void *pointer, size_t bytes);
@@ -26,9 +25,9 @@ typedef enum kn_log_level {
     KN_LOG_DEBUG = 3,
 } kn_log_level;
 
-/* Messages. `message` is one line without its newline, valid during the call.
- * The callback may be called from any thread; it must not call Koine.
- * Messages above `level` are not made. write NULL drops everything. */
+/* Log messages. `message` is one line without a newline, valid during the call. The callback may be called
+ * from any thread and must not call Koine. Messages above `level` are never formatted. write NULL drops all
+ * messages. */
 typedef struct kn_logger {
     void *user;
     kn_log_level level;

@@ -1,11 +1,11 @@
-/* Pictures from files, in a library of its own, libkoine-images, so that libkoine needs no image library.
+/* Image files, in a separate library, libkoine-images, so that libkoine needs no image library.
  *
  *     kn_dataset_params params = KN_DATASET_DEFAULTS;
  *     params.images = kn_images_reader();
- *     params.archives = kn_images_archives(); // where pictures may be in a .zip or .tar
+ *     params.archives = kn_images_archives(); // where images may be in a .zip or .tar
  *     kn_dataset *photos = kn_dataset_open(&params, "images:photos?size=64");
  *
- * Thread-safety: any thread may call everything here at any time. */
+ * Thread-safe. */
 #ifndef KOINE_IMAGES_H
 #define KOINE_IMAGES_H
 
@@ -15,10 +15,10 @@
 extern "C" {
 #endif
 
-/* Reads JPEG and PNG, as far as libjpeg and libpng were there when this library was built; what it cannot
- * read is refused with a message that says what is missing. */
+/* Reads JPEG and PNG, as far as libjpeg and libpng were available when this library was built; other files
+ * are refused with a message that says what is missing. */
 KN_API kn_image_reader kn_images_reader(void);
-/* Reads .tar, .tar.gz and .zip, if libarchive was there when this library was built. */
+/* Reads .tar, .tar.gz and .zip if libarchive was available when this library was built. */
 KN_API kn_archive_reader kn_images_archives(void);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
 /* Koine trains and runs neural networks on any OpenCL device.
  *
- * From the smallest to the most convenient:
- *   status.h host.h version.h   codes, memory and messages
- *   device.h context.h          the devices of this machine, and an opened one
+ * From the lowest level to the most convenient:
+ *   status.h host.h version.h   status codes, memory and log
+ *   device.h context.h          the devices of this machine, and an opened device
  *   tensor.h graph.h operators.h   what to compute
- *   own.h                       operators of your own
- *   session.h                   running it
- *   train.h data.h fit.h model.h   training, data sets, models with names and files
- *   checkpoint.h                trainings that go on whatever ended them
+ *   custom.h                    custom operators
+ *   session.h                   running a graph
+ *   train.h data.h fit.h model.h   training, datasets, models with names and files
+ *   checkpoint.h                training runs that resume after an interruption
  *   npy.h safetensors.h onnx.h  arrays in files
- *   events.h                    what TensorBoard shows
- *   verify.h                    is this device computing rightly?
- * koine/opencl.h, for programs that bring an OpenCL context of their own, is included apart. */
+ *   events.h                    files for TensorBoard
+ *   verify.h                    does this device compute correctly?
+ * koine/opencl.h, for programs that bring their own OpenCL context, is included separately. */
 #ifndef KOINE_KOINE_H
 #define KOINE_KOINE_H
 

@@ -1,5 +1,5 @@
-/* For programs that have an OpenCL context, queue and buffers of their own.
- * The only Koine header with OpenCL types; koine.h does not include it. */
+/* For programs that have their own OpenCL context, queue and buffers. The only Koine header with OpenCL
+ * types; koine.h does not include it. */
 #ifndef KOINE_OPENCL_H
 #define KOINE_OPENCL_H
 
@@ -18,19 +18,19 @@
 extern "C" {
 #endif
 
-/* As kn_context_create, on the caller's context, device and in-order queue. Koine retains what it
- * uses and releases it when destroyed; it runs everything on that queue, which needs no profiling.
+/* Like kn_context_create, on the caller's context, device and in-order queue. Koine retains what it uses,
+ * releases it when the context is destroyed, and enqueues everything on that queue, which needs no profiling.
  * params->device is ignored. */
 KN_API kn_context *kn_context_create_opencl(const kn_context_params *params, cl_context context,
                                             cl_device_id device, cl_command_queue queue);
-/* Work enqueued by Koine after this call starts when the events are complete. */
+/* Work that Koine enqueues after this call starts once the events are complete. */
 KN_API kn_status kn_context_wait_for(kn_context *context, const cl_event *events, cl_uint count);
-/* An event, owned by the caller, that is complete when all of Koine's work so far is. */
+/* An event, owned by the caller, that completes when all work enqueued by Koine so far has completed. */
 KN_API kn_status kn_context_marker(kn_context *context, cl_event *event);
 
-/* A buffer of the caller's, or a part of it from `offset` on, to feed to a session or to fetch into
- * (kn_session_feed_buffer, kn_session_fetch_buffer): plain layout, at any offset. Retains the
- * memory object. NULL on failure (kn_context_error does not change). */
+/* A buffer of the caller, or its range of `bytes` from `offset`, to feed to a session or to fetch into
+ * (kn_session_feed_buffer, kn_session_fetch_buffer): row-major, at any offset. Retains the memory object.
+ * NULL on failure (kn_context_error does not change). */
 typedef struct kn_buffer kn_buffer;
 KN_API kn_buffer *kn_buffer_from_opencl(kn_context *context, cl_mem memory, size_t offset, size_t bytes);
 KN_API void kn_buffer_destroy(kn_buffer **buffer);

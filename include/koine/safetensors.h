@@ -1,5 +1,5 @@
-/* Named arrays in safetensors files, for programs that hand weights, inputs or results to one another.
- * A model's own files: kn_model_save and kn_model_load (koine/model.h).
+/* Named arrays in safetensors files, to exchange weights, inputs or results between programs. For a model's
+ * own files see kn_model_save and kn_model_load (koine/model.h).
  *
  * Thread-safety: a file belongs to one thread at a time. */
 #ifndef KOINE_SAFETENSORS_H
@@ -14,35 +14,37 @@ extern "C" {
 
 typedef struct kn_safetensors_file kn_safetensors_file;
 
-/* Opens a file for reading. allocator NULL: the C library's. NULL only when out of memory, otherwise a handle
- * that may carry an error. The caller destroys it. */
+/* Opens a file for reading. allocator NULL: the C library's. Returns NULL only when out of memory, otherwise
+ * a handle that may carry an error. The caller destroys it. */
 KN_API kn_safetensors_file *kn_safetensors_file_open(const char *path, const kn_allocator *allocator);
 KN_API void kn_safetensors_file_destroy(kn_safetensors_file **file);
 KN_API kn_status kn_safetensors_file_status(const kn_safetensors_file *file);
 KN_API const char *kn_safetensors_file_error(const kn_safetensors_file *file);
-/* How many tensors; 0 for a failed file. */
+/* Number of tensors; 0 for a failed file. */
 KN_API int kn_safetensors_file_count(const kn_safetensors_file *file);
-/* Name, type and size of the tensor at `position`, in the order of the file, or NULL; the text lives as long
+/* Name, element type and shape of the tensor at `position`, in file order, or NULL; the string lives as long
  * as the file. info may be NULL. */
 KN_API const char *kn_safetensors_file_entry(const kn_safetensors_file *file, int position,
                                              kn_tensor_info *info);
-/* Type and size of a tensor by its name. False, with nothing written, if there is none. info may be NULL. */
+/* Element type and shape of a tensor by name. False, and *info is unchanged, if there is none. info may be
+ * NULL. */
 KN_API bool kn_safetensors_file_info(const kn_safetensors_file *file, const char *name, kn_tensor_info *info);
-/* The text that the file's metadata has for a key, or NULL; it lives as long as the file. */
+/* The metadata value of a key, or NULL; it lives as long as the file. */
 KN_API const char *kn_safetensors_file_metadata(const kn_safetensors_file *file, const char *key);
-/* Copies a tensor's elements, row-major, as another type: `bytes` must be just their room. Numbers are
- * rounded to nearest for integers and cut to their range. KN_ERROR_NOT_FOUND if there is no such tensor. */
+/* Copies a tensor's elements, row-major, converted to dtype; `bytes` must be exactly their size. Conversions
+ * to integers round to nearest and saturate. KN_ERROR_NOT_FOUND if there is no such tensor. */
 KN_API kn_status kn_safetensors_file_copy(const kn_safetensors_file *file, const char *name, kn_dtype dtype,
                                           void *data, size_t bytes);
 
-/* A tensor to be written: row-major, all of it. */
+/* A tensor to write: row-major and contiguous. */
 typedef struct kn_named_tensor {
     const char *name;
     kn_tensor_info info;
     const void *data;
 } kn_named_tensor;
 
-/* Writes tensors, whole or not at all. What is wrong is written to `message`, cut off at `room`. */
+/* Writes tensors atomically: the whole file or nothing. An error is written to `message`, truncated to `room`
+ * bytes. */
 KN_API kn_status kn_safetensors_file_save(const char *path, const kn_named_tensor *tensors, size_t count,
                                           char *message, size_t room);
 

@@ -1,7 +1,7 @@
-/* Running graphs on a device: states hold what outlives a run, sessions compile and run.
+/* Running graphs on a device: states hold what persists between runs, sessions compile and run.
  *
- * Thread-safety: a session, and the states it uses, belong to one thread at a time. Inference
- * sessions with states of their own may run beside one another on one context. */
+ * Thread-safety: a session and its states belong to one thread at a time. Inference sessions with separate
+ * states may run concurrently on one context. */
 #ifndef KOINE_SESSION_H
 #define KOINE_SESSION_H
 
@@ -16,18 +16,19 @@ extern "C" {
 
 typedef struct kn_states kn_states;
 
-/* An empty set on a device; sessions that use it add what they need, initialised from `seed` and
- * the name of each. NULL only when out of memory. Reference counted: sessions keep it alive. */
+/* An empty set on a device. Sessions that use it add the states they need, initialised from `seed` and the
+ * name of each. Returns NULL only when out of memory. Reference counted: sessions keep it alive. */
 KN_API kn_states *kn_states_create(kn_context *context, uint64_t seed);
-/* An empty set in host memory alone, to load files into and save them from without a device; sessions refuse
- * it. NULL `allocator`: malloc's. NULL only when out of memory. */
+/* An empty set in host memory, to load files into and save them from without a device; sessions refuse it.
+ * allocator NULL: malloc's. Returns NULL only when out of memory. */
 KN_API kn_states *kn_states_create_host(const kn_allocator *allocator);
 KN_API void kn_states_destroy(kn_states **states);
 KN_API int kn_states_count(const kn_states *states);
-/* Name, type and size of the state at `position`, or NULL; the text lives as long as the states. */
+/* Name, element type and shape of the state at `position`, or NULL; the string lives as long as the
+ * states. */
 KN_API const char *kn_states_entry(const kn_states *states, int position, kn_tensor_info *info);
-/* Copies a state to or from plain row-major memory of exactly its size. Waits for the device. set may
- * name a state that no session has asked for yet: it is kept for it. */
+/* Copies a state to or from row-major host memory of exactly its size. Waits for the device. kn_states_set
+ * may name a state that no session has requested yet: the data is kept for it. */
 KN_API kn_status kn_states_get(kn_states *states, const char *name, void *data, size_t bytes);
 KN_API kn_status kn_states_set(kn_states *states, const char *name, const kn_tensor_info *info,
                                const void *data, size_t bytes);
@@ -39,15 +40,15 @@ typedef struct kn_session kn_session;
 
 typedef struct kn_session_params {
     size_t size;
-    kn_states *states; /* shared with other sessions; NULL: states of its own, from seed */
+    kn_states *states; /* shared with other sessions; NULL: new states, initialised from seed */
     uint64_t seed;
-    bool training; /* dropout drops, batch norm uses and updates its statistics */
-    /* Algorithms whose error is larger (Winograd's convolutions) are taken where they pay, and where the
-     * largest error, measured on the device, is below 1e-4 of the results' RMS. False by default: who asks
-     * for nothing gets the most exact numbers, alike on all devices; whoever wants speed says so. */
+    bool training; /* dropout is active, batch norm uses and updates its statistics */
+    /* Use algorithms with a larger error (Winograd convolution) where they are faster and their largest
+     * error, measured on the device, is below 1e-4 of the results' RMS. False by default: results are then as
+     * exact as possible and equal on all devices. */
     bool fast_math;
-    /* Refuse plans that need more device memory; 0: the device's. Holds for each device by itself; those that
-     * were joined to the context are never given more than they have. */
+    /* Refuse plans that need more device memory; 0: the device's. The limit holds for each device separately;
+     * devices joined to the context are never given more than they have. */
     uint64_t memory_bytes;
     /* For tests and tuning: words separated by commas. An unknown word is an error that lists the known ones.
      *   OPERATOR=KERNEL       nodes of that operator are computed by that kernel alone ("matmul=tiled")
@@ -60,8 +61,8 @@ typedef struct kn_session_params {
      *   programs=file         a program holds all kernels of its file
      *   programs=unsaved      the same, and the disk cache does not keep it */
     const char *switches;
-    kn_progress progress; /* after each kernel that was made ready, by any thread, one at a time; must not
-                             call Koine */
+    /* called after each kernel is ready, from any thread, one call at a time; must not call Koine */
+    kn_progress progress;
 } kn_session_params;
 KN_API void kn_session_params_init(kn_session_params *params);
 #define KN_SESSION_DEFAULTS                                                                                  \
@@ -71,49 +72,51 @@ KN_API void kn_session_params_init(kn_session_params *params);
         }                                                                                                    \
     }
 
-/* Prepares to compute `values`, which are of one graph. Reports mistakes of the graph. NULL only when
- * out of memory; kn_session_status tells. The caller destroys it, before the context. */
+/* Prepares to compute `values`, which belong to one graph. Reports errors of the graph. Returns NULL only
+ * when out of memory; otherwise see kn_session_status. The caller destroys it before the context. */
 KN_API kn_session *kn_session_create(kn_context *context, kn_value *const *values, size_t count,
                                      const kn_session_params *params);
 KN_API void kn_session_destroy(kn_session **session);
 KN_API kn_status kn_session_status(const kn_session *session);
 KN_API const char *kn_session_error(const kn_session *session);
 KN_API kn_states *kn_session_states(kn_session *session);
-/* Gives a symbol its number for the runs that follow. Needed only where feeds leave a doubt. */
+/* Binds a symbol to a number for the following runs. Needed only where the feeds do not determine it. */
 KN_API kn_status kn_session_bind(kn_session *session, const char *symbol, int64_t number);
-/* Compiles for the numbers bound so far and for feeds of these sizes (data may be NULL), without running. */
+/* Compiles for the symbols bound so far and for feeds of these sizes (data may be NULL), without running. */
 KN_API kn_status kn_session_compile(kn_session *session, const kn_feed *feeds, size_t feed_count);
-/* One run: feeds name inputs, fetches name values given at creation. A fetch waits; a run without
- * fetches returns when its work is queued. Symbols take their numbers from the sizes of the feeds. Feed
- * data may be changed when this returns. */
+/* Runs once: feeds name inputs, fetches name values given at creation. A run with fetches blocks until they
+ * are complete; a run without returns once its work is enqueued. Symbols get their numbers from the sizes of
+ * the feeds. Feed data may be modified after this returns. */
 KN_API kn_status kn_session_run(kn_session *session, const kn_feed *feeds, size_t feed_count,
                                 const kn_fetch *fetches, size_t fetch_count);
 KN_API kn_status kn_session_wait(kn_session *session);
-/* The type and size of a value given at creation, as of the last compile or run. */
+/* Element type and shape of a value given at creation, as of the last compile or run. */
 KN_API kn_status kn_session_info(kn_session *session, const char *name, kn_tensor_info *info);
-/* Device buffers of the caller's (koine/opencl.h) in place of host memory, for the next run only. */
+/* Device buffers of the caller (koine/opencl.h) in place of host memory, for the next run only. */
 struct kn_buffer;
 KN_API kn_status kn_session_feed_buffer(kn_session *session, const char *name, struct kn_buffer *buffer);
 KN_API kn_status kn_session_fetch_buffer(kn_session *session, const char *name, struct kn_buffer *buffer);
 
-/* What the current plan is. */
+/* Properties of the current plan. */
 typedef struct kn_plan_info {
     size_t size;
     uint64_t peak_bytes; /* device memory of the plan: states, inputs and scratch */
     uint64_t state_bytes;
-    uint64_t scratch_bytes;       /* as placed */
-    uint64_t scratch_bound_bytes; /* the most that is alive at once: no placement can do with less */
-    int steps, kernels;           /* kernels: different programs */
-    int conversions;              /* of layout */
-    double flops;                 /* of one run, by the direct methods */
-    uint64_t kept_bytes; /* of scratch: what depends on states alone, computed when these have changed */
-    int devices;         /* that have something to do; what stands above is of all of them */
+    uint64_t scratch_bytes; /* as placed */
+    /* the largest number of bytes that are live at once: a lower bound for any placement */
+    uint64_t scratch_bound_bytes;
+    int steps, kernels; /* kernels: the number of different ones */
+    int conversions;    /* of layout */
+    double flops;       /* of one run, counted for the direct methods */
+    /* of scratch: results that depend on states alone, recomputed only when the states change */
+    uint64_t kept_bytes;
+    int devices; /* the number that have work; the fields above are totals over all of them */
     uint64_t own_peak_bytes, own_state_bytes; /* on the context's own device */
-    int transfers;                            /* from one to another, in each run */
+    int transfers;                            /* between devices, per run */
     uint64_t transfer_bytes;
 } kn_plan_info;
 KN_API kn_status kn_session_plan(kn_session *session, kn_plan_info *info);
-/* The plan as text, for people; the caller frees it with kn_session_free_text. NULL on failure. */
+/* The plan as human-readable text; the caller frees it with kn_session_free_text. NULL on failure. */
 KN_API char *kn_session_plan_text(kn_session *session);
 KN_API void kn_session_free_text(kn_session *session, char *text);
 
@@ -122,17 +125,17 @@ enum { KN_PLAN_STEP_INPUTS = 32 };
 typedef struct kn_plan_step {
     size_t size;
     char label[160];  /* operator and node: "conv2d conv1" */
-    char kernel[120]; /* file and kernel, or what else it is: "copy" */
-    char shape[120];  /* type and sizes of what it leaves; "" where that is nothing */
+    char kernel[120]; /* file and kernel, or another kind of step: "copy" */
+    char shape[120];  /* element type and shape of the result; "" if there is none */
     double flops, bytes;
-    bool once;                         /* runs when states have changed */
-    int inputs[KN_PLAN_STEP_INPUTS];   /* positions of the steps whose results it reads, rising */
-    int input_count;                   /* there may be more than are told */
-    char device[KN_DEVICE_NAME_BYTES]; /* where it runs, by the name in its context: KN_DEVICE_MAIN */
+    bool once;                         /* runs only when states have changed */
+    int inputs[KN_PLAN_STEP_INPUTS];   /* positions of the steps whose results it reads, ascending */
+    int input_count;                   /* may exceed the size of `inputs`, which then lists the first */
+    char device[KN_DEVICE_NAME_BYTES]; /* where it runs, by its name in the context: KN_DEVICE_MAIN */
 } kn_plan_step;
 #define KN_PLAN_STEP_DEFAULTS                                                                                \
     { sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, "" }
-/* Step `position`, from 0; KN_ERROR_NOT_FOUND beyond the last. */
+/* Step `position`, from 0; KN_ERROR_NOT_FOUND past the last. */
 KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Status codes: one list gives the code, the name and the message of each. */
+/* Status codes. One list gives the code, name and message of each. */
 #ifndef KOINE_STATUS_H
 #define KOINE_STATUS_H
 
@@ -34,11 +34,11 @@ typedef enum kn_status {
 #undef KN_STATUS_ENUM
 } kn_status;
 
-/* The name of a code, such as "KN_ERROR_SHAPE"; "unknown" for other numbers.
- * The text is static. Thread-safety: any thread, any time. */
+/* The name of a code, such as "KN_ERROR_SHAPE"; "unknown" for other numbers. The string is static.
+ * Thread-safe. */
 KN_API const char *kn_status_name(kn_status status);
 
-/* One sentence that says what a code means; same lifetime and safety. */
+/* One sentence that says what a code means; same lifetime and thread safety. */
 KN_API const char *kn_status_message(kn_status status);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Element types and shapes, as every other header uses them. */
+/* Element types and shapes, shared by all other headers. */
 #ifndef KOINE_TENSOR_H
 #define KOINE_TENSOR_H
 
@@ -36,25 +36,25 @@ typedef enum kn_dtype {
 
 enum { KN_MAX_RANK = 8 };
 
-/* "float32" and so on; "unknown" for other numbers. Thread-safety: any thread. */
+/* "float32" and so on; "unknown" for other numbers. Thread-safe. */
 KN_API const char *kn_dtype_name(kn_dtype dtype);
-/* Bytes of one element; 0 for other numbers. */
+/* Bytes per element; 0 for other numbers. */
 KN_API size_t kn_dtype_bytes(kn_dtype dtype);
-/* Reads a name; returns false and leaves *dtype when there is no such type. */
+/* Parses a name; returns false and leaves *dtype unchanged when there is no such type. */
 KN_API bool kn_dtype_parse(const char *name, kn_dtype *dtype);
 
-/* The type and the size of an array whose dimensions are known. */
+/* Element type and shape of an array whose dimensions are known. */
 typedef struct kn_tensor_info {
     kn_dtype dtype;
     int rank;
     int64_t shape[KN_MAX_RANK];
 } kn_tensor_info;
 
-/* Elements and bytes; false when the product overflows or a dimension is negative. */
+/* The number of elements or bytes; false when the product overflows or a dimension is negative. */
 KN_API bool kn_tensor_elements(const kn_tensor_info *info, uint64_t *elements);
 KN_API bool kn_tensor_bytes(const kn_tensor_info *info, uint64_t *bytes);
 
-/* An array of the caller's, by the name of an input or an output: plain row-major order. */
+/* An array in the caller's memory, row-major, named after an input or output. */
 typedef struct kn_feed {
     const char *name;
     const void *data;
@@ -63,7 +63,7 @@ typedef struct kn_feed {
 typedef struct kn_fetch {
     const char *name;
     void *data;
-    size_t bytes; /* room at data; what is fetched must fit exactly */
+    size_t bytes; /* size of data; must be exactly that of the fetched value */
 } kn_fetch;
 
 #ifdef __cplusplus

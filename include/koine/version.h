@@ -1,10 +1,11 @@
-/* The version of this interface, apart from the version of the release. */
+/* The version of this interface, which is separate from the release version. */
 #ifndef KOINE_VERSION_H
 #define KOINE_VERSION_H
 
 #include <koine/export.h>
 
-/* A program must be rebuilt when the first number changes; the second counts additions, the third repairs. */
+/* A program must be rebuilt when the major number changes; the minor number counts additions, the patch
+ * number fixes. */
 #define KN_API_VERSION_MAJOR 0
 #define KN_API_VERSION_MINOR 1
 #define KN_API_VERSION_PATCH 0
@@ -13,8 +14,7 @@
 extern "C" {
 #endif
 
-/* The version of the library that is loaded, as "0.1.0", and as major * 10000 + minor * 100 + patch.
- * Thread-safety: any thread. */
+/* The version of the loaded library, as "0.1.0" and as major * 10000 + minor * 100 + patch. Thread-safe. */
 KN_API const char *kn_version_text(void);
 KN_API int kn_version_number(void);
 
