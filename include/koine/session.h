@@ -59,7 +59,9 @@ typedef struct kn_session_params {
      *   producers=fused       such nodes are fused without trying it on the device first
      *   images=blocked        kernels that take any layout get blocked images where possible
      *   programs=file         a program holds all kernels of its file
-     *   programs=unsaved      the same, and the disk cache does not keep it */
+     *   programs=unsaved      the same, and the disk cache does not keep it
+     *   programs=none         plans only: nothing is compiled, and runs are refused with KN_ERROR_CANCELLED
+     */
     const char *switches;
     /* called after each kernel is ready, from any thread, one call at a time; must not call Koine */
     kn_progress progress;
@@ -137,6 +139,17 @@ typedef struct kn_plan_step {
     { sizeof(kn_plan_step), "", "", "", 0, 0, false, {0}, 0, "" }
 /* Step `position`, from 0; KN_ERROR_NOT_FOUND past the last. */
 KN_API kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *step);
+
+/* One pass of the planner, and the time that it took for the current plan. */
+typedef struct kn_plan_pass {
+    size_t size;
+    const char *name; /* static */
+    double seconds;
+} kn_plan_pass;
+#define KN_PLAN_PASS_DEFAULTS                                                                                \
+    { sizeof(kn_plan_pass), 0, 0 }
+/* Pass `position`, from 0, in the order in which they run; KN_ERROR_NOT_FOUND after the last. */
+KN_API kn_status kn_session_plan_pass(kn_session *session, int position, kn_plan_pass *pass);
 
 #ifdef __cplusplus
 }

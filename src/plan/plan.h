@@ -11,9 +11,10 @@
 
 /* How programs are compiled. */
 typedef enum kn_programs {
-    KN_PROGRAMS_KERNEL, /* a program holds one kernel of its file */
-    KN_PROGRAMS_FILE,   /* all kernels of its file */
-    KN_PROGRAMS_UNSAVED /* the same, and the disk cache does not keep it */
+    KN_PROGRAMS_KERNEL,  /* a program holds one kernel of its file */
+    KN_PROGRAMS_FILE,    /* all kernels of its file */
+    KN_PROGRAMS_UNSAVED, /* the same, and the disk cache does not keep it */
+    KN_PROGRAMS_NONE     /* there are none: plans only */
 } kn_programs;
 
 /* Whether a node is fused into its consumer where both have kernels of their own. */

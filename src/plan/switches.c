@@ -19,6 +19,7 @@ static const struct {
     {"producers", "separate", offsetof(kn_switches, producers), KN_PRODUCERS_SEPARATE, false},
     {"programs", "file", offsetof(kn_switches, programs), KN_PROGRAMS_FILE, false},
     {"programs", "unsaved", offsetof(kn_switches, programs), KN_PROGRAMS_UNSAVED, false},
+    {"programs", "none", offsetof(kn_switches, programs), KN_PROGRAMS_NONE, false},
 };
 
 static bool is_word(const char *word, const char *text, size_t length) {

@@ -71,7 +71,8 @@ static kn_status make_plan(making *work) {
                                      .judge = &kn_device_judge,
                                      .device = executable->context,
                                      .guard = request->guard,
-                                     .keeps = work->keeps && !request->guard};
+                                     .keeps = work->keeps && !request->guard,
+                                     .seconds = executable->head->pass_seconds};
     return kn_plan_make(&planned, &executable->plan, work->error);
 }
 
@@ -295,6 +296,9 @@ static kn_status make_parts(making *work) {
 
 static kn_status make(making *work) {
     kn_executable *executable = work->executable;
+    executable->pass_seconds = kn_arena_take(&executable->arena, (size_t)kn_plan_pass_count, sizeof(double));
+    if (!executable->pass_seconds)
+        return kn_fail_memory(work->error, (size_t)kn_plan_pass_count * sizeof(double));
     kn_status status = bind_graph(work);
     if (status == KN_OK && work->several) return make_parts(work);
     executable->parts = kn_arena_take(&executable->arena, 1, sizeof(kn_executable *));

@@ -61,8 +61,9 @@ kn_status kn_step_programs_list(const kn_executable *executable, kn_programs pro
                                 kn_error *error) {
     const kn_host *host = &executable->host;
     size_t steps = (size_t)executable->plan.step_count;
-    gathering work = {
-        .list = list, .passing = programs == KN_PROGRAMS_UNSAVED, .whole = programs != KN_PROGRAMS_KERNEL};
+    gathering work = {.list = list,
+                      .passing = programs == KN_PROGRAMS_UNSAVED,
+                      .whole = programs == KN_PROGRAMS_UNSAVED || programs == KN_PROGRAMS_FILE};
     kn_arena_init(&list->arena, host);
     kn_map_init(&work.known, host);
     list->requests = kn_allocate(host, steps + 1, sizeof *list->requests);

@@ -176,7 +176,8 @@ struct kn_executable {
     int *positions; /* of a part: of its steps in that order; NULL: as they stand */
     kn_plan_info total; /* of all parts */
     kn_plan plan;
-    uint64_t guard; /* bytes after each value */
+    double *pass_seconds; /* by pass; of all parts in the head */
+    uint64_t guard;       /* bytes after each value */
     kn_state **state_list;
     bool *state_kept, *state_written; /* by position: read by steps that run once; written in each run */
     int state_count;

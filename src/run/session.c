@@ -259,6 +259,17 @@ kn_status kn_session_plan_step(kn_session *session, int position, kn_plan_step *
     return status == KN_OK ? kn_executable_tell_step(session->current, position, step) : status;
 }
 
+kn_status kn_session_plan_pass(kn_session *session, int position, kn_plan_pass *pass) {
+    if (!session || !pass || pass->size < sizeof *pass) return KN_ERROR_ARGUMENT;
+    kn_status status = need_plan(session);
+    if (status != KN_OK) return status;
+    const char *name = kn_plan_pass_name(position);
+    if (!name) return kn_fail(&session->error, KN_ERROR_NOT_FOUND, "there is no pass %d", position);
+    pass->name = name;
+    pass->seconds = session->current->pass_seconds[position];
+    return KN_OK;
+}
+
 char *kn_session_plan_text(kn_session *session) {
     if (!session || need_plan(session) != KN_OK) return NULL;
     kn_text text;

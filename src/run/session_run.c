@@ -262,6 +262,8 @@ static kn_status run(kn_session *session, const kn_feed *feeds, size_t feed_coun
     if (status == KN_OK && kn_context_precompiles(session->context))
         status = kn_fail(error, KN_ERROR_CANCELLED,
                          "the context only precompiles: kernels are compiled, nothing runs");
+    if (status == KN_OK && session->switches.programs == KN_PROGRAMS_NONE)
+        status = kn_fail(error, KN_ERROR_CANCELLED, "the session only plans (programs=none): nothing runs");
     if (status == KN_OK) status = check_fed(session);
     if (status == KN_OK) status = check_fetches(session, fetches, fetch_count);
     if (status == KN_OK) status = attach_plan(session);

@@ -320,6 +320,11 @@ kn_status kn_trainer_plan_step(kn_trainer *trainer, int position, kn_plan_step *
     return status == KN_OK ? kn_session_plan_step(trainer->session, position, step) : status;
 }
 
+kn_status kn_trainer_plan_pass(kn_trainer *trainer, int position, kn_plan_pass *pass) {
+    kn_status status = begin(trainer);
+    return status == KN_OK ? kn_session_plan_pass(trainer->session, position, pass) : status;
+}
+
 void kn_trainer_free_text(kn_trainer *trainer, char *text) {
     if (trainer) kn_session_free_text(trainer->session, text);
 }

@@ -406,6 +406,16 @@ def bench_of_products(folder):
     expect(found["times_plain_one_core"] > 0 and found["times_plain_all_cores"] > 0, f"found {found}")
 
 
+@case
+def bench_of_plans(folder):
+    found = koine("bench", "plan", "--sizes", "2", "--json").needs(0).objects("case", "mode", "layers", "steps", "seconds",
+                                                                              "passes")
+    expect([row["layers"] for row in found] == [250, 500], f"found {found}")
+    expect(found[0]["steps"] < found[1]["steps"], f"found {found}")
+    for row in found:
+        expect(len(row["passes"]) >= 10 and 0 < sum(row["passes"].values()) < row["seconds"], f"found {row}")
+
+
 # ---- shares of the device's limits
 
 PROFILE_KEYS = ("limit_gflops", "limit_gb_s", "busy_ms", "busy_best_ms", "parts")

@@ -191,6 +191,7 @@ MISTAKES = [
     ("bench lenet --batch 0", "--batch is 0; expected 1 to"),
     ("bench lenet --operators add", "--operators is of the cases operators and crossover"),
     ("bench lenet --plot a.svg", "--plot is of the case crossover"),
+    ("bench plan --sizes 0", "--sizes of plan is 0; expected 1 to 8"),
     ("bench crossover lenet", "it is a case alone"),
     ("bench crossover --operators relu", "crossover compares matmul, conv2d and train"),
     ("bench crossover --sizes 0", "--sizes is 0; expected 1 to"),

@@ -77,12 +77,13 @@ bool batch_fit(const kn_context *context, const batch_plans *plans, const char *
 }
 
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
-                          bool exact) {
+                          bool exact, const char *switches) {
     kn_session_params params;
     kn_session_params_init(&params);
     params.states = states;
     params.fast_math = !exact;
     params.memory_bytes = UINT64_MAX;
+    params.switches = switches;
     return kn_session_create(context, values, count, &params);
 }
 

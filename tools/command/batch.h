@@ -19,10 +19,10 @@ typedef struct batch_plans {
  * is wrong, says so and answers false. `then` ends the sentence: "training goes on with". */
 bool batch_fit(const kn_context *context, const batch_plans *plans, const char *then, int64_t *batch);
 
-/* A session that infers, without a limit of its own, for batch_fit sets the limit. states NULL: some of its
- * own. The session tells whether it works. */
+/* A session for inference, without a memory limit, since batch_fit sets it. states NULL: new ones. switches
+ * as in kn_session_params. Failures are in the session's status. */
 kn_session *batch_session(kn_context *context, kn_value *const *values, size_t count, kn_states *states,
-                          bool exact);
+                          bool exact, const char *switches);
 /* All outputs of a model, *count of them; free() takes the list. NULL: out of memory, which is told. */
 kn_value **batch_outputs(const kn_model *model, size_t *count);
 /* Tells a session how many samples come; models whose sizes are all numbers do not ask. */

@@ -39,17 +39,19 @@ static int run_apart(const char *name, int count, char **arguments, const char *
 
 /* Cases that are no models. */
 static bool is_apart(const char *name) {
-    return !strcmp(name, "gemm") || !strcmp(name, "operators") || !strcmp(name, "crossover");
+    return !strcmp(name, "gemm") || !strcmp(name, "operators") || !strcmp(name, "crossover") ||
+           !strcmp(name, "plan");
 }
 
 typedef struct case_options {
-    uint64_t gemm[3], sizes; /* of gemm, and how many of crossover */
+    uint64_t gemm[3], sizes; /* of gemm, and how many of crossover and plan */
     const char *only, *plot;
 } case_options;
 
 static int run_case(const char *name, const bench_options *options, const case_options *more) {
     if (!strcmp(name, "operators")) return bench_operators(options, more->only);
     if (!strcmp(name, "crossover")) return bench_crossover(options, more->only, (int)more->sizes, more->plot);
+    if (!strcmp(name, "plan")) return bench_plan(options, (int)more->sizes);
     if (!strcmp(name, "gemm"))
         return bench_gemm(options, (int64_t)more->gemm[0], (int64_t)more->gemm[1], (int64_t)more->gemm[2]);
     return bench_model(name, options);
@@ -88,6 +90,18 @@ static int power_check(bench_power *power, const char *const *words, int word_co
     return EXIT_DONE;
 }
 
+/* The same for --sizes, which gets the default of its case. */
+static int sizes_check(uint64_t *sizes, const char *const *words, int word_count) {
+    bool plan = false;
+    for (int i = 0; i < word_count; i++)
+        plan = plan || !strcmp(words[i], "plan");
+    if (*sizes == UINT64_MAX) *sizes = plan ? 6 : 9;
+    if (plan && (*sizes < 1 || *sizes > BENCH_PLAN_SIZES))
+        return command_misuse("--sizes of plan is %llu; expected 1 to %d", (unsigned long long)*sizes,
+                              BENCH_PLAN_SIZES);
+    return EXIT_DONE;
+}
+
 /* The same for what is of some cases alone. */
 static int crossover_check(const case_options *more, bool overwrite, const char *const *words,
                            int word_count) {
@@ -111,7 +125,7 @@ static int run(int count, char **arguments) {
     const char *mode = "train", *trace = NULL;
     /* What is not given can be told from an explicit 0. */
     uint64_t batch = UINT64_MAX, size = 1024;
-    case_options more = {.gemm = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, .sizes = 9};
+    case_options more = {.gemm = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, .sizes = UINT64_MAX};
     const option options[] = {
         HEADING("steps"),
         {"mode", OPTION_TEXT, "MODE", "train or infer (train)", &mode},
@@ -119,13 +133,14 @@ static int run(int count, char **arguments) {
         {"seconds", OPTION_NUMBER, "S", "to measure at least, after the warm-up (3; crossover 0.2)",
          &bench.seconds},
         SET_OPTION(bench.set),
-        HEADING("gemm, operators, crossover"),
+        HEADING("gemm, operators, crossover, plan"),
         {"size", OPTION_COUNT, "N", "of gemm: all three sizes (1024)", &size},
         {"m", OPTION_COUNT, "N", "of gemm: rows of the result", &more.gemm[0]},
         {"n", OPTION_COUNT, "N", "of gemm: columns of the result", &more.gemm[1]},
         {"k", OPTION_COUNT, "N", "of gemm: length of the sums", &more.gemm[2]},
         {"operators", OPTION_TEXT, "A,B", "of operators and crossover: only these", &more.only},
-        {"sizes", OPTION_COUNT, "N", "of crossover: so many, each twice the one before (9)", &more.sizes},
+        {"sizes", OPTION_COUNT, "N", "of crossover (9) and plan (6): how many, each twice the last",
+         &more.sizes},
         {"plot", OPTION_TEXT, "FILE", "of crossover: the curves as SVG", &more.plot},
         HEADING("what another program checks"),
         {"weights", OPTION_TEXT, "FILE", "safetensors with the parameters to begin with, by their names",
@@ -166,7 +181,8 @@ static int run(int count, char **arguments) {
     if (chosen < 0) return EXIT_USAGE;
     bench.training = chosen == 0;
     if (!word_count)
-        return command_misuse("bench needs a case: mlp, lenet, another model, gemm, operators or crossover");
+        return command_misuse(
+            "bench needs a case: mlp, lenet, another model, gemm, operators, crossover or plan");
     if (batch != UINT64_MAX && (!batch || batch > INT32_MAX))
         return command_misuse("--batch is %llu; expected 1 to %d", (unsigned long long)batch, INT32_MAX);
     bench.batch = batch == UINT64_MAX ? 0 : batch;
@@ -178,6 +194,7 @@ static int run(int count, char **arguments) {
         if (more.gemm[i] < 1 || more.gemm[i] > 32768)
             return command_misuse("sizes of gemm are from 1 to 32768");
     }
+    if ((status = sizes_check(&more.sizes, words, word_count)) != EXIT_DONE) return status;
     if ((status = power_check(&bench.power, words, word_count)) != EXIT_DONE) return status;
     if ((status = crossover_check(&more, bench.common.overwrite, words, word_count)) != EXIT_DONE)
         return status;
@@ -206,11 +223,14 @@ static int run(int count, char **arguments) {
 
 const command command_bench = {
     "bench", "how fast models train and run here", "CASE… [--mode train|infer] [--OPTION …]",
-    "A CASE is a model, gemm, a matrix product beside a plain C loop on one core and on all, or operators: "
-    "what\n"
-    "each takes at a size as networks have it, forward and gradient, of the device's limits, or crossover: "
-    "at\n"
-    "which size each device here beats the others. A training step is the upload of a fresh batch, forward "
+    "A CASE is a model, or one of\n"
+    "  gemm       a matrix product, beside a plain C loop on one core and on all\n"
+    "  operators  each operator at a size as networks have it, forward and gradient, and its part of the "
+    "limit\n"
+    "  crossover  at which size each device here beats the others\n"
+    "  plan       how long planning takes as a network grows, pass by pass; nothing is compiled\n"
+    "\n"
+    "A training step is the upload of a fresh batch, forward "
     "with\n"
     "dropout, loss, backward, the update of every parameter (SGD with momentum 0.9 at 0.01; gpt AdamW at "
     "0.0003\n"
@@ -261,5 +281,6 @@ const command command_bench = {
     "  koine bench gemm --size 512\n"
     "  koine bench resnet18c --power --price 0.35\n"
     "  koine bench crossover --plot crossover.svg\n"
+    "  koine bench plan --sizes 7\n"
     "  koine bench operators --operators conv2d,softmax --seconds 1",
     run};

@@ -89,6 +89,10 @@ int bench_operators(const bench_options *options, const char *only);
 int bench_crossover(const bench_options *options, const char *only, int sizes, const char *plot);
 int bench_crossover_check(const char *only, uint64_t sizes);
 
+/* Planning at growing numbers of layers, pass by pass. */
+enum { BENCH_PLAN_SIZES = 8 };
+int bench_plan(const bench_options *options, int sizes);
+
 /* A product of m by k and k by n: the device's time, and the ratio to plain C on one core and on all. */
 int bench_gemm(const bench_options *options, int64_t m, int64_t n, int64_t k);
 

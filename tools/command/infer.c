@@ -173,7 +173,7 @@ static bool compute(infer_run *run, int64_t batch, char *result, size_t row_byte
 
 static bool open_session(infer_run *run) {
     run->states = kn_states_create(run->context, 1);
-    run->session = batch_session(run->context, &run->output, 1, run->states, run->common.exact);
+    run->session = batch_session(run->context, &run->output, 1, run->states, run->common.exact, NULL);
     if (kn_session_status(run->session) != KN_OK)
         return session_fail(run->session, kn_session_status(run->session));
     if (kn_model_load(run->model, run->weights, run->states, NULL, NULL) != KN_OK) {

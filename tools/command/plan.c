@@ -47,13 +47,14 @@ static bool open_planned(plan_run *run) {
         kn_trainer_params_choose(&params, run->optimizer);
         params.fast_math = !run->common.exact;
         params.memory_bytes = UINT64_MAX;
+        params.switches = "programs=none";
         run->trainer = kn_trainer_create(run->context, run->setup.loss.value, &params);
         status = kn_trainer_status(run->trainer);
     } else {
         size_t count;
         kn_value **outputs = batch_outputs(run->setup.model, &count);
         if (!outputs) return false;
-        run->session = batch_session(run->context, outputs, count, NULL, run->common.exact);
+        run->session = batch_session(run->context, outputs, count, NULL, run->common.exact, "programs=none");
         status = kn_session_status(run->session);
         free(outputs);
     }

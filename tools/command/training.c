@@ -624,7 +624,7 @@ kn_session *setup_judge(training_setup *setup, kn_context *context, kn_states *s
     size_t count = 1;
     if (setup->accuracy) values[count++] = setup->accuracy;
     if (whole) values[count++] = kn_model_output(setup->model, 0);
-    kn_session *session = batch_session(context, values, count, states, exact);
+    kn_session *session = batch_session(context, values, count, states, exact, NULL);
     if (kn_session_status(session) == KN_OK) return session;
     command_fail("%s", session ? kn_session_error(session) : "out of memory");
     kn_session_destroy(&session);
