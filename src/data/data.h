@@ -6,8 +6,6 @@
 
 #include "base/base.h"
 
-/* The allocator and log that a dataset was made with; NULL for NULL. */
-const kn_host *kn_dataset_host(const kn_dataset *dataset);
 /* The field that holds class indices, "y" by convention; false if there is none. */
 bool kn_dataset_label_field(const kn_dataset *dataset, size_t *field);
 

@@ -2,6 +2,7 @@
 #include "data/dataset_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What a handle that could not be made says. */
@@ -62,10 +63,6 @@ kn_status kn_dataset_status(const kn_dataset *dataset) {
 
 const char *kn_dataset_error(const kn_dataset *dataset) {
     return dataset ? dataset->error.text : no_memory;
-}
-
-const kn_host *kn_dataset_host(const kn_dataset *dataset) {
-    return dataset ? &dataset->host : NULL;
 }
 
 static bool usable(const kn_dataset *dataset) {
@@ -158,36 +155,38 @@ bool kn_dataset_label_field(const kn_dataset *dataset, size_t *field) {
     return false;
 }
 
-kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,
-                          void *destination, size_t bytes) {
-    if (!usable(dataset)) return kn_dataset_status(dataset);
-    const kn_host *host = &dataset->host;
-    if (field >= dataset->store->field_count) {
-        kn_log_write(host, KN_LOG_ERROR, "kn_dataset_read: field %zu, the dataset has %zu", field,
-                     dataset->store->field_count);
-        return KN_ERROR_ARGUMENT;
-    }
+static kn_status read_field(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,
+                            void *destination, size_t bytes, kn_error *error) {
+    if (field >= dataset->store->field_count)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_read: field %zu, the dataset has %zu", field,
+                       dataset->store->field_count);
     const kn_sample_field *from = &dataset->store->fields[field];
-    if (count > SIZE_MAX / (from->read_bytes + 1) || count * from->read_bytes != bytes) {
-        kn_log_write(host, KN_LOG_ERROR,
-                     "kn_dataset_read: room for %zu bytes, %llu samples of field \"%s\" need %zu each", bytes,
-                     (unsigned long long)count, from->name, from->read_bytes);
-        return KN_ERROR_ARGUMENT;
-    }
-    if (!destination && bytes > 0) {
-        kn_log_write(host, KN_LOG_ERROR, "kn_dataset_read: the destination is NULL");
-        return KN_ERROR_ARGUMENT;
-    }
+    if (count > SIZE_MAX / (from->read_bytes + 1) || count * from->read_bytes != bytes)
+        return kn_fail(error, KN_ERROR_ARGUMENT,
+                       "kn_dataset_read: room for %zu bytes, %llu samples of field \"%s\" need %zu each",
+                       bytes, (unsigned long long)count, from->name, from->read_bytes);
+    if (!destination && bytes > 0)
+        return kn_fail(error, KN_ERROR_ARGUMENT, "kn_dataset_read: the destination is NULL");
     for (uint64_t i = 0; i < count; i++) {
         uint64_t index = indices ? indices[i] : i;
-        if (index < dataset->count) continue;
-        kn_log_write(host, KN_LOG_ERROR, "kn_dataset_read: index %llu, the dataset has %llu samples",
-                     (unsigned long long)index, (unsigned long long)dataset->count);
-        return KN_ERROR_ARGUMENT;
+        if (index >= dataset->count)
+            return kn_fail(error, KN_ERROR_ARGUMENT,
+                           "kn_dataset_read: index %llu, the dataset has %llu samples",
+                           (unsigned long long)index, (unsigned long long)dataset->count);
     }
-    kn_error error = {0};
-    kn_status status = kn_dataset_gather(dataset, field, indices, count, destination, &error);
-    if (status != KN_OK) kn_log_write(host, KN_LOG_ERROR, "%s", error.text);
+    return kn_dataset_gather(dataset, field, indices, count, destination, error);
+}
+
+kn_status kn_dataset_read(const kn_dataset *dataset, const uint64_t *indices, uint64_t count, size_t field,
+                          void *destination, size_t bytes, char *message, size_t room) {
+    kn_error error = {.status = KN_OK};
+    kn_status status = kn_dataset_status(dataset);
+    const char *reason = kn_dataset_error(dataset);
+    if (status == KN_OK) {
+        status = read_field(dataset, indices, count, field, destination, bytes, &error);
+        reason = error.text;
+    }
+    if (message && room) snprintf(message, room, "%s", status == KN_OK ? "" : reason);
     return status;
 }
 

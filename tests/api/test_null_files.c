@@ -55,7 +55,7 @@ static void data(void **state) {
     assert_int_equal(kn_dataset_field_count(NULL), 0);
     assert_false(kn_dataset_field(NULL, 0, &field));
     assert_false(kn_dataset_find_field(NULL, "x", &index));
-    assert_true(kn_dataset_read(NULL, NULL, 0, 0, NULL, 0) != KN_OK);
+    assert_true(kn_dataset_read(NULL, NULL, 0, 0, NULL, 0, NULL, 0) != KN_OK);
     assert_false(kn_dataset_has_test(NULL));
     dataset = kn_dataset_test(NULL);
     assert_true(kn_dataset_status(dataset) != KN_OK);

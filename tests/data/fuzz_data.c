@@ -19,7 +19,7 @@ static void read_some(const kn_dataset *data) {
         uint64_t some = kn_dataset_count(data) < SAMPLES ? kn_dataset_count(data) : SAMPLES;
         if (field.bytes > 1 << 24) continue;
         void *numbers = malloc(some * field.bytes + 1);
-        if (numbers) (void)kn_dataset_read(data, NULL, some, i, numbers, (size_t)some * field.bytes);
+        if (numbers) (void)kn_dataset_read(data, NULL, some, i, numbers, (size_t)some * field.bytes, NULL, 0);
         free(numbers);
     }
 }

@@ -61,8 +61,9 @@ static double accuracy(const kn_dataset *dataset, const regression *own) {
     for (uint64_t i = 0; i < kn_dataset_count(dataset); i++) {
         float scores[MOST_CLASSES];
         int32_t y;
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, (size_t)own->features * sizeof *x), KN_OK);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, (size_t)own->features * sizeof *x, NULL, 0),
+                         KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
         scores_of(own, x, scores);
         int best = 0;
         for (int c = 1; c < own->classes; c++)
@@ -167,11 +168,11 @@ static kn_dataset *look_at_all(const kn_dataset *sounds, void **memory) {
         }
     for (uint64_t i = 0; i < count; i++) {
         float wave[RATE], whole[FRAMES * BANDS];
-        assert_int_equal(kn_dataset_read(sounds, &i, 1, 0, wave, sizeof wave), KN_OK);
+        assert_int_equal(kn_dataset_read(sounds, &i, 1, 0, wave, sizeof wave, NULL, 0), KN_OK);
         look(wave, (const float(*)[2][FRAME])waves, whole);
         memcpy(seen + i * SEEN, whole, SEEN * sizeof *seen);
     }
-    assert_int_equal(kn_dataset_read(sounds, NULL, count, 1, labels, count * sizeof *labels), KN_OK);
+    assert_int_equal(kn_dataset_read(sounds, NULL, count, 1, labels, count * sizeof *labels, NULL, 0), KN_OK);
     free(waves);
     kn_dataset_array fields[2] = {
         {"x", {KN_FLOAT32, 1, {SEEN}}, seen, count * SEEN * sizeof *seen, KN_FLOAT32, 0},
@@ -212,7 +213,7 @@ static void trigram_stays_above(void **state) {
     assert_int_equal(kn_dataset_classes(train), SIGNS);
     for (int part = 0; part < 2; part++)
         for (uint64_t i = 0; i < kn_dataset_count(part ? test : train); i++) {
-            assert_int_equal(kn_dataset_read(part ? test : train, &i, 1, 0, x, sizeof x), KN_OK);
+            assert_int_equal(kn_dataset_read(part ? test : train, &i, 1, 0, x, sizeof x, NULL, 0), KN_OK);
             for (int t = 2; t < WINDOW; t++) {
                 double *two = pairs[x[t - 1]], *three = triples[x[t - 2]][x[t - 1]];
                 double likely = (two[x[t]] + 0.1) / (two[SIGNS] + 0.1 * SIGNS);

@@ -21,16 +21,16 @@ static void arrays_are_read(void **state) {
     const uint64_t indices[] = {49, 0, 8};
     float x[9];
     int32_t y[3];
-    assert_int_equal(kn_dataset_read(dataset, indices, 3, 0, x, sizeof x), KN_OK);
-    assert_int_equal(kn_dataset_read(dataset, indices, 3, 1, y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, indices, 3, 0, x, sizeof x, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, indices, 3, 1, y, sizeof y, NULL, 0), KN_OK);
     const float expected[] = {490, 491, 492, 0, 1, 2, 80, 81, 82};
     assert_memory_equal(x, expected, sizeof x);
     assert_int_equal(y[0], 0);
     assert_int_equal(y[1], 0);
     assert_int_equal(y[2], 1);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, y, sizeof y, NULL, 0), KN_OK);
     assert_int_equal(y[2], 2);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 0, 1, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 0, 1, NULL, 0, NULL, 0), KN_OK);
     assert_false(kn_dataset_has_test(dataset));
     assert_failed(kn_dataset_test(dataset), KN_ERROR_NOT_FOUND, "kn_dataset_split");
     kn_dataset_destroy(&dataset);
@@ -45,17 +45,23 @@ static void wrong_reads_are_refused(void **state) {
     kn_dataset *dataset = arrays_open(&params, &arrays, 5);
     assert_usable(dataset);
     float x[15] = {-1};
+    char message[256] = "";
     const uint64_t indices[] = {4, 5};
-    assert_int_equal(kn_dataset_read(dataset, indices, 2, 0, x, 24), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(memory.message, "index 5, the dataset has 5 samples"));
-    assert_int_equal(kn_dataset_read(dataset, indices, 1, 0, x, 13), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(memory.message, "room for 13 bytes"));
-    assert_int_equal(kn_dataset_read(dataset, indices, UINT64_MAX / 12 + 1, 0, x, 8), KN_ERROR_ARGUMENT);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 6, 0, x, 72), KN_ERROR_ARGUMENT);
-    assert_int_equal(kn_dataset_read(dataset, indices, 1, 2, x, 12), KN_ERROR_ARGUMENT);
-    assert_non_null(strstr(memory.message, "field 2, the dataset has 2"));
-    assert_int_equal(kn_dataset_read(dataset, indices, 1, 0, NULL, 12), KN_ERROR_ARGUMENT);
-    assert_true(x[0] == -1); /* nothing was written */
+    assert_int_equal(kn_dataset_read(dataset, indices, 2, 0, x, 24, message, sizeof message),
+                     KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(message, "index 5, the dataset has 5 samples"));
+    assert_int_equal(kn_dataset_read(dataset, indices, 1, 0, x, 13, message, sizeof message),
+                     KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(message, "room for 13 bytes"));
+    assert_int_equal(kn_dataset_read(dataset, indices, UINT64_MAX / 12 + 1, 0, x, 8, message, sizeof message),
+                     KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 6, 0, x, 72, message, sizeof message), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_dataset_read(dataset, indices, 1, 2, x, 12, message, sizeof message),
+                     KN_ERROR_ARGUMENT);
+    assert_non_null(strstr(message, "field 2, the dataset has 2"));
+    assert_int_equal(kn_dataset_read(dataset, indices, 1, 0, NULL, 12, message, 20), KN_ERROR_ARGUMENT);
+    assert_string_equal(message, "kn_dataset_read: th"); /* cut off */
+    assert_true(x[0] == -1);                             /* nothing was written */
     kn_dataset_destroy(&dataset);
     arrays_free(&arrays);
     assert_int_equal(memory.live, 0);
@@ -102,7 +108,7 @@ static void types_are_converted(void **state) {
             kn_dataset *dataset = kn_dataset_from_arrays(NULL, 2, &field, 1, 0);
             assert_usable(dataset);
             float x[2];
-            assert_int_equal(kn_dataset_read(dataset, NULL, 2, 0, x, sizeof x), KN_OK);
+            assert_int_equal(kn_dataset_read(dataset, NULL, 2, 0, x, sizeof x, NULL, 0), KN_OK);
             assert_true(x[0] == (float)(cases[i].first * (scaled ? scale : 1)));
             assert_true(x[1] == (float)(cases[i].second * (scaled ? scale : 1)));
             kn_dataset_destroy(&dataset);
@@ -118,7 +124,7 @@ static void types_are_converted(void **state) {
         }
         assert_usable(dataset);
         int32_t x[2];
-        assert_int_equal(kn_dataset_read(dataset, NULL, 2, 0, x, sizeof x), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, NULL, 2, 0, x, sizeof x, NULL, 0), KN_OK);
         assert_int_equal(x[0], cases[i].first);
         assert_int_equal(x[1], cases[i].second);
         kn_dataset_destroy(&dataset);
@@ -186,7 +192,7 @@ static void null_is_harmless(void **state) {
     assert_int_equal(kn_dataset_count(NULL) + kn_dataset_field_count(NULL), 0);
     assert_int_equal(kn_dataset_classes(NULL), 0);
     assert_false(kn_dataset_field(NULL, 0, NULL) || kn_dataset_find_field(NULL, "x", NULL));
-    assert_int_equal(kn_dataset_read(NULL, NULL, 0, 0, NULL, 0), KN_ERROR_MEMORY);
+    assert_int_equal(kn_dataset_read(NULL, NULL, 0, 0, NULL, 0, NULL, 0), KN_ERROR_MEMORY);
     assert_false(kn_dataset_has_test(NULL));
     assert_null(kn_dataset_test(NULL));
     assert_int_equal(kn_dataset_split(NULL, 0.5, 0, &none, &other), KN_ERROR_MEMORY);
@@ -202,7 +208,7 @@ static void null_is_harmless(void **state) {
 
 static void errors_are_carried_on(void **state) {
     kn_dataset *bad = kn_dataset_open(NULL, "nonsense"), *training, *validation;
-    assert_int_equal(kn_dataset_read(bad, NULL, 0, 0, NULL, 0), KN_ERROR_ARGUMENT);
+    assert_int_equal(kn_dataset_read(bad, NULL, 0, 0, NULL, 0, NULL, 0), KN_ERROR_ARGUMENT);
     assert_failed(kn_dataset_test(bad), KN_ERROR_ARGUMENT, "nonsense");
     assert_int_equal(kn_dataset_split(bad, 0.5, 1, &training, &validation), KN_ERROR_ARGUMENT);
     assert_failed(training, KN_ERROR_ARGUMENT, "nonsense");

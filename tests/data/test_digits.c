@@ -102,9 +102,9 @@ static void parts_open(void **state) {
     float left[4 * KN_DIGITS_PIXELS], right[4 * KN_DIGITS_PIXELS];
     int32_t labels[4];
     uint8_t image[KN_DIGITS_PIXELS];
-    assert_int_equal(kn_dataset_read(test, wanted, 4, 0, left, sizeof left), KN_OK);
-    assert_int_equal(kn_dataset_read(own, wanted, 4, 0, right, sizeof right), KN_OK);
-    assert_int_equal(kn_dataset_read(own, wanted, 4, 1, labels, sizeof labels), KN_OK);
+    assert_int_equal(kn_dataset_read(test, wanted, 4, 0, left, sizeof left, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(own, wanted, 4, 0, right, sizeof right, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(own, wanted, 4, 1, labels, sizeof labels, NULL, 0), KN_OK);
     assert_memory_equal(left, right, sizeof left);
     for (int i = 0; i < 4; i++) {
         kn_digits_image(true, wanted[i], image);

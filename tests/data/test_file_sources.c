@@ -68,8 +68,8 @@ static void check_images(const kn_dataset *dataset, uint64_t count, uint8_t firs
     uint64_t last = count - 1;
     float x[PIXELS];
     int32_t y;
-    assert_int_equal(kn_dataset_read(dataset, &last, 1, 0, x, sizeof x), KN_OK);
-    assert_int_equal(kn_dataset_read(dataset, &last, 1, 1, &y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &last, 1, 0, x, sizeof x, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &last, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
     for (uint64_t j = 0; j < PIXELS; j++)
         assert_true(x[j] == (float)(uint8_t)(first + last * PIXELS + j) * (float)(1.0 / 255));
     assert_int_equal(y, last % 3);
@@ -152,16 +152,16 @@ static void npy_holds_classes_or_numbers(void **state) {
     assert_true(kn_dataset_field(dataset, 1, &field));
     assert_int_equal(field.info.dtype, KN_INT32);
     assert_int_equal(field.info.rank, 0);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, y, sizeof y, NULL, 0), KN_OK);
     assert_int_equal(y[1], 4);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 0, values, sizeof values), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 0, values, sizeof values, NULL, 0), KN_OK);
     assert_memory_equal(values, x, sizeof x);
     kn_dataset_destroy(&dataset);
 
     dataset = open_npy(*state, "x.npy", "below.npy"); /* negative: numbers, not classes */
     assert_usable(dataset);
     assert_int_equal(kn_dataset_classes(dataset), 0);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, 12), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, 12, NULL, 0), KN_OK);
     assert_true(values[1] == -1);
     kn_dataset_destroy(&dataset);
 
@@ -170,9 +170,9 @@ static void npy_holds_classes_or_numbers(void **state) {
     assert_true(kn_dataset_field(dataset, 0, &field));
     assert_int_equal(field.info.rank, 3);
     assert_int_equal(field.info.shape[0], 1);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16, NULL, 0), KN_OK);
     assert_true(values[0] == 0 && values[1] > 0.1999f && values[1] < 0.2001f && values[2] == 1);
-    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, 12), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, 12, NULL, 0), KN_OK);
     assert_true(values[2] == 2.5f);
     kn_dataset_destroy(&dataset);
 }
@@ -199,12 +199,12 @@ static void npy_holds_tokens(void **state) {
         assert_true(kn_dataset_field(dataset, 0, &field));
         assert_int_equal(field.info.dtype, i == 0 ? KN_INT32 : KN_FLOAT32);
         assert_int_equal(field.info.rank, i == 0 ? 2 : 1);
-        if (i == 0) assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16), KN_OK);
+        if (i == 0) assert_int_equal(kn_dataset_read(dataset, NULL, 1, 0, values, 16, NULL, 0), KN_OK);
         if (i == 0) assert_true(values[1] == 51 && values[2] == 255);
         assert_true(kn_dataset_field(dataset, 1, &field));
         assert_int_equal(field.info.dtype, KN_INT32);
         assert_int_equal(field.info.rank, 2);
-        assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, sizeof values), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, NULL, 3, 1, values, sizeof values, NULL, 0), KN_OK);
         assert_true(values[0] == 4 && values[5] == 95);
         assert_int_equal(kn_dataset_classes(dataset), 0);
         kn_dataset_destroy(&dataset);

@@ -87,8 +87,8 @@ static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *
         float x[100];
         int32_t y;
         assert_true(field.bytes <= sizeof x);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes), KN_OK);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes, NULL, 0), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
         assert_true(x[0] == (float)values[i] * (float)(1.0 / 255));
         assert_int_equal(y, labels[i]);
     }
@@ -150,7 +150,7 @@ static void pictures_without_classes(void **state) {
     assert_false(kn_dataset_has_test(all));
     for (uint64_t i = 0; i < KN_COUNT_OF(names); i++) {
         float x[16];
-        assert_int_equal(kn_dataset_read(all, &i, 1, 0, x, sizeof x), KN_OK);
+        assert_int_equal(kn_dataset_read(all, &i, 1, 0, x, sizeof x, NULL, 0), KN_OK);
         assert_true(x[0] == (float)(10 * i) * (float)(1.0 / 255));
         assert_string_equal(kn_dataset_sample_name(all, i), names[i]);
     }
@@ -275,8 +275,8 @@ static void sounds_are_read(void **state) {
     for (uint64_t i = 0; i < 2; i++) {
         float x[4];
         int32_t y;
-        assert_int_equal(kn_dataset_read(train, &i, 1, 0, x, sizeof x), KN_OK);
-        assert_int_equal(kn_dataset_read(train, &i, 1, 1, &y, sizeof y), KN_OK);
+        assert_int_equal(kn_dataset_read(train, &i, 1, 0, x, sizeof x, NULL, 0), KN_OK);
+        assert_int_equal(kn_dataset_read(train, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
         assert_true(x[0] == levels[i] && x[3] == levels[i] && y == (int)i);
     }
     assert_string_equal(kn_dataset_class_name(test, 1), "yes");

@@ -41,8 +41,8 @@ static void expect_samples(const kn_dataset *dataset, int count, const uint8_t *
     for (uint64_t i = 0; i < (uint64_t)count; i++) {
         float x[600];
         int32_t y;
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes), KN_OK);
-        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 0, x, field.bytes, NULL, 0), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &i, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
         for (size_t j = 0; j < field.bytes / sizeof *x; j++)
             assert_true(x[j] == (float)values[i] * (float)(1.0 / 255));
         assert_int_equal(y, labels[i]);
@@ -123,7 +123,7 @@ static void pictures_without_classes(void **state) {
     for (uint64_t i = 0; i < 3; i++) {
         const float values[] = {10, 30, 40};
         float x[3 * 2 * 2];
-        assert_int_equal(kn_dataset_read(all, &i, 1, 0, x, sizeof x), KN_OK);
+        assert_int_equal(kn_dataset_read(all, &i, 1, 0, x, sizeof x, NULL, 0), KN_OK);
         assert_true(x[0] == values[i] * (float)(1.0 / 255) && x[11] == x[0]);
         test_path(path, sizeof path, *state, names[i]);
         assert_string_equal(kn_dataset_sample_name(all, i), path);
@@ -404,7 +404,9 @@ static void loaders_decode_anew(void **state) {
     assert_int_equal(kn_loader_status(loaders[1]), KN_ERROR_FILE);
     float x[48];
     const uint64_t fifth = 4;
-    assert_int_equal(kn_dataset_read(few, &fifth, 1, 0, x, sizeof x), KN_ERROR_FILE);
+    char message[512];
+    assert_int_equal(kn_dataset_read(few, &fifth, 1, 0, x, sizeof x, message, sizeof message), KN_ERROR_FILE);
+    assert_non_null(strstr(message, "b/5.png"));
     for (int i = 0; i < 2; i++)
         kn_loader_destroy(&loaders[i]);
     kn_dataset_destroy(&all);

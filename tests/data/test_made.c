@@ -91,8 +91,9 @@ static void parts_open(void **state) {
         if (cases[c].classes) {
             uint64_t counts[16] = {0};
             int32_t *labels = malloc((size_t)cases[c].test * sizeof *labels);
-            assert_int_equal(kn_dataset_read(test, NULL, cases[c].test, 1, labels, (size_t)cases[c].test * 4),
-                             KN_OK);
+            assert_int_equal(
+                kn_dataset_read(test, NULL, cases[c].test, 1, labels, (size_t)cases[c].test * 4, NULL, 0),
+                KN_OK);
             for (uint64_t i = 0; i < cases[c].test; i++)
                 counts[labels[i]]++;
             for (int i = 0; i < cases[c].classes; i++)
@@ -120,9 +121,9 @@ static void pictures_grow(void **state) {
     kn_dataset *grown = kn_dataset_open(&params, "figures");
     const uint64_t seventh = 7;
     kn_made_figures.answer(false, seventh, drawn);
-    assert_int_equal(kn_dataset_read(own, &seventh, 1, 0, small, sizeof small), KN_OK);
-    assert_int_equal(kn_dataset_read(grown, &seventh, 1, 0, large, sizeof large), KN_OK);
-    assert_int_equal(kn_dataset_read(grown, &seventh, 1, 1, figure, sizeof figure), KN_OK);
+    assert_int_equal(kn_dataset_read(own, &seventh, 1, 0, small, sizeof small, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(grown, &seventh, 1, 0, large, sizeof large, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(grown, &seventh, 1, 1, figure, sizeof figure, NULL, 0), KN_OK);
     for (int y = 0; y < 64; y++)
         for (int x = 0; x < 100; x++) {
             int row = y / 2, column = x * 32 / 100;
@@ -136,7 +137,7 @@ static void pictures_grow(void **state) {
     static float grey[28][28], colours[3][28][28];
     params.wanted = &coloured;
     kn_dataset *digits = kn_dataset_open(&params, "digits");
-    assert_int_equal(kn_dataset_read(digits, NULL, 1, 0, colours, sizeof colours), KN_OK);
+    assert_int_equal(kn_dataset_read(digits, NULL, 1, 0, colours, sizeof colours, NULL, 0), KN_OK);
     kn_dataset_destroy(&digits);
     params.wanted = &less; /* nothing is thrown away: the caller is told that it does not fit */
     params.same = true;
@@ -144,7 +145,7 @@ static void pictures_grow(void **state) {
     assert_int_equal(kn_dataset_classes(digits), 0);
     for (size_t field = 2; field-- > 0;) { /* first what should come out, which is made for it */
         memset(grey, 0, sizeof grey);
-        assert_int_equal(kn_dataset_read(digits, NULL, 1, field, grey, sizeof grey), KN_OK);
+        assert_int_equal(kn_dataset_read(digits, NULL, 1, field, grey, sizeof grey, NULL, 0), KN_OK);
         for (int c = 0; c < 3; c++)
             assert_memory_equal(colours[c], grey, sizeof grey);
     }
@@ -220,8 +221,9 @@ static void wind_can_be_explained(void **state) {
     float *x = malloc(rows * (COLUMNS - 1) * sizeof *x), *y = malloc(rows * sizeof *y);
     double solution[COLUMNS], variance = 0, unexplained = 0, left = 0;
     assert_true(x && y);
-    assert_int_equal(kn_dataset_read(train, NULL, rows, 0, x, rows * (COLUMNS - 1) * sizeof *x), KN_OK);
-    assert_int_equal(kn_dataset_read(train, NULL, rows, 1, y, rows * sizeof *y), KN_OK);
+    assert_int_equal(kn_dataset_read(train, NULL, rows, 0, x, rows * (COLUMNS - 1) * sizeof *x, NULL, 0),
+                     KN_OK);
+    assert_int_equal(kn_dataset_read(train, NULL, rows, 1, y, rows * sizeof *y, NULL, 0), KN_OK);
     assert_int_equal(kn_dataset_variance(train, 1, &variance), KN_OK);
     least_squares(x, y, rows, solution);
     for (uint64_t r = 0; r < rows; r++) {

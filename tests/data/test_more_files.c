@@ -51,8 +51,8 @@ static void write_records(const char *folder, const char *name, int classes, int
 static void check_record(const kn_dataset *dataset, uint64_t index, int value, int classes) {
     static float x[3072];
     int32_t y;
-    assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, sizeof x), KN_OK);
-    assert_int_equal(kn_dataset_read(dataset, &index, 1, 1, &y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, sizeof x, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &index, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
     for (int i = 0; i < 3071; i++)
         assert_true(x[i] == (float)value * (float)(1.0 / 255));
     assert_true(x[3071] == 1);
@@ -171,8 +171,8 @@ static void check_pair(kn_dataset *dataset, uint64_t count, bool test) {
     assert_int_equal(kn_dataset_count(dataset), count);
     assert_int_equal(kn_dataset_classes(dataset), 3);
     assert_true(kn_dataset_has_test(dataset) == test);
-    assert_int_equal(kn_dataset_read(dataset, NULL, count, 0, x, (size_t)count * 8), KN_OK);
-    assert_int_equal(kn_dataset_read(dataset, NULL, count, 1, y, (size_t)count * 4), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, count, 0, x, (size_t)count * 8, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, NULL, count, 1, y, (size_t)count * 4, NULL, 0), KN_OK);
     assert_memory_equal(x, numbers, (size_t)count * 8);
     for (uint64_t i = 0; i < count; i++)
         assert_int_equal(y[i], labels[i]);

@@ -63,8 +63,8 @@ static void expect_sound(const kn_dataset *dataset, uint64_t index, size_t lengt
     int32_t y = -1;
     assert_true(kn_dataset_field(dataset, 0, &field));
     assert_int_equal(field.bytes, length * sizeof *x);
-    assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, field.bytes), KN_OK);
-    if (label >= 0) assert_int_equal(kn_dataset_read(dataset, &index, 1, 1, &y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, field.bytes, NULL, 0), KN_OK);
+    if (label >= 0) assert_int_equal(kn_dataset_read(dataset, &index, 1, 1, &y, sizeof y, NULL, 0), KN_OK);
     assert_int_equal(y, label);
     for (size_t i = 0; i < length; i++)
         assert_true(x[i] == (i < count ? (float)level / 32768 : 0));
@@ -163,7 +163,7 @@ static void rates_are_changed(void **state) {
         kn_dataset *dataset = open_folder(*state, rate, NULL);
         assert_usable(dataset);
         assert_int_equal(kn_dataset_rate(dataset), cases[i].to);
-        assert_int_equal(kn_dataset_read(dataset, &first, 1, 0, x, sizeof x), KN_OK);
+        assert_int_equal(kn_dataset_read(dataset, &first, 1, 0, x, sizeof x, NULL, 0), KN_OK);
         kn_dataset_destroy(&dataset);
         for (int j = 60; j < COUNT; j++) { /* behind where it begins out of nothing */
             double wanted = cases[i].loud * 0.5 * sin(turn * j / cases[i].to);

@@ -7,7 +7,7 @@
 /* The first value of "x" tells which sample it was. */
 static uint64_t sample_at(const kn_dataset *dataset, uint64_t index) {
     float x[3];
-    assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, sizeof x), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &index, 1, 0, x, sizeof x, NULL, 0), KN_OK);
     return (uint64_t)(x[0] / 10);
 }
 
@@ -28,7 +28,7 @@ static void nothing_is_lost(void **state) {
     for (uint64_t i = 0; i < 100; i++) {
         uint64_t sample = sample_at(validation, i);
         int32_t label;
-        assert_int_equal(kn_dataset_read(validation, &i, 1, 1, &label, sizeof label), KN_OK);
+        assert_int_equal(kn_dataset_read(validation, &i, 1, 1, &label, sizeof label, NULL, 0), KN_OK);
         assert_int_equal(label, sample % 10);
         seen[sample]++;
         classes[label]++;

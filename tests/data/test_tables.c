@@ -46,8 +46,8 @@ static void columns_become_numbers(void **state) {
     /* three stations; days, sine and cosine; pressure, and whether it is missing; notes teach nothing */
     assert_int_equal(field.info.shape[0], 3 + 3 + 2);
     float x[3][8], y[3];
-    assert_int_equal(kn_dataset_read(table, NULL, 3, 0, x, sizeof x), KN_OK);
-    assert_int_equal(kn_dataset_read(table, NULL, 3, 1, y, sizeof y), KN_OK);
+    assert_int_equal(kn_dataset_read(table, NULL, 3, 0, x, sizeof x, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(table, NULL, 3, 1, y, sizeof y, NULL, 0), KN_OK);
     const double stations[3][3] = {{0, 1, 0}, {0, 0, 1}, {1, 0, 0}}; /* east, north, south */
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++)
@@ -90,8 +90,8 @@ static void what_was_found_travels(void **state) {
     assert_int_equal(kn_dataset_field_count(again), 1);
     assert_int_equal(kn_dataset_count(again), 2);
     float x[2][8], before[8];
-    assert_int_equal(kn_dataset_read(again, NULL, 2, 0, x, sizeof x), KN_OK);
-    assert_int_equal(kn_dataset_read(first, NULL, 1, 0, before, sizeof before), KN_OK);
+    assert_int_equal(kn_dataset_read(again, NULL, 2, 0, x, sizeof x, NULL, 0), KN_OK);
+    assert_int_equal(kn_dataset_read(first, NULL, 1, 0, before, sizeof before, NULL, 0), KN_OK);
     assert_memory_equal(x[0], before, sizeof before);
     near(x[1][0] + x[1][1] + x[1][2], 0);
     near(x[1][7], 1);
@@ -155,7 +155,7 @@ static void keys_and_rare_values(void **state) {
     assert_non_null(strstr(kn_dataset_about(table), "key: left out"));
     assert_non_null(strstr(kn_dataset_about(table), "kind: category of 63"));
     float x[300][64];
-    assert_int_equal(kn_dataset_read(table, NULL, 300, 0, x, sizeof x), KN_OK);
+    assert_int_equal(kn_dataset_read(table, NULL, 300, 0, x, sizeof x, NULL, 0), KN_OK);
     for (int i = 0; i < 300; i++) {
         float sum = 0;
         for (int j = 0; j < 64; j++)
@@ -218,8 +218,8 @@ static void many_rows_stay_in_order(void **state) {
         assert_int_equal(count, 40000 - 13334);
         float *x = malloc(2 * count * sizeof *x), *y = x + count;
         assert_non_null(x);
-        assert_int_equal(kn_dataset_read(table, NULL, count, 0, x, count * sizeof *x), KN_OK);
-        assert_int_equal(kn_dataset_read(table, NULL, count, 1, y, count * sizeof *y), KN_OK);
+        assert_int_equal(kn_dataset_read(table, NULL, count, 0, x, count * sizeof *x, NULL, 0), KN_OK);
+        assert_int_equal(kn_dataset_read(table, NULL, count, 1, y, count * sizeof *y, NULL, 0), KN_OK);
         for (uint64_t i = 0; i < count; i++)
             if (x[i] != (float)(i / 2 * 3 + i % 2 + 1) || x[i] != y[i])
                 fail_msg("sample %d: %g and %g", (int)i, (double)x[i], (double)y[i]);

@@ -66,8 +66,10 @@ static void made_text_opens(void **state) {
         assert_int_equal(strlen(kn_dataset_vocabulary(sets[s])), 30);
         const uint64_t rows[3] = {0, 1, kn_dataset_count(sets[s]) - 1};
         for (int r = 0; r < 3; r++) {
-            assert_int_equal(kn_dataset_read(sets[s], &rows[r], 1, 0, x[r], (size_t)lengths[s] * 4), KN_OK);
-            assert_int_equal(kn_dataset_read(sets[s], &rows[r], 1, 1, y[r], (size_t)lengths[s] * 4), KN_OK);
+            assert_int_equal(kn_dataset_read(sets[s], &rows[r], 1, 0, x[r], (size_t)lengths[s] * 4, NULL, 0),
+                             KN_OK);
+            assert_int_equal(kn_dataset_read(sets[s], &rows[r], 1, 1, y[r], (size_t)lengths[s] * 4, NULL, 0),
+                             KN_OK);
             assert_memory_equal(x[r] + 1, y[r], (size_t)(lengths[s] - 1) * 4);
         }
         /* The first sentence, and windows that follow one another. */
@@ -115,9 +117,9 @@ static const char *text_spec(const char *folder, const char *name, const char *t
 static void expect_row(const kn_dataset *dataset, uint64_t row, int count, const int32_t *x,
                        const int32_t *y) {
     int32_t found[16];
-    assert_int_equal(kn_dataset_read(dataset, &row, 1, 0, found, (size_t)count * 4), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &row, 1, 0, found, (size_t)count * 4, NULL, 0), KN_OK);
     assert_memory_equal(found, x, (size_t)count * 4);
-    assert_int_equal(kn_dataset_read(dataset, &row, 1, 1, found, (size_t)count * 4), KN_OK);
+    assert_int_equal(kn_dataset_read(dataset, &row, 1, 1, found, (size_t)count * 4, NULL, 0), KN_OK);
     assert_memory_equal(found, y, (size_t)count * 4);
 }
 

@@ -20,12 +20,14 @@ typedef struct setup_trial {
 /* The first samples of the data. */
 static bool read_batch(setup_trial *trial, const kn_dataset *dataset) {
     kn_field field;
+    char message[512];
     for (size_t i = 0; i < SETUP_FIELDS && kn_dataset_field(dataset, i, &field); i++) {
         size_t bytes = field.bytes * (size_t)trial->batch;
         trial->data[i] = malloc(bytes + 1);
         if (!trial->data[i]) return command_fail("out of memory for a batch") == EXIT_DONE;
-        if (kn_dataset_read(dataset, NULL, (uint64_t)trial->batch, i, trial->data[i], bytes) != KN_OK)
-            return command_fail("%s", kn_dataset_error(dataset)) == EXIT_DONE;
+        if (kn_dataset_read(dataset, NULL, (uint64_t)trial->batch, i, trial->data[i], bytes, message,
+                            sizeof message) != KN_OK)
+            return command_fail("%s", message) == EXIT_DONE;
         trial->feeds[trial->feed_count++] = (kn_feed){field.name, trial->data[i], bytes};
     }
     return true;

@@ -82,10 +82,13 @@ static bool read_dataset(part *read, const kn_dataset_params *params, const char
     read->info = (kn_tensor_info){field.info.dtype, field.info.rank + 1, {(int64_t)count}};
     memcpy(read->info.shape + 1, field.info.shape, (size_t)field.info.rank * sizeof *field.info.shape);
     read->data = malloc((size_t)count * field.bytes + 1);
-    return (read->data &&
-            kn_dataset_read(dataset, NULL, count, 0, read->data, (size_t)count * field.bytes) == KN_OK) ||
-           command_fail("out of memory for %llu samples of %s", (unsigned long long)count, read->shown) ==
+    if (!read->data)
+        return command_fail("out of memory for %llu samples of %s", (unsigned long long)count, read->shown) ==
                EXIT_DONE;
+    char message[512];
+    return kn_dataset_read(dataset, NULL, count, 0, read->data, (size_t)count * field.bytes, message,
+                           sizeof message) == KN_OK ||
+           command_fail("%s: %s", read->shown, message) == EXIT_DONE;
 }
 
 static bool read_samples(const infer_input *input, part *read, const char *word) {

@@ -86,7 +86,7 @@ static bool worst(FILE *file, const training_setup *setup, const kn_dataset *dat
     for (int i = 0; i < judged->worst_count; i++) {
         const judged_sample *one = &judged->worst[i];
         fputs("<figure class=\"worst\">", file);
-        if (x && kn_dataset_read(dataset, &one->index, 1, index, x, field.bytes) == KN_OK)
+        if (x && kn_dataset_read(dataset, &one->index, 1, index, x, field.bytes, NULL, 0) == KN_OK)
             fine = picture(file, x, field.info.shape) && fine;
         else
             fine = fine && !x;
@@ -186,8 +186,8 @@ bool page_inputs(FILE *file, const training_setup *setup, const char *data, cons
     void *truth = malloc(y.bytes * count);
     input_rank *ranks = calloc((size_t)width, sizeof *ranks);
     bool fine = numbers && kept && truth && ranks &&
-                kn_dataset_read(dataset, NULL, count, x_at, numbers, x.bytes * count) == KN_OK &&
-                kn_dataset_read(dataset, NULL, count, y_at, truth, y.bytes * count) == KN_OK;
+                kn_dataset_read(dataset, NULL, count, x_at, numbers, x.bytes * count, NULL, 0) == KN_OK &&
+                kn_dataset_read(dataset, NULL, count, y_at, truth, y.bytes * count, NULL, 0) == KN_OK;
     const kn_dataset_array arrays[2] = {
         {.name = x.name, .info = x.info, .data = numbers, .bytes = x.bytes * count, .as = x.info.dtype},
         {.name = y.name, .info = y.info, .data = truth, .bytes = y.bytes * count, .as = y.info.dtype}};
@@ -279,7 +279,8 @@ bool page_writes(FILE *file, const training_setup *setup, const kn_dataset *data
     int64_t used = window / 4 < 16 ? window / 4 + 1 : 16;
     uint64_t state = 1;
     double begin = clock_now();
-    bool fine = signs && truth && logits && kn_dataset_read(dataset, NULL, 1, x_at, signs, x.bytes) == KN_OK;
+    bool fine =
+        signs && truth && logits && kn_dataset_read(dataset, NULL, 1, x_at, signs, x.bytes, NULL, 0) == KN_OK;
     if (fine) {
         fputs("<h2>What it writes</h2>\n<p>After the first signs, which are the data's.</p>\n<pre "
               "id=\"written\"><b>",
