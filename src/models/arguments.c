@@ -1,4 +1,4 @@
-/* The arguments of a line: whether they exist, and what they are worth. */
+/* The arguments of a line: checks that they exist, and computes their values. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "models/models_private.h"
 
-/* ---- what a kind takes ------------------------------------------------------------------------------ */
+/* ---- what a kind takes --------------------------------------------------------------------------------- */
 
 static const kn_option common[] = {
     {.name = "init",
@@ -28,7 +28,7 @@ static const kn_option common[] = {
      .help = "the device that computes it, by the name that the program has for it"},
 };
 
-/* All can be on a device of their own. */
+/* Every kind can be pinned to a device. */
 static int takes(const kn_kind *kind) {
     if (kind->layer) return kind->layer->takes | KN_TAKES_DEVICE;
     return kind->block ? KN_TAKES_SHARE | KN_TAKES_FREEZE | KN_TAKES_DEVICE : KN_TAKES_DEVICE;
@@ -102,7 +102,7 @@ bool kn_operator_is_kind(const kn_operator *row) {
     return !row->backward && !row->random && row->class != KN_CLASS_ASSIGN;
 }
 
-/* ---- the check ------------------------------------------------------------------------------- */
+/* ---- the check ----------------------------------------------------------------------------------------- */
 
 /* "conv CHANNELS SIZE": what a line of this kind looks like, cut off at `bytes`. */
 static const char *usage(const kn_kind *kind, char *text, size_t bytes) {
@@ -144,7 +144,7 @@ static bool unknown_argument(kn_model *model, const kn_line *line, const kn_word
                       list_names(names, count, list, sizeof list), kn_guess(key->text, names, count, guess));
 }
 
-/* People who know other libraries write "conv2d 32 3", which is an operator here. */
+/* Users of other libraries write "conv2d 32 3", which is an operator here: hint at the layer. */
 static const char *meant(const kn_line *line, char guess[KN_GUESS_BYTES]) {
     const kn_layer_row *layer = line->kind.op ? kn_layer_meant(line->word.text) : NULL;
     guess[0] = '\0';
@@ -159,7 +159,7 @@ static bool surplus_argument(kn_model *model, const kn_line *line, const kn_word
                       meant(line, guess));
 }
 
-/* Which argument `given` is. *next counts those that were given by position. False after a mistake. */
+/* Finds the argument that `given` sets. *next counts the positional ones so far. False after a mistake. */
 static bool place_argument(kn_model *model, const kn_line *line, const kn_given *given, int *next,
                            int *position) {
     int count = kn_kind_argument_count(&line->kind);
@@ -223,14 +223,14 @@ bool kn_arguments_check(kn_model *model, const kn_line *line) {
     return check_inputs(model, line);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 typedef struct evaluation {
     kn_model *model;
     const kn_line *line;
     const kn_variables *variables;
     const kn_option *argument;
-    kn_word word; /* a variable alone is replaced by what it stands for */
+    kn_word word; /* a word that is one variable is replaced by the value of the variable */
     kn_option_value *value;
 } evaluation;
 
@@ -267,7 +267,7 @@ static int word_position(const char *words, const char *word) {
     return -1;
 }
 
-/* None of the argument's words was found. `other` is what else it takes, or "". */
+/* Reports that the value is none of the argument's words. `other` names what else it takes, or is "". */
 static bool unknown_word(const evaluation *e, const char *other) {
     const char *names[32] = {NULL};
     char copy[512], guess[KN_GUESS_BYTES], list[400], expected[600];
@@ -319,7 +319,7 @@ static bool evaluate_wholes(const evaluation *e) {
     return wrong(e, e->argument->most_count == 4 ? "1, 2 or 4 numbers" : "more numbers");
 }
 
-/* A fraction, or arithmetic of whole numbers. */
+/* A floating-point number, or integer arithmetic. */
 static bool read_number(const evaluation *e, const kn_word *word, double *number) {
     const char *end;
     int64_t whole;
@@ -369,7 +369,7 @@ static bool evaluate_start(const evaluation *e) {
     return isfinite(e->value->start.value) || wrong(e, "a finite number");
 }
 
-/* Sizes with commas between them; symbols stay. */
+/* Sizes separated by commas; symbols are kept. */
 static bool evaluate_sizes(const evaluation *e) {
     kn_text text;
     const char *part = e->word.text;
@@ -391,7 +391,7 @@ static bool evaluate_sizes(const evaluation *e) {
     return e->value->text || (good && kn_model_no_memory(e->model));
 }
 
-/* What a variable stands for was written elsewhere: the variables here do not reach into it. */
+/* The value of a variable was written in another scope: the variables of this one are not replaced in it. */
 static void substitute(evaluation *e, const kn_variable *variable) {
     e->word.text = variable->word;
     e->variables = NULL;

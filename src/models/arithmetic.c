@@ -1,4 +1,4 @@
-/* Whole-number arithmetic in arguments, names and sizes: "2*n+1", "stage{i-1}", "channels/4x3". */
+/* Integer arithmetic in arguments, names and sizes: "2*n+1", "stage{i-1}", "channels/4x3". */
 #include <inttypes.h>
 #include <string.h>
 
@@ -40,9 +40,9 @@ kn_variables kn_settings_of(const kn_model *model) {
     return (kn_variables){.items = model->text->settings, .count = model->text->setting_count};
 }
 
-/* ---- arithmetic that tells when it overflows ----------------------------------------------------- */
+/* ---- arithmetic that tells when it overflows ----------------------------------------------------------- */
 
-/* INT64_MIN is left out of all results, so that each has its negative. */
+/* INT64_MIN counts as overflow, so that every result can be negated. */
 static bool add(int64_t left, int64_t right, int64_t *result) {
     if (right > 0 ? left > INT64_MAX - right : left < -INT64_MAX - right) return false;
     *result = left + right;
@@ -62,7 +62,7 @@ static int64_t divide(int64_t left, int64_t right) {
     return left % right != 0 && (left < 0) != (right < 0) ? quotient - 1 : quotient;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 static char next(const reader *r) {
     return r->position < r->end ? r->word->text[r->position] : '\0';
@@ -176,8 +176,7 @@ bool kn_arithmetic(kn_model *model, const kn_line *line, const kn_word *word, si
     return r.position == r.end || mistake(&r, "one of + - * / % or the end");
 }
 
-/* ---- names and sizes with numbers in them ---------------------------------------------------------------
- */
+/* ---- names and sizes with numbers in them -------------------------------------------------------------- */
 
 const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *word,
                          const kn_variables *variables) {
@@ -209,8 +208,7 @@ const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *wo
     return filled;
 }
 
-/* Whether the part of a word is a number once variables have theirs; it is not where a symbol stands in it.
- */
+/* Whether the part of a word is a number once variables are replaced: a symbol in it makes it none. */
 static bool holds_symbol(const char *text, size_t length, const kn_variables *variables) {
     for (size_t i = 0; i < length;) {
         size_t start = i;

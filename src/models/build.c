@@ -1,11 +1,11 @@
-/* From lines to a graph: blocks and repeats are unrolled, names looked up, layers made. */
+/* Builds the graph from the lines: unrolls blocks and repeats, looks up names, makes layers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "models/scope_private.h"
 
-/* What a name stands for: the results of a line. */
+/* What a name refers to: the results of a line. */
 typedef struct entry {
     const char *path;
     kn_value **values;
@@ -18,15 +18,15 @@ typedef struct builder {
     kn_model *model;
     kn_graph *graph;
     kn_map names;          /* from path to entry */
-    kn_map counters;       /* from path and kind to how many have no name of their own */
-    kn_variables settings; /* of the whole text */
+    kn_map counters;       /* from path and kind to the number of unnamed lines */
+    kn_variables settings; /* the settings of the text */
     kn_value *last;        /* what the line before made; NULL at the beginning */
     int layers;
 } builder;
 
 static bool build_body(builder *b, const kn_scope *scope, int first, int last);
 
-/* ---- names ------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 static bool check_free(builder *b, const kn_line *line, const kn_word *word, const char *path) {
     char found[KN_FOUND_BYTES];
@@ -63,7 +63,7 @@ static const char *make_path(builder *b, const kn_line *line, const kn_scope *sc
     return path;
 }
 
-/* The path of what a line makes: by its name, or its kind and a number that is free. */
+/* The path of what a line makes: its name, or its kind with the next free number. */
 static const char *line_path(builder *b, const kn_line *line, const kn_scope *scope) {
     if (line->name.text) {
         const char *name = kn_fill_name(b->model, line, &line->name, &scope->variables);
@@ -97,7 +97,7 @@ static const entry *find_entry(const builder *b, const kn_scope *scope, const ch
     }
 }
 
-/* `sharing`: only what has parameters would do. */
+/* `sharing`: only entries with parameters count. */
 static bool unknown_name(builder *b, const kn_line *line, int column, const kn_scope *scope, const char *name,
                          bool sharing) {
     enum { MOST = 4096 };
@@ -116,7 +116,7 @@ static bool unknown_name(builder *b, const kn_line *line, int column, const kn_s
                       kn_guess(name, words, count, guess));
 }
 
-/* What is made by calls to the graph may have failed there. */
+/* Reports a failure of the graph, if there is one, as a mistake of the line. */
 static bool check_value(builder *b, const kn_line *line, const kn_value *value) {
     if (b->model->error.status != KN_OK) return false;
     if (!kn_value_failed(value) && kn_graph_status(b->graph) == KN_OK) return true;
@@ -169,7 +169,7 @@ static const kn_option_value *value_of(const kn_kind *kind, const kn_option_valu
     return NULL;
 }
 
-/* The path whose parameters a line uses: by its own share=, or by that of a block around it. */
+/* The path whose parameters a line uses: from its own share=, or from that of an enclosing block. */
 static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, const kn_option_value *values,
                        const char *path, const char **share) {
     const kn_option_value *given = value_of(&line->kind, values, "share");
@@ -191,7 +191,7 @@ static bool find_share(builder *b, const kn_line *line, const kn_scope *scope, c
     return true;
 }
 
-/* Parameters whose elements 64 bits cannot count would be refused later, without their line. */
+/* Checks here that 64 bits can count the elements of each parameter: later checks do not know the line. */
 static bool check_parameters(builder *b, const kn_line *line, const char *path) {
     static const char *const parts[] = {"", ".weight", ".weight_ih", ".weight_hh"};
     char name[KN_MODEL_PATH_BYTES + 64], shape[256];
@@ -206,7 +206,7 @@ static bool check_parameters(builder *b, const kn_line *line, const char *path) 
     return true;
 }
 
-/* Freezes the parameters of a layer; of a recurrent one those of its layer `level`. False: there are none. */
+/* Freezes the parameters of a layer, of a recurrent one those of level `level`. False: it has none. */
 static bool freeze_level(builder *b, const char *path, int level) {
     static const char *const parts[] = {"weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     char name[KN_MODEL_PATH_BYTES + 64], suffix[16] = "";
@@ -221,7 +221,7 @@ static bool freeze_level(builder *b, const char *path, int level) {
     return found;
 }
 
-/* What has no inputs is a parameter itself. */
+/* A layer without inputs is a parameter itself. */
 static void freeze(builder *b, const kn_line *line, const char *path) {
     int level = 0;
     if (line->kind.layer->least_inputs == 0) kn_freeze(kn_graph_find(b->graph, path));
@@ -264,7 +264,7 @@ static kn_value *apply_operator(builder *b, const kn_line *line, const kn_option
     return value;
 }
 
-/* Gives a result its name, unless it is what came in: some layers have nothing to do. */
+/* Names a result, unless it is the input itself: some layers have nothing to do. */
 static kn_value *name_value(kn_value *value, const char *path, const char *name, kn_value *const *inputs,
                             int count) {
     for (int i = 0; i < count; i++)
@@ -290,7 +290,7 @@ static kn_value *call_layer(builder *b, const kn_line *line, const kn_option_val
     return line->kind.layer->build(&call);
 }
 
-/* Remembers which nodes a line made, those from `first` on, to be pinned by the line's name. */
+/* Records the nodes that a line made, those from `first` on, so that the line's name can pin them. */
 static bool keep_nodes(builder *b, const char *path, size_t first) {
     kn_model *model = b->model;
     if (!kn_reserve(&model->host, (void **)&model->text->made, &model->text->made_capacity,
@@ -329,7 +329,7 @@ static bool build_layer(builder *b, const kn_line *line, const kn_scope *scope, 
     return add_entry(b, line, word, path, &value, 1, has_parameters);
 }
 
-/* ---- blocks and repeats ---------------------------------------------------------------------- */
+/* ---- blocks and repeats -------------------------------------------------------------------------------- */
 
 static bool begin_scope(builder *b, const kn_line *line, const kn_scope *outer, const char *path,
                         kn_scope *scope) {
@@ -350,7 +350,7 @@ static void end_scope(builder *b, const kn_scope *scope) {
     b->model->text->scope = scope->outer;
 }
 
-/* The variables of a block: what the line gives, and defaults, which may read the parameters before them. */
+/* The variables of a block: arguments of the line, and defaults, which may use the parameters before them. */
 static bool set_variables(builder *b, const kn_line *line, kn_option_value *values, kn_scope *scope) {
     const kn_block *block = line->kind.block;
     const kn_line *declaration = &b->model->text->lines[block->first - 1];
@@ -472,7 +472,7 @@ static bool build_repeat(builder *b, const kn_line *line, const kn_scope *outer,
     return true;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines --------------------------------------------------------------------------------------------- */
 
 static bool build_use(builder *b, const kn_line *line, const kn_scope *scope) {
     kn_value *inputs[KN_MAX_INPUTS] = {b->last};
@@ -545,7 +545,7 @@ static bool build_body(builder *b, const kn_scope *scope, int first, int last) {
     return true;
 }
 
-/* The outputs that the text names, outside blocks; otherwise what the last line made. */
+/* The outputs that the text names outside blocks, or the result of the last line. */
 static bool find_outputs(builder *b, const kn_scope *scope) {
     kn_model *model = b->model;
     const kn_line *last = NULL;

@@ -1,5 +1,5 @@
-/* What each line is, which blocks there are, and whether kinds and arguments exist: all that can be told
- * before numbers are put in. */
+/* Classifies each line, finds the blocks, and checks that kinds and arguments exist: all that needs no values
+ * of variables. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +21,12 @@ typedef struct checker {
     kn_model *model;
     int open[KN_MODEL_DEPTH]; /* positions of the blocks and repeats that have not ended */
     int depth;
-    bool begun; /* the version was read */
+    bool begun; /* the version line was read */
     bool named, has_task, has_loss, has_augment, has_input;
     kn_map kinds; /* blocks by name: position + 1 */
 } checker;
 
-/* ---- what all lines of a keyword have in common ---------------------------------------------- */
+/* ---- what all lines of a keyword have in common -------------------------------------------------------- */
 
 static int end_column(const kn_line *line) {
     int column = line->word.column + (int)strlen(line->word.text);
@@ -107,7 +107,7 @@ static bool only_once(checker *c, const kn_line *line, bool *seen) {
     return true;
 }
 
-/* ---- the head of a text ---------------------------------------------------------------------- */
+/* ---- the head of a text -------------------------------------------------------------------------------- */
 
 static bool check_version(checker *c, const kn_line *line) {
     char found[KN_FOUND_BYTES];
@@ -188,7 +188,7 @@ static bool check_augment(checker *c, const kn_line *line) {
     return true;
 }
 
-/* The value that the caller wants for a setting takes its place in the line, and so in the model's text. */
+/* Puts the caller's value of a setting into its line, and so into the model's text. */
 static bool take_wanted(kn_model *model, const char *name, kn_word *value) {
     for (size_t i = 0; i < model->params.setting_count; i++)
         if (!strcmp(model->params.settings[i].name, name)) {
@@ -228,7 +228,7 @@ static bool check_set(checker *c, const kn_line *line) {
     return true;
 }
 
-/* What the caller wants to set must be in the text. */
+/* Checks that the text has every setting that the caller sets. */
 static bool check_wanted(kn_model *model) {
     for (size_t i = 0; i < model->params.setting_count; i++) {
         const char *names[KN_MODEL_PARAMETERS], *wanted = model->params.settings[i].name;
@@ -285,7 +285,7 @@ static bool check_output(checker *c, const kn_line *line) {
     return check_words(c, line, 1, KN_MAX_OUTPUTS, false, "output NAME");
 }
 
-/* ---- blocks and repeats ---------------------------------------------------------------------- */
+/* ---- blocks and repeats -------------------------------------------------------------------------------- */
 
 static bool open_body(checker *c, kn_line *line, int position) {
     if (c->depth == KN_MODEL_DEPTH)
@@ -390,7 +390,7 @@ static bool check_end(checker *c, kn_line *line, int position) {
            kn_model_no_memory(c->model);
 }
 
-/* ---- layers ---------------------------------------------------------------------------------- */
+/* ---- layers -------------------------------------------------------------------------------------------- */
 
 static bool unknown_kind(checker *c, const kn_line *line) {
     enum { MOST = 4096 };
@@ -438,7 +438,7 @@ static bool check_layer(checker *c, kn_line *line) {
         return kn_mistake(c->model, line, line->inputs[KN_MAX_INPUTS].column, "found more than %d inputs",
                           KN_MAX_INPUTS);
     bool good = kn_arguments_check(c->model, line);
-    /* Blocks may still move in memory: their positions are kept instead, and looked up when all are there. */
+    /* Blocks may still move in memory: lines keep their positions until all blocks are known. */
     if (line->kind.block) line->partner = (int)(line->kind.block - c->model->text->blocks);
     return good;
 }

@@ -1,4 +1,4 @@
-/* A folder of checkpoints: which there are, which is the newest that is whole, and which go. */
+/* A folder of checkpoints: lists them, finds the newest intact one, and removes old ones. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct kn_checkpoints {
     kn_status status; /* KN_OK if the folder can be used */
     char *folder;
     uint64_t keep;
-    uint64_t *steps; /* rising */
+    uint64_t *steps; /* in ascending order */
     size_t count, capacity;
     kn_arena paths; /* of the last call */
 };
@@ -27,7 +27,7 @@ void kn_checkpoints_params_init(kn_checkpoints_params *params) {
     if (params) *params = (kn_checkpoints_params)KN_CHECKPOINTS_DEFAULTS;
 }
 
-/* ---- the folder ----------------------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------------------------------------- */
 
 static char *path_of_name(kn_checkpoints *checkpoints, const char *name) {
     char *path = name ? kn_path_join(&checkpoints->paths, checkpoints->folder, name) : NULL;
@@ -40,7 +40,7 @@ static char *path_of_step(kn_checkpoints *checkpoints, uint64_t step) {
                         kn_arena_format(&checkpoints->paths, STEP_BEGIN "%012" PRIu64 ENDING, step));
 }
 
-/* Reads a name as path_of_step writes it. */
+/* Parses a name that path_of_step wrote. */
 static bool step_of_name(const char *name, uint64_t *step) {
     const size_t begin = strlen(STEP_BEGIN), length = strlen(name), ending = strlen(ENDING);
     if (length < begin + 12 + ending || length > begin + 19 + ending || strncmp(name, STEP_BEGIN, begin) ||
@@ -82,7 +82,7 @@ static kn_status list(kn_checkpoints *checkpoints) {
     return status;
 }
 
-/* Better told before a training than hours later. */
+/* Reported before training begins, not hours later. */
 static kn_status try_writing(kn_checkpoints *checkpoints) {
     kn_file_writer *writer;
     const char *path = path_of_name(checkpoints, BEST_NAME);
@@ -141,7 +141,7 @@ size_t kn_checkpoints_count(const kn_checkpoints *checkpoints) {
     return checkpoints ? checkpoints->count : 0;
 }
 
-/* Starts a call: nothing went wrong yet, unless the folder itself is of no use. */
+/* Starts a call: clears the last error, unless the folder itself cannot be used. */
 static kn_status begin(kn_checkpoints *checkpoints) {
     if (kn_checkpoints_status(checkpoints) != KN_OK) return kn_checkpoints_status(checkpoints);
     kn_error_clear(&checkpoints->error);
@@ -150,9 +150,9 @@ static kn_status begin(kn_checkpoints *checkpoints) {
     return KN_OK;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* All of it is read: what is wrong shows here. Leaves what is wrong in the error. */
+/* Reads the whole file, so that damage is found here; the error says what is wrong. */
 static bool is_whole(kn_checkpoints *checkpoints, const char *path) {
     kn_safetensors file;
     kn_error *error = &checkpoints->error;
@@ -165,10 +165,10 @@ static bool is_whole(kn_checkpoints *checkpoints, const char *path) {
     return status == KN_OK;
 }
 
-/* It is out of the way of those to come, and still there for whoever wants to know. */
+/* Renames a damaged checkpoint, so that later ones can take its name and it can still be examined. */
 static void put_aside(kn_checkpoints *checkpoints, const char *path) {
     const char *aside = kn_arena_format(&checkpoints->paths, "%s" DAMAGED, path);
-    /* What could not be read at all may be whole. */
+    /* A file that could not be read at all may be intact. */
     bool damaged = checkpoints->error.status != KN_ERROR_FILE,
          moved = damaged && aside && kn_file_rename(path, aside, NULL) == KN_OK;
     kn_log_write(&checkpoints->host, KN_LOG_WARNING, "a checkpoint is damaged and left out%s: %s",
@@ -199,7 +199,7 @@ const char *kn_checkpoints_best(kn_checkpoints *checkpoints) {
     return begin(checkpoints) == KN_OK ? best(checkpoints) : NULL;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 static kn_status save(kn_checkpoints *checkpoints, const char *path, kn_model *model, kn_states *states,
                       const kn_model_pair *pairs, size_t pair_count) {
@@ -226,7 +226,7 @@ kn_status kn_checkpoints_save(kn_checkpoints *checkpoints, kn_model *model, kn_s
     if (status == KN_OK) status = add_step(checkpoints, step);
     while (status == KN_OK && checkpoints->keep && checkpoints->count > checkpoints->keep) {
         const char *oldest = path_of_step(checkpoints, checkpoints->steps[0]);
-        /* One that somebody else took away is gone as well. */
+        /* A file that somebody else has removed counts as removed. */
         if (oldest && kn_path_exists(oldest)) status = kn_file_remove(oldest, &checkpoints->error);
         if (!oldest || status != KN_OK) return checkpoints->error.status;
         checkpoints->count--;

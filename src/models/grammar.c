@@ -1,5 +1,5 @@
-/* The page that explains the text of models: prose, and tables made from those of layers, operators, losses
- * and beginnings. */
+/* The page that explains the text of models: prose, and tables generated from those of layers, operators,
+ * losses and initializers. */
 #include <math.h>
 #include <string.h>
 
@@ -101,7 +101,7 @@ static const char opening[] =
     "rest.\n"
     "\n";
 
-/* A piece of a table's cell. */
+/* Writes part of a table's cell. */
 static void add_cell(kn_text *text, const char *piece) {
     for (; piece && *piece; piece++) {
         if (*piece == '|') kn_text_add(text, "\\");
@@ -109,7 +109,7 @@ static void add_cell(kn_text *text, const char *piece) {
     }
 }
 
-/* "channels size [stride=1]": how a line of the kind is written. */
+/* "channels size [stride=1]": the syntax of a line of this kind. */
 static void add_usage(const kn_kind *kind, kn_text *text) {
     int least, most;
     kn_kind_inputs(kind, &least, &most);
@@ -174,12 +174,12 @@ static void add_layers(kn_text *text) {
                        kn_start_table[i].takes_value ? ":NUMBER" : "", kn_start_table[i].help);
 }
 
-/* What an attribute is when it is not given; *text is a cell of a table. */
+/* The default of an attribute; *text is a cell of a table. */
 static void add_default(const kn_attribute *attribute, kn_text *text) {
     const char *words = attribute->list ? attribute->list : "";
     switch (attribute->kind) {
     case KN_ATTRIBUTE_INT:
-        if (fabs(attribute->number) >= 0x1p53) { /* no number but a sign for none */
+        if (fabs(attribute->number) >= 0x1p53) { /* a marker for "none", not a number */
             kn_text_add(text, "-");
             break;
         }

@@ -42,8 +42,8 @@ static const kn_option attention_arguments[] = {
     NUMBER("rate", "probability of a weight to become 0", .usual = "0.1"),
 };
 
-/* Inputs as those of the operator attention: (B,T,columns) three times or once, lengths (B), a mask
- * (B,heads,T,S). */
+/* Inputs are those of the operator attention: q, k and v (B,T,columns) or all in one value, lengths (B), a
+ * mask (B,heads,T,S). */
 static kn_value *build_attention_dropout(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_attention_params params = {.size = sizeof params,
@@ -109,8 +109,7 @@ static kn_value *build_reshape(kn_layer_call *call) {
     return value;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------
- */
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 enum { WITH_WEIGHTS = KN_TAKES_INIT | KN_TAKES_BIAS_INIT | KN_TAKES_SHARE | KN_TAKES_FREEZE };
 #define ARGUMENTS(list) .arguments = list, .argument_count = (int)KN_COUNT_OF(list)

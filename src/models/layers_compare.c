@@ -1,5 +1,5 @@
-/* Layers that say how far values are from what is wanted of several at once; a model whose result is one of
- * these is trained on it. Losses of one result against a target are the table of loss.c. */
+/* Layers that compute a loss of several values; a model with such a result is trained on it. Losses of one
+ * result against a target are in the table of loss.c. */
 #include "models/layers_private.h"
 #include "models/layers_shape.h"
 
@@ -8,17 +8,17 @@ const kn_option kn_apart_arguments[1] = {
 const kn_option kn_least_arguments[1] = {
     NUMBER("margin", "what is allowed", .by_position = true, .usual = "0")};
 
-/* x and y are (...,D), target (...) is 1 or -1; one number comes out. */
+/* x and y are (...,D), target (...) is 1 or -1; the result is a scalar. */
 kn_value *kn_build_cosine_embedding(kn_layer_call *call) {
     return kn_cosine_embedding(call->inputs[0], call->inputs[1], call->inputs[2], call->values[0].number);
 }
 
-/* All three are (...,D). */
+/* All three inputs are (...,D). */
 kn_value *kn_build_triplet_margin(kn_layer_call *call) {
     return kn_triplet_margin(call->inputs[0], call->inputs[1], call->inputs[2], call->values[0].number);
 }
 
-/* All three are of one shape. */
+/* All three inputs have one shape. */
 kn_value *kn_build_margin_ranking(kn_layer_call *call) {
     return kn_margin_ranking(call->inputs[0], call->inputs[1], call->inputs[2], call->values[0].number);
 }

@@ -1,5 +1,4 @@
-/* Layers that bring numbers together, along axes or of two values: builders of the public API that are no
- * rows of the operator table. */
+/* Reductions and distances: builders of the public API that are not rows of the operator table. */
 #include "models/layers_shape.h"
 
 const kn_option kn_measure_arguments[2] = {
@@ -21,7 +20,7 @@ const kn_option kn_stack_arguments[1] = {
      .help = "where the new axis stands"},
 };
 
-/* x is of any shape; without axes, one number comes out. */
+/* x is of any shape; without axes, the result is a scalar. */
 #define MEASURE(name)                                                                                        \
     kn_value *kn_build_##name(kn_layer_call *call) {                                                         \
         char axes[128];                                                                                      \
@@ -36,7 +35,7 @@ MEASURE(reduce_sum_square)
 MEASURE(reduce_log_sum)
 MEASURE(reduce_log_sum_exp)
 
-/* All of one shape; the batch stays axis 0. */
+/* All inputs have one shape; the batch stays axis 0. */
 kn_value *kn_build_stack(kn_layer_call *call) {
     const kn_option_value *axis = &call->values[0];
     return kn_stack(call->inputs, (size_t)call->input_count, axis->given ? (int)axis->whole : 1);

@@ -1,4 +1,4 @@
-/* Layers that bring numbers to a mean and a variance. */
+/* Normalization layers. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ const kn_option kn_norm_arguments[3] = {
     FLAG("affine", "whether each channel is scaled and shifted as learnt", .usual = "yes"),
 };
 
-/* A row of the operator table with its attribute epsilon. */
+/* Applies a row of the operator table with its attribute epsilon. */
 static kn_value *apply_epsilon(kn_layer_call *call, const char *row, kn_value *const *inputs, size_t count,
                                double epsilon) {
     kn_value *value = NULL;
@@ -27,8 +27,8 @@ static kn_value *apply_epsilon(kn_layer_call *call, const char *row, kn_value *c
     return value;
 }
 
-/* By the parameters and statistics of another layer. Those follow the other's batches only: a state is
- * written once in a run. */
+/* Uses the parameters and running statistics of another layer, which follow only that layer's batches: a
+ * state is written once in a run. */
 static kn_value *build_shared_norm(kn_layer_call *call, const kn_batch_norm_params *params) {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
     kn_value *inputs[5] = {call->inputs[0]};
@@ -75,7 +75,7 @@ static kn_norm_params group_params(const kn_layer_call *call, const kn_option_va
     return params;
 }
 
-/* A parameter (C) as (C,1,...), beside x (N,C,...). */
+/* Reshapes a parameter (C) to (C,1,...), to be broadcast with x (N,C,...). */
 static kn_value *per_channel(kn_value *own, int rank) {
     char shape[64];
     int length = snprintf(shape, sizeof shape, "%" PRId64, kn_value_dimension(own, 0));
@@ -84,7 +84,7 @@ static kn_value *per_channel(kn_value *own, int rank) {
     return kn_reshape(own, shape);
 }
 
-/* Each channel scaled and shifted by the numbers of another layer; groups 0: a group for each channel. */
+/* Scales and shifts each channel by the parameters of another layer; groups 0: one group per channel. */
 static kn_value *build_shared_group_norm(kn_layer_call *call, kn_norm_params *params, int64_t groups) {
     const kn_option_value any = {.given = false};
     kn_value *x = call->inputs[0], *weight = kn_shared_weight(call, 1, &any), *bias = kn_shared(call, "bias");
@@ -123,7 +123,7 @@ kn_value *kn_build_instance_norm(kn_layer_call *call) {
                        : kn_instance_norm(call->inputs[0], &params);
 }
 
-/* x is an input (N,C,...). What it is made of takes no name that the text may want. */
+/* x is an input (N,C,...). The nodes inside are named so that the text keeps its names. */
 kn_value *kn_build_standardize(kn_layer_call *call) {
     kn_scope_begin(call->graph, call->name);
     kn_value *y = kn_standardize(call->inputs[0]);
@@ -139,7 +139,7 @@ const kn_option kn_local_norm_arguments[4] = {
     NUMBER("k", "added to the divisor", .usual = "1"),
 };
 
-/* x is (N,C,...). What it is made of takes no name that the text may want. */
+/* x is (N,C,...). The nodes inside are named so that the text keeps its names. */
 kn_value *kn_build_local_norm(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_local_norm_params params;

@@ -1,4 +1,4 @@
-/* Layers that make one pixel of a window. */
+/* Pooling layers. */
 #include "models/layers_private.h"
 
 enum { POOL_WINDOW, POOL_STRIDE, POOL_PADDING, POOL_CEIL, POOL_LAST };

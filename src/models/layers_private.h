@@ -1,4 +1,4 @@
-/* What the files of layers share: words for their arguments, what a layer needs that may share another's
+/* What the files of layers share: names of arguments, helpers for layers that may use another layer's
  * parameters, and the layers of layers_weights.c, layers_norm.c and layers_pool.c. */
 #ifndef KN_LAYERS_PRIVATE_H
 #define KN_LAYERS_PRIVATE_H
@@ -24,10 +24,9 @@
 #define REQUIRED .by_position = true, .required = true
 #define BY_POSITION .by_position = true
 
-/* Parameter `part` of the layer at call->share; NULL if that one has none. */
+/* Parameter `part` of the layer call->share; NULL if that layer has none. */
 kn_value *kn_shared(kn_layer_call *call, const char *part);
-/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows. NULL after a mistake.
- */
+/* The shared weight, which must have `rank` dimensions and, if given, `units` rows. NULL after a mistake. */
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units);
 
 /* One number or two: a 0 in the second repeats the first. */

@@ -40,7 +40,7 @@ const kn_option kn_rnn_arguments[7] = {
      .help = "of the sums"},
 };
 
-/* As many units as the shared layer has, where the line does not say. 0 after a mistake. */
+/* The number of units: from the line, or that of the shared layer. 0 after a mistake. */
 static int64_t units_of(kn_layer_call *call) {
     const kn_option_value *units = &call->values[UNITS];
     if (units->given || !call->share) return units->whole;
@@ -53,8 +53,8 @@ static int64_t units_of(kn_layer_call *call) {
     return 0;
 }
 
-/* x is (N,length,inputs), the result (N,length,units). What else there is tells itself by its type: lengths
- * are whole numbers; then come the first state and its cells. */
+/* x is (N,length,inputs), the result (N,length,units). Further inputs are told apart by type: lengths are
+ * integers; then come the initial state and its cells. */
 static kn_value *build(kn_layer_call *call,
                        kn_value *(*make)(kn_value *, int64_t, const kn_recurrent_params *), bool relu) {
     const kn_option_value *values = call->values;

@@ -1,4 +1,4 @@
-/* Layers that move, pick and repeat elements: builders of the public API that are no rows of the operator
+/* Layers that move, select and repeat elements: builders of the public API that are not rows of the operator
  * table. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,14 +21,14 @@ const char *kn_option_list_text(const kn_option_value *value, char *text, size_t
     return text;
 }
 
-/* Which of the words of an option was given; the first if none was. */
+/* The position of the given word among those of an option; 0 if none was given. */
 static int word_of(const kn_option_value *value, const char *const *words, int count) {
     for (int i = 0; i < count && value->given; i++)
         if (!strcmp(words[i], value->text)) return i;
     return 0;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------------ */
+/* ---- shapes -------------------------------------------------------------------------------------------- */
 
 const kn_option kn_squeeze_arguments[1] = {
     AXES("axes of size 1 to leave out, the batch being axis 0", .usual = "all")};
@@ -107,8 +107,7 @@ kn_value *kn_build_triu(kn_layer_call *call) {
     return kn_triu(call->inputs[0], call->values[0].whole);
 }
 
-/* ---- sums of products ------------------------------------------------------------------------------------
- */
+/* ---- sums of products ---------------------------------------------------------------------------------- */
 
 const kn_option kn_einsum_arguments[1] = {
     {.name = "equation",
@@ -198,8 +197,7 @@ kn_value *kn_build_mode_padding(kn_layer_call *call) {
     return kn_pad_with_mode(call->inputs[0], text, (kn_pad_mode)word_of(&call->values[1], modes, 3));
 }
 
-/* ---- numbers of elements ----------------------------------------------------------------------------------
- */
+/* ---- numbers of elements ------------------------------------------------------------------------------- */
 
 const kn_option kn_place_arguments[2] = {
     {.name = "axis",
@@ -247,7 +245,7 @@ kn_value *kn_build_argmin(kn_layer_call *call) {
 kn_value *kn_build_one_hot(kn_layer_call *call) {
     return kn_one_hot(call->inputs[0], call->values[0].whole, axis_or_last(&call->values[1]), 1, 0);
 }
-/* x is (N,...), numbers are (N,...,K). */
+/* x is (N,...), indices are (N,...,K). */
 kn_value *kn_build_gather_nd(kn_layer_call *call) {
     const kn_option_value *batch = &call->values[0];
     return kn_gather_nd_batches(call->inputs[0], call->inputs[1], batch->given ? (int)batch->whole : 1);

@@ -1,4 +1,4 @@
-/* Layers that read sounds. */
+/* Layers for audio. */
 #include "models/layers_shape.h"
 
 enum { WINDOW, HOP, BANDS, RATE, LOW, HIGH, FLOOR, LOG };
@@ -34,8 +34,8 @@ const kn_option kn_spectrogram_arguments[8] = {
      .help = "whether the result is the logarithm of powers"},
 };
 
-/* x is (N,...,samples), the result (N,...,windows,bands). What it is made of takes no name that the text may
- * want. */
+/* x is (N,...,samples), the result (N,...,windows,bands). The nodes inside are named so that the text keeps
+ * its names. */
 kn_value *kn_build_spectrogram(kn_layer_call *call) {
     const kn_option_value *values = call->values;
     kn_spectrogram_params params;

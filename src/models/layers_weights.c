@@ -1,20 +1,19 @@
-/* Layers with weights: linear ones, convolutions, rows of a table; and what all layers need that may share
- * the parameters of another. */
+/* Layers with weights: linear layers, convolutions, embeddings; and helpers for layers that may use another
+ * layer's parameters. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "models/layers_private.h"
 
-/* Parameter `part` of the layer at call->share; NULL if that one has none. */
+/* Parameter `part` of the layer call->share; NULL if that layer has none. */
 kn_value *kn_shared(kn_layer_call *call, const char *part) {
     char name[KN_MODEL_PATH_BYTES + 32];
     snprintf(name, sizeof name, "%s.%s", call->share, part);
     return kn_graph_find(call->graph, name);
 }
 
-/* The shared weight, which has to have `rank` dimensions and, if given, `units` rows; NULL after a mistake.
- */
+/* The shared weight, which must have `rank` dimensions and, if given, `units` rows; NULL after a mistake. */
 kn_value *kn_shared_weight(kn_layer_call *call, int rank, const kn_option_value *units) {
     kn_value *weight = kn_shared(call, "weight");
     if (!weight || kn_value_rank(weight) != rank) {
@@ -58,8 +57,7 @@ kn_value *kn_build_linear(kn_layer_call *call) {
     if (call->share) {
         kn_value *weight = kn_shared_weight(call, 2, &values[LINEAR_UNITS]), *bias = kn_shared(call, "bias");
         if (!weight) return NULL;
-        kn_scope_begin(call->graph,
-                       call->name); /* so that the product takes no name that the text may want */
+        kn_scope_begin(call->graph, call->name); /* so that the product takes no name of the text */
         kn_value *product = kn_matmul(call->inputs[0], weight, false, true);
         kn_scope_end(call->graph);
         return bias && !no_bias ? kn_add(product, bias) : product;
@@ -86,7 +84,7 @@ const kn_option kn_conv_arguments[7] = {
     FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
 };
 
-/* Whether a list stands for a word. */
+/* Whether an option that takes a list was given as a word. */
 static bool is_word(const kn_option_value *value, const char *word) {
     return value->text && !strcmp(value->text, word);
 }
@@ -149,7 +147,7 @@ const kn_option kn_transpose_arguments[8] = {
     FLAG("bias", "whether a learnt number is added to each channel", .usual = "yes"),
 };
 
-/* By the filter of another layer, (C,channels/groups,height,width). */
+/* Uses the filter of another layer, (C,channels/groups,height,width). */
 static kn_value *build_shared_transpose(kn_layer_call *call, const kn_conv_params *params,
                                         const int64_t size[2]) {
     const kn_option_value *channels = &call->values[TRANSPOSE_CHANNELS], any = {.given = false};

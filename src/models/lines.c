@@ -1,4 +1,4 @@
-/* A text becomes lines of words. Nothing is looked up here. */
+/* Splits a text into lines of words. Nothing is looked up here. */
 #include <string.h>
 
 #include "models/models_private.h"
@@ -10,7 +10,7 @@ typedef struct token {
     kn_word word;
 } token;
 
-/* ---- characters ----------------------------------------------------------------------------------- */
+/* ---- characters ---------------------------------------------------------------------------------------- */
 
 /* Bytes of the UTF-8 character at `text`, of which `bytes` are left; 0 if it is none. */
 static size_t character(const unsigned char *text, size_t bytes) {
@@ -33,7 +33,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* Whether each character of the line is one that a text may have. */
+/* Whether a text may contain each character of the line. */
 static bool check_characters(kn_model *model, const kn_line *line, const char *text, size_t bytes) {
     for (size_t i = 0; i < bytes;) {
         unsigned char byte = (unsigned char)text[i];
@@ -46,7 +46,7 @@ static bool check_characters(kn_model *model, const kn_line *line, const char *t
     return true;
 }
 
-/* ---- words ------------------------------------------------------------------------------------------ */
+/* ---- words --------------------------------------------------------------------------------------------- */
 
 static bool take_word(kn_model *model, const kn_line *line, const char *text, size_t bytes, size_t *position,
                       token *made) {
@@ -85,7 +85,7 @@ static bool take_comment(kn_model *model, kn_line *line, const char *text, size_
 
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
-/* KEY=VALUE and VALUE; the tokens from `first` on. */
+/* Reads the tokens from `first` on: KEY=VALUE and VALUE. */
 static bool join_arguments(kn_model *model, kn_line *line, const token *tokens, size_t first, size_t count) {
     line->inputs = kn_arena_take(&model->arena, count - first, sizeof *line->inputs);
     line->given = kn_arena_take(&model->arena, count - first, sizeof *line->given);
@@ -160,7 +160,7 @@ bool kn_model_read_lines(kn_model *model, const char *text, size_t bytes) {
     if (bytes > KN_MODEL_BYTES)
         return kn_mistake(model, &place, 1, "found a text of %zu bytes, expected at most %d", bytes,
                           KN_MODEL_BYTES);
-    if (bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* a mark that some editors write */
+    if (bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* the byte order mark that some editors write */
         text += 3;
         bytes -= 3;
     }

@@ -1,4 +1,4 @@
-/* Losses by name: what a model is trained with, and the input for what should come out. */
+/* Losses by name: the loss that a model is trained with, and the input for its target. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { SMOOTHING, IGNORE };
 
-/* Class numbers are 0 and more, or -100 and the like for targets that do not count; NaN stands for none. */
+/* Class indices are 0 and more, or a value such as -100 for targets to be ignored; NaN: none is ignored. */
 static kn_cross_entropy_params class_params(const kn_loss_call *call) {
     kn_cross_entropy_params params = {.size = sizeof params,
                                       .label_smoothing = call->settings[SMOOTHING],
@@ -30,7 +30,7 @@ static kn_value *build_nll(const kn_loss_call *call) {
     return kn_nll(call->output, call->target, &params);
 }
 
-/* Output and target are of one shape from here on. */
+/* Output and target have one shape from here on. */
 #define NO_SETTINGS(word, function)                                                                          \
     static kn_value *build_##word(const kn_loss_call *call) {                                                \
         return function(call->output, call->target);                                                         \
@@ -97,7 +97,7 @@ static const kn_loss_row *find(const char *name, char guess[KN_GUESS_BYTES]) {
     "cross-entropy, nll, mse, l1, huber, smooth-l1, binary-cross-entropy, probability-cross-entropy, "       \
     "kl-divergence or hinge"
 
-/* The word of the loss line, which may stand behind its settings. */
+/* The name in the loss line, which may follow its settings. */
 static const kn_word *loss_word(const kn_line *line) {
     for (int i = 0; i < line->given_count; i++)
         if (!line->given[i].key.text) return &line->given[i].value;
@@ -179,8 +179,7 @@ const char *kn_model_loss_name(const kn_model *model) {
     return model->task == KN_TASK_REGRESSION ? "mse" : "cross-entropy";
 }
 
-/* ---- adding one to the graph ------------------------------------------------------------------------------
- */
+/* ---- adding one to the graph --------------------------------------------------------------------------- */
 
 /* The shape of the target: the output's, or that without its last dimension, the classes. */
 static bool target_shape(kn_model *model, bool classes, char *shape, size_t bytes) {
@@ -206,7 +205,8 @@ static bool target_shape(kn_model *model, bool classes, char *shape, size_t byte
     return true;
 }
 
-/* What a loss of logits is about where the output is their softmax over the classes: what goes into it. */
+/* The logits for a loss of logits: the output, or the softmax's input where the output is a softmax over the
+ * classes. */
 static kn_value *logits_of(kn_value *output) {
     const kn_node *node = output->producer;
     if (!node || strcmp(node->op->name, "softmax")) return output;
@@ -214,7 +214,8 @@ static kn_value *logits_of(kn_value *output) {
     return axis == -1 || axis == output->shape.rank - 1 ? node->inputs[0] : output;
 }
 
-/* What makes probabilities of the logits, with nothing behind it but a new shape; NULL: nothing. */
+/* The node that turns the logits into probabilities, where only shapes change after it; NULL: there is none.
+ */
 static kn_value *applied_again(const kn_loss_row *row, kn_value *logits) {
     const char *applied = row->build == build_cross_entropy ? "softmax"
                           : row->build == build_binary      ? "sigmoid"
@@ -304,7 +305,7 @@ static bool add_loss(kn_model *model, const kn_loss_row *row, const double *sett
     return false;
 }
 
-/* The public functions, which are one. */
+/* The common part of the public functions. */
 static kn_status add_chosen(kn_model *model, const char *name, const float *weights, size_t count, bool mixed,
                             kn_model_loss *loss) {
     char guess[KN_GUESS_BYTES];

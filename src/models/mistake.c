@@ -1,4 +1,5 @@
-/* How mistakes in a text are told: where, what was found, what was expected, and the nearest known word. */
+/* Messages for mistakes in a text: the place, what was found, what was expected, and the nearest known word.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,7 @@ const char *kn_found(const char *word, char buffer[KN_FOUND_BYTES]) {
     return buffer;
 }
 
-/* kn_nearest_word after a guess at slips that cost it two letters. */
+/* kn_nearest_word, after trying transposed letters, which count as two edits there. */
 static const char *nearest(const char *word, const char *const *words, size_t count) {
     char tried[KN_MODEL_NAME_BYTES + 1];
     size_t length = strlen(word);

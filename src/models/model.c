@@ -1,4 +1,4 @@
-/* Models as handles: made from a name, a text or a file, and looked at. */
+/* Models as handles: made from a name, a text or a file, and queried. */
 #include <string.h>
 
 #include "models/models_private.h"
@@ -7,10 +7,9 @@ void kn_model_params_init(kn_model_params *params) {
     if (params) *params = (kn_model_params)KN_MODEL_DEFAULTS;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------------------- */
 
-/* An empty model whose texts are called `source` unless the caller says otherwise; NULL when out of memory.
- */
+/* An empty model. `source` is its name in messages, unless params give one. NULL when out of memory. */
 static kn_model *model_new(const kn_model_params *params, const char *source) {
     kn_model_params given = KN_MODEL_DEFAULTS;
     if (params) memcpy(&given, params, params->size < sizeof given ? params->size : sizeof given);
@@ -28,12 +27,12 @@ static kn_model *model_new(const kn_model_params *params, const char *source) {
     return model;
 }
 
-/* The end of every creator: what failed stays in the handle. */
+/* The end of every function that makes a model: a failure stays in the handle. */
 static kn_model *finish(kn_model *model) {
     if (!model) return NULL;
     if (model->error.status == KN_OK) kn_model_list_weights(model);
     model->status = model->error.status;
-    model->params = (kn_model_params){.size = 0}; /* the caller's */
+    model->params = (kn_model_params){.size = 0}; /* what they point to is the caller's */
     return model;
 }
 
@@ -42,7 +41,7 @@ static kn_model *refuse(kn_model *model, kn_status status, const char *text) {
     return finish(model);
 }
 
-/* The end of a path without its ending: "nets/tiny.koine" is called tiny. */
+/* The file name without its ending: "nets/tiny.koine" is called tiny. */
 static const char *name_of_path(kn_model *model, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -72,7 +71,7 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text list;
     char *name = kn_arena_text(&model->arena, text);
     if (name) name[strcspn(name, "?")] = '\0';
-    if (file && strpbrk(text, "./")) { /* which no model's name has */
+    if (file && strpbrk(text, "./")) { /* characters that no name of a model has */
         kn_fail(&model->error, KN_ERROR_NOT_FOUND, "there is no file '%s'", text);
         return;
     }
@@ -93,8 +92,7 @@ static void fail_unknown(kn_model *model, const char *text, bool file) {
     kn_text_finish(&list);
 }
 
-/* Behind a name, "?layers=2&width=64" become settings before those of the caller, which count where they
- * differ. */
+/* Adds the settings after a name, "?layers=2&width=64", before those of the caller, which take precedence. */
 static bool read_settings(kn_model *model, const char *text) {
     size_t count = 1;
     for (const char *at = text; *at; at++)
@@ -156,7 +154,7 @@ static bool ends_in(const char *path, const char *endings) {
     return false;
 }
 
-/* By the file's bytes, or, where it is cut off or damaged, by its name. */
+/* Chooses by the first bytes, or by the name for a file that is damaged or cut off. */
 static const kn_model_origin *find_origin(const kn_file_view *view, const char *path) {
     int i = 0, last = kn_model_origin_count - 1;
     while (i < last && !kn_model_origins[i]->recognizes(view->bytes, view->count))

@@ -18,32 +18,34 @@ enum {
     KN_MODEL_OPEN_SIZES = 32,
 };
 
-/* How models of one kind of file are opened, loaded, saved and closed. Functions that return false or a
- * status other than KN_OK have set model->error. Those that may be NULL say what that means. */
+/* How models of one kind of file are opened, loaded, saved and closed. A function that returns false or a
+ * status other than KN_OK has set model->error. */
 typedef struct kn_model_origin {
     const char *name;    /* "ONNX" */
-    const char *endings; /* of names of its files, separated by spaces: ".prototxt .caffemodel" */
-    /* Whether a file is of this kind, by its first bytes. NULL: any file that no other origin recognises. */
+    const char *endings; /* endings of file names, separated by spaces: ".prototxt .caffemodel" */
+    /* Whether a file is of this kind, judged by its first bytes. NULL: it takes any file that no other origin
+     * takes. */
     bool (*recognizes)(const uint8_t *bytes, uint64_t count);
-    /* Makes the graph, with inputs, outputs and metadata, by `params` of the model. */
+    /* Makes the graph, inputs, outputs and metadata, following model->params. */
     bool (*open)(kn_model *model, const char *path);
-    /* Sets states to weights in a file; path NULL: the one that the model was opened from, which has some. */
+    /* Sets states from a file with weights; path NULL: from the file that the model was opened from, which
+     * has them. */
     kn_status (*load)(kn_model *model, const char *path, kn_states *states,
                       const kn_model_load_params *params, int *loaded);
-    /* Writes a model of any origin as a file of this kind. NULL: nothing is written in this form. */
+    /* Writes a model of any origin as a file of this kind. NULL: there is no writer. */
     kn_status (*save)(kn_model *model, const char *path, kn_states *states,
                       const kn_model_save_params *params);
-    /* Completes the list of weights (kn_model_add_weight), which has the graph's states. NULL: nothing to
-     * add. */
+    /* Completes the list of weights, which already has the graph's states (kn_model_add_weight). NULL: there
+     * is nothing to add. */
     bool (*list_weights)(kn_model *model);
-    /* Releases `origin_data`, which is not NULL. NULL: there is never any. */
+    /* Releases `origin_data`, which is not NULL. NULL: the origin has none. */
     void (*close)(kn_model *model);
 } kn_model_origin;
 
-/* Filled in by exchange/table.c; the first that recognizes a file has it, and the last recognizes all. */
+/* Filled in by exchange/table.c. They are asked in this order; the last takes any file. */
 extern const kn_model_origin *const kn_model_origins[];
 extern const int kn_model_origin_count;
-/* Those of this room. */
+/* The origins of this room. */
 extern const kn_model_origin kn_text_origin, kn_saved_origin;
 
 typedef struct kn_text_model kn_text_model;
@@ -51,43 +53,43 @@ typedef struct kn_text_model kn_text_model;
 struct kn_model {
     kn_host host;
     kn_arena arena;
-    kn_model_params params; /* the caller's, while the model is being made; all zero afterwards */
-    kn_status status;       /* of making it */
-    kn_error error;         /* of the last call */
+    kn_model_params params; /* the caller's, while the model is being made; zero afterwards */
+    kn_status status;       /* the result of making the model */
+    kn_error error;         /* the error of the last call */
     const kn_model_origin *origin;
-    void *origin_data;   /* what only the origin knows the type of */
-    kn_text_model *text; /* of one that is made of a text (kn_model_read); otherwise NULL */
-    const char *source;  /* what messages call the text or file */
+    void *origin_data;   /* private to the origin */
+    kn_text_model *text; /* of a model that was made from a text (kn_model_read); otherwise NULL */
+    const char *source;  /* name of the text or file in messages */
     const char *name;
     kn_task task;
     kn_graph *graph;
     kn_value **inputs, **outputs;
     int input_count, output_count;
-    const char **input_names, **output_names; /* in the file; NULL: as the values are called */
-    bool has_weights;                         /* the file that it was opened from has */
-    const kn_text_pair *metadata;             /* of that file */
+    const char **input_names, **output_names; /* names in the file; NULL: those of the values */
+    bool has_weights;                         /* the file that the model was opened from has weights */
+    const kn_text_pair *metadata;             /* the metadata of that file */
     size_t metadata_count;
-    kn_model_weight *weights; /* the list of them (weights.c) */
+    kn_model_weight *weights; /* all weights, for kn_model_weight_at (weights.c) */
     size_t weight_count, weight_capacity;
     struct {
         const char *name;
-        bool first;                    /* of an input */
-    } open_sizes[KN_MODEL_OPEN_SIZES]; /* but for the batch; also of a model that could not be made */
+        bool first;                    /* it is the first dimension of an input */
+    } open_sizes[KN_MODEL_OPEN_SIZES]; /* without the batch; also filled in where opening failed */
     int open_size_count;
     bool loss_added;
 };
 
 /* Reads a text model and makes its graph. */
 bool kn_model_read(kn_model *model, const char *text, size_t bytes);
-/* Records that memory is out, unless the model has failed already; answers false. */
+/* Records KN_ERROR_MEMORY, unless the model has failed already. Always returns false. */
 bool kn_model_no_memory(kn_model *model);
-/* A parameter or a running statistic. */
+/* Whether the value is a parameter or a running statistic. */
 bool kn_model_is_weight(const kn_value *value);
-/* Adds to the list of weights; shape NULL is a failure to get memory for it. */
+/* Appends to the list of weights. A NULL shape means that memory for it was out: false. */
 bool kn_model_add_weight(kn_model *model, const kn_model_weight *weight);
 
-/* Loading, for origins. `owned`: the file is the one that the model was opened from. `complete`: it has all
- * weights of the model, so that a missing one is an error. `path` is for messages. */
+/* Where kn_model_load_tensors takes weights from. `owned`: the file that the model was opened from.
+ * `complete`: the file must have all weights of the model. `path` is for messages. */
 typedef struct kn_tensors_from {
     const kn_safetensors *file;
     const char *path;
@@ -95,7 +97,7 @@ typedef struct kn_tensors_from {
 } kn_tensors_from;
 kn_status kn_model_load_tensors(kn_model *model, const kn_tensors_from *from, kn_states *states,
                                 const kn_model_load_params *params, int *loaded);
-/* The same from a safetensors file. */
+/* Opens a safetensors file, checks its checksum and loads it. */
 kn_status kn_model_load_file(kn_model *model, const char *path, kn_states *states,
                              const kn_model_load_params *params, int *loaded);
 /* Whether bytes look like a safetensors file. */

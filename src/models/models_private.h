@@ -9,7 +9,7 @@
 
 #include "models/models.h"
 
-/* Texts may be made to do harm: nothing in one may cost more than these. */
+/* Limits, since texts may be hostile. */
 enum {
     KN_MODEL_LINES = 50000,    /* in a text */
     KN_MODEL_WORDS = 160,      /* in a line */
@@ -22,7 +22,7 @@ enum {
     KN_MODEL_LIST = 2 * KN_MAX_RANK,
 };
 
-/* ---- lines (lines.c) ----------------------------------------------------------------------- */
+/* ---- lines (lines.c) ----------------------------------------------------------------------------------- */
 
 /* A word of the text. text NULL: there is none. */
 typedef struct kn_word {
@@ -31,12 +31,12 @@ typedef struct kn_word {
 } kn_word;
 
 typedef struct kn_given {
-    kn_word key; /* of KEY=VALUE; none where the position tells */
+    kn_word key; /* of KEY=VALUE; none for a positional argument */
     kn_word value;
 } kn_given;
 
 typedef enum kn_line_sort {
-    KN_LINE_EMPTY = 0, /* nothing but perhaps a comment */
+    KN_LINE_EMPTY = 0, /* empty, or a comment only */
     KN_LINE_VERSION,
     KN_LINE_MODEL,
     KN_LINE_TASK,
@@ -48,7 +48,7 @@ typedef enum kn_line_sort {
     KN_LINE_BLOCK,
     KN_LINE_REPEAT,
     KN_LINE_END,
-    KN_LINE_LAYER, /* also the use of a block */
+    KN_LINE_LAYER, /* a layer, or the use of a block */
 } kn_line_sort;
 
 typedef struct kn_layer_row kn_layer_row;
@@ -65,7 +65,7 @@ typedef struct kn_line {
     kn_line_sort sort;
     int number;      /* in the text, from 1 */
     kn_word name;    /* NAME = */
-    kn_word word;    /* what the line begins with otherwise: a keyword or KIND */
+    kn_word word;    /* what comes first otherwise: a keyword or KIND */
     kn_word *inputs; /* without their @; "" is the line before */
     int input_count;
     kn_given *given;
@@ -90,12 +90,12 @@ struct kn_block {
     int number; /* of the line it begins in */
 };
 
-/* ---- the model ---------------------------------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------------------------------------- */
 
 typedef struct kn_scope kn_scope;
 
 typedef struct kn_variable kn_variable;
-/* The nodes that a line made, blocks whole. */
+/* The nodes that a line made; for a block, all of them. */
 typedef struct kn_made_nodes {
     const char *path;
     size_t first, end;
@@ -109,51 +109,50 @@ struct kn_text_model {
     kn_block *blocks; /* in the order of the text */
     size_t block_count, block_capacity;
     const kn_line *loss_line; /* or NULL */
-    const char *augmentation; /* as kn_augmentation_read reads it; NULL: the text says nothing of it */
+    const char *augmentation; /* in the form of kn_augmentation_read; NULL: the text has no `augment` line */
     kn_variable *settings;    /* in the order of the text */
     int setting_count;
-    kn_made_nodes *made; /* in the order of the ends of their lines */
+    kn_made_nodes *made; /* in the order in which their lines ended */
     size_t made_count, made_capacity;
-    const kn_scope *scope; /* where the builder is, for messages */
+    const kn_scope *scope; /* the scope being built, for messages */
 };
 
-/* Records a mistake of the text, "source:line:column: …", and answers false. Inside blocks it is said where
- * they are used. */
+/* Records a mistake of the text, "source:line:column: …", and returns false. Inside a block the message also
+ * says where the block is used. */
 bool kn_mistake(kn_model *model, const kn_line *line, int column, const char *format, ...) KN_PRINTF(4, 5);
-/* The same of a failure that `model->error` holds already. */
+/* The same for a failure that `model->error` holds already. */
 bool kn_mistake_here(kn_model *model, const kn_line *line, int column);
-/* "'word'", cut off when long, in a buffer of the caller's. */
+/* "'word'", truncated when long, in the caller's buffer. */
 enum { KN_FOUND_BYTES = 72 };
 const char *kn_found(const char *word, char buffer[KN_FOUND_BYTES]);
-/* "; did you mean 'conv'?", or "" if no word is near, in a buffer of the caller's. A slip of two neighbouring
- * letters and upper case count as near. */
+/* "; did you mean 'conv'?", or "" if no word is near, in the caller's buffer. Transposed letters and upper
+ * case count as near. */
 enum { KN_GUESS_BYTES = 128 };
 const char *kn_guess(const char *word, const char *const *words, size_t count, char buffer[KN_GUESS_BYTES]);
 
-/* Splits the text into lines and words. Nothing is looked up yet. */
+/* Splits the text into lines and words, without looking anything up. */
 bool kn_model_read_lines(kn_model *model, const char *text, size_t bytes);
-/* Finds out what each line is, which blocks there are, and whether all kinds and arguments exist. */
+/* Classifies each line, finds the blocks, and checks that all kinds and arguments exist. */
 bool kn_model_check(kn_model *model);
 /* Makes the graph. */
 bool kn_model_build(kn_model *model);
-/* The canonical text; in the model's arena. */
+/* Writes the canonical text, in the model's arena. */
 bool kn_model_print(kn_model *model);
 
 /* Letters, digits and '_', a letter first. */
 bool kn_is_name(const char *word);
 
-/* ---- whole-number arithmetic (arithmetic.c) ------------------------------------------------------- */
+/* ---- whole-number arithmetic (arithmetic.c) ------------------------------------------------------------ */
 
-/* Settings of the text, parameters of blocks and counters of repeats. What is no whole number is kept as a
- * word. */
+/* A setting of the text, a parameter of a block or the counter of a repeat: an integer, otherwise a word. */
 struct kn_variable {
     const char *name;
     bool whole;
     int64_t number;
-    const char *word; /* as it was written */
+    const char *word; /* as written */
 };
 
-/* Variables from `variables` on are those of the innermost; `outer` NULL ends the search. */
+/* The variables of a scope; `outer` has those of the scope around it, or is NULL. */
 typedef struct kn_variables {
     const struct kn_variables *outer;
     const kn_variable *items;
@@ -161,30 +160,31 @@ typedef struct kn_variables {
 } kn_variables;
 
 const kn_variable *kn_variable_find(const kn_variables *variables, const char *name, size_t length);
-/* The settings of the text, as far as it was read. */
+/* The settings of the text, as far as it has been read. */
 kn_variables kn_settings_of(const kn_model *model);
-/* Computes `length` bytes of a word from `offset` on: + - * / % and parentheses, rounded down. */
+/* Evaluates `length` bytes of a word from `offset` on: + - * / % and parentheses; quotients are rounded down.
+ */
 bool kn_arithmetic(kn_model *model, const kn_line *line, const kn_word *word, size_t offset, size_t length,
                    const kn_variables *variables, int64_t *number);
 /* Replaces {…} in a name by its number. The result is in the model's arena. */
 const char *kn_fill_name(kn_model *model, const kn_line *line, const kn_word *word,
                          const kn_variables *variables);
-/* Replaces the variables in a size such as "2*n*length" by their numbers and leaves other words: symbols. */
+/* Replaces the variables in a size such as "2*n*length" by their numbers; other words stay, as symbols. */
 bool kn_fill_size(kn_model *model, const kn_line *line, const kn_word *word, size_t offset, size_t length,
                   const kn_variables *variables, kn_text *text);
 /* Where the size that begins at `start` of "3x5" or "3,5" ends: at a comma or, if the word has none
  * (`commas`), at an x that follows or precedes a digit or a parenthesis. */
 size_t kn_size_end(const char *text, size_t start, bool commas);
-/* A word with the variables in it replaced, as another place may read it; in the model's arena. */
+/* A word with its variables replaced, so that another scope can read it; in the model's arena. */
 const char *kn_fill_word(kn_model *model, const kn_word *word, const kn_variables *variables);
-/* Whether a word is arithmetic of known names, and no list, fraction or other word. */
+/* Whether a word is integer arithmetic of known variables, and not a list, a fraction or another word. */
 bool kn_is_whole(const kn_word *word, const kn_variables *variables);
 /* A shape without the batch, "1x28x28" or "length,64", as the public API wants it: "1,28,28". "scalar" is "".
  * *count, if not NULL, gets the number of sizes. */
 bool kn_fill_shape(kn_model *model, const kn_line *line, const kn_word *word, const kn_variables *variables,
                    kn_text *text, int *count);
 
-/* ---- kinds of layers (layers.c), and arguments (arguments.c) ----------------------------------------- */
+/* ---- kinds of layers (layers.c), and arguments (arguments.c) ------------------------------------------- */
 
 typedef enum kn_option_kind {
     KN_OPTION_WHOLE,  /* integer */
@@ -196,19 +196,19 @@ typedef enum kn_option_kind {
     KN_OPTION_SIZES,  /* sizes separated by commas, which may hold symbols; kept as text */
     KN_OPTION_START,  /* an initializer */
     KN_OPTION_PATH,   /* of another layer */
-    KN_OPTION_TEXT,   /* as it is written: no variable reaches into it */
-    KN_OPTION_ANY,    /* of a block: whole or a word */
+    KN_OPTION_TEXT,   /* text as written: variables are not replaced */
+    KN_OPTION_ANY,    /* an argument of a block: an integer or a word */
 } kn_option_kind;
 
 typedef struct kn_option {
     const char *name;
     kn_option_kind kind;
-    bool by_position; /* its value may stand without the name, in the order of the table */
+    bool by_position; /* may be given without its name, in the order of the table */
     bool required;
     int least_count, most_count; /* of a list */
     int64_t least, most;         /* of whole numbers; most 0: 2147483647 */
     const char *words;           /* of KN_OPTION_WORD, separated by spaces; also taken instead of a list */
-    const char *usual;           /* for the grammar page: what holds when it is not given */
+    const char *usual;           /* for the grammar page: the default */
     const char *help;
 } kn_option;
 
@@ -224,7 +224,7 @@ typedef struct kn_option_value {
     kn_initializer start;
 } kn_option_value;
 
-/* One line that is to become values. */
+/* A line from which values are made. */
 typedef struct kn_layer_call {
     kn_graph *graph;
     const char *name; /* in the graph's scope */
@@ -252,33 +252,33 @@ struct kn_layer_row {
     int least_inputs, most_inputs;
     const kn_option *arguments;
     int argument_count;
-    int takes; /* of the arguments that layers with parameters have in common */
+    int takes; /* common arguments of layers with parameters that it takes: KN_TAKES_… */
     kn_value *(*build)(kn_layer_call *call);
 };
 
 extern const kn_layer_row kn_layer_table[];
 extern const int kn_layer_table_count;
 const kn_layer_row *kn_layer_find(const char *name);
-/* The layer that people mean by a word, by its `also`; NULL if there is none. */
+/* The layer that lists the word among its other names (`also`); NULL if there is none. */
 const kn_layer_row *kn_layer_meant(const char *word);
 
 /* Whether a row of the operator table can be a line of a text. */
 bool kn_operator_is_kind(const kn_operator *row);
-/* The arguments of a kind: its own, then those that layers have in common. */
+/* The arguments of a kind: its own, then the common ones of layers. */
 int kn_kind_argument_count(const kn_kind *kind);
 kn_option kn_kind_argument(const kn_kind *kind, int position);
 const char *kn_kind_name(const kn_kind *kind);
 void kn_kind_inputs(const kn_kind *kind, int *least, int *most);
-/* Whether the line's arguments exist, fit in number and are given once. */
+/* Checks that the line's arguments exist, that there are not too many, and that each is given once. */
 bool kn_arguments_check(kn_model *model, const kn_line *line);
-/* Their values. `values` is zeroed, and has places for those of the kind. */
+/* Evaluates them. `values` is zeroed and has a place for each argument of the kind. */
 bool kn_arguments_evaluate(kn_model *model, const kn_line *line, const kn_variables *variables,
                            kn_option_value *values);
 /* The value of a parameter of a block: a whole number or a word. */
 bool kn_evaluate_any(kn_model *model, const kn_line *line, const kn_word *word, const kn_variables *variables,
                      kn_option_value *value);
 
-/* ---- initializers (start.c) -------------------------------------------------------------------------- */
+/* ---- initializers (start.c) ---------------------------------------------------------------------------- */
 
 typedef struct kn_start_row {
     const char *name;
@@ -292,7 +292,7 @@ extern const int kn_start_table_count;
 
 /* ---- losses (loss.c) ----------------------------------------------------------------------------------- */
 
-/* NUMBER that a loss takes as NAME=NUMBER: least <= number < below. usual NAN: none. */
+/* A number that a loss takes as NAME=NUMBER, least <= number < below. usual NAN: no default. */
 typedef struct kn_loss_setting {
     const char *name;
     double usual, least, below;
@@ -304,28 +304,26 @@ typedef struct kn_loss_call {
     kn_value *output, *target;
     const double *settings;
     kn_value *weights;       /* of classes, or NULL */
-    kn_value *other, *share; /* of samples that are mixtures, or NULL */
+    kn_value *other, *share; /* for samples that are mixtures, or NULL */
 } kn_loss_call;
 typedef struct kn_loss_row {
     const char *name, *help;
     kn_value *(*build)(const kn_loss_call *call);
     bool classes; /* targets are class numbers where the task is classification */
-    bool logits;  /* of a model that ends with their softmax, it is about what goes into that */
+    bool logits;  /* takes logits: of a model that ends with a softmax, the softmax's input */
     kn_loss_setting settings[KN_LOSS_SETTINGS];
 } kn_loss_row;
 extern const kn_loss_row kn_loss_table[];
 extern const int kn_loss_table_count;
-/* Whether a `loss` line is right: its name and its settings. */
+/* Checks a `loss` line: its name and its settings. */
 bool kn_loss_check(kn_model *model, const kn_line *line);
 
-/* ---- the list of weights (weights.c) ---------------------------------------------------------------------
- */
+/* ---- the list of weights (weights.c) ------------------------------------------------------------------- */
 
 /* Makes the list: the states of the graph, then what the origin adds. */
 bool kn_model_list_weights(kn_model *model);
 
-/* ---- the zoo (zoo.c) --------------------------------------------------------------------------------------
- */
+/* ---- the zoo (zoo.c) ----------------------------------------------------------------------------------- */
 
 typedef struct kn_zoo_file {
     const char *name; /* "lenet" */

@@ -1,5 +1,5 @@
-/* The canonical text: the lines that were read, with one blank between words and the insides of blocks and
- * repeats moved in. Reading it gives the same lines. */
+/* Writes the canonical text: the lines that were read, with one blank between words and the bodies of blocks
+ * and repeats indented. Reading it gives the same lines. */
 #include "models/models_private.h"
 
 static void print_given(const kn_given *given, kn_text *text) {
@@ -28,7 +28,7 @@ static void print_line(const kn_line *line, int depth, kn_text *text) {
 bool kn_model_print(kn_model *model) {
     kn_text text;
     int depth = 0;
-    bool blank = false; /* empty lines wait for the next: none at the ends, one between */
+    bool blank = false; /* empty lines are written before the next line: none at the ends, one between */
     kn_text_init(&text, &model->host);
     for (size_t i = 0; i < model->text->line_count; i++) {
         const kn_line *line = &model->text->lines[i];

@@ -20,7 +20,7 @@ void kn_model_load_params_init(kn_model_load_params *params) {
     if (params) *params = (kn_model_load_params)KN_MODEL_LOAD_DEFAULTS;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     uint64_t length = 0;
@@ -30,8 +30,7 @@ bool kn_saved_is(const uint8_t *bytes, uint64_t count) {
     return length <= count - 8;
 }
 
-/* A parameter whose numbers have 16 bits in the file has them on the device; of others the caller's word
- * holds. */
+/* A parameter of 16 bits in the file is stored so on the device; for others the caller's kn_store counts. */
 static void store_as(kn_value *value, const kn_safetensor *tensor) {
     if (tensor && kn_is_half(tensor->array.type) && value->kind == KN_VALUE_STATE &&
         value->role == KN_STATE_PARAMETER && value->shape.dtype == KN_FLOAT32)
@@ -92,7 +91,7 @@ const char *kn_model_metadata(const kn_model *model, const char *key) {
     return NULL;
 }
 
-/* ---- states of the model --------------------------------------------------------------------- */
+/* ---- states of the model ------------------------------------------------------------------------------- */
 
 static kn_tensor_info info_of(const kn_value *value) {
     kn_tensor_info info = {.dtype = value->shape.dtype, .rank = value->shape.rank};
@@ -111,21 +110,21 @@ static const char *shape_text(const kn_tensor_info *info, char *text, size_t byt
     return kn_array_shape_text(&array, text, bytes);
 }
 
-/* ---- saving ---------------------------------------------------------------------------------- */
+/* ---- saving -------------------------------------------------------------------------------------------- */
 
 typedef struct saving {
     kn_model *model;
     kn_states *states;
     kn_safetensor *tensors; /* named as in the file */
     const char **names;     /* as in the states */
-    kn_dtype *types;        /* there */
-    kn_dtype weights;       /* what float32 ones of two axes and more are rounded to */
+    kn_dtype *types;        /* their types in the states */
+    kn_dtype weights;       /* float32 parameters of two axes and more are rounded to this type */
     size_t count;
-    uint64_t largest; /* bytes of a state */
+    uint64_t largest; /* bytes of the largest state */
     kn_arena arena;
 } saving;
 
-/* Lists the states that go into the file, wide types first so that all lie aligned. */
+/* Lists the states for the file, wide types first so that all are aligned. */
 static kn_status list_tensors(saving *s, bool training) {
     kn_model *model = s->model;
     size_t most = (size_t)kn_states_count(s->states), weights = 0;
@@ -269,7 +268,7 @@ kn_status kn_model_save_onnx(kn_model *model, const char *path, kn_states *state
     return save_as(model, "ONNX", "kn_model_save_onnx", path, states, params);
 }
 
-/* ---- loading --------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------------------- */
 
 typedef struct loading {
     kn_model *model;
@@ -281,8 +280,8 @@ typedef struct loading {
     int found, loaded;
 } loading;
 
-/* The tensor for a weight, if it is there and fits; otherwise NULL, and a failure unless it may be left out.
- */
+/* The tensor for a weight, if the file has one that fits; otherwise NULL, and a failure unless it may be left
+ * out. */
 static const kn_safetensor *fitting(loading *l, const kn_value *value) {
     const char *name = kn_value_name(value);
     const kn_safetensor *tensor = kn_safetensors_find(l->file, name);
@@ -316,7 +315,7 @@ static kn_status set_state(loading *l, const char *name, const kn_tensor_info *i
     return KN_OK;
 }
 
-/* Sets a state from a tensor of its shape; numbers of another type of fractions are converted. */
+/* Sets a state from a tensor of its shape; another floating-point type is converted. */
 static kn_status set_weight(loading *l, const kn_value *value, const kn_array *array) {
     kn_tensor_info info = info_of(value);
     uint64_t bytes;
@@ -335,7 +334,7 @@ static kn_status set_weight(loading *l, const kn_value *value, const kn_array *a
     return status;
 }
 
-/* Calls for each weight of the graph: first to check them all, then to set them. */
+/* Checks (`set` false) or sets all weights of the graph. */
 static kn_status load_weights(loading *l, bool set) {
     const kn_graph *graph = l->model->graph;
     for (size_t i = 0; i < graph->value_count; i++) {
@@ -393,7 +392,7 @@ kn_status kn_model_load_file(kn_model *model, const char *path, kn_states *state
     return status;
 }
 
-/* A weight that the model's own file lacks was never used: it stays as it begins. */
+/* A weight that the model's own file lacks was never used: it keeps its initial value. */
 static kn_status load_saved(kn_model *model, const char *path, kn_states *states,
                             const kn_model_load_params *params, int *loaded) {
     if (path) return kn_model_load_file(model, path, states, params, loaded);

@@ -1,4 +1,4 @@
-/* Where the builder of graphs is: inside which blocks and repeats. */
+/* The scope of the graph builder: the blocks and repeats around the current line. */
 #ifndef KN_MODELS_SCOPE_PRIVATE_H
 #define KN_MODELS_SCOPE_PRIVATE_H
 
@@ -10,11 +10,11 @@ struct kn_scope {
     const char *path;   /* of names in it: "" or "stage2." */
     int depth;
     kn_variables variables;
-    /* Whose parameters are shared by all layers in it: a path that takes the place of the first
-     * `share_after` bytes of theirs. NULL: none. */
+    /* The path of the block whose parameters all layers in this scope use: it replaces the first
+     * `share_after` bytes of their paths. NULL: none. */
     const char *share;
     size_t share_after;
-    bool freeze; /* all parameters made in it */
+    bool freeze; /* freezes all parameters made in it */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* How parameters begin: the words of init=. */
+/* Initializers: the words of init=. */
 #include "models/models_private.h"
 
 #define RELU_GAIN 1.4142135623730951

@@ -1,5 +1,5 @@
-/* A model that generates, place by place: its graph anew for a few rows, with caches where attention looks
- * back, and states that recurrent layers go on from. */
+/* The graph of a model that generates a few positions per run: attention reads keys and values from caches,
+ * recurrent layers continue from states. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,15 +8,16 @@
 typedef struct carrying {
     const kn_graph *from;
     kn_graph *to;
-    kn_value **values; /* by id of those in `from`: what stands for them; NULL: none yet */
-    bool *needed;      /* likewise */
-    bool *along;       /* likewise: it is (1,window,…), made of the input */
+    kn_value **values; /* by id of the values in `from`: their counterparts in `to`; NULL: none yet */
+    bool *needed;      /* by id: an output needs it */
+    bool *along;       /* by id: it is (1,window,…) and depends on the input */
     kn_value *start, *count, *lengths;
     int64_t window, rows;
-    bool bounded; /* by the window: something knows its place in it */
+    bool bounded; /* the window limits the positions: a layer depends on the absolute position */
 } carrying;
 
-/* Where recurrent rows have their first state; behind it come cells, if they have some, and lengths. */
+/* Recurrent operators: the input that is the initial state; cells, where there are some, and lengths follow
+ * it. */
 typedef struct recurrence {
     const char *name;
     int start;
@@ -41,7 +42,7 @@ static void mark_needed(carrying *c, const kn_value *output) {
         bool needed = false;
         for (int k = 0; k < node->output_count; k++)
             needed = needed || c->needed[node->outputs[k]->id];
-        const recurrence *kind = recurrence_of(node); /* its first state is another here */
+        const recurrence *kind = recurrence_of(node); /* the initial state is replaced here */
         for (int k = 0; k < (kind ? kind->start : node->input_count) && needed; k++)
             if (node->inputs[k]) c->needed[node->inputs[k]->id] = true;
     }
@@ -53,7 +54,8 @@ static kn_value *carried_state(carrying *c, const kn_value *value) {
     return state;
 }
 
-/* States, constants and what was made already; NULL for an input that is not the model's. */
+/* The counterpart of a value: a state, a constant, or what was made already; NULL for an input that is not
+ * the model's. */
 static kn_value *carried(carrying *c, const kn_value *value) {
     kn_value **place = &c->values[value->id];
     if (*place) return *place;
@@ -64,7 +66,7 @@ static kn_value *carried(carrying *c, const kn_value *value) {
     return *place;
 }
 
-/* A node as it is, on what stands for its inputs. */
+/* Copies a node, with the given inputs. */
 static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs) {
     const kn_attribute_value *attributes = node->given ? node->given : node->attributes;
     for (int i = 0; i < node->op->attribute_count; i++)
@@ -77,7 +79,8 @@ static bool copy_node(carrying *c, const kn_node *node, kn_value *const *inputs)
     return true;
 }
 
-/* Of a table of the window's places, (window,C) or (1,window,C), those of this run: (1,rows,C). */
+/* Takes the rows of this run, (1,rows,C), from a table with a row per position, (window,C) or (1,window,C).
+ */
 static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
     char shape[64];
     c->bounded = true;
@@ -86,8 +89,8 @@ static kn_value *places_of(carrying *c, const kn_value *table, kn_value *own) {
     return kn_take_rows(kn_reshape(own, shape), c->start, c->rows);
 }
 
-/* Each place by itself: inputs of the result's rank are along the window, others repeat, or have a row for
- * each place. */
+/* A pointwise node: inputs of the result's rank run along the window; others broadcast, or have a row per
+ * position. */
 static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs) {
     int rank = node->outputs[0]->shape.rank;
     if (rank < 2 || node->op->random) return false;
@@ -107,7 +110,8 @@ static bool carry_pointwise(carrying *c, const kn_node *node, kn_value **inputs)
     return copy_node(c, node, inputs);
 }
 
-/* q, k and v in one value or three; nothing is dropped, keys and values of earlier runs are in the caches. */
+/* q, k and v are one value or three. Nothing is dropped; keys and values of earlier runs come from the
+ * caches. */
 static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs) {
     kn_value *k = inputs[0], *v = inputs[0], *q = inputs[0];
     int count = node->input_count - (node->op->random ? 1 : 0); /* without the step counter */
@@ -138,7 +142,7 @@ static bool carry_attention(carrying *c, const kn_node *node, kn_value **inputs)
     return !kn_value_failed(y);
 }
 
-/* (1,units): what an earlier run left, or zeros at the first place. */
+/* The initial state (1,units): what an earlier run left, or zeros at the first position. */
 static kn_value *begins_with(carrying *c, const kn_node *node, const char *what, kn_value **state) {
     char name[600];
     const kn_shape shape = {
@@ -150,13 +154,13 @@ static kn_value *begins_with(carrying *c, const kn_node *node, const char *what,
     return kn_where(later, *state, kn_cast(kn_number(c->to, 0), shape.dtype));
 }
 
-/* Forward from zeros, as the model's own runs outside training do, or from where the run before ended. */
+/* Runs forward from zeros, as the model itself does outside training, or from the end of the previous run. */
 static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence *kind) {
     kn_value *inputs[KN_MAX_INPUTS] = {NULL}, *state, *cells = NULL;
     for (int i = 0; i < node->input_count; i++) {
         const kn_value *input = node->inputs[i];
         if (!input) continue;
-        /* A first state of the model's own is one that only training keeps. */
+        /* An initial state that the model gives itself exists in training only. */
         if (i >= kind->start && !(input->producer && input->producer->op->training_only)) return false;
         if (i >= kind->start) continue;
         inputs[i] = carried(c, input);
@@ -177,7 +181,7 @@ static bool carry_recurrence(carrying *c, const kn_node *node, const recurrence 
     return true;
 }
 
-/* Rows that treat each place by itself, where only their first input is along the window. */
+/* Operators that compute each position independently, where only the first input runs along the window. */
 static bool is_by_place(const kn_node *node) {
     const char *name = node->op->name;
     if (node->inputs[0]->shape.rank != 3) return false;

@@ -1,4 +1,4 @@
-/* The weights of a model as a list: which are trained, which are not, and why. */
+/* The list of the weights of a model: which are trained, which are not, and why. */
 #include <string.h>
 
 #include "models/models_private.h"
@@ -10,7 +10,7 @@ static bool passes(const kn_operator *row, int input) {
     return row->class == KN_CLASS_POINTWISE && input < (int)KN_COUNT_OF(row->by) && row->by[input];
 }
 
-/* Marks the values, by id, that a gradient of the first output comes to. */
+/* Marks the values, by id, that receive a gradient of the first output. */
 static bool *mark_reached(const kn_model *model) {
     const kn_graph *graph = model->graph;
     bool *reached = kn_allocate(&model->host, graph->value_count + 1, sizeof *reached);
@@ -29,8 +29,7 @@ static bool *mark_reached(const kn_model *model) {
     return reached;
 }
 
-/* ---- the list
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------------------------------------ */
 
 bool kn_model_is_weight(const kn_value *value) {
     return value && value->kind == KN_VALUE_STATE &&
