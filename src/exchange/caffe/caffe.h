@@ -11,27 +11,28 @@
 
 #include "exchange/exchange.h"
 
-/* Files may be made to do harm: nothing in one may cost more than these. */
+/* Limits, since files may be hostile. */
 enum {
     KN_CAFFE_LAYERS = 5000,
     KN_CAFFE_TOPS = 64,      /* results of a layer */
-    KN_CAFFE_SIZE = 1 << 30, /* of an axis, and of any number that has to be whole */
+    KN_CAFFE_SIZE = 1 << 30, /* of an axis, and of any integer */
 };
 
 typedef struct kn_caffe kn_caffe;
 typedef struct kn_caffe_layer kn_caffe_layer;
 
-/* A value of Caffe's. */
+/* A value, in Caffe's words a blob. */
 typedef struct kn_caffe_blob {
     const char *name;  /* in the file */
     const char *value; /* in the text */
     int rank;
     int64_t dims[KN_MAX_RANK];     /* the first is the batch of the file */
-    bool used;                     /* a layer reads it, so it is no output */
-    const kn_caffe_layer *unknown; /* a layer that reads files: nothing is known of what it makes; or NULL */
+    bool used;                     /* a layer reads it, so it is not an output */
+    const kn_caffe_layer *unknown; /* the layer that makes it, where that reads files, so that its shape is
+                                      not known; otherwise NULL */
 } kn_caffe_blob;
 
-/* What a tensor of the text is in a file with weights. */
+/* How a tensor of the text is computed from a blob in a file with weights. */
 typedef enum kn_caffe_change {
     KN_CAFFE_AS_IT_IS,
     KN_CAFFE_OVER_FACTOR, /* divided by the number in blob 2 of the same layer; 0 where that is 0 */
@@ -43,15 +44,15 @@ typedef struct kn_caffe_weight {
     int blob;
     int rank;
     int64_t shape[KN_MAX_RANK]; /* in the file */
-    int ones;                   /* axes of 1 that the tensor has behind these */
+    int ones;                   /* axes of size 1 that the tensor has after these */
     kn_caffe_change change;
 } kn_caffe_weight;
 
 /* What a model from a net keeps of it: its origin_data. */
 typedef struct kn_caffe_source {
-    const kn_caffe_weight *weights; /* what a file with weights has for which tensor of the text */
+    const kn_caffe_weight *weights; /* where the tensors of the text are in a file with weights */
     size_t weight_count;
-    kn_safetensors tensors; /* of the file that the model is from, where that has weights */
+    kn_safetensors tensors; /* from the file that the model was opened from, if that has weights */
 } kn_caffe_source;
 static inline kn_caffe_source *kn_caffe_source_of(const kn_model *model) {
     return model->origin_data;
@@ -59,38 +60,38 @@ static inline kn_caffe_source *kn_caffe_source_of(const kn_model *model) {
 
 typedef struct kn_caffe_row {
     const char *type;  /* "Convolution" */
-    const char *first; /* "CONVOLUTION", as the first kind of layers has it; NULL: it has none */
+    const char *first; /* "CONVOLUTION", its name among layers of the first format; NULL: it has none there */
     const char *param; /* "convolution_param"; NULL: none */
     int least_bottoms, most_bottoms;
-    bool (*write)(kn_caffe *net, kn_caffe_layer *layer); /* NULL: one of what `sort` says */
+    bool (*write)(kn_caffe *net, kn_caffe_layer *layer); /* NULL where `sort` is not KN_CAFFE_MAKES */
     enum { KN_CAFFE_MAKES, KN_CAFFE_READS, KN_CAFFE_LOSES, KN_CAFFE_SILENT } sort;
-    const char *loss; /* of what loses: the lines for it, "" for the usual ones */
+    const char *loss; /* of KN_CAFFE_LOSES: the lines for it, "" for the default */
 } kn_caffe_row;
 extern const kn_caffe_row kn_caffe_table[];
 extern const int kn_caffe_table_count;
 
 struct kn_caffe_layer {
     const kn_caffe_item *item;
-    const kn_caffe_item *param; /* that of its type; NULL: all is as usual */
+    const kn_caffe_item *param; /* parameters of its type; NULL: all defaults */
     const kn_caffe_row *row;
     const char *name; /* in the file */
-    const char *line; /* in the text: a name that is free */
+    const char *line; /* its unique name in the text */
     int bottom_count, top_count;
     kn_caffe_blob **bottoms;
     const char **tops;
-    bool done; /* the layer before it wrote it as well */
+    bool done; /* it was written together with the layer before it */
 };
 
 struct kn_caffe {
     kn_model *model;
     const kn_caffe_item *root;
     bool binary;            /* places in the file are bytes, not lines */
-    kn_caffe_layer *layers; /* those that are there outside training */
+    kn_caffe_layer *layers; /* those that exist outside training */
     size_t layer_count;
-    kn_caffe_blob **blobs; /* all that were made, in this order */
+    kn_caffe_blob **blobs; /* all blobs, in the order in which they are made */
     size_t blob_count, blob_capacity;
     kn_map by_name;   /* the newest blob of a name */
-    kn_map names;     /* those of lines, which are taken: to the last number behind a name */
+    kn_map names;     /* names of lines in use, each with the last number that was appended to it */
     kn_map shared;    /* from a parameter's name to the layer that has it */
     kn_text lines;    /* those of the layers */
     const char *loss; /* lines for it */
@@ -98,45 +99,45 @@ struct kn_caffe {
     size_t weight_count, weight_capacity;
 };
 
-/* ---- for the functions of the table (net.c) --------------------------------------------------------- */
+/* ---- for the functions of the table (net.c) ------------------------------------------------------------ */
 
-/* "net.prototxt: layer 'conv1' (Convolution, line 12): ..."; answers false. */
+/* Records "net.prototxt: layer 'conv1' (Convolution, line 12): ..." and returns false. */
 bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *format, ...) KN_PRINTF(3, 4);
-/* A line of the text that makes the layer's first top; more of the line may follow by kn_caffe_more until the
- * next one. `part` NULL: it is called as the layer; otherwise it is a step on the way and called after both.
- * Answers the name; NULL when out of memory. */
+/* Begins a line of the text that makes the layer's first top; kn_caffe_more appends to it. `part` NULL: the
+ * line has the layer's name; otherwise it is an intermediate step, named after both. Returns the name; NULL
+ * when out of memory. */
 const char *kn_caffe_line(kn_caffe *net, const kn_caffe_layer *layer, const char *part, const char *format,
                           ...) KN_PRINTF(4, 5);
 void kn_caffe_more(kn_caffe *net, const char *format, ...) KN_PRINTF(2, 3);
-/* " name=number". */
+/* Appends " name=number". */
 void kn_caffe_more_number(kn_caffe *net, const char *name, double number);
-/* What the layer's top `position` is; dims may belong to another blob. False when out of memory,
- * or after a refusal of its size. */
+/* Records the value and shape of the layer's top `position`; dims may belong to another blob. False when out
+ * of memory, or when its size is refused. */
 bool kn_caffe_make(kn_caffe *net, const kn_caffe_layer *layer, int position, const char *value, int rank,
                    const int64_t *dims);
-/* The same with the shape of its first bottom, for its first top. */
+/* The same for the first top, with the shape of the first bottom. */
 bool kn_caffe_like(kn_caffe *net, const kn_caffe_layer *layer, const char *value);
-/* Notes which blob of a file is a tensor, PART of a line or ("") the line itself. */
+/* Records which blob of a file is a tensor: PART of a line, or ("") the line itself. */
 bool kn_caffe_add_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, const char *line,
                          const char *part, int rank, const int64_t *shape, int ones, kn_caffe_change change);
 
-/* The text or word of an item; "" where it is something else. */
+/* The text or word of an item; "" for other kinds. */
 const char *kn_caffe_text_of(const kn_caffe_item *item);
-/* A whole number of the layer's parameters from `least` on; false after a refusal. */
+/* Reads an integer of at least `least` from the layer's parameters; false after a refusal. */
 bool kn_caffe_whole(kn_caffe *net, const kn_caffe_layer *layer, const char *name, int64_t usual,
                     int64_t least, int64_t *number);
-/* An axis of its first bottom, counted from the end where it is negative. */
+/* Reads an axis of the first bottom; negative ones count from the end. */
 bool kn_caffe_axis(kn_caffe *net, const kn_caffe_layer *layer, const char *name, int64_t usual, int *axis);
 /* Height and width: NAME_h and NAME_w, or NAME once or twice. */
 bool kn_caffe_pair(kn_caffe *net, const kn_caffe_layer *layer, const char *name, const char *height,
                    const char *width, int64_t usual, int64_t least, int64_t pair[2]);
-/* " name=HxW", unless both are `usual`. */
+/* Appends " name=HxW", unless both are `usual`. */
 void kn_caffe_more_pair(kn_caffe *net, const char *name, const int64_t pair[2], int64_t usual);
-/* The product of some dims; false after a refusal, where it is too large. */
+/* The product of dims; false after a refusal when it is too large. */
 bool kn_caffe_product(kn_caffe *net, const kn_caffe_layer *layer, const int64_t *dims, int count,
                       int64_t *product);
 
-/* ---- families of the table --------------------------------------------------------------------------- */
+/* ---- families of the table ----------------------------------------------------------------------------- */
 
 /* Layers with weights (layers_weights.c). */
 bool kn_caffe_convolution(kn_caffe *net, kn_caffe_layer *layer);
@@ -160,7 +161,7 @@ bool kn_caffe_log(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_threshold(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_eltwise(kn_caffe *net, kn_caffe_layer *layer);
 
-/* Windows and neighbours, and what looks along axes (layers_window.c). */
+/* Pooling, local normalization, and layers along an axis (layers_window.c). */
 bool kn_caffe_pooling(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_lrn(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_softmax(kn_caffe *net, kn_caffe_layer *layer);
@@ -176,20 +177,20 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_permute(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_crop(kn_caffe *net, kn_caffe_layer *layer);
 bool kn_caffe_tile(kn_caffe *net, kn_caffe_layer *layer);
-/* Begins a line "reshape @value 3x4x5" without its batch; answers its name. */
+/* Begins a line "reshape @value 3x4x5", without the batch; returns its name. */
 const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const char *part, const char *value,
                               int rank, const int64_t *dims);
 
-/* ---- the whole (net.c, weights.c) ------------------------------------------------------------ */
+/* ---- the whole (net.c, weights.c) ---------------------------------------------------------------------- */
 
-/* The text of a net; false, with the model's error set. The list of weights goes to kn_caffe_source. */
+/* Writes the text of a net, and the list of weights in kn_caffe_source. False: the model's error is set. */
 bool kn_caffe_translate(kn_model *model, const kn_caffe_net *file, kn_text *text);
-/* The tensors of the model's text out of a net, which becomes part of `file` and is empty then. A layer that
- * the net lacks has none there; what does not fit is an error, or left out. False: the model's error is set,
- * and nothing is left to close. */
+/* Takes the tensors of the model's text from a net, which `file` then owns; `net` is left empty. A layer that
+ * the net lacks has no tensors; one that does not fit is an error, or left out where `incomplete`. False: the
+ * model's error is set, and there is nothing to close. */
 bool kn_caffe_take(kn_model *model, const char *path, kn_caffe_net *net, bool incomplete,
                    kn_safetensors *file);
-/* Layers of both kinds, in the order of the file: after NULL the first. */
+/* The next layer of either format, in the order of the file; NULL: the first. */
 const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caffe_item *after);
 
 #endif

@@ -1,10 +1,10 @@
-/* Caffe's layers that compute element by element. */
+/* Caffe's pointwise layers. */
 #include <float.h>
 #include <math.h>
 
 #include "exchange/caffe/caffe.h"
 
-/* Those that are an operator without settings. */
+/* Layers that are one operator without attributes. */
 bool kn_caffe_plain(kn_caffe *net, kn_caffe_layer *layer) {
     static const struct {
         const char *type, *kind;
@@ -16,7 +16,7 @@ bool kn_caffe_plain(kn_caffe *net, kn_caffe_layer *layer) {
                          kn_caffe_line(net, layer, NULL, "%s @%s", kinds[i].kind, layer->bottoms[0]->value));
 }
 
-/* A line of one operator with one setting. */
+/* Writes a line of one operator with one attribute. */
 static bool with_number(kn_caffe *net, const kn_caffe_layer *layer, const char *kind, const char *setting,
                         double number) {
     const char *line = kn_caffe_line(net, layer, NULL, "%s @%s", kind, layer->bottoms[0]->value);
@@ -45,10 +45,9 @@ bool kn_caffe_clip(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_like(net, layer, line);
 }
 
-/* ---- in several steps -----------------------------------------------------------------------------------
- */
+/* ---- in several steps ---------------------------------------------------------------------------------- */
 
-/* value * scale + shift, as far as that is anything; NULL when out of memory. */
+/* value * scale + shift, without the steps that change nothing; NULL when out of memory. */
 static const char *write_scaled(kn_caffe *net, const kn_caffe_layer *layer, const char *value, double scale,
                                 double shift) {
     if (value && scale != 1) {

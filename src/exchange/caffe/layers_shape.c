@@ -1,15 +1,15 @@
-/* Caffe's layers that join, cut and reshape. */
+/* Caffe's layers that concatenate, slice and reshape. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "exchange/caffe/caffe.h"
 
-/* `axis`, or what it was called at first. */
+/* `axis`, or its earlier name. */
 static bool find_axis(kn_caffe *net, const kn_caffe_layer *layer, const char *older, int *axis) {
     return kn_caffe_axis(net, layer, kn_caffe_field(layer->param, "axis") ? "axis" : older, 1, axis);
 }
 
-/* All bottoms have one shape but for the axis. */
+/* All bottoms have the same shape except along the axis. */
 bool kn_caffe_concat(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     int64_t dims[KN_MAX_RANK];
@@ -38,7 +38,7 @@ static const char *write_slice(kn_caffe *net, const kn_caffe_layer *layer, const
                          begin, end);
 }
 
-/* Pieces that end at the slice points, or are all alike. */
+/* Slices that end at the given points, or are of equal size. */
 bool kn_caffe_slice(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const int points = kn_caffe_count(layer->param, "slice_point");
@@ -80,7 +80,7 @@ bool kn_caffe_split(kn_caffe *net, kn_caffe_layer *layer) {
     return true;
 }
 
-/* Axes from `axis` to `end_axis` become one. */
+/* Merges the axes from `axis` to `end_axis`. */
 bool kn_caffe_flatten(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     int64_t dims[KN_MAX_RANK];
@@ -97,7 +97,7 @@ bool kn_caffe_flatten(kn_caffe *net, kn_caffe_layer *layer) {
                          dims);
 }
 
-/* Some of the axes get other sizes: 0 as it was, -1 what is left. */
+/* Changes the sizes of some axes: 0 keeps a size, -1 is inferred. */
 bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const kn_caffe_item *shape = kn_caffe_field(layer->param, "shape"), *dim = NULL;
@@ -126,7 +126,7 @@ bool kn_caffe_reshape(kn_caffe *net, kn_caffe_layer *layer) {
     }
     for (int64_t i = end; i < x->rank; i++)
         dims[rank++] = x->dims[i];
-    /* A batch that stays is left out: files may leave it open, as 0. */
+    /* An unchanged batch is left out: files may give it as 0. */
     const int from = rank > 0 && open != 0 && dims[0] == x->dims[0];
     if (!kn_caffe_product(net, layer, x->dims + from, x->rank - from, &all) ||
         !kn_caffe_product(net, layer, dims + from, rank - from, &known))
@@ -163,7 +163,7 @@ bool kn_caffe_permute(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_make(net, layer, 0, line, count, dims);
 }
 
-/* The first bottom cut to the size of the second, from `axis` on. */
+/* Crops the first bottom to the size of the second, from `axis` on. */
 bool kn_caffe_crop(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0], *like = layer->bottoms[1];
     const int offsets = kn_caffe_count(layer->param, "offset");

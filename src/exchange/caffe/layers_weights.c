@@ -3,9 +3,9 @@
 
 #include "exchange/caffe/caffe.h"
 
-/* ---- how weights begin ------------------------------------------------------------------------------- */
+/* ---- how weights begin --------------------------------------------------------------------------------- */
 
-/* " init=..." as a filler says; nothing where no beginning of the text is like it. */
+/* Appends " init=..." for a filler; nothing where no initializer of the text matches it. */
 static void write_filler(kn_caffe *net, const char *option, const kn_caffe_item *filler) {
     const char *type = kn_caffe_text(filler, "type", "constant"),
                *variance = kn_caffe_text(filler, "variance_norm", "FAN_IN");
@@ -17,7 +17,7 @@ static void write_filler(kn_caffe *net, const char *option, const kn_caffe_item 
     if (!strcmp(type, "gaussian") && kn_caffe_number(filler, "mean", 0) == 0)
         word = "normal", number = kn_caffe_number(filler, "std", 1);
     if (!strcmp(type, "uniform") && low == -high && high > 0) word = "uniform", number = high;
-    /* Caffe's goes by what comes in alone. */
+    /* Caffe's xavier filler uses the fan-in alone. */
     if (!strcmp(type, "xavier"))
         word = in ? "kaiming_uniform" : out ? "kaiming_uniform_out" : "xavier_uniform";
     if (!strcmp(type, "msra") && (in || out))
@@ -27,7 +27,7 @@ static void write_filler(kn_caffe *net, const char *option, const kn_caffe_item 
     kn_text_number(&net->lines, number);
 }
 
-/* Of a net without fillers, as those that only infer are, weights begin as those of other models do. */
+/* Weights without a filler, as in nets for inference, keep the default initializer. */
 static void write_fillers(kn_caffe *net, const kn_caffe_layer *layer, bool bias) {
     const kn_caffe_item *weight = kn_caffe_field(layer->param, "weight_filler");
     if (!weight) return;
@@ -35,7 +35,7 @@ static void write_fillers(kn_caffe *net, const kn_caffe_layer *layer, bool bias)
     if (bias) write_filler(net, "bias_init", kn_caffe_field(layer->param, "bias_filler"));
 }
 
-/* Whether nothing of it is to be learnt: a rate of 0 for each of its blobs. */
+/* Whether the layer is frozen: each of its blobs has learning rate 0. */
 static bool is_frozen(const kn_caffe_layer *layer, int blobs) {
     int still = 0;
     for (const kn_caffe_item *param = NULL; (param = kn_caffe_next(layer->item, "param", param));)
@@ -45,8 +45,7 @@ static bool is_frozen(const kn_caffe_layer *layer, int blobs) {
     return still >= blobs;
 }
 
-/* The name of its weight (blob 0) or bias (1), which several layers may give theirs to share it; NULL: none.
- */
+/* The name of its weight (blob 0) or bias (1): layers that give the same name share it. NULL: none. */
 static const char *shared_name(const kn_caffe_layer *layer, int blob) {
     const kn_caffe_item *param = kn_caffe_next(layer->item, "param", NULL);
     if (param && blob == 1) param = kn_caffe_next(layer->item, "param", param);
@@ -55,7 +54,7 @@ static const char *shared_name(const kn_caffe_layer *layer, int blob) {
     return *name ? name : NULL;
 }
 
-/* A line of the text shares all that another has, or nothing. */
+/* A line of the text shares all parameters of another line, or none. */
 static bool share_weights(kn_caffe *net, const kn_caffe_layer *layer, const kn_caffe_layer *owner,
                           bool bias) {
     const char *own = bias ? shared_name(layer, 1) : NULL, *its = bias ? shared_name(owner, 1) : NULL;
@@ -67,8 +66,8 @@ static bool share_weights(kn_caffe *net, const kn_caffe_layer *layer, const kn_c
     return true;
 }
 
-/* The end of a line with weights: who has them, and where they are in a file. shape is the weight's in the
- * file. */
+/* Ends a line with weights: says which layer shares them, and records where a file has them. shape is the
+ * weight's in the file. */
 static bool write_weights(kn_caffe *net, const kn_caffe_layer *layer, int rank, const int64_t *shape,
                           int64_t units, bool bias, kn_caffe_change change) {
     const char *shared = shared_name(layer, 0);
@@ -84,7 +83,7 @@ static bool write_weights(kn_caffe *net, const kn_caffe_layer *layer, int rank, 
             kn_caffe_add_weight(net, layer, 1, layer->line, "bias", 1, &units, 0, KN_CAFFE_AS_IT_IS));
 }
 
-/* ---- convolutions ---------------------------------------------------------------------------- */
+/* ---- convolutions -------------------------------------------------------------------------------------- */
 
 typedef struct filters {
     int64_t channels, groups, kernel[2], stride[2], pad[2], dilation[2];
@@ -96,7 +95,7 @@ static bool read_filters(kn_caffe *net, const kn_caffe_layer *layer, filters *f)
         return kn_caffe_refuse(net, layer, "'%s' has %d axes, expected 4: images", x->name, x->rank);
     if (kn_caffe_number(layer->param, "axis", 1) != 1)
         return kn_caffe_refuse(net, layer, "axis is not 1, expected channels there");
-    /* In the layers of that name each channel stands alone. */
+    /* Layers of this type are depthwise. */
     const int64_t groups = strcmp(layer->row->type, "ConvolutionDepthwise") ? 1 : x->dims[1];
     if (!kn_caffe_whole(net, layer, "num_output", 0, 1, &f->channels) ||
         !kn_caffe_whole(net, layer, "group", groups, 1, &f->groups) ||
@@ -165,7 +164,7 @@ bool kn_caffe_deconvolution(kn_caffe *net, kn_caffe_layer *layer) {
            kn_caffe_make(net, layer, 0, line, 4, dims);
 }
 
-/* x is (N,...,...), what stands from the axis on is a row; the weight (units,row), or (row,units) if
+/* x is (N,...,...), flattened from the axis on to rows; the weight is (units,row), or (row,units) if
  * transposed. */
 bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
@@ -192,9 +191,9 @@ bool kn_caffe_inner_product(kn_caffe *net, kn_caffe_layer *layer) {
            kn_caffe_make(net, layer, 0, line, axis + 1, dims);
 }
 
-/* ---- norms and scales ------------------------------------------------------------------------ */
+/* ---- norms and scales ---------------------------------------------------------------------------------- */
 
-/* Whether a later layer reads a blob, before another one makes it anew. */
+/* Whether a later layer reads the blob before another layer overwrites it. */
 static bool is_read(const kn_caffe *net, const kn_caffe_layer *after, const char *blob) {
     for (const kn_caffe_layer *layer = after + 1; layer < net->layers + net->layer_count; layer++) {
         if (layer->row->sort != KN_CAFFE_MAKES) continue;
@@ -206,7 +205,7 @@ static bool is_read(const kn_caffe *net, const kn_caffe_layer *after, const char
     return false;
 }
 
-/* The Scale behind a BatchNorm that makes it one with weight and bias; NULL where there is none. */
+/* The Scale layer after a BatchNorm that gives it weight and bias; NULL where there is none. */
 static kn_caffe_layer *scale_behind(kn_caffe *net, kn_caffe_layer *norm) {
     kn_caffe_layer *scale = norm + 1;
     if (scale >= net->layers + net->layer_count || strcmp(scale->row->type, "Scale") || scale->top_count != 1)
@@ -219,7 +218,7 @@ static kn_caffe_layer *scale_behind(kn_caffe *net, kn_caffe_layer *norm) {
     return strcmp(scale->tops[0], norm->tops[0]) && is_read(net, scale, norm->tops[0]) ? NULL : scale;
 }
 
-/* x is (N,C,...). The sums in the file become statistics by the factor beside them. */
+/* x is (N,C,...). The file has sums and a factor to divide them by. */
 bool kn_caffe_batch_norm(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     if (x->rank < 2) return kn_caffe_refuse(net, layer, "'%s' has no channels", x->name);
@@ -242,7 +241,7 @@ bool kn_caffe_batch_norm(kn_caffe *net, kn_caffe_layer *layer) {
            kn_caffe_make(net, scale, 0, line, x->rank, x->dims);
 }
 
-/* A parameter for the axes from `axis` on, so many of them, that broadcasts along the others; NULL after a
+/* Writes a parameter for a number of axes from `axis` on that broadcasts along the others; NULL after a
  * refusal. */
 static const char *write_parameter(kn_caffe *net, const kn_caffe_layer *layer, int blob, const char *part,
                                    int axis, int64_t count, const char *init) {
@@ -263,7 +262,8 @@ static const char *write_parameter(kn_caffe *net, const kn_caffe_layer *layer, i
                : NULL;
 }
 
-/* The second bottom (...) with axes of 1 behind, so that it broadcasts over the first from the axis on. */
+/* The second bottom (...) with trailing axes of size 1, so that it broadcasts over the first from the axis
+ * on. */
 static const char *write_second(kn_caffe *net, const kn_caffe_layer *layer, int axis) {
     const kn_caffe_blob *x = layer->bottoms[0], *by = layer->bottoms[1];
     int64_t dims[KN_MAX_RANK];
@@ -315,7 +315,7 @@ bool kn_caffe_bias(kn_caffe *net, kn_caffe_layer *layer) {
                                kn_caffe_line(net, layer, NULL, "add @%s @%s", layer->bottoms[0]->value, by));
 }
 
-/* A slope for each channel, or one for all. */
+/* One slope per channel, or one for all. */
 bool kn_caffe_prelu(kn_caffe *net, kn_caffe_layer *layer) {
     const bool one = kn_caffe_number(layer->param, "channel_shared", 0) != 0;
     if (layer->bottoms[0]->rank < 2)

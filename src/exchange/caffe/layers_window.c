@@ -1,4 +1,4 @@
-/* Caffe's layers that look at windows, at neighbours, and along axes. */
+/* Caffe's pooling, local normalization, and layers along an axis. */
 #include <inttypes.h>
 
 #include "exchange/caffe/caffe.h"
@@ -13,9 +13,8 @@ static bool write_global_pooling(kn_caffe *net, const kn_caffe_layer *layer, boo
         dims);
 }
 
-/* x is (N,C,H,W). A part of a window that is left at the end makes one more, unless it would begin behind the
- * image; an average is over the window as far as the image with its padding goes. So it is with `ceil` here.
- */
+/* x is (N,C,H,W). Caffe rounds the number of windows up, unless the last would begin outside the image, and
+ * averages over the part of the window within the padded image, as `ceil` does here. */
 bool kn_caffe_pooling(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const char *pool = kn_caffe_text(layer->param, "pool", "MAX");
@@ -89,7 +88,7 @@ bool kn_caffe_lrn(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_like(net, layer, line);
 }
 
-/* Of (N,C,1,1) as of rows (N,C), which losses are about. */
+/* Treats (N,C,1,1) as rows (N,C), which losses expect. */
 bool kn_caffe_softmax(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     int axis;
@@ -103,8 +102,8 @@ bool kn_caffe_softmax(kn_caffe *net, kn_caffe_layer *layer) {
     return kn_caffe_make(net, layer, 0, line, rank, x->dims);
 }
 
-/* Where the largest element stands: along an axis, which stays with size 1, or of all behind the batch,
- * (N,1,1) with as many axes as there were. */
+/* The index of the largest element: along an axis, which is kept with size 1, or among all elements after the
+ * batch, (N,1,1) with as many axes as before. */
 bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
     const kn_caffe_blob *x = layer->bottoms[0];
     const bool along = kn_caffe_field(layer->param, "axis") != NULL;
@@ -129,7 +128,7 @@ bool kn_caffe_argmax(kn_caffe *net, kn_caffe_layer *layer) {
            kn_caffe_make(net, layer, 0, kn_caffe_line(net, layer, NULL, "cast @%s", value), rank, dims);
 }
 
-/* All axes from `axis` on become one number. */
+/* Reduces all axes from `axis` on. */
 bool kn_caffe_reduction(kn_caffe *net, kn_caffe_layer *layer) {
     static const char *const kinds[][2] = {
         {"SUM", "sum"}, {"ASUM", "reduce_l1"}, {"SUMSQ", "reduce_sum_square"}, {"MEAN", "mean"}};

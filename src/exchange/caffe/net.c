@@ -1,11 +1,11 @@
-/* A net of Caffe as a text model: which layers there are, what is called how, what comes in and out. */
+/* Translates a net of Caffe to a text model: selects layers, assigns names, finds inputs and outputs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "exchange/caffe/caffe.h"
 
-/* ---- messages ---------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *format, ...) {
     char text[600];
@@ -21,8 +21,8 @@ bool kn_caffe_refuse(kn_caffe *net, const kn_caffe_layer *layer, const char *for
 
 /* ---- names and lines ----------------------------------------------------------------------------------- */
 
-/* Names of Caffe's, one behind the other, as one of the text: letters, digits and _ of them, a letter first.
- * Answers its length; there is room for a number behind it. */
+/* Joins names of Caffe to a name of the text: letters, digits and _, a letter first. Returns its length,
+ * which leaves room for a number after it. */
 static size_t clean_name(const char *layer, const char *part, char name[KN_MODEL_NAME_BYTES + 1]) {
     enum { MOST = KN_MODEL_NAME_BYTES - 12 };
     size_t length = 0;
@@ -38,7 +38,7 @@ static size_t clean_name(const char *layer, const char *part, char name[KN_MODEL
     return length;
 }
 
-/* The same where nobody has that name yet. */
+/* The same, made unique. */
 static const char *free_name(kn_caffe *net, const char *layer, const char *part) {
     char name[KN_MODEL_NAME_BYTES + 1];
     size_t length = clean_name(layer, part, name);
@@ -90,7 +90,7 @@ void kn_caffe_more_pair(kn_caffe *net, const char *name, const int64_t pair[2], 
                   pair[1]);
 }
 
-/* ---- parameters of layers -------------------------------------------------------------------- */
+/* ---- parameters of layers ------------------------------------------------------------------------------ */
 
 const char *kn_caffe_text_of(const kn_caffe_item *item) {
     return item->kind == KN_CAFFE_TEXT || item->kind == KN_CAFFE_WORD ? item->as.text : "";
@@ -149,7 +149,7 @@ bool kn_caffe_product(kn_caffe *net, const kn_caffe_layer *layer, const int64_t 
     return true;
 }
 
-/* ---- blobs ----------------------------------------------------------------------------------- */
+/* ---- blobs --------------------------------------------------------------------------------------------- */
 
 static kn_caffe_blob *add_blob(kn_caffe *net, const char *name, const char *value) {
     kn_model *model = net->model;
@@ -205,7 +205,7 @@ bool kn_caffe_add_weight(kn_caffe *net, const kn_caffe_layer *layer, int blob, c
     return true;
 }
 
-/* ---- which layers there are ------------------------------------------------------------------ */
+/* ---- which layers there are ---------------------------------------------------------------------------- */
 
 const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caffe_item *after) {
     const kn_caffe_item *item = after ? after->next : root->as.first;
@@ -215,7 +215,7 @@ const kn_caffe_item *kn_caffe_next_layer(const kn_caffe_item *root, const kn_caf
     return item;
 }
 
-/* Whether a rule speaks of a net that is tested, at level 0 and no stage. */
+/* Whether a rule holds for phase TEST, level 0 and no stage. */
 static bool rule_fits(const kn_caffe_item *rule) {
     return !strcmp(kn_caffe_text(rule, "phase", "TEST"), "TEST") &&
            kn_caffe_number(rule, "min_level", 0) <= 0 && kn_caffe_number(rule, "max_level", 0) >= 0 &&
@@ -250,7 +250,7 @@ static bool list_tops(kn_caffe *net, kn_caffe_layer *layer) {
     return true;
 }
 
-/* Types that the table lacks are told all at once. */
+/* Reports all types that the table lacks at once. */
 static bool list_layers(kn_caffe *net) {
     kn_model *model = net->model;
     size_t count = 0, unknown = 0;
@@ -291,9 +291,9 @@ static bool list_layers(kn_caffe *net) {
     return good && !unknown;
 }
 
-/* ---- what comes in --------------------------------------------------------------------------- */
+/* ---- what comes in ------------------------------------------------------------------------------------- */
 
-/* Sizes of `dim`, at most KN_MAX_RANK. */
+/* Reads the sizes `dim`, at most KN_MAX_RANK. */
 static bool read_shape(kn_caffe *net, const kn_caffe_item *shape, const char *input, int rank, int64_t *dims,
                        int *count) {
     *count = 0;
@@ -325,7 +325,7 @@ static bool add_input(kn_caffe *net, const char *name, int rank, const int64_t *
     return true;
 }
 
-/* Those of the net itself: `input`, with four `input_dim` each or an `input_shape`. */
+/* Inputs of the net itself: `input`, with four `input_dim` each or an `input_shape`. */
 static bool add_net_inputs(kn_caffe *net) {
     const kn_caffe_item *shape = NULL, *dim = NULL;
     const bool shapes = kn_caffe_field(net->root, "input_shape") != NULL;
@@ -348,14 +348,14 @@ static bool add_net_inputs(kn_caffe *net) {
                     dim->kind == KN_CAFFE_NUMBER && dim->as.number >= 0 && dim->as.number <= KN_CAFFE_SIZE
                         ? (int64_t)dim->as.number
                         : 0;
-            if (rank < 4) rank = 0; /* of too few none counts */
+            if (rank < 4) rank = 0; /* with too few sizes none counts */
         }
         if (!add_input(net, kn_caffe_text_of(input), rank, dims)) return false;
     }
     return true;
 }
 
-/* Those of a layer that reads: a shape for all tops or one each, or the four sizes of MemoryData and
+/* Inputs made by a data layer: a shape for all tops or one each, or the four sizes of MemoryData and
  * DummyData. */
 static bool add_layer_inputs(kn_caffe *net, const kn_caffe_layer *layer) {
     static const char *const old[2][4] = {{"num", "channels", "height", "width"},
@@ -381,7 +381,7 @@ static bool add_layer_inputs(kn_caffe *net, const kn_caffe_layer *layer) {
     return true;
 }
 
-/* Calls an input by a name of the text as soon as a layer reads it. The only one is x, as data calls it. */
+/* Names an input when a layer first reads it. A single input is called x, as in data sets. */
 static bool begin_inputs(kn_caffe *net) {
     kn_map read; /* names of blobs that layers read */
     size_t used = 0;
@@ -418,7 +418,7 @@ const char *kn_caffe_reshaped(kn_caffe *net, const kn_caffe_layer *layer, const 
     return name;
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------------------ */
 
 static bool find_bottoms(kn_caffe *net, kn_caffe_layer *layer) {
     int count = kn_caffe_count(layer->item, "bottom");
@@ -469,8 +469,8 @@ static bool write_layer(kn_caffe *net, kn_caffe_layer *layer) {
     return layer->row->write(net, layer) && (net->model->error.status == KN_OK);
 }
 
-/* What no layer reads comes out, the last first: a loss is about that. Pixels that are one lose their axes.
- */
+/* Writes the outputs: blobs that no layer reads, the last one first, since a loss uses the first output.
+ * Spatial axes of size 1 are removed. */
 static bool write_outputs(kn_caffe *net, kn_text *text) {
     kn_text outputs;
     bool some = false, good = true;

@@ -1,8 +1,7 @@
-/* Nets of Caffe as an origin of models: recognised, opened, loaded and closed. */
+/* Nets of Caffe as an origin of models: recognized, opened, loaded and closed. */
 #include "exchange/caffe/caffe.h"
 
-/* The text in place of the file: what it is made of has been checked, and mistakes in it are told by its own
- * lines. */
+/* Reads the translated text. Messages about mistakes in it name its own lines. */
 static bool read_text(kn_model *model, const kn_text *text) {
     const char *source = model->source;
     model->source = kn_arena_format(&model->arena, "%s as a text of Koine", source);
@@ -31,7 +30,7 @@ static void close_net(kn_model *model) {
     kn_release(&model->host, model->origin_data);
 }
 
-/* Weights of another net, by the names of layers. */
+/* Loads the weights of another net, by the names of layers. */
 static kn_status load_net(kn_model *model, const char *path, kn_states *states,
                           const kn_model_load_params *params, int *loaded) {
     kn_caffe_net net;
@@ -49,7 +48,7 @@ static kn_status load_net(kn_model *model, const char *path, kn_states *states,
     return status;
 }
 
-/* A file of Caffe is told from one of tensors by its first bytes. */
+/* The first bytes tell a file of Caffe from a safetensors file. */
 static kn_status load(kn_model *model, const char *path, kn_states *states,
                       const kn_model_load_params *params, int *loaded) {
     if (path) {

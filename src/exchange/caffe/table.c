@@ -1,4 +1,4 @@
-/* The types of Caffe's layers, and what becomes of each. */
+/* The types of Caffe's layers, and the function that writes each. */
 #include "exchange/caffe/caffe.h"
 
 #define MOST KN_MAX_INPUTS

@@ -1,4 +1,4 @@
-/* The numbers of a net of Caffe as tensors by the names that its text has. */
+/* Reads the blobs of a net of Caffe as tensors with the names of its text. */
 #include <inttypes.h>
 
 #include "exchange/caffe/caffe.h"
@@ -6,8 +6,8 @@
 typedef struct taking {
     kn_model *model;
     const char *path;
-    kn_safetensors *file; /* what is made */
-    kn_map layers;        /* of the file with weights, by name; those that have some */
+    kn_safetensors *file; /* the result */
+    kn_map layers;        /* layers with blobs in the file with weights, by name */
 } taking;
 
 static const kn_caffe_item *blob_at(const kn_caffe_item *layer, int position) {
@@ -17,7 +17,7 @@ static const kn_caffe_item *blob_at(const kn_caffe_item *layer, int position) {
     return blob;
 }
 
-/* The sizes of a blob, or the four that all had at first; -1 where there are too many. */
+/* The sizes of a blob, or the four of the older format; -1 where there are too many. */
 static int read_shape(const kn_caffe_item *blob, int64_t *shape) {
     static const char *const old[] = {"num", "channels", "height", "width"};
     const kn_caffe_item *message = kn_caffe_field(blob, "shape"), *dim = NULL;
@@ -35,7 +35,7 @@ static int read_shape(const kn_caffe_item *blob, int64_t *shape) {
     return rank;
 }
 
-/* Without the axes of 1 in front, with which older files fill shapes up to four. */
+/* The first axis that is not 1: older files pad shapes with leading 1s to four axes. */
 static int first_axis(int rank, const int64_t *shape) {
     int first = 0;
     while (first < rank && shape[first] == 1)
@@ -68,7 +68,7 @@ static bool refuse(taking *t, const kn_caffe_weight *weight, const char *found, 
     return false;
 }
 
-/* A copy of the numbers as float32, changed as the weight says. */
+/* Copies the numbers to float32, with the change that the weight asks for. */
 static bool change(taking *t, const kn_caffe_weight *weight, const kn_array *numbers, double factor,
                    kn_array *array) {
     float *own = kn_arena_take(&t->file->arena, (size_t)numbers->count, sizeof *own);
@@ -87,8 +87,8 @@ static bool change(taking *t, const kn_caffe_weight *weight, const kn_array *num
     return true;
 }
 
-/* Adds the tensor of a weight, if the file has it. What does not fit is an error unless it may be left out.
- */
+/* Adds the tensor of a weight, if the file has it. One that does not fit is an error, unless it may be left
+ * out. */
 static bool take_weight(taking *t, const kn_caffe_weight *weight, bool incomplete) {
     const kn_caffe_item *layer = kn_map_get_text(&t->layers, weight->layer);
     const kn_caffe_item *blob = blob_at(layer, weight->blob);
@@ -132,7 +132,7 @@ bool kn_caffe_take(kn_model *model, const char *path, kn_caffe_net *net, bool in
     taking t = {.model = model, .path = path, .file = file};
     bool good = true;
     *file = (kn_safetensors){.arena = net->arena, .view = net->view};
-    *net = (kn_caffe_net){.root = NULL}; /* what tensors point into is the file's now */
+    *net = (kn_caffe_net){.root = NULL}; /* `file` owns the memory of the net from here on */
     kn_map_init(&file->by_name, &model->host);
     kn_map_init(&t.layers, &model->host);
     file->tensors = kn_arena_take(&file->arena, source->weight_count, sizeof *file->tensors);

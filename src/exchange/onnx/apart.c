@@ -1,8 +1,8 @@
-/* Initializers that exporters made one of, since they began alike (the weights of all fresh norms are ones,
- * and so is a running variance), apart again: each is learnt by itself. */
+/* Splits initializers that exporters merged because they were equal at first (the weights of new norms are
+ * all ones, and so are running variances): each is trained separately. */
 #include "exchange/onnx/import.h"
 
-enum { MOST_READ = 32, STATISTICS = 3 /* the first input of a batch norm that is one */ };
+enum { MOST_READ = 32, STATISTICS = 3 /* the first input of a batch norm that is a running statistic */ };
 
 typedef struct apart {
     kn_import *import;
@@ -10,9 +10,9 @@ typedef struct apart {
     kn_onnx_tensor *list; /* the initializers, with room for more */
     size_t count, capacity;
     size_t *reads;     /* inputs of nodes, by initializer of the file, */
-    size_t read_count; /* which are the first so many of the list */
+    size_t read_count; /* the number of them, which come first in the list */
     kn_map names;      /* numbers of initializers, plus 1 */
-    kn_map split;      /* the names of those that are new */
+    kn_map split;      /* the names of new ones */
     kn_map folded;     /* names that initializers were made of */
     kn_map results;    /* names of the graph's outputs */
     kn_signature signature;
@@ -22,7 +22,7 @@ static size_t find(const apart *all, const char *name) {
     return (size_t)(uintptr_t)kn_map_get_text(&all->names, name);
 }
 
-/* Initializer `from` once more under another name, unless that is there. */
+/* Copies initializer `from` under another name, unless that name exists. */
 static bool add_copy(apart *all, size_t from, const char *name) {
     if (!name) return kn_import_no_memory(all->import);
     if (find(all, name)) return true;
@@ -46,10 +46,10 @@ static const char *last_word(const char *name) {
     return dot ? dot + 1 : name;
 }
 
-/* ---- what a node of PyTorch's exporter reads --------------------------------------------------------------
- */
+/* ---- what a node of PyTorch's exporter reads ----------------------------------------------------------- */
 
-/* Words as "%p_bn_weight" of what the node was made from, as the program's names; answers how many. */
+/* Collects words such as "%p_bn_weight" from the description of a node, as names of the program; returns how
+ * many. */
 static int names_read(const apart *all, const char *text, const char **names) {
     int count = 0;
     while ((text = strchr(text, '%')) != NULL && count < MOST_READ) {
@@ -61,7 +61,8 @@ static int names_read(const apart *all, const char *text, const char **names) {
     return count;
 }
 
-/* Of names[0..count), one that has no initializer any more: with the last word of `like` rather than not. */
+/* Finds one of names[0..count) without an initializer, preferring one that ends in the last word of `like`.
+ */
 static int find_lost(const apart *all, const char *const *names, int count, const char *like) {
     int found = -1;
     for (int i = count - 1; i >= 0; i--) {
@@ -74,7 +75,8 @@ static int find_lost(const apart *all, const char *const *names, int count, cons
     return found;
 }
 
-/* Where it reads what it was not made from, and others read that as well, it gets its own. */
+/* A node that reads an initializer it was not made from, which others read as well, gets a copy of its own.
+ */
 static bool restore(apart *all, const kn_onnx_node *node) {
     const char *text = kn_import_pair(node->metadata, node->metadata_count, "pkg.torch.onnx.fx_node");
     const char *names[MOST_READ];
@@ -100,15 +102,15 @@ static bool restore(apart *all, const kn_onnx_node *node) {
     return true;
 }
 
-/* ---- the same without what it says
- * ------------------------------------------------------------------------- */
+/* ---- the same without what it says --------------------------------------------------------------------- */
 
 static bool is_identity(const kn_onnx_node *node) {
     return !strcmp(node->type, "Identity") && !*node->domain && node->input_count == 1 &&
            node->output_count == 1;
 }
 
-/* A copy of a list of numbers under another name, as the older exporter writes it, becomes an initializer. */
+/* Whether a node is an Identity of an initializer with a parameter's name, which is how the older exporter
+ * writes copies. */
 static bool is_copy(const apart *all, const kn_onnx_node *node, size_t *from) {
     const char *name = is_identity(node) ? node->outputs[0] : "";
     if (!strchr(name, '.') || *name == '/' || find(all, name)) return false;
@@ -133,14 +135,14 @@ static bool is_statistic(const kn_onnx_node *node, size_t input) {
     return !strcmp(node->type, "BatchNormalization") && !*node->domain && input >= STATISTICS;
 }
 
-/* What a name is a copy of; the name itself where it is none. */
+/* The name that this one is a copy of, or the name itself. */
 static const char *original(const kn_map *copies, const char *name) {
     const char *from = kn_map_get_text(copies, name);
     return from ? from : name;
 }
 
-/* A running statistic that is something else, too. One that norms share may come to the later ones as copies.
- */
+/* Splits off running statistics that have another use, too. Statistics that norms share may reach the later
+ * ones as copies. */
 static bool take_statistics(apart *all) {
     kn_map others, copies;
     bool fine = true;
@@ -179,8 +181,7 @@ static bool take_statistics(apart *all) {
     return fine;
 }
 
-/* ---- the whole
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the whole ----------------------------------------------------------------------------------------- */
 
 static bool read_names(apart *all) {
     bool fine = kn_signature_read(all->import, &all->signature);

@@ -1,4 +1,4 @@
-/* Attention with its masks and caches, and the rotation of queries and keys by their places. */
+/* Attention with masks and caches, and rotary position embeddings. */
 #include "exchange/onnx/import.h"
 
 #include <math.h>
@@ -7,10 +7,10 @@ typedef struct attention {
     kn_import_call *call;
     kn_import *import;
     kn_value *q, *k, *v; /* (N,heads,length,size) */
-    kn_value *scores;    /* what the fourth output is */
+    kn_value *scores;    /* what the fourth output has */
     int64_t q_heads, kv_heads;
     bool flat;        /* the inputs are (N,length,heads*size) */
-    kn_value *offset; /* int32: keys in front of the first query, for all or (N,1,1,1) */
+    kn_value *offset; /* int32: keys before the first query, a scalar or (N,1,1,1) */
     kn_value *bias;   /* added to the scores, or NULL */
 } attention;
 
@@ -29,12 +29,12 @@ static void add_bias(attention *a, kn_value *more) {
     a->bias = a->bias ? kn_add(a->bias, more) : more;
 }
 
-/* 0 where it is true, minus infinity elsewhere. */
+/* 0 where the mask is true, minus infinity elsewhere. */
 static kn_value *bias_of(const attention *a, kn_value *allowed) {
     return kn_where(allowed, float_scalar(a, 0), float_scalar(a, -INFINITY));
 }
 
-/* The mask as a bias, its last axis as long as the keys. */
+/* The mask as a bias, its last axis padded to the number of keys. */
 static bool add_mask(attention *a) {
     kn_value *mask = kn_import_in(a->call, 3);
     if (!mask) return false;
@@ -53,7 +53,7 @@ static bool add_mask(attention *a) {
     return true;
 }
 
-/* What the places of queries and keys forbid. */
+/* The bias for causal attention and lengths, from the positions of queries and keys. */
 static void add_places(attention *a) {
     kn_import_call *call = a->call;
     int64_t left = kn_import_int(call, "left_window_size", -1),
@@ -95,7 +95,7 @@ static bool take_inputs(attention *a) {
     return true;
 }
 
-/* Nothing but queries, keys and values of one size: one row of Koine does it. */
+/* With nothing but queries, keys and values of one size, the operator attention is enough. */
 static bool is_plain(const attention *a) {
     const kn_import_call *call = a->call;
     return call->input_count <= 3 && a->q_heads == a->kv_heads && kn_import_float(call, "softcap", 0) == 0 &&
@@ -122,7 +122,7 @@ static bool plain(attention *a) {
         a->call, 0, kn_import_reshape(a->import, kn_attention(rows[0], rows[1], rows[2], &params), dims, 4));
 }
 
-/* Keys and values that were there before come first. */
+/* Prepends cached keys and values. */
 static bool join_past(attention *a) {
     kn_import_call *call = a->call;
     kn_value *valid = NULL;
@@ -148,7 +148,7 @@ static bool join_past(attention *a) {
     return true;
 }
 
-/* Shares of the keys; a query that sees none has no shares. */
+/* Softmax over the keys; zeros for a query that sees none. */
 static kn_value *probabilities(attention *a, kn_value *scores) {
     if (!a->bias) return kn_softmax(scores, -1);
     kn_value *none = kn_less(kn_reduce_max(a->bias, "-1", true), float_scalar(a, -3e38));
@@ -188,10 +188,9 @@ static bool build_attention(kn_import_call *call) {
     return kn_import_put(call, 3, a.scores) && kn_import_put(call, 0, y);
 }
 
-/* ---- rotation -------------------------------------------------------------------------------------------
- */
+/* ---- rotation ------------------------------------------------------------------------------------------ */
 
-/* x as (N,length,heads,size): pairs of numbers turned by the angles of their places. */
+/* x is (N,length,heads,size): rotates pairs by the angles of their positions. */
 static kn_value *rotated(kn_import_call *call, kn_value *x, kn_value *cosine, kn_value *sine, int64_t part) {
     bool interleaved = kn_import_int(call, "interleaved", 0) != 0;
     kn_import *import = call->import;
@@ -242,7 +241,7 @@ static bool rotary(kn_import_call *call) {
     return kn_import_put(call, 0, y);
 }
 
-/* What a graph of the node makes of scores or weights; x where there is no graph. */
+/* Applies a subgraph of the node to scores or weights; x where there is none. */
 static kn_value *modified(kn_import_call *call, const char *name, kn_value *x) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
     if (!found || kn_value_failed(x)) return x;
@@ -256,7 +255,7 @@ static kn_value *modified(kn_import_call *call, const char *name, kn_value *x) {
     return kn_item_value(call->import, &made);
 }
 
-/* q is (B,heads,T,K), k (B,groups,S,K), v (B,groups,S,V): heads of a group follow one another. */
+/* q is (B,heads,T,K), k (B,groups,S,K), v (B,groups,S,V); the heads of a group are adjacent. */
 static bool flexible(kn_import_call *call) {
     kn_value *q = kn_import_in(call, 0), *k = q ? kn_import_in(call, 1) : NULL;
     kn_value *v = k ? kn_import_in(call, 2) : NULL;

@@ -1,4 +1,4 @@
-/* Branches, loops that unroll, sequences and optionals: what is decided while the graph is built. */
+/* Branches, unrolled loops, sequences and optionals: all that is decided while the graph is built. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static const kn_onnx_graph *body_of(kn_import_call *call, const char *name) {
     return NULL;
 }
 
-/* Copies what a body made to the outputs of the node, which keep their names. */
+/* Copies the results of a body to the outputs of the node, which keep their names. */
 static void take_outputs(kn_import_call *call, const kn_item *made, int count) {
     for (int i = 0; i < count && i < call->output_count; i++) {
         const char *name = call->outputs[i].name;
@@ -40,7 +40,7 @@ static bool truth_item(kn_import_call *call, kn_dtype dtype, int64_t number, kn_
     return true;
 }
 
-/* Whether an item, which has to be known, is true. */
+/* Whether an item is true; its value has to be known. */
 static bool holds(kn_import_call *call, kn_item *item, bool *answer) {
     kn_tensor_info info;
     const void *data;
@@ -50,7 +50,7 @@ static bool holds(kn_import_call *call, kn_item *item, bool *answer) {
     return true;
 }
 
-/* Each round of a loop is built anew; what it scans is stacked along a new first axis. */
+/* Unrolls a loop; scan outputs are stacked along a new first axis. */
 static bool loop(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int carried = call->input_count > 2 ? call->input_count - 2 : 0, scans = call->output_count - carried;
@@ -112,7 +112,7 @@ static bool scan_way(kn_import_call *call, const char *side, int i, int rank, in
     return kn_import_axis(call, i < given ? axes[i] : 0, rank, axis);
 }
 
-/* Since opset 9: states first, then what is walked along; the body gives the states and what is stacked. */
+/* Since opset 9: inputs are states, then scan inputs; the body returns states, then scan outputs. */
 static bool scan(kn_import_call *call) {
     const kn_onnx_graph *body = body_of(call, "body");
     int walked = (int)kn_import_int(call, "num_scan_inputs", 0), states = call->input_count - walked;
@@ -173,8 +173,7 @@ static bool scan(kn_import_call *call) {
     return true;
 }
 
-/* ---- sequences ------------------------------------------------------------------------------------------
- */
+/* ---- sequences ----------------------------------------------------------------------------------------- */
 
 static bool make_sequence(kn_import_call *call, kn_item *const *parts, size_t count, kn_dtype dtype) {
     kn_item *item = &call->outputs[0];
@@ -200,7 +199,7 @@ static bool take_sequence(kn_import_call *call, kn_item **sequence) {
            kn_import_fail(call, KN_ERROR_FORMAT, "its input is no sequence");
 }
 
-/* A place in a sequence that input `i` names; `more`: one behind the last counts as well. */
+/* A position in a sequence, from input `i`; `more`: the one after the last is valid, too. */
 static bool take_place(kn_import_call *call, int i, size_t count, bool more, size_t *place) {
     int64_t number = (int64_t)count;
     if (kn_import_has(call, i)) {

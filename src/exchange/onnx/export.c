@@ -1,10 +1,10 @@
-/* From a graph to an ONNX file: the nodes that the outputs need, by their rows (export_rows.c), with weights
- * and constants as initializers under the names of their values. */
+/* Writes a graph as an ONNX file: the nodes that the outputs need, as their rows say (export_rows.c), and
+ * weights and constants as initializers with the names of their values. */
 #include "exchange/onnx/export.h"
 
 #include <stdio.h>
 
-/* ---- nodes -------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 const char *kn_export_name(kn_export_call *call) {
     const char *name = call->node->name;
@@ -95,8 +95,7 @@ bool kn_export_string(kn_export_call *call, const char *name, const char *text) 
     return true;
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------
- */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 static bool add_constant(kn_export *export, const kn_onnx_tensor *tensor) {
     const kn_onnx_attribute value = {
@@ -113,8 +112,8 @@ static bool add_constant(kn_export *export, const kn_onnx_tensor *tensor) {
     return true;
 }
 
-/* data holds the elements as this machine has them, in the arena; it is changed to what the file wants.
- * learnt: an initializer whatever it holds. */
+/* data holds the elements in native byte order, in the arena; they are converted in place. learnt: always an
+ * initializer. */
 static bool add_tensor(kn_export *export, const char *name, kn_dtype dtype, int rank, const int64_t *shape,
                        void *data, bool learnt) {
     kn_onnx_tensor *tensor = &export->tensors[export->tensor_count];
@@ -152,7 +151,7 @@ const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t 
     return kn_export_tensor(call, KN_INT64, 1, &length, data);
 }
 
-/* Statistics that no batch norm follows were measured once: who reads the file must not take them for
+/* Statistics that no batch norm updates were measured once: readers of the file must not take them for
  * weights. */
 static bool is_followed(const kn_export *export, const kn_value *value) {
     const kn_graph *graph = export->model->graph;
@@ -165,7 +164,7 @@ static bool is_followed(const kn_export *export, const kn_value *value) {
     return false;
 }
 
-/* A weight as it is by now, or a constant, under the name of its value. */
+/* Adds the current value of a weight, or a constant, under the name of its value. */
 static bool add_value(kn_export *export, const kn_value *value) {
     kn_error *error = &export->model->error;
     kn_tensor_info info = {.dtype = value->shape.dtype, .rank = value->shape.rank};
@@ -191,8 +190,7 @@ static bool add_value(kn_export *export, const kn_value *value) {
            kn_model_no_memory(export->model);
 }
 
-/* ---- open sizes ------------------------------------------------------------------------------------------
- */
+/* ---- open sizes ---------------------------------------------------------------------------------------- */
 
 static bool has_size(const kn_export *export, const kn_value *value, kn_dim dim, int *axis) {
     if (!value || !export->needed[value->id]) return false;
@@ -229,8 +227,7 @@ const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count)
     return whole && kn_export_int(call, "axis", 0) ? whole : NULL;
 }
 
-/* ---- inputs and outputs
- * -------------------------------------------------------------------------------------- */
+/* ---- inputs and outputs -------------------------------------------------------------------------------- */
 
 static bool describe(kn_export *export, const kn_value *value, const char *name, kn_onnx_value_info *info) {
     kn_onnx_dimension *dims = kn_arena_take(&export->arena, (size_t)value->shape.rank + 1, sizeof *dims);
@@ -255,8 +252,7 @@ static bool describe(kn_export *export, const kn_value *value, const char *name,
     return true;
 }
 
-/* ---- the whole
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------------------- */
 
 static bool wanted(const kn_node *node, const bool *needed) {
     for (int k = 0; k < node->output_count; k++)
@@ -264,14 +260,14 @@ static bool wanted(const kn_node *node, const bool *needed) {
     return false;
 }
 
-/* By id: what the outputs are made of. */
+/* Marks, by id, the values that the outputs need. */
 static void mark_needed(const kn_model *model, bool *needed) {
     const kn_graph *graph = model->graph;
     for (int i = 0; i < model->output_count; i++)
         needed[model->outputs[i]->id] = true;
     for (size_t i = graph->node_count; i-- > 0;) {
         const kn_node *node = graph->nodes[i];
-        /* What training alone reads has no place in the file, such as the counter that dropout draws by. */
+        /* Leaves out inputs that only training reads, such as the step counter of dropout. */
         const kn_value *reads[KN_MAX_INPUTS];
         int count = wanted(node, needed) ? kn_export_reads(node, reads) : 0;
         for (int k = 0; k < count; k++)

@@ -1,4 +1,5 @@
-/* What the files of the exporter share: a graph of Koine, node by node, becomes an ONNX graph that infers. */
+/* What the files of the exporter share: a graph of Koine is written, node by node, as an ONNX graph for
+ * inference. */
 #ifndef KN_EXCHANGE_ONNX_EXPORT_H
 #define KN_EXCHANGE_ONNX_EXPORT_H
 
@@ -20,11 +21,11 @@ typedef struct kn_export {
     size_t node_count, node_capacity;
     kn_onnx_tensor *tensors;
     size_t tensor_count, tensor_capacity;
-    const bool *needed; /* by ids of values: what the outputs are made of */
-    int made;           /* names so far */
+    const bool *needed; /* by id of the values: the outputs need it */
+    int made;           /* number of names made so far */
 } kn_export;
 
-/* One node of Koine's on its way. */
+/* One node of Koine that is being written. */
 typedef struct kn_export_call {
     kn_export *export;
     const kn_node *node;
@@ -32,7 +33,7 @@ typedef struct kn_export_call {
     const char *output;                /* of the first result */
 } kn_export_call;
 
-/* Builds what a row becomes. False: the row, or these attributes, have no counterpart. */
+/* Writes the nodes for an operator. False: the operator, or these attributes, have no counterpart. */
 typedef bool (*kn_export_builder)(kn_export_call *call);
 typedef struct kn_export_row {
     const char *name;
@@ -40,20 +41,21 @@ typedef struct kn_export_row {
 } kn_export_row;
 extern const kn_export_row kn_export_sequences[], kn_export_picks[];
 extern const int kn_export_sequences_count, kn_export_picks_count;
-/* NULL where there is none. */
+/* NULL where the operator has no counterpart. */
 kn_export_builder kn_export_find(const kn_operator *row);
-/* The value in the file that stands for one that a node reads: the state, where norms share running
- * statistics. */
+/* The value to be written for one that a node reads: the state itself, where norms share running statistics.
+ */
 const kn_value *kn_export_read(const kn_value *value);
-/* The values that a node's nodes in the file read, at most KN_MAX_INPUTS, and how many they are. */
+/* The values that the nodes written for a node read, at most KN_MAX_INPUTS; returns how many. */
 int kn_export_reads(const kn_node *node, const kn_value **reads);
 
-/* A node of one output; "" for inputs that are left out, NULL ends them. output NULL: a new name, which is
- * answered. The node, to which attributes are added, is the last of the list. NULL when memory is out. */
+/* Adds a node with one output. Inputs end with NULL; "" is one that is left out. output NULL: a new name.
+ * Returns the name of the output; NULL when out of memory. The functions for attributes apply to this node.
+ */
 const char *kn_export_node(kn_export_call *call, const char *type, const char *output,
                            const char *const *inputs);
 #define KN_EXPORT_INPUTS(...) ((const char *const[]){__VA_ARGS__, NULL})
-/* The same of one input and of two; NULL where one of them is NULL, for it could not be made. */
+/* The same for one input and for two; NULL where one of them is NULL, because it could not be made. */
 static inline const char *kn_export_one(kn_export_call *call, const char *type, const char *output,
                                         const char *x) {
     return x ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x)) : NULL;
@@ -62,24 +64,25 @@ static inline const char *kn_export_two(kn_export_call *call, const char *type, 
                                         const char *x, const char *y) {
     return x && y ? kn_export_node(call, type, output, KN_EXPORT_INPUTS(x, y)) : NULL;
 }
-/* A name that nothing has. */
+/* A new name. */
 const char *kn_export_name(kn_export_call *call);
-/* The node that was made last has these results. */
+/* Gives the last node these outputs. */
 bool kn_export_results(kn_export_call *call, const char *const *names, size_t count);
-/* Attributes of the node that was made last. */
+/* Attributes of the last node. */
 bool kn_export_int(kn_export_call *call, const char *name, int64_t number);
 bool kn_export_float(kn_export_call *call, const char *name, double number);
 bool kn_export_ints(kn_export_call *call, const char *name, const int64_t *numbers, size_t count);
 bool kn_export_string(kn_export_call *call, const char *name, const char *text);
 bool kn_export_strings(kn_export_call *call, const char *name, const char *const *texts, size_t count);
-/* Constants; answer their names. Fractions with axes become nodes, since whoever reads the file would learn
- * an initializer; such a node is then the last one. */
+/* Constants; return their names. Floating-point constants with axes become Constant nodes, since a reader of
+ * the file would train an initializer; such a node is then the last one. */
 const char *kn_export_number(kn_export_call *call, kn_dtype dtype, double number);
 const char *kn_export_list(kn_export_call *call, const int64_t *numbers, size_t count);
-/* data is in the export's arena and is changed. */
+/* data is in the arena of the export and is converted in place. */
 const char *kn_export_tensor(kn_export_call *call, kn_dtype dtype, int rank, const int64_t *shape,
                              void *data);
-/* Sizes as int64 (count), open ones read off a value of the file that has them; NULL where none has. */
+/* Sizes as int64 (count). Open ones are computed from a value in the file that has them; NULL where none has.
+ */
 const char *kn_export_sizes(kn_export_call *call, const kn_dim *dims, int count);
 
 /* Writes the model's outputs as an ONNX file. */

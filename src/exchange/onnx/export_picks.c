@@ -1,4 +1,4 @@
-/* Rows that pick elements by their numbers, or put them there, as ONNX nodes. */
+/* Gather and scatter operators as ONNX nodes. */
 #include "exchange/onnx/export.h"
 
 static int64_t axis_of(const kn_export_call *call) {
@@ -12,13 +12,14 @@ static bool embedding(kn_export_call *call) {
 
 static bool gather(kn_export_call *call) {
     bool elements = !strcmp(call->node->op->name, "gather_elements");
-    if (kn_attribute_of(call->node, "outside")->integer) return false; /* what is outside is an error there */
+    if (kn_attribute_of(call->node, "outside")->integer)
+        return false; /* ONNX makes indices outside an error */
     return kn_export_two(call, elements ? "GatherElements" : "Gather", call->output, call->inputs[0],
                          call->inputs[1]) &&
            kn_export_int(call, "axis", axis_of(call));
 }
 
-/* The node made last gets the word of what an update does. */
+/* Sets the attribute `reduction` of the last node. */
 static bool add_reduction(kn_export_call *call) {
     static const char *const words[] = {"none", "add", "mul", "max", "min"};
     return kn_export_string(call, "reduction", words[kn_attribute_of(call->node, "reduction")->integer]);
@@ -30,7 +31,7 @@ static bool scatter_elements(kn_export_call *call) {
            kn_export_int(call, "axis", axis_of(call)) && add_reduction(call);
 }
 
-/* `count` axes from `first` on come to the front of `rank`; or back from there. */
+/* Moves `count` axes from `first` on to the front, or back. */
 static const char *to_front(kn_export_call *call, const char *x, int rank, int first, int count, bool back,
                             const char *output) {
     int64_t order[KN_MAX_RANK];
@@ -42,7 +43,7 @@ static const char *to_front(kn_export_call *call, const char *x, int rank, int f
     return turned && kn_export_ints(call, "perm", order, (size_t)rank) ? turned : NULL;
 }
 
-/* ScatterND puts slices along the first axis. */
+/* ScatterND writes slices along the first axis. */
 static bool scatter(kn_export_call *call) {
     const kn_node *node = call->node;
     const int axis = (int)axis_of(call), rank = node->inputs[0]->shape.rank,
@@ -61,7 +62,7 @@ static bool scatter(kn_export_call *call) {
            (!axis || to_front(call, result, rank, axis, 1, true, call->output));
 }
 
-/* The places are int64 there. */
+/* ONNX gives the indices as int64. */
 static bool top_k(kn_export_call *call) {
     const kn_value *places = call->node->outputs[1];
     const int64_t k = kn_attribute_of(call->node, "k")->integer;

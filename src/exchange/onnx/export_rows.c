@@ -1,4 +1,4 @@
-/* The table from rows to ONNX nodes. */
+/* The table from operators of Koine to ONNX nodes. */
 #include "exchange/onnx/export.h"
 #include "exchange/onnx/import.h"
 
@@ -12,7 +12,7 @@ static kn_dtype dtype_of(const kn_export_call *call) {
     return call->node->inputs[0]->shape.dtype;
 }
 
-/* ---- rows that are one node, which the table of the importer has ------------------------------------- */
+/* ---- rows that are one node, which the table of the importer has --------------------------------------- */
 
 static bool same(kn_export_call *call) {
     const kn_import_row *row = kn_import_find_op(call->node->op->name);
@@ -28,10 +28,9 @@ static bool same(kn_export_call *call) {
     return true;
 }
 
-/* ---- with a number, and in several steps
- * -------------------------------------------------------------------- */
+/* ---- with a number, and in several steps --------------------------------------------------------------- */
 
-/* x with a number. */
+/* A node of x and a constant number. */
 static const char *with(kn_export_call *call, const char *type, const char *output, const char *x,
                         double number) {
     const char *constant = kn_export_number(call, dtype_of(call), number);
@@ -85,7 +84,7 @@ static bool expm1_row(kn_export_call *call) {
     return with(call, "Sub", call->output, kn_export_one(call, "Exp", NULL, call->inputs[0]), 1);
 }
 
-/* ONNX has the sign of the divisor for whole numbers alone. */
+/* In ONNX, only the remainder of integers has the sign of the divisor. */
 static bool remainder_row(kn_export_call *call) {
     bool dividend = !strcmp(call->node->op->name, "fmod");
     const char *x = call->inputs[0], *y = call->inputs[1];
@@ -112,7 +111,7 @@ static bool cast(kn_export_call *call) {
            kn_export_int(call, "to", kn_onnx_type_from(call->node->outputs[0]->shape.dtype));
 }
 
-/* What drops in training; a reader of the file may train it again. */
+/* Dropout is kept: a reader of the file may train the model again. */
 static bool dropout(kn_export_call *call) {
     const char *rate = kn_export_number(call, KN_FLOAT32, attribute(call, "rate")->number);
     return kn_export_two(call, "Dropout", call->output, call->inputs[0], rate);
@@ -122,10 +121,9 @@ static bool first(kn_export_call *call) {
     return kn_export_one(call, "Identity", call->output, call->inputs[0]);
 }
 
-/* ---- products, windows, norms
- * -------------------------------------------------------------------------------- */
+/* ---- products, windows, norms -------------------------------------------------------------------------- */
 
-/* `name`, which has the shape of an input, with its last two axes exchanged. */
+/* Transposes the last two axes of `name`, which has the shape of an input. */
 static const char *turned(kn_export_call *call, int input, const char *name) {
     int64_t axes[KN_MAX_RANK];
     int rank = call->node->inputs[input]->shape.rank;
@@ -140,7 +138,7 @@ static bool matmul(kn_export_call *call) {
                      attribute(call, "transpose_b")->integer != 0};
     const char *a = call->inputs[0], *b = call->inputs[1];
     kn_dtype type = call->node->inputs[0]->shape.dtype;
-    if (call->node->inputs[1]->shape.dtype != type) { /* of 16 bits */
+    if (call->node->inputs[1]->shape.dtype != type) { /* one of them has 16 bits */
         b = kn_export_one(call, "Cast", NULL, b);
         if (!b || !kn_export_int(call, "to", kn_onnx_type_from(type))) return false;
     }
@@ -170,7 +168,7 @@ static bool conv(kn_export_call *call) {
                           : add_list(call, "pads", "padding", 4);
 }
 
-/* What is more at the end than the windows reach is told as padding of the result. */
+/* Elements at the end beyond the windows become output_padding. */
 static bool conv_transpose(kn_export_call *call) {
     const kn_value *x = call->node->inputs[0], *weight = call->node->inputs[1];
     const kn_shape *to = &call->node->outputs[0]->shape;
@@ -193,9 +191,11 @@ static bool conv_transpose(kn_export_call *call) {
            kn_export_int(call, "group", attribute(call, "groups")->integer);
 }
 
-enum { MOST_SHARES = KN_EXPORT_MORE / 4 - 1 }; /* of each of two axes: two nodes and two lists for a share */
+enum {
+    MOST_SHARES = KN_EXPORT_MORE / 4 - 1
+}; /* windows of each of two axes: each takes two nodes and two lists */
 
-/* `to` windows of any sizes that share an axis, each made one. */
+/* Adaptive pooling along an axis: `to` windows of different sizes, each reduced. */
 static const char *shared(kn_export_call *call, const char *x, bool largest, int64_t axis, int64_t to,
                           const char *output) {
     const char *parts[MOST_SHARES + 1] = {NULL}, *along = kn_export_list(call, &axis, 1);
@@ -263,11 +263,10 @@ static bool reduce(kn_export_call *call) {
            kn_export_int(call, "keepdims", attribute(call, "keep")->integer != 0);
 }
 
-/* ---- shapes
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- shapes -------------------------------------------------------------------------------------------- */
 
-/* An open size is that of the same axis before (0), or the only one that is left (-1); otherwise all are
- * told. */
+/* An open size is that of the same axis of the input (0), or the only remaining one (-1); otherwise the sizes
+ * are computed. */
 static bool reshape(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     int64_t numbers[KN_MAX_RANK];
@@ -277,7 +276,7 @@ static bool reshape(kn_export_call *call) {
         bool same = i < from->rank && from->dims[i] == to->dims[i];
         numbers[i] = kn_dim_known(to->dims[i]) ? to->dims[i] : same ? 0 : -1;
         open += numbers[i] < 0;
-        empty = empty || to->dims[i] == 0; /* a 0 would mean the axis before */
+        empty = empty || to->dims[i] == 0; /* a 0 would mean the input's size */
     }
     const bool told = empty || open > 1;
     const char *shape =
@@ -286,7 +285,7 @@ static bool reshape(kn_export_call *call) {
            (!told || kn_export_int(call, "allowzero", 1));
 }
 
-/* A size that is the input's own stays under a 1. */
+/* Sizes that the input has already are given as 1. */
 static bool broadcast(kn_export_call *call) {
     const kn_shape *from = &call->node->inputs[0]->shape, *to = &call->node->outputs[0]->shape;
     kn_dim sizes[KN_MAX_RANK];
@@ -329,7 +328,7 @@ static bool pad(kn_export_call *call) {
            kn_export_node(call, "Pad", call->output, KN_EXPORT_INPUTS(call->inputs[0], list, value));
 }
 
-/* Backwards along its axes, all of them when none is named. */
+/* Reverses the given axes, or all. */
 static bool flip(kn_export_call *call) {
     const kn_attribute_value *axes = attribute(call, "axes");
     int64_t lists[4][KN_MAX_RANK];
@@ -347,7 +346,7 @@ static bool flip(kn_export_call *call) {
                           KN_EXPORT_INPUTS(call->inputs[0], names[0], names[1], names[2], names[3]));
 }
 
-/* An axis at a time; a factor that was given counts, even where it gives no whole size. */
+/* One axis at a time; a given scale is kept, even where it gives no integer size. */
 static bool resize(kn_export_call *call) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric",

@@ -1,9 +1,9 @@
-/* Rows of sequences as ONNX nodes: recurrences, attention, and what normalises rows. */
+/* Operators of sequences as ONNX nodes: recurrences, attention, and norms of rows. */
 #include "exchange/onnx/export.h"
 
 #include <math.h>
 
-/* x under other sizes, 0 for one that stays and -1 for what is left. */
+/* Reshapes x: 0 keeps a size, -1 is inferred. */
 static const char *reshaped(kn_export_call *call, const char *x, const int64_t *sizes, size_t count,
                             const char *output) {
     const char *shape = kn_export_list(call, sizes, count);
@@ -21,15 +21,14 @@ static const char *squeezed(kn_export_call *call, const char *x, int64_t axis, c
     return kn_export_two(call, "Squeeze", output, x, axes);
 }
 
-/* ---- recurrences ----------------------------------------------------------------------------------------
- */
+/* ---- recurrences --------------------------------------------------------------------------------------- */
 
 enum { MOST_GATES = 4 };
 typedef struct cell_type {
     const char *row, *type;
     int gates;
-    int order[MOST_GATES];           /* of the file's gates, which of the row's each is */
-    int bias, start, cells, lengths; /* places of inputs; 0 for none */
+    int order[MOST_GATES];           /* the operator's gate for each gate of the file */
+    int bias, start, cells, lengths; /* positions of inputs; 0 for none */
     int results;                     /* y, the last state, its cells */
 } cell_type;
 static const cell_type cells[] = {
@@ -52,15 +51,15 @@ static const kn_node *made_by(const kn_value *value, const char *row) {
     return value->producer && !strcmp(value->producer->op->name, row) ? value->producer : NULL;
 }
 
-/* What a layer gives to the gates is x Wᵀ and up to two biases, which belong to the file's node; x and no
- * weight where the row stands by itself. */
+/* The input of the gates, x Wᵀ with up to two biases, which the node of the file includes; only x where the
+ * operator stands alone. */
 typedef struct recurrence {
     const cell_type *cell;
     const kn_value *x, *weight, *biases[2], *hidden, *last_bias, *start, *start_cells, *lengths;
     int64_t units;
 } recurrence;
 
-/* Zeros, and outside training what a state that is carried from batch to batch begins with. */
+/* Whether it is zeros, or the initial value of a state that training carries from batch to batch. */
 static bool is_zero(const kn_value *value) {
     const kn_node *node = made_by(value, "in_training");
     if (node) value = node->inputs[0];
@@ -100,7 +99,7 @@ static bool describe(const kn_node *node, recurrence *r) {
 }
 
 const kn_value *kn_export_read(const kn_value *value) {
-    /* What a norm makes of statistics for one that shares them stands at the same place of both lists. */
+    /* The outputs of a norm that stand for its statistics have the positions of the inputs. */
     while (value && value->producer && !strcmp(value->producer->op->name, "batch_norm")) {
         int place = 0;
         while (value->producer->outputs[place] != value)
@@ -129,8 +128,8 @@ int kn_export_reads(const kn_node *node, const kn_value **reads) {
     return count;
 }
 
-/* x (gates * units, columns), or (gates * units) with columns 0, with the gates in the file's order; first:
- * with an axis of 1 in front. */
+/* x (gates * units, columns), or (gates * units) for columns 0, with the gates in the file's order; first:
+ * with a leading axis of size 1. */
 static const char *by_gates(kn_export_call *call, const recurrence *r, const char *x, int64_t columns,
                             bool first) {
     int64_t order[MOST_GATES], sizes[3], *at = sizes;
@@ -147,20 +146,20 @@ static const char *by_gates(kn_export_call *call, const recurrence *r, const cha
     return reshaped(call, x, sizes, (size_t)(at - sizes), NULL);
 }
 
-/* No initializer, which whoever reads the file would train. */
+/* Not an initializer, which a reader of the file would train. */
 static const char *zeros(kn_export_call *call, const int64_t *shape, size_t rank) {
     const char *zero = kn_export_number(call, KN_FLOAT32, 0), *sizes = kn_export_list(call, shape, rank);
     return kn_export_two(call, "Expand", NULL, zero, sizes);
 }
 
-/* A weight that leaves the row's input as it is. */
+/* An identity weight, so that the node adds nothing to the operator's input. */
 static const char *unit_weight(kn_export_call *call, const recurrence *r) {
     const int64_t rows = r->cell->gates * r->units;
     const char *unit = kn_export_one(call, "EyeLike", NULL, zeros(call, (int64_t[]){rows, rows}, 2));
     return by_gates(call, r, unit, rows, true);
 }
 
-/* (1, 2 * gates * units): of the inputs, then of the states; "" where there is none. */
+/* Biases (1, 2 * gates * units), of the inputs and then of the states; "" where there is none. */
 static const char *both_biases(kn_export_call *call, const recurrence *r) {
     const int64_t rows = r->cell->gates * r->units;
     const char *parts[2] = {NULL}, *last = NULL;
@@ -221,8 +220,7 @@ static bool recurrent(kn_export_call *call) {
     return true;
 }
 
-/* ---- attention -------------------------------------------------------------------------------------------
- */
+/* ---- attention ----------------------------------------------------------------------------------------- */
 
 typedef struct attention {
     int64_t heads, key_heads, head;
@@ -230,8 +228,8 @@ typedef struct attention {
     const kn_value *q, *k, *lengths, *mask;
 } attention;
 
-/* The inputs are q, k and v, or all in one, then lengths, a mask and the counter of what drops, by their
- * ranks. */
+/* The inputs are q, k and v, or all in one, then lengths, a mask and the step counter of dropout, told apart
+ * by rank. */
 static bool describe_attention(const kn_node *node, attention *a) {
     int data = 0, count = node->input_count - (node->op->random ? 1 : 0);
     while (data < count && data < 3 && node->inputs[data]->shape.rank == 3)
@@ -250,7 +248,8 @@ static bool describe_attention(const kn_node *node, attention *a) {
     return a->head > 0;
 }
 
-/* Part 0, 1 or 2, q, k or v, by heads: (batch, heads, length, head), and k (batch, heads, head, length). */
+/* Splits q (part 0), k (1) or v (2) by heads: (batch, heads, length, head), k (batch, heads, head, length).
+ */
 static const char *by_heads(kn_export_call *call, const attention *a, int part) {
     const int64_t heads = part ? a->key_heads : a->heads, columns = heads * a->head,
                   group = a->heads / a->key_heads;
@@ -263,7 +262,7 @@ static const char *by_heads(kn_export_call *call, const attention *a, int part) 
         if (!from || !to || !axis) return NULL;
         x = kn_export_node(call, "Slice", NULL, KN_EXPORT_INPUTS(x, from, to, axis));
     }
-    if (part && group > 1) { /* each head of k and v stands for some of q */
+    if (part && group > 1) { /* each head of k and v serves several of q */
         const char *shape = kn_export_list(call, (int64_t[]){1, 1, 1, group, 1}, 5);
         x = reshaped(call, x, (int64_t[]){0, 0, heads, 1, a->head}, 5, NULL);
         x = kn_export_two(call, "Expand", NULL, x, shape);
@@ -277,7 +276,7 @@ static const char *length_of(kn_export_call *call, const kn_value *x) {
     return name && kn_export_int(call, "start", 1) && kn_export_int(call, "end", 2) ? name : NULL;
 }
 
-/* The first diagonal that a query does not look at, of a causal mask: a single number. */
+/* The first diagonal that a causal mask hides: a scalar. */
 static const char *diagonal_of(kn_export_call *call, const attention *a) {
     const kn_dim queries = a->q->shape.dims[1], keys = a->k->shape.dims[1];
     if (!a->last || queries == keys) return kn_export_number(call, KN_INT64, 1);
@@ -289,7 +288,7 @@ static const char *diagonal_of(kn_export_call *call, const attention *a) {
         call, kn_export_two(call, "Add", NULL, kn_export_two(call, "Max", NULL, more, zero), unit), 0, NULL);
 }
 
-/* (queries, keys): minus infinity where a query does not look. */
+/* (queries, keys): minus infinity where a query does not see the key. */
 static const char *causal_mask(kn_export_call *call, const attention *a) {
     const char *shape = kn_export_two(call, "Concat", NULL, length_of(call, a->q), length_of(call, a->k));
     if (!shape || !kn_export_int(call, "axis", 0)) return NULL;
@@ -316,7 +315,7 @@ static const char *as_long(kn_export_call *call, const char *x) {
     return name && kn_export_int(call, "to", kn_onnx_type_from(KN_INT64)) ? name : NULL;
 }
 
-/* Whether a query looks at a key, by lengths: bool (batch,1,queries or 1,keys). */
+/* Whether a query sees a key, by lengths: bool (batch,1,queries or 1,keys). */
 static const char *seen_by_lengths(kn_export_call *call, const attention *a) {
     const char *lengths = unsqueezed(call, as_long(call, a->lengths->name), (int64_t[]){1, 2, 3}, 3);
     const char *keys = places_of(call, a->k), *counts = kn_export_two(call, "Less", NULL, keys, lengths);
@@ -352,7 +351,7 @@ static bool attend(kn_export_call *call) {
     if (seen) scores = where(call, seen, scores, a.q->shape.dtype, -INFINITY);
     const char *weights = kn_export_one(call, "Softmax", NULL, scores);
     if (!weights || !kn_export_int(call, "axis", -1)) return false;
-    if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* no number where nothing is seen */
+    if (seen) weights = where(call, seen, weights, a.q->shape.dtype, 0); /* NaN where nothing is seen */
     if (call->node->op->random)
         weights =
             kn_export_two(call, "Dropout", NULL, weights,
@@ -362,10 +361,9 @@ static bool attend(kn_export_call *call) {
     return reshaped(call, y, (int64_t[]){0, 0, a.heads * a.head}, 3, call->output) != NULL;
 }
 
-/* ---- turned by their places
- * ------------------------------------------------------------------------------------- */
+/* ---- turned by their places ---------------------------------------------------------------------------- */
 
-/* (1 or batch,length,1 and pairs in the place of what is turned): the angle of each pair. */
+/* The angle of each pair: (1 or batch,length,1) and an axis of pairs where the rotated axis is. */
 static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved) {
     const kn_node *node = call->node;
     const double base = kn_attribute_of(node, "base")->number;
@@ -383,7 +381,7 @@ static const char *angles(kn_export_call *call, int64_t pairs, bool interleaved)
     return unsqueezed(call, real, (int64_t[]){2, interleaved ? 4 : 3}, 2);
 }
 
-/* The halves of pairs lie along their own axis of (batch,length,heads,pairs,2) or
+/* The elements of a pair lie along an axis of their own: (batch,length,heads,pairs,2) or
  * (batch,length,heads,2,pairs). */
 static bool rotary(kn_export_call *call) {
     const kn_node *node = call->node;
@@ -415,8 +413,7 @@ static bool rotary(kn_export_call *call) {
            reshaped(call, joined, (int64_t[]){0, 0, columns}, 3, call->output);
 }
 
-/* ---- rows
- * --------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static bool rms_norm(kn_export_call *call) {
     const char *axes = kn_export_list(call, (int64_t[]){-1}, 1), *x = call->inputs[0];

@@ -1,24 +1,24 @@
-/* The discrete Fourier transform, as a product with sines and cosines. */
+/* The discrete Fourier transform, as a matrix product with sines and cosines. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { FOURIER_NUMBERS = 1 << 24 }; /* the most of one transform */
+enum { FOURIER_NUMBERS = 1 << 24 }; /* of one transform, at most */
 
 typedef struct transform {
-    int64_t rows, columns; /* numbers that go in and come out, of each of `parts` and `results` */
+    int64_t rows, columns; /* numbers of input and output, each with `parts` and `results` components */
     int64_t parts, results;
     int64_t length;
     bool inverse, onesided;
 } transform;
 
-/* What number `in` (part p: real or imaginary) adds to number `out` (part r). */
+/* The factor of input `in` (component p: real or imaginary) in output `out` (component r). */
 static double factor(const transform *t, int64_t in, int64_t p, int64_t out, int64_t r) {
     double angle = 8 * atan(1.0) * (double)(in * out % t->length) / (double)t->length;
     double number = p == r ? cos(angle) : (p == 1) != t->inverse ? sin(angle) : -sin(angle);
     if (!t->inverse) return number;
-    /* Of a real signal the half of the frequencies that is not there mirrors the other. */
+    /* The missing half of the frequencies of a real signal mirrors the other. */
     bool twice = t->onesided && in != 0 && 2 * in != t->length;
     return number * (twice ? 2 : 1) / (double)t->length;
 }
@@ -85,7 +85,7 @@ static bool fourier(kn_import_call *call) {
         return kn_import_fail(call, KN_ERROR_ARGUMENT, "its length is %" PRId64, t.length);
     t.columns = t.onesided && !t.inverse ? t.length / 2 + 1 : t.length;
     t.results = halved ? 1 : 2;
-    /* What is missing behind the end is zeros, which add nothing. */
+    /* Missing elements at the end are zeros, which add nothing. */
     int64_t most = halved ? t.length / 2 + 1 : t.length;
     if (t.rows > most) {
         x = kn_slice(x, axis, 0, most);
@@ -94,7 +94,7 @@ static bool fourier(kn_import_call *call) {
     return !kn_value_failed(x) && kn_import_put(call, 0, transformed(call, x, axis, &t));
 }
 
-/* The frames (B,frames,length,parts) of a signal (B,L,parts), `step` from one to the next. */
+/* Frames (B,frames,length,parts) of a signal (B,L,parts), `step` apart. */
 static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64_t length, int64_t step) {
     int32_t *places = kn_arena_take(call->import->arena, (size_t)(frames * length) + 1, sizeof *places);
     if (!places) {
@@ -107,7 +107,7 @@ static kn_value *framed(kn_import_call *call, kn_value *x, int64_t frames, int64
     return kn_gather(x, kn_constant(call->graph, KN_INT32, shape, places, (size_t)(frames * length) * 4), 1);
 }
 
-/* The transforms of frames, each times the window: (B,frames,frequencies,2). */
+/* Transforms of windowed frames: (B,frames,frequencies,2). */
 static bool short_time_fourier(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *window = x ? kn_import_in(call, 2) : NULL;
     int64_t step = 0, length = 0;

@@ -1,6 +1,6 @@
-/* From a file to a graph: what is not known is named first, then the nodes are built in their order. Where a
- * node has to know the numbers of an input (a shape, an axis, k), all is built once more with that input as a
- * constant. */
+/* Builds a graph from a file: reports all unknown operators first, then builds the nodes in order. Where a
+ * node has to know the values of an input (a shape, an axis, k), the graph is built again with that input as
+ * a constant. */
 #include "exchange/onnx/import.h"
 
 #include <ctype.h>
@@ -8,10 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Versions of the operator sets whose rules the rows know. */
+/* Versions of the operator sets that the rows implement. */
 enum { NEWEST_OPSET = 28 };
 
-/* ---- failures --------------------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------------------ */
 
 bool kn_import_failed(const kn_import *import) {
     return import->model->error.status != KN_OK || import->again;
@@ -50,7 +50,7 @@ bool kn_import_settle(kn_import_call *call) {
     return true;
 }
 
-/* ---- names -------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 const char *kn_import_name(kn_import *import, const char *name) {
     char *clean = kn_arena_text(import->arena, *name ? name : "value");
@@ -66,7 +66,7 @@ const char *kn_import_name(kn_import *import, const char *name) {
     return unique;
 }
 
-/* A name of the file as symbols of graphs may be, in the arena. */
+/* A name of the file made valid as a symbol of a graph, in the arena. */
 static const char *symbol_of(kn_import *import, const char *name) {
     if (import->batch && !strcmp(import->batch, name)) return "batch";
     bool first = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || *name == '_';
@@ -105,7 +105,7 @@ bool kn_import_define(kn_import *import, const char *name, const kn_item *item) 
     return true;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static const kn_onnx_function *find_function(const kn_import *import, const kn_onnx_node *node) {
     for (size_t i = 0; i < import->file->function_count; i++) {
@@ -117,7 +117,7 @@ static const kn_onnx_function *find_function(const kn_import *import, const kn_o
     return NULL;
 }
 
-/* The nodes of a function in a scope of their own, in which its inputs have its names for them. */
+/* Builds the nodes of a function in a new scope, where the function's names refer to its inputs. */
 static bool build_function(kn_import_call *call, const kn_onnx_function *function) {
     kn_import *import = call->import;
     kn_import_scope scope = {.call = call,
@@ -163,13 +163,13 @@ static bool find_inputs(kn_import_call *call) {
             return kn_import_fail(call, KN_ERROR_FORMAT, "reads '%.100s', which nothing makes",
                                   node->inputs[i]);
     }
-    /* What is left out at the end was not given. */
+    /* Inputs left out at the end do not count. */
     while (call->input_count && !call->inputs[call->input_count - 1])
         call->input_count--;
     return true;
 }
 
-/* What a node makes of known numbers is worked out from the first input at least. */
+/* Whether the values of all inputs are known, the first of which must be there. */
 static bool all_sized(kn_import_call *call) {
     if (!kn_import_has(call, 0)) return false;
     for (int i = 0; i < call->input_count; i++)
@@ -270,7 +270,7 @@ bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const k
     return fine;
 }
 
-/* ---- what is not known, all at once ---------------------------------------------------------- */
+/* ---- what is not known, all at once -------------------------------------------------------------------- */
 
 typedef struct unknown_list {
     kn_import *import;
@@ -328,7 +328,7 @@ static bool check_operators(kn_import *import) {
     return error->status == KN_OK;
 }
 
-/* ---- inputs and outputs ---------------------------------------------------------------------- */
+/* ---- inputs and outputs -------------------------------------------------------------------------------- */
 
 static bool is_initializer(const kn_onnx_graph *graph, const char *name) {
     for (size_t i = 0; i < graph->initializer_count; i++)
@@ -336,7 +336,7 @@ static bool is_initializer(const kn_onnx_graph *graph, const char *name) {
     return false;
 }
 
-/* Of what the caller gave, the one of this name; one without a name is the first input's. */
+/* The array that the caller gave for an input; one without a name is for the first. */
 static const kn_model_given *find_given(const kn_import *import, const char *name) {
     const kn_onnx_graph *graph = &import->file->graph;
     size_t first = 0;
@@ -355,8 +355,7 @@ static bool fail_input(kn_import *import, const char *name, kn_status status, co
     return false;
 }
 
-/* The number that the caller wants for an open size, by the file's name for it or by its symbol; -1 for none.
- */
+/* The caller's value for an open size, by the file's name for it or by its symbol; -1 for none. */
 static int64_t wanted_size(kn_import *import, const char *name, const char *symbol) {
     const kn_model_params *params = import->params;
     int64_t number = -1;
@@ -369,7 +368,7 @@ static int64_t wanted_size(kn_import *import, const char *name, const char *symb
     return number;
 }
 
-/* All that the caller wants to set has to be an open size of an input. */
+/* Checks that each of the caller's settings is an open size of an input. */
 static bool check_wanted(const kn_import *import) {
     const kn_model_params *params = import->params;
     kn_error *error = &import->model->error;
@@ -407,7 +406,7 @@ static void keep_open(kn_model *model, const char *symbol, bool first) {
     model->open_sizes[place].first = model->open_sizes[place].first || first;
 }
 
-/* "batch,3,28": the sizes of the file, those open in it as the caller sets or gives them. */
+/* "batch,3,28": the sizes in the file; open ones as the caller sets or gives them. */
 static bool input_shape(kn_import *import, const kn_onnx_value_info *input, const kn_model_given *given,
                         kn_text *text) {
     const kn_onnx_value_type *type = &input->type;
@@ -465,9 +464,10 @@ static bool has_size(const kn_onnx_value_info *info, const char *name) {
     return false;
 }
 
-/* The open first dimension of the first input is the batch, whatever it is called, "" too, unless another one
- * has that name. Where the first input begins with a number, that of another input is, if the first one has
- * it further behind or the first output begins with it; otherwise no other is meant. */
+/* The batch is the open first dimension of the first input, whatever its name, even "" unless another
+ * dimension has that name. Where the first dimension is a number, the batch is the first dimension of another
+ * input, if the first input has it at a later axis or the first output begins with it; otherwise there is
+ * none. */
 static const char *find_batch(const kn_onnx_graph *graph) {
     const kn_onnx_value_info *first = NULL;
     for (size_t i = 0; i < graph->input_count; i++) {
@@ -529,7 +529,7 @@ static bool add_input(kn_import *import, int position, const kn_onnx_value_info 
     return fine && kn_import_define(import, input->name, &item);
 }
 
-/* Whether the model has a single input, which is then called as a text model's is. */
+/* Whether the model has a single input, which is then called "x". */
 static bool has_one_input(const kn_import *import) {
     const kn_onnx_graph *graph = &import->file->graph;
     int count = 0;
@@ -545,7 +545,7 @@ static bool is_output_already(const kn_model *model, const kn_value *value) {
     return false;
 }
 
-/* Outputs are results of nodes, each its own, in the type that the file says. */
+/* Makes each output the result of a node of its own, of the type in the file. */
 static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     kn_model *model = import->model;
     kn_item *item = kn_import_item(import, output->name);
@@ -582,7 +582,7 @@ static bool add_output(kn_import *import, const kn_onnx_value_info *output) {
     return true;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------------------- */
 
 static bool build_graph(kn_import *import) {
     kn_model *model = import->model;

@@ -13,11 +13,11 @@
 
 #include "exchange/exchange.h"
 
-/* Files may be made to do harm: nothing in one may cost more than these. */
+/* Limits, since files may be hostile. */
 enum {
     KN_IMPORT_NODES = 1 << 18, /* after functions, branches and loops are unrolled */
     KN_IMPORT_DEPTH = 24,      /* of functions, branches and loops inside one another */
-    KN_IMPORT_SIZES = 4096,    /* elements of arrays of whole numbers that are known while building */
+    KN_IMPORT_SIZES = 4096,    /* elements of arrays of integers that are known while building */
     KN_IMPORT_KNOWN = 1 << 16, /* numbers that a node may ask to know */
     KN_IMPORT_LIST = 2 * KN_MAX_RANK,
 };
@@ -27,16 +27,16 @@ typedef struct kn_item kn_item;
 typedef struct kn_import_scope kn_import_scope;
 typedef struct kn_import_call kn_import_call;
 
-/* A parameter or statistic of the graph, and what it begins with. */
+/* A parameter or statistic of the graph, and its initial value. */
 typedef struct kn_import_state {
     kn_value *value;
     const kn_onnx_tensor *tensor;
 } kn_import_state;
 
-/* What is known of an initializer before anything is built. */
+/* Whether an initializer is learnt, decided before anything is built. */
 typedef struct kn_learnt {
     bool yes;
-    const char *why; /* it is, or is not */
+    const char *why; /* the reason, either way */
 } kn_learnt;
 
 /* What a model from an ONNX file keeps of it: its origin_data. */
@@ -45,7 +45,7 @@ typedef struct kn_imported {
     const kn_import_state *states; /* the graph's parameters and statistics */
     size_t state_count;
     const kn_learnt *learnt;             /* by initializer of the file's graph */
-    const kn_onnx_node **training_nodes; /* that train in the file and will not when it is saved */
+    const kn_onnx_node **training_nodes; /* they train in the file, and will only infer once it is saved */
     size_t training_node_count;
 } kn_imported;
 static inline kn_imported *kn_imported_of(const kn_model *model) {
@@ -55,29 +55,29 @@ static inline kn_imported *kn_imported_of(const kn_model *model) {
 /* What a name stands for. */
 struct kn_item {
     const char *name; /* in the file */
-    kn_dtype dtype;   /* in the file; what is made of halves is float32 */
-    int bits;         /* 4 or 2: of whole numbers below a byte, which have one each; 0: as dtype says */
-    kn_value *value;  /* NULL until somebody computes with it */
-    const kn_onnx_tensor *tensor; /* its elements, where they are the file's */
+    kn_dtype dtype;   /* in the file; the graph computes with halves as float32 */
+    int bits;         /* 4 or 2: of integers below a byte, which take one each; 0: as dtype says */
+    kn_value *value;  /* NULL until a node computes with it */
+    const kn_onnx_tensor *tensor; /* its elements, where they are in the file */
     bool initializer;             /* a tensor that may be learnt */
-    /* Whole numbers that are known, dimensions of the graph: */
+    /* Known integers, as dimensions of the graph: */
     const kn_dim *sizes; /* NULL: none */
     int count;
     int rank; /* of sizes */
     int64_t shape[KN_MAX_RANK];
-    const struct kn_model_given *given; /* of an input: what the caller says about it */
-    bool *wanted;                       /* of an input: set where its numbers have to be known */
+    const struct kn_model_given *given; /* of an input: the array that the caller gave */
+    bool *wanted;                       /* of an input: set when its values have to be known */
     kn_item **parts;                    /* of a sequence, or of an optional */
     size_t part_count;
     bool sequence; /* or an optional */
 };
 
-/* Names inside a function, branch or loop body are looked for there, then around it. */
+/* Names in a function, branch or loop body are looked up in its scope, then in those around it. */
 struct kn_import_scope {
     kn_map items; /* by name */
     kn_import_scope *outer;
-    const kn_onnx_function *definition; /* of a function, which sees no names around it; NULL for bodies */
-    const kn_import_call *call;         /* its node, to whose attributes others may refer */
+    const kn_onnx_function *definition; /* of a function, which sees no outer names; NULL for bodies */
+    const kn_import_call *call;         /* its node, to whose attributes inner nodes may refer */
     const kn_onnx_opset *opsets;
     size_t opset_count;
 };
@@ -89,44 +89,45 @@ struct kn_import {
     const kn_onnx_model *file;
     const kn_model_params *params;
     kn_import_scope *scope;
-    bool alone;        /* the model has one input */
-    const char *batch; /* the file's name for the size of the batch, "" for one without, or NULL */
+    bool alone; /* the model has one input */
+    const char
+        *batch; /* the file's name for the batch dimension, "" if it has none; NULL: there is no batch */
     int depth;
-    size_t nodes;     /* built so far */
-    bool *wanted;     /* by input of the file: its numbers have to be known */
-    bool *taken;      /* by the caller's settings: it is an open size */
-    kn_map constants; /* initializers whose numbers have to be known, by address: they are not learnt */
-    bool again;       /* one more is wanted than was known when this began */
+    size_t nodes;            /* built so far */
+    bool *wanted;            /* by input of the file: its values have to be known */
+    bool *taken;             /* by the caller's settings: it is an open size of an input */
+    kn_map constants;        /* initializers whose values have to be known, by address: they are not learnt */
+    bool again;              /* another value has to be known: build again */
     kn_import_state *states; /* parameters and statistics, and what they begin with */
     size_t state_count, state_capacity;
     const kn_onnx_node **training; /* nodes that train in the file */
     size_t training_count, training_capacity;
 };
 
-/* A number that ONNX's node and Koine's operator both have as an attribute. */
+/* A floating-point attribute that ONNX's node and Koine's operator both have. */
 typedef struct kn_import_number {
     const char *ours, *theirs;
-    double usual; /* in ONNX, where the node does not say it */
+    double usual; /* ONNX's default */
 } kn_import_number;
 enum { KN_IMPORT_NUMBERS = 2 };
 
 typedef struct kn_import_row {
     const char *type; /* "Conv"; of ONNX's own domain unless `domain` */
-    /* Koine's operator of the same meaning, inputs and outputs, which is written as this node; NULL: others
-     * say how it is written (export.h). */
+    /* Koine's operator with the same meaning, inputs and outputs: the exporter writes it as this node. NULL:
+     * none. */
     const char *op;
     kn_import_number numbers[KN_IMPORT_NUMBERS];
     bool (*build)(kn_import_call *call);
-    /* What it makes of whole numbers that are known; false without a failure: build it. */
+    /* Computes its result from known integers; false without a failure: build it. */
     bool (*sizes)(kn_import_call *call);
     kn_value *(*reduce)(kn_value *, const char *, bool);
     const char *domain;
 } kn_import_row;
-/* The family of those that work element by element (pointwise.c). */
+/* The family of pointwise operators (pointwise.c). */
 extern const kn_import_row kn_import_pointwise[];
 extern const int kn_import_pointwise_count;
 
-/* One node. */
+/* A node that is being built. */
 struct kn_import_call {
     kn_import *import;
     kn_graph *graph;
@@ -135,7 +136,7 @@ struct kn_import_call {
     int64_t opset;
     int input_count, output_count;
     kn_item **inputs; /* NULL for one that is left out */
-    kn_item *outputs; /* to be filled in; name "" where nobody wants it */
+    kn_item *outputs; /* to be filled in; name "" for one that is not used */
 };
 
 const kn_import_row *kn_import_find(const char *domain, const char *type);
@@ -148,134 +149,133 @@ bool kn_import_onnx(kn_model *model);
 kn_status kn_import_save(kn_model *model, const char *path, kn_states *states,
                          const kn_model_save_params *params);
 
-/* ---- import.c ------------------------------------------------------------------------------------ */
+/* ---- import.c ------------------------------------------------------------------------------------------ */
 
-/* Builds nodes in order, in the scope that is open. */
+/* Builds nodes in order, in the current scope. */
 bool kn_import_nodes(kn_import *import, const kn_onnx_node *nodes, size_t count);
-/* Records a failure with the node in front; answers false. */
+/* Records a failure, prefixed with the node, and returns false. */
 bool kn_import_fail(const kn_import_call *call, kn_status status, const char *format, ...) KN_PRINTF(3, 4);
 bool kn_import_no_memory(const kn_import *import);
 bool kn_import_failed(const kn_import *import);
-/* Notes that the node trains in the file and is to be saved in the form that only infers. */
+/* Records that the node trains in the file, and is to be saved in the form for inference. */
 bool kn_import_settle(kn_import_call *call);
 /* NULL where the scope, and those around it, have no such name. */
 kn_item *kn_import_item(const kn_import *import, const char *name);
 bool kn_import_define(kn_import *import, const char *name, const kn_item *item);
-/* A name of the file as names of graphs may be, that no value has; in the arena. */
+/* A name of the file made valid and unique in the graph, in the arena. */
 const char *kn_import_name(kn_import *import, const char *name);
-/* The initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output i. */
+/* Builds the initializers, nodes and outputs of a branch or body: outputs[i] is a copy of the item of output
+ * i. */
 bool kn_import_subgraph(kn_import_call *call, const kn_onnx_graph *body, const kn_item *inputs,
                         size_t input_count, kn_item *outputs, size_t output_count);
 
-/* ---- order.c ------------------------------------------------------------------------------------- */
+/* ---- order.c ------------------------------------------------------------------------------------------- */
 
-/* Puts the nodes, and those of bodies in them, into an order in which each reads what earlier ones make,
- * otherwise as they stood. A circle is a failure that names a node. */
+/* Sorts the nodes topologically, those of bodies included; otherwise they keep their order. A cycle is a
+ * failure that names a node. */
 bool kn_import_sort(kn_import *import, const kn_onnx_node *nodes, size_t count);
 
-/* ---- apart.c ------------------------------------------------------------------------------------- */
+/* ---- apart.c ------------------------------------------------------------------------------------------- */
 
-/* Gives each parameter and statistic an initializer of its own, where exporters made one of several that
- * began alike. */
+/* Gives each parameter and statistic an initializer of its own, where exporters merged equal ones. */
 bool kn_import_take_apart(kn_import *import);
 
-/* ---- learnt.c ------------------------------------------------------------------------------------ */
+/* ---- learnt.c ------------------------------------------------------------------------------------------ */
 
-/* What PyTorch's exporter says of its program: "PARAMETER", "BUFFER", … by the program's name ("lin.weight"),
- * and that name by the one that nodes are told to read ("p_lin_weight"). */
+/* The signature of the program from PyTorch's exporter: the kind, "PARAMETER", "BUFFER", …, by the name in
+ * the program ("lin.weight"), and that name by the one that nodes read ("p_lin_weight"). */
 typedef struct kn_signature {
     kn_map kinds, targets;
 } kn_signature;
-/* Empty where the file says nothing; to be finished even where there is no memory, which answers false. */
+/* Empty where the file has none. False when out of memory; it has to be finished even then. */
 bool kn_signature_read(kn_import *import, kn_signature *signature);
 void kn_signature_finish(kn_signature *signature);
 /* The value of a key; NULL where there is none. */
 const char *kn_import_pair(const kn_onnx_pair *pairs, size_t count, const char *key);
-/* Finds out which initializers of the file's graph, whose nodes are sorted, are learnt: `learnt` of
+/* Decides which initializers of the file's graph, whose nodes are sorted, are learnt: `learnt` of
  * kn_imported. */
 bool kn_import_find_learnt(kn_import *import);
 /* NULL for a tensor that is no initializer of the file's graph. */
 const kn_learnt *kn_import_learnt(const kn_imported *imported, const kn_onnx_tensor *tensor);
-/* Says why the states in the model's list of weights are trained, and adds the initializers that are none. */
+/* Adds to the model's list of weights why states are trained, and the initializers that are not states. */
 bool kn_import_list_weights(kn_model *model);
 
-/* ---- items (item.c) ------------------------------------------------------------------------------- */
+/* ---- items (item.c) ------------------------------------------------------------------------------------ */
 
-/* The value of an item, made now if need be; halves as float32. NULL after a failure. */
+/* The value of an item, made now if necessary; halves as float32. NULL after a failure. */
 kn_value *kn_item_value(kn_import *import, kn_item *item);
-/* The item as a running statistic of a batch norm, which is not learnt: NULL, without a failure, where it is
- * no initializer (C) of finite fractions, or stands for something else already. */
+/* The item as a running statistic of a batch norm, which is not learnt. NULL, without a failure, where it is
+ * not an initializer (C) of finite floating-point numbers, or is used as something else already. */
 kn_value *kn_item_statistic(kn_import *import, kn_item *item);
-/* Its shape, without making it. False after a failure. */
+/* The shape of an item, without making its value. False after a failure. */
 bool kn_item_shape(kn_import *import, kn_item *item, kn_shape *shape);
 /* Input `i` in the graph: NULL where it is left out or has failed. */
 kn_value *kn_import_in(kn_import_call *call, int i);
 static inline bool kn_import_has(const kn_import_call *call, int i) {
     return i < call->input_count && call->inputs[i];
 }
-/* The type that the file gives input i. */
+/* The type of input i in the file. */
 kn_dtype kn_import_dtype(const kn_import_call *call, int i);
-/* Its bits, where they are fewer than that type has; otherwise 0. */
+/* The bits of its elements, where they are fewer than those of the type; otherwise 0. */
 int kn_import_bits(const kn_import_call *call, int i);
-/* The type and bits of numbers of the file; false where Koine has no such numbers. */
+/* The type and bits of an element type of the file; false where Koine has no such type. */
 bool kn_item_type(kn_onnx_type type, kn_dtype *dtype, int *bits);
-/* Sets output `i`; false when the value failed. Its type is that of the value, or the half whose numbers are
- * computed in float32. */
+/* Sets output `i`; false when the value has failed. The type in the file is that of the value, or that of a
+ * half input computed in float32. */
 bool kn_import_put(kn_import_call *call, int i, kn_value *value);
 bool kn_import_put_as(kn_import_call *call, int i, kn_value *value, kn_dtype dtype);
-/* Input i as whole numbers that may hold symbols; *count NULL: exactly `most`. False after a failure, that
- * says what the numbers are for. */
+/* Input i as integers that may hold symbols; count NULL: exactly `most`. False after a failure, which says
+ * what the numbers are for. */
 bool kn_import_dims(kn_import_call *call, int i, kn_dim *dims, int most, int *count);
 /* The same without symbols. */
 bool kn_import_whole(kn_import_call *call, int i, int64_t *numbers, int most, int *count);
-/* Numbers of any type. */
+/* The same for numbers of any type. */
 bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, int *count);
-/* Tries to know the elements of an item: *info and, row-major, *data, in the arena of the graph or the model.
- * False without a failure when they are not known before the model runs. */
+/* The elements of an item, if they are known before the model runs: *info and, row-major, *data, in the arena
+ * of the graph or the model. False without a failure if not. */
 bool kn_item_known(kn_import *import, kn_item *item, kn_tensor_info *info, const void **data);
 
-/* ---- attributes (item.c) ---------------------------------------------------------------------------- */
+/* ---- attributes (item.c) ------------------------------------------------------------------------------- */
 
 const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const char *name);
-/* What is of another kind is a failure of the node. */
+/* An attribute of another kind is a failure of the node. */
 int64_t kn_import_int(const kn_import_call *call, const char *name, int64_t usual);
 double kn_import_float(const kn_import_call *call, const char *name, double usual);
-/* In the arena, cut off at zeros; `usual` when it is not given. */
+/* In the arena, cut off at a zero byte; `usual` when it is not given. */
 const char *kn_import_string(const kn_import_call *call, const char *name, const char *usual);
-/* Answers how many there are, -1 when it is not given; fails above `most`. */
+/* Returns how many there are, -1 when it is not given; more than `most` is a failure. */
 int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int most);
 
-/* ---- for builders (item.c) ---------------------------------------------------------------------------- */
+/* ---- for builders (item.c) ----------------------------------------------------------------------------- */
 
 /* "1,2,3" in the arena, never NULL. */
 const char *kn_import_list(kn_import *import, const int64_t *numbers, int count);
 const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count);
-/* An axis made positive; false after a failure. */
+/* Makes an axis non-negative; false after a failure. */
 bool kn_import_axis(kn_import_call *call, int64_t number, int rank, int *axis);
-/* The same of an input that is one number. */
+/* The same for an input that is a scalar. */
 bool kn_import_axis_input(kn_import_call *call, int input, int rank, int *axis);
 kn_value *kn_import_scalar(kn_import *import, kn_dtype dtype, double number);
-/* x under other dimensions. */
+/* x with other dimensions. */
 kn_value *kn_import_reshape(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
 kn_value *kn_import_broadcast(kn_import *import, kn_value *x, const kn_dim *dims, int rank);
-/* x in another type, itself where it has it. */
+/* x converted to another type; x itself where it has that type. */
 kn_value *kn_import_cast(kn_value *x, kn_dtype dtype);
 kn_value *kn_import_slice(kn_import *import, kn_value *x, int axis, int64_t begin, int64_t end, int64_t step);
-/* 0, 1, … of a count that may be open, as int32. */
+/* 0, 1, …, count - 1 as int32; count may be open. */
 kn_value *kn_import_counted(kn_import *import, kn_dim count);
 
 /* A convolution with the attributes of the node (layers.c); bias may be NULL. */
 kn_value *kn_import_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias);
-/* The same of bytes, less their zero points, of lengths and images: int32. */
+/* The same for bytes, minus their zero points, of lengths and images: int32. */
 kn_value *kn_import_whole_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *x_zero,
                                       kn_value *weight_zero);
 
-/* ---- whole numbers while building (sizes.c) -------------------------------------------------------------
- */
+/* ---- whole numbers while building (sizes.c) ------------------------------------------------------------ */
 
-/* Whether the numbers of an item are known, made known where it is a constant. */
+/* Whether the values of an item are known; those of a constant are read now. */
 bool kn_item_sized(kn_import *import, kn_item *item);
-/* Room for an output's numbers; NULL after a failure, or where there would be too many. */
+/* Allocates an output's values; NULL after a failure, or where there are too many. */
 kn_dim *kn_sizes_take(kn_import_call *call, int output, kn_dtype dtype, int rank, const int64_t *shape);
 kn_dim kn_dim_of(kn_graph *graph, int64_t number);
 bool kn_sizes_shape(kn_import_call *call);

@@ -1,11 +1,11 @@
-/* Items: what names of the file stand for, as values of the graph and as numbers that are known while it is
- * built; and what builders ask of a node. */
+/* Items: what names of the file refer to, as values of the graph or as numbers known while it is built; and
+ * what builders ask of a node. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 kn_dim kn_dim_of(kn_graph *graph, int64_t number) {
     if (number >= 0) return number;
@@ -18,7 +18,7 @@ static bool all_numbers(const kn_import *import, const kn_item *item, int64_t *n
     return true;
 }
 
-/* The number that a symbol will be, int64 (1): ones counted on the way. */
+/* The value of a symbol when the model runs, int64 (1): the sum of that many ones. */
 static kn_value *symbol_value(kn_import *import, kn_dim dim) {
     kn_value *one = kn_import_scalar(import, KN_INT32, 1);
     kn_value *ones = kn_import_broadcast(import, one, &dim, 1);
@@ -49,7 +49,8 @@ static kn_value *sizes_value(kn_import *import, const kn_item *item) {
     return kn_import_cast(kn_import_reshape(import, joined, item->shape, item->rank), item->dtype);
 }
 
-/* Whether an initializer holds fractions, all finite, that nobody has to know. */
+/* Whether an initializer can be a state: its elements are finite floating-point numbers, and nobody has to
+ * know them. */
 static bool is_state(const kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     if (!item->initializer || !kn_dtype_is_float(item->dtype) || tensor->count < 1 ||
@@ -60,7 +61,7 @@ static bool is_state(const kn_import *import, const kn_item *item) {
     return true;
 }
 
-/* Whether it is learnt; of a branch or a body that is all with an axis. */
+/* Whether an initializer is learnt; in a branch or body, whether it has an axis. */
 static bool is_learnt(const kn_import *import, const kn_item *item) {
     const kn_learnt *told = kn_import_learnt(kn_imported_of(import->model), item->tensor);
     return (told ? told->yes : item->tensor->rank > 0) && is_state(import, item);
@@ -81,8 +82,8 @@ static bool keep_state(kn_import *import, kn_value *value, const kn_onnx_tensor 
     return true;
 }
 
-/* The numbers of 4 or 2 bits that bytes hold, the lowest bits first: the device keeps them so, and unpacks
- * them in each run, by one kernel: (bytes,1) moved right by (1,each). */
+/* Unpacks integers of 4 or 2 bits from bytes, lowest bits first. The device keeps them packed and unpacks
+ * them in each run by one kernel: (bytes,1) shifted right by (1,each). */
 static kn_value *unpacked(kn_import *import, const kn_item *item) {
     const kn_onnx_tensor *tensor = item->tensor;
     int64_t bytes = (int64_t)tensor->byte_count, each = 8 / item->bits;
@@ -93,7 +94,7 @@ static kn_value *unpacked(kn_import *import, const kn_item *item) {
         kn_constant(import->graph, KN_UINT8, kn_import_list(import, &each, 1), moves, (size_t)each);
     kn_value *numbers =
         kn_bit_and(kn_bit_right(packed, places), kn_import_scalar(import, KN_UINT8, (1 << item->bits) - 1));
-    if (item->dtype == KN_INT8) { /* the highest bit is the sign */
+    if (item->dtype == KN_INT8) { /* sign extension */
         kn_value *sign = kn_import_scalar(import, KN_INT8, 1 << (item->bits - 1));
         numbers = kn_sub(kn_bit_xor(kn_cast(numbers, KN_INT8), sign), sign);
     }
@@ -223,10 +224,10 @@ bool kn_import_put(kn_import_call *call, int i, kn_value *value) {
     return kn_import_put_as(call, i, value, dtype);
 }
 
-/* ---- numbers that are known ------------------------------------------------------------------ */
+/* ---- numbers that are known ---------------------------------------------------------------------------- */
 
-/* Inputs of the file that a value is made of become constants the next time, where the caller gave their
- * numbers; so do initializers. */
+/* Marks what a value depends on to be constants in the next build: inputs whose values the caller gave, and
+ * initializers. */
 static void want_leaf(kn_import *import, const kn_value *value) {
     for (const kn_import_scope *scope = import->scope; scope && value->kind == KN_VALUE_INPUT;
          scope = scope->outer) {
@@ -275,7 +276,7 @@ static void info_of(const kn_value *value, kn_tensor_info *info) {
         info->shape[i] = value->shape.dims[i];
 }
 
-/* Computes the value on the host where it is made of constants. */
+/* Computes the value on the host if it depends on constants only. */
 static bool folded(kn_import *import, kn_value *value, kn_tensor_info *info, const void **data) {
     kn_graph *bound = NULL;
     kn_value *result = NULL;
@@ -382,9 +383,9 @@ bool kn_import_numbers(kn_import_call *call, int i, double *numbers, int most, i
     return true;
 }
 
-/* ---- attributes ------------------------------------------------------------------------------ */
+/* ---- attributes ---------------------------------------------------------------------------------------- */
 
-/* In a function an attribute may stand for one of the function's node, or for its default. */
+/* In a function, an attribute may refer to one of the function's node, or to its default. */
 static const kn_onnx_attribute *follow(const kn_import *import, const kn_onnx_attribute *attribute) {
     const kn_import_scope *scope = import->scope;
     while (attribute && *attribute->reference) {
@@ -405,7 +406,7 @@ const kn_onnx_attribute *kn_import_attribute(const kn_import_call *call, const c
     return follow(call->import, kn_onnx_find_attribute(call->node, name));
 }
 
-/* The attribute, of that kind; NULL where it is not given, and after the failure of having another kind. */
+/* The attribute of that kind; NULL where it is not given, or, after a failure, of another kind. */
 static const kn_onnx_attribute *attribute_of(const kn_import_call *call, const char *name,
                                              kn_onnx_attribute_kind kind) {
     const kn_onnx_attribute *found = kn_import_attribute(call, name);
@@ -449,7 +450,7 @@ int kn_import_ints(kn_import_call *call, const char *name, int64_t *numbers, int
     return (int)found->count;
 }
 
-/* ---- for builders ---------------------------------------------------------------------------- */
+/* ---- for builders -------------------------------------------------------------------------------------- */
 
 const char *kn_import_dims_text(kn_import *import, const kn_dim *dims, int count) {
     kn_text text;

@@ -1,4 +1,4 @@
-/* Operators whose results have a size that depends on numbers: these have to be known when the model is
+/* Operators whose output shape depends on the values of inputs, which have to be known when the model is
  * opened. */
 #include "exchange/onnx/import.h"
 
@@ -7,7 +7,7 @@
 
 enum { MEL_NUMBERS = 1 << 22, BOX_COMPARISONS = 1 << 26 };
 
-/* Input i: its numbers are known. False after a failure, which names it. */
+/* Reads the known values of input i. False after a failure, which names it. */
 static bool take_known(kn_import_call *call, int i, kn_tensor_info *info, const void **data) {
     double ask;
     if (kn_import_has(call, i) && kn_item_known(call->import, call->inputs[i], info, data)) return true;
@@ -46,16 +46,16 @@ static bool non_zero(kn_import_call *call) {
     return kn_import_put(call, 0, whole_constant(call, places, rank, count));
 }
 
-/* ---- what is there once ---------------------------------------------------------------------- */
+/* ---- what is there once -------------------------------------------------------------------------------- */
 
-/* Parts of x along an axis: part i is (outer,inner) elements of (outer,count,inner). */
+/* Slices of x along an axis: slice i is (outer,inner) elements of (outer,count,inner). */
 typedef struct parts {
     kn_dtype dtype;
     const void *data;
     int64_t outer, count, inner;
 } parts;
 
-/* By their elements in order; what is no number is behind all others. */
+/* Compares slices element by element; NaN comes after all numbers. */
 static int compare_parts(const parts *p, int64_t left, int64_t right) {
     for (int64_t i = 0; i < p->outer * p->inner; i++) {
         int64_t row = i / p->inner * p->count, column = i % p->inner;
@@ -67,7 +67,7 @@ static int compare_parts(const parts *p, int64_t left, int64_t right) {
     return 0;
 }
 
-/* The numbers of parts in order, equal ones as they were; two lists of p->count are the room. */
+/* Sorts the indices of slices, stably, in room for two lists of p->count. */
 static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
     for (int64_t i = 0; i < p->count; i++)
         list[i] = i;
@@ -89,7 +89,7 @@ static int64_t *sorted_parts(const parts *p, int64_t *list, int64_t *other) {
     return list;
 }
 
-/* Outputs: the parts, where each is first, which of them each part of x is, and how often each is there. */
+/* Outputs: the unique slices, the first index of each, the unique index of each slice of x, and counts. */
 static bool unique(kn_import_call *call) {
     kn_tensor_info info;
     int axis = 0;
@@ -126,7 +126,7 @@ static bool unique(kn_import_call *call) {
            kn_import_put_as(call, 3, whole_constant(call, often, count, -1), KN_INT64);
 }
 
-/* ---- boxes ----------------------------------------------------------------------------------- */
+/* ---- boxes --------------------------------------------------------------------------------------------- */
 
 typedef struct boxes {
     kn_tensor_info info, score_info; /* (batch,boxes,4), (batch,classes,boxes) */
@@ -135,7 +135,7 @@ typedef struct boxes {
     float overlap;
 } boxes;
 
-/* The borders of a box along x (0) or y (1). */
+/* The edges of a box along x (0) or y (1). */
 static void borders(const boxes *b, int64_t box, int along, float border[2]) {
     float n[4];
     for (int i = 0; i < 4; i++)
@@ -146,7 +146,7 @@ static void borders(const boxes *b, int64_t box, int along, float border[2]) {
     border[1] = low < high ? high : low;
 }
 
-/* Whether what two boxes share is more than allowed of what they cover. */
+/* Whether the intersection over union of two boxes is above the threshold. */
 static bool overlap(const boxes *b, int64_t left, int64_t right) {
     float shared = 1, first = 1, second = 1;
     for (int along = 0; along < 2; along++) {
@@ -180,8 +180,7 @@ static bool take_boxes(kn_import_call *call, boxes *b, double *most, double *sco
     return true;
 }
 
-/* The best box of each class, then the best that does not overlap it, and so on: (chosen,3), the sample, the
- * class and the box. */
+/* Non-maximum suppression for each class: (chosen,3), the sample, the class and the box. */
 static bool non_max_suppression(kn_import_call *call) {
     boxes b;
     double most, least;
@@ -215,9 +214,10 @@ static bool non_max_suppression(kn_import_call *call) {
     return kn_import_put_as(call, 0, whole_constant(call, result, chosen, 3), KN_INT64);
 }
 
-/* ---- frequencies ----------------------------------------------------------------------------- */
+/* ---- frequencies --------------------------------------------------------------------------------------- */
 
-/* Triangles over the frequencies of a transform, evenly spread on the mel scale: (length / 2 + 1,bins). */
+/* Triangular filters over the frequencies of a transform, evenly spaced on the mel scale: (length / 2 +
+ * 1,bins). */
 static bool mel_weights(kn_import_call *call) {
     double bins = 0, length = 0, rate = 0, low = 0, high = 0;
     kn_dtype dtype = KN_FLOAT32;

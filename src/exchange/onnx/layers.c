@@ -1,9 +1,9 @@
-/* Products and norms: their weights are inputs. */
+/* Matrix products, convolutions and norms, whose weights are inputs. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 /* a is (K) or (...,M,K), b is (K) or (...,K,N). */
 static bool matmul(kn_import_call *call) {
@@ -41,7 +41,7 @@ static bool gemm(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_cast(y, dtype));
 }
 
-/* "..." as letters that the equation does not use, one for each axis that has no letter; NULL after a
+/* Replaces "..." by letters that the equation does not use, one per axis without a letter; NULL after a
  * failure. */
 static const char *without_dots(kn_import_call *call, const char *equation, kn_value *const *values) {
     char letters[KN_MAX_RANK + 1] = "", text[1024];
@@ -87,7 +87,7 @@ static bool einsum(kn_import_call *call) {
     return equation && kn_import_put(call, 0, kn_einsum(equation, values, (size_t)call->input_count));
 }
 
-/* ---- norms ----------------------------------------------------------------------------------- */
+/* ---- norms --------------------------------------------------------------------------------------------- */
 
 /* (C) as (C,1,…), to be broadcast to x (N,C,…). */
 static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
@@ -101,7 +101,7 @@ static kn_value *per_channel(kn_import_call *call, int i, const kn_value *x) {
     return kn_import_reshape(call->import, kn_import_cast(value, x->shape.dtype), dims, rank);
 }
 
-/* (x - mean) / sqrt(variance + epsilon) * scale + bias, by the running statistics, or by the batch's. */
+/* (x - mean) / sqrt(variance + epsilon) * scale + bias, with running statistics, or those of the batch. */
 static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
     kn_value *scale = per_channel(call, 1, x), *bias = per_channel(call, 2, x);
     kn_value *mean = per_channel(call, 3, x), *variance = per_channel(call, 4, x);
@@ -132,7 +132,7 @@ static bool batch_norm_apart(kn_import_call *call, kn_value *x, bool training) {
     return kn_import_put(call, 0, kn_add(kn_mul(kn_sub(x, result_mean), factor), bias));
 }
 
-/* Whether all are one number per channel of x, of its type. */
+/* Whether all have one number per channel of x, of its type. */
 static bool fits_channels(const kn_value *x, kn_value *const *values, int count) {
     if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1])) return false;
     for (int i = 0; i < count; i++)
@@ -142,8 +142,8 @@ static bool fits_channels(const kn_value *x, kn_value *const *values, int count)
     return true;
 }
 
-/* Where the running statistics are the file's own, training follows the batch and anything else those,
- * whatever the node says: a file may have been written in the middle of a training. */
+/* Where the running statistics are initializers, training uses the batch and inference uses them, whatever
+ * the node says: a file may have been written during training. */
 static bool batch_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *values[4] = {NULL};
     if (!x) return false;
@@ -166,7 +166,7 @@ static bool batch_norm(kn_import_call *call) {
            kn_import_put(call, 2, values[3]);
 }
 
-/* Each of `groups` parts of the channels of each sample to mean 0 and variance 1, as (N,C,…). */
+/* Normalizes each of `groups` groups of channels of each sample, (N,C,…). */
 static kn_value *normalized_groups(kn_import_call *call, kn_value *x, kn_dim groups, double epsilon) {
     const kn_shape shape = x->shape;
     const kn_dim dims[3] = {shape.dims[0], groups, -1};
@@ -187,7 +187,7 @@ static bool group_norm(kn_import_call *call) {
     if (groups < 1) return kn_import_fail(call, KN_ERROR_ARGUMENT, "the number of groups is not above 0");
     kn_dim channels = x->shape.dims[1];
     if (!instance && call->opset < 21 && kn_dim_known(channels) && scale->shape.dims[0] != channels) {
-        /* One number per group, for each of its channels. */
+        /* Repeats one number per group for each of its channels. */
         scale = kn_repeat(scale, 0, channels / groups);
         bias = kn_repeat(bias, 0, channels / groups);
     }
@@ -199,7 +199,7 @@ static bool group_norm(kn_import_call *call) {
     return kn_import_put(call, 0, kn_add(y, kn_import_reshape(call->import, bias, dims, x->shape.rank - 1)));
 }
 
-/* Over all axes from the given one on; also the mean and 1 / deviation. */
+/* Normalizes over all axes from the given one on; further outputs are the mean and 1 / deviation. */
 static bool layer_norm(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *scale = x ? kn_import_in(call, 1) : NULL, *bias = NULL;
     bool rms = !strcmp(call->node->type, "RMSNormalization");

@@ -1,7 +1,8 @@
-/* Losses against class numbers, as they stand in exported models. */
+/* Losses against class indices, as exported models have them. */
 #include "exchange/onnx/import.h"
 
-/* log_probabilities are (N,C,…), target (N,…): the picked ones, below 0 and times their weights. */
+/* log_probabilities is (N,C,…), target is (N,…): the log probabilities of the targets, negated and weighted.
+ */
 static bool picked_loss(kn_import_call *call, kn_value *log_probabilities) {
     kn_import *import = call->import;
     kn_value *target = kn_import_in(call, 1), *weight = NULL, *count = NULL;

@@ -1,9 +1,9 @@
-/* ONNX files as an origin of models: recognised, opened, loaded, saved and closed. */
+/* ONNX files as an origin of models: recognized, opened, loaded, saved and closed. */
 #include "exchange/onnx/export.h"
 #include "exchange/onnx/import.h"
 
-/* A message of protocol buffers that begins with the version of the format, as all writers do; a text model
- * begins with a letter or another printable character. */
+/* A protocol buffers message that begins with the version of the format, as all writers put it; a text model
+ * begins with a printable character. */
 static bool recognizes(const uint8_t *bytes, uint64_t count) {
     return count >= 4 && bytes[0] == 0x08 && bytes[1] < 0x80 &&
            (bytes[2] == 0x12 || bytes[2] == 0x1a || bytes[2] == 0x22 || bytes[2] == 0x28 ||

@@ -1,17 +1,17 @@
-/* One step of an optimizer as a node: rate, number of the step, then values, gradients and moments, each so
- * many. */
+/* Nodes that are one step of an optimizer: learning rate, step number, then lists of values, gradients and
+ * moments. */
 #include "exchange/onnx/import.h"
 
 #define DOMAIN "ai.onnx.preview.training"
 
 typedef struct step {
     kn_import_call *call;
-    kn_value *rate, *number; /* number: how many steps were before, as a fraction */
+    kn_value *rate, *number; /* number: of earlier steps, as a floating-point number */
     int count;
     double norm;
 } step;
 
-/* `kinds` inputs for each value; false after a failure. */
+/* Checks that there are `kinds` inputs for each value; false after a failure. */
 static bool begin(kn_import_call *call, int kinds, step *s) {
     *s = (step){.call = call,
                 .norm = kn_import_float(call, "norm_coefficient", 0),
@@ -27,7 +27,7 @@ static bool begin(kn_import_call *call, int kinds, step *s) {
     return true;
 }
 
-/* Of value i the input of a kind: 0 the value, 1 its gradient with the pull to 0, 2 and 3 its moments. */
+/* The input of a kind for value i: 0 the value, 1 its gradient with weight decay, 2 and 3 its moments. */
 static kn_value *of_kind(const step *s, int kind, int i) {
     kn_value *value = kn_import_in(s->call, 2 + kind * s->count + i);
     if (!value || kind != 1 || s->norm == 0) return value;

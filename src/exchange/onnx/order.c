@@ -1,22 +1,22 @@
-/* Nodes in an order in which each reads what is there: files may have theirs in any. */
+/* Topological order of nodes: files may have them in any order. */
 #include "exchange/onnx/import.h"
 
-/* The names that a body makes, which are not those around it. */
+/* Names that a body defines, which hide outer ones. */
 typedef struct inner {
     kn_map made;
     const struct inner *outer;
 } inner;
 
-/* A list of nodes: node i reads what nodes needs[first[i]] to needs[first[i + 1] - 1] make. */
+/* A list of nodes: node i reads results of nodes needs[first[i]] to needs[first[i + 1] - 1]. */
 typedef struct order {
     kn_import *import;
     const kn_onnx_node *nodes;
     size_t count;
-    kn_map made; /* by name: the number of its node, plus 1 */
+    kn_map made; /* by name: the index of its node, plus 1 */
     size_t *first, *needs, *stack, *sorted;
     uint8_t *state; /* by node */
     size_t need_count;
-    bool failed; /* for want of memory */
+    bool failed; /* out of memory */
 } order;
 
 enum { UNSEEN, OPEN, DONE };
@@ -34,7 +34,7 @@ static void put_name(order *list, kn_map *map, const char *name, uintptr_t numbe
     if (*name && !kn_map_put_text(map, name, (void *)number)) list->failed = true;
 }
 
-/* What a node reads, and what the nodes of its branches and bodies read of what is around them. */
+/* Visits what a node reads, and the outer names that nodes of its branches and bodies read. */
 static void add_needs(order *list, const inner *outer, const kn_onnx_node *node);
 
 static void add_body_needs(order *list, const inner *outer, const kn_onnx_graph *graph) {
@@ -93,7 +93,7 @@ static bool fail_circle(const order *list, size_t at, size_t from) {
         *maker->name ? maker->name : maker->outputs[0], maker->type);
 }
 
-/* Each node behind those that it needs, otherwise as they stand. */
+/* Puts each node after those that it needs; otherwise the order stays. */
 static bool sort(order *list) {
     size_t done = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -119,7 +119,7 @@ static bool sort(order *list) {
     return true;
 }
 
-/* The nodes lie in the file's arena, where they may be changed. */
+/* The nodes are in the file's arena, where they may be changed. */
 static bool move_nodes(const order *list) {
     const kn_host *host = &list->import->model->host;
     kn_onnx_node *to = (kn_onnx_node *)(uintptr_t)list->nodes;

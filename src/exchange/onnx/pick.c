@@ -1,4 +1,4 @@
-/* Operators that pick elements by number, put them there, or find out their numbers. */
+/* Operators that gather and scatter elements by index, or compute indices. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -68,7 +68,7 @@ static bool top_k(kn_import_call *call) {
     return kn_import_put(call, 0, values) && kn_import_put(call, 1, kn_import_cast(places, KN_INT64));
 }
 
-/* The last of several that are equal is the first of the array walked backwards. */
+/* The last of several equal elements is the first in the reversed array. */
 static bool arg_extreme(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;
@@ -110,7 +110,7 @@ static bool one_hot(kn_import_call *call) {
     return kn_import_put_as(call, 0, kn_where(kn_cast(hot, KN_BOOL), on, off), kn_import_dtype(call, 2));
 }
 
-/* The slices along an axis, or the elements, whose condition holds. */
+/* Selects the slices along an axis, or the elements, for which the condition holds. */
 static bool compress(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double holds[KN_MAX_INPUTS * 16];

@@ -1,14 +1,13 @@
-/* Operators that work element by element, with broadcasting. The table at the end serves both directions: a
- * row with `op` says which of Koine's operators the node is read as, and the exporter writes that as this
- * node. */
+/* Pointwise operators, with broadcasting. The table at the end serves both directions: a row with `op` names
+ * the operator of Koine that the node is read as and that the exporter writes as this node. */
 #include "exchange/onnx/import.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* ---- operands -------------------------------------------------------------------------------------- */
+/* ---- operands ------------------------------------------------------------------------------------------ */
 
-/* Before opset 7 the second operand stood at an axis of the first, if at all. */
+/* Before opset 7 the second operand was broadcast from an explicit axis of the first on. */
 static kn_value *old_operand(kn_import_call *call, kn_value *x, kn_value *y) {
     kn_dim dims[KN_MAX_RANK];
     int axis = (int)kn_import_int(call, "axis", -1);
@@ -20,7 +19,8 @@ static kn_value *old_operand(kn_import_call *call, kn_value *x, kn_value *y) {
     return kn_import_reshape(call->import, y, dims, y->shape.rank + more);
 }
 
-/* The row's operator of Koine, with the attributes that the node has; NULL inputs have failed. */
+/* Applies the row's operator of Koine, with the attributes of the node. NULL among the inputs: one has
+ * failed. */
 static kn_value *apply(kn_import_call *call, kn_value *const *inputs, int count) {
     const kn_operator *op = kn_operator_find(call->row->op);
     kn_attribute_value attributes[KN_MAX_ATTRIBUTES];
@@ -74,9 +74,9 @@ static bool mean(kn_import_call *call) {
     return result && kn_import_put(call, 0, result);
 }
 
-/* ---- quotients and powers -------------------------------------------------------------------- */
+/* ---- quotients and powers ------------------------------------------------------------------------------ */
 
-/* Whole numbers are divided as fractions, and cut towards 0. */
+/* Integers are divided as floating-point numbers and truncated. */
 static bool divide(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
     if (!y) return false;
@@ -110,7 +110,7 @@ static bool modulo(kn_import_call *call) {
     return kn_import_put(call, 0, kn_cast(fmod ? kn_fmod(x, y) : kn_mod(x, y), dtype));
 }
 
-/* Beyond the width of the type nothing is left but the sign. */
+/* Shifts beyond the width of the type leave only the sign. */
 static bool bit_shift(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *y = x ? kn_import_in(call, 1) : NULL;
     bool right = !strcmp(kn_import_string(call, "direction", "LEFT"), "RIGHT");
@@ -135,9 +135,9 @@ static bool bit_not(kn_import_call *call) {
     return kn_import_put(call, 0, kn_bit_xor(x, kn_import_scalar(call->import, dtype, all)));
 }
 
-/* ---- choice, types --------------------------------------------------------------------------- */
+/* ---- choice, types ------------------------------------------------------------------------------------- */
 
-/* Below a byte what is too large loses its upper bits. */
+/* Values too large for 4 or 2 bits lose their upper bits. */
 static kn_value *within_bits(const kn_import_call *call, kn_value *x, kn_dtype dtype, int bits) {
     double size = bits == 4 ? 16 : 4, low = dtype == KN_INT8 ? -size / 2 : 0;
     x = kn_cast(kn_cast(x, KN_INT32), KN_FLOAT32);
@@ -188,7 +188,7 @@ static bool is_inf(kn_import_call *call) {
     return kn_import_put_as(call, 0, result, KN_BOOL);
 }
 
-/* ---- activations ----------------------------------------------------------------------------- */
+/* ---- activations --------------------------------------------------------------------------------------- */
 
 /* gamma * x above 0, gamma * alpha * (exp(x) - 1) below. */
 static bool selu(kn_import_call *call) {
@@ -222,7 +222,7 @@ static bool swiglu(kn_import_call *call) {
                          kn_mul(alpha == 1 ? kn_silu(x) : kn_mul(x, kn_sigmoid(kn_scale(x, alpha))), y));
 }
 
-/* Of whole numbers: x + bias below -lambd, x - bias above lambd, 0 between. */
+/* For integers: x + bias below -lambd, x - bias above lambd, 0 between. */
 static bool shrink(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     if (!x) return false;
@@ -241,7 +241,7 @@ static bool prelu(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *slope = x ? kn_import_in(call, 1) : NULL;
     if (!slope) return false;
     if (call->opset < 7 && slope->shape.rank == 1 && x->shape.rank > 2 && slope->shape.dims[0] != 1) {
-        /* One for each channel, in those times. */
+        /* One slope per channel, before opset 7. */
         kn_dim dims[KN_MAX_RANK];
         for (int i = 0; i < x->shape.rank - 1; i++)
             dims[i] = i ? 1 : slope->shape.dims[0];
@@ -252,7 +252,7 @@ static bool prelu(kn_import_call *call) {
     return kn_import_put(call, 0, kn_where(kn_less(x, zero), kn_mul(x, slope), x));
 }
 
-/* Bounds that the file holds are attributes of the result; others are values. */
+/* Bounds that are constants in the file become attributes; others are values. */
 static bool bound(kn_import_call *call, int i, const char *name, double *number, kn_value **value) {
     kn_tensor_info info;
     const void *data;
@@ -282,7 +282,7 @@ static bool clip(kn_import_call *call) {
     return kn_import_put(call, 0, most ? kn_min(x, most) : x);
 }
 
-/* Outside training it does nothing, whatever the file's own numbers say; its mask says so. */
+/* Outside training it does nothing, whatever the file says, and its mask is all true. */
 static bool dropout(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     double rate = call->opset < 12 ? kn_import_float(call, "ratio", 0.5) : 0.5, training = 0;
@@ -290,8 +290,7 @@ static bool dropout(kn_import_call *call) {
     if (!x || (kn_import_has(call, 1) && !kn_import_numbers(call, 1, &rate, 1, NULL)) ||
         (kn_import_has(call, 2) && !kn_import_numbers(call, 2, &training, 1, NULL)))
         return false;
-    bool own =
-        training != 0 && call->inputs[2]->tensor; /* the file was written in the middle of a training */
+    bool own = training != 0 && call->inputs[2]->tensor; /* the file was written during training */
     if (own && !kn_import_settle(call)) return false;
     if (training != 0 && rate != 0 && !own)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -304,7 +303,7 @@ static bool dropout(kn_import_call *call) {
     return kn_import_put(call, 0, rate > 0 && rate < 1 ? kn_dropout(x, rate) : x);
 }
 
-/* ---- the rows -------------------------------------------------------------------------------- */
+/* ---- the rows ------------------------------------------------------------------------------------------ */
 
 /* ONNX's name and Koine's. */
 #define SAME(word, name) .type = word, .op = name, .build = same

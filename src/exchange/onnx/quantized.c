@@ -1,11 +1,11 @@
-/* Quantised numbers: small whole ones with a scale and a zero point. Products of bytes are those of whole
- * numbers; others are computed as fractions, exactly as long as these hold the sums. */
+/* Quantized numbers: small integers with a scale and a zero point. Products of bytes are computed as
+ * integers; others in floating point, which is exact as long as it holds the sums. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* Above so many products of bytes a sum may be beyond the whole numbers that float32 holds. */
+/* With more products of bytes than this, a sum may exceed the integers that float32 represents. */
 enum { EXACT_PRODUCTS = 256 };
 
 static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
@@ -15,7 +15,7 @@ static void range_of(kn_dtype dtype, int bits, double *low, double *high) {
     *high = is_signed ? size / 2 - 1 : size - 1;
 }
 
-/* round(x) + zero, within the type, or within so many bits. */
+/* round(x) + zero, clamped to the type, or to so many bits. */
 static kn_value *to_whole(kn_value *x, kn_value *zero, kn_dtype dtype, int bits) {
     double low, high;
     range_of(dtype, bits, &low, &high);
@@ -24,8 +24,8 @@ static kn_value *to_whole(kn_value *x, kn_value *zero, kn_dtype dtype, int bits)
     return kn_cast(kn_clip(x, low, high), dtype);
 }
 
-/* Input i, a scale or a zero point, seen so that it is broadcast to x: one number, one for each place of an
- * axis, or one for each block along it. NULL where it is left out. */
+/* Input i, a scale or a zero point, shaped so that it broadcasts to x: a scalar, one per index of an axis, or
+ * one per block along it. NULL where it is left out. */
 static kn_value *along(kn_import_call *call, int i, const kn_value *x) {
     kn_value *value = kn_import_in(call, i);
     int64_t block = kn_import_int(call, "block_size", 0);
@@ -63,7 +63,7 @@ static bool quantize(kn_import_call *call) {
                             to_whole(kn_div(x, kn_import_cast(scale, KN_FLOAT32)), zero, dtype, bits), dtype);
 }
 
-/* x less the zero point, as fractions; NULL after a failure. */
+/* x minus the zero point, in floating point; NULL after a failure. */
 static kn_value *without_zero(kn_value *x, kn_value *zero, kn_dtype dtype) {
     if (kn_value_failed(x)) return NULL;
     x = kn_import_cast(x, dtype);
@@ -79,7 +79,7 @@ static bool dequantize(kn_import_call *call) {
     return kn_import_put_as(call, 0, y, kn_import_dtype(call, 1));
 }
 
-/* The scale and the zero point for 8 bits from the extremes of x, 0 among them. */
+/* The scale and the zero point for 8 bits, from the minimum and maximum of x and 0. */
 static bool dynamic_quantize(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     if (!x) return false;
@@ -92,14 +92,14 @@ static bool dynamic_quantize(kn_import_call *call) {
            kn_import_put_as(call, 0, to_whole(kn_div(x, scale), point, KN_UINT8, 0), KN_UINT8);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 static kn_dtype exact_for(const kn_value *value, int axis) {
     int64_t terms = axis < value->shape.rank ? kn_value_dimension(value, axis) : 1;
     return terms >= 0 && terms <= EXACT_PRODUCTS ? KN_FLOAT32 : KN_FLOAT64;
 }
 
-/* Numbers for the rows of a matrix as a column, or for its columns as they are. */
+/* Numbers per row of a matrix, as a column; numbers per column stay as they are. */
 static kn_value *for_rows(kn_value *value) {
     return value && value->shape.rank == 1 && value->shape.dims[0] != 1 ? kn_unsqueeze(value, "1") : value;
 }
@@ -108,7 +108,7 @@ static bool is_byte(kn_dtype dtype) {
     return dtype == KN_INT8 || dtype == KN_UINT8;
 }
 
-/* Whether the integer product takes this zero point: none, one number, or one for each of `count`. */
+/* Whether the integer product takes this zero point: none, a scalar, or one for each of `count`. */
 static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
     if (!zero) return true;
     if (zero->shape.dtype != of->shape.dtype) return false;
@@ -116,8 +116,8 @@ static bool is_point(const kn_value *zero, const kn_value *of, kn_dim count) {
            (zero->shape.rank == 1 && (zero->shape.dims[0] == 1 || zero->shape.dims[0] == count));
 }
 
-/* a and b are inputs; zero points are inputs, too, or left out. The sums are int32, or fractions that are
- * whole where the integer product does not have that form. */
+/* a and b are inputs; so are zero points, or left out. The sums are int32, or, where the integer product does
+ * not take this form, integers in floating point. */
 static kn_value *product(kn_import_call *call, int a, int a_zero, int b, int b_zero) {
     kn_value *x = kn_import_in(call, a), *y = x ? kn_import_in(call, b) : NULL;
     if (!y) return NULL;
@@ -153,7 +153,7 @@ static bool qlinear_matmul(kn_import_call *call) {
     return kn_import_put_as(call, 0, to_whole(y, kn_import_in(call, 7), dtype, 0), dtype);
 }
 
-/* (K) as (K,1,…) for each filter, or for each channel of the result. */
+/* Reshapes (K), one per filter or channel of the result, to (K,1,…). */
 static kn_value *for_channels(kn_import_call *call, kn_value *value, int rank) {
     kn_dim dims[KN_MAX_RANK];
     if (!value || value->shape.rank != 1) return value;

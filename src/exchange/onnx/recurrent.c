@@ -1,4 +1,4 @@
-/* Recurrent layers: Koine's rows where they compute the same, otherwise step by step. */
+/* Recurrent layers: Koine's operators where they compute the same, otherwise unrolled step by step. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -9,30 +9,30 @@ typedef struct recurrence {
     kn_import_call *call;
     kn_import *import;
     int gates;
-    const int *order;  /* of the row's gates, which of the file's each is */
+    const int *order;  /* the file's gate for each gate of the operator */
     kn_value *x;       /* (batch, length, inputs) */
     kn_value *lengths; /* int32 (batch), or NULL */
     int64_t units;
     int directions;
     bool batch_first;
-    bool relu;                   /* in place of tanh, of a plain one */
-    kn_value *y, *state, *cells; /* of the direction that is built */
+    bool relu;                   /* the activation of a plain RNN, instead of tanh */
+    kn_value *y, *state, *cells; /* of the current direction */
 } recurrence;
 
-/* Input i (directions, …) of one direction, without its first axis; NULL where it is left out. */
+/* Input i (directions, …) for the current direction, without its first axis; NULL where it is left out. */
 static kn_value *of_direction(const recurrence *r, int i, int direction) {
     kn_value *value = kn_import_in(r->call, i);
     return value ? kn_squeeze(kn_slice(value, 0, direction, direction + 1), "0") : NULL;
 }
 
-/* The first state or cells (batch, units) of one direction. */
+/* The initial state or cells (batch, units) of the current direction. */
 static kn_value *start_of(const recurrence *r, int i, int direction) {
     kn_value *value = kn_import_in(r->call, i);
     int axis = r->batch_first ? 1 : 0;
     return value ? kn_squeeze(kn_slice(value, axis, direction, direction + 1), axis ? "1" : "0") : NULL;
 }
 
-/* Rows of the gates in the order of Koine. */
+/* Rows of the gates in Koine's order. */
 static kn_value *reordered(const recurrence *r, kn_value *rows) {
     kn_value *parts[MOST_GATES];
     for (int i = 0; i < r->gates; i++)
@@ -40,12 +40,12 @@ static kn_value *reordered(const recurrence *r, kn_value *rows) {
     return r->gates > 1 ? kn_concat(parts, (size_t)r->gates, 0) : rows;
 }
 
-/* Gate `gate`, as the file numbers them, of rows (gates * units, …) or columns (…, gates * units). */
+/* Gate `gate`, in the file's order, of rows (gates * units, …) or columns (…, gates * units). */
 static kn_value *gate_of(const recurrence *r, kn_value *value, int axis, int gate) {
     return kn_slice(value, axis, gate * r->units, (gate + 1) * r->units);
 }
 
-/* One row of Koine. last_bias: of a GRU, what the state gives to its last gate. */
+/* Builds Koine's operator. last_bias: of a GRU, the bias of the state in its last gate. */
 static bool by_row(recurrence *r, const char *row, kn_value *given, kn_value *weight, kn_value *last_bias,
                    kn_value *start, kn_value *cells, bool reverse) {
     kn_value *inputs[5] = {given, weight};
@@ -72,7 +72,7 @@ static kn_value *from_inputs(const recurrence *r, kn_value *weight, kn_value *bi
     return bias ? kn_add(given, bias) : given;
 }
 
-/* A GRU whose gate r stands in front of the product, or an LSTM whose gates see the cells: step by step. */
+/* Unrolls a GRU that applies gate r before the product, or an LSTM with peepholes. */
 static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peepholes) {
     kn_value *weight = of_direction(r, 1, direction), *hidden = of_direction(r, 2, direction);
     kn_value *bias = of_direction(r, 3, direction);
@@ -111,7 +111,7 @@ static bool by_steps(recurrence *r, int direction, bool reverse, kn_value *peeph
             h = kn_mul(out, kn_tanh(c));
         }
         kn_value *result = h;
-        if (r->lengths) { /* what is behind the end of a sample changes nothing */
+        if (r->lengths) { /* steps after the end of a sample change nothing */
             kn_value *counts =
                 kn_unsqueeze(kn_greater(r->lengths, kn_import_scalar(r->import, KN_INT32, (double)at)), "1");
             result = kn_where(counts, h, zero);
@@ -166,7 +166,7 @@ static bool build_direction(recurrence *r, int direction, bool reverse) {
                   given, reordered(r, hidden), last, start, cells, reverse);
 }
 
-/* The rows know the activations that all exporters use. */
+/* The operators have the activations that all exporters use. */
 static bool check_activations(recurrence *r) {
     static const char *const usual[] = {"Tanh", "Sigmoid,Tanh", "Sigmoid,Tanh,Tanh"};
     const kn_onnx_attribute *given = kn_import_attribute(r->call, "activations");
@@ -210,7 +210,7 @@ static bool take_inputs(recurrence *r) {
     return check_activations(r);
 }
 
-/* Directions side by side along a new axis. */
+/* Stacks directions along a new axis. */
 static bool put_states(recurrence *r, int output, kn_value **states) {
     int axis = r->batch_first ? 1 : 0;
     return kn_import_put(r->call, output, kn_stack(states, (size_t)r->directions, axis));

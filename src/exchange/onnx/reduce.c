@@ -1,9 +1,9 @@
-/* Reductions, and what normalises along an axis. */
+/* Reductions, and normalization along an axis. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 
-/* The axes as text; "" for all. *none: nothing is to be reduced. False after a failure. */
+/* Reads the axes as text; "" for all. *none: nothing is reduced. False after a failure. */
 static bool reduced_axes(kn_import_call *call, const kn_value *x, const char **text, bool *none) {
     int64_t axes[KN_MAX_RANK];
     int count = -1, since = !strcmp(call->node->type, "ReduceSum") ? 13 : 18;
@@ -16,7 +16,7 @@ static bool reduced_axes(kn_import_call *call, const kn_value *x, const char **t
     return true;
 }
 
-/* What of one element alone becomes. */
+/* Applies the reduction to single elements, where no axis is reduced. */
 static kn_value *of_one(kn_import_call *call, kn_value *x) {
     const char *type = call->node->type;
     if (!strcmp(type, "ReduceL1") || !strcmp(type, "ReduceL2")) return kn_abs(x);
@@ -33,12 +33,12 @@ static bool reduce(kn_import_call *call) {
     if (none) return kn_import_put(call, 0, of_one(call, x));
     kn_dtype dtype = x->shape.dtype;
     if (dtype == KN_BOOL) x = kn_cast(x, KN_UINT8);
-    /* Of no factors it is 1, as a sum of none is 0. */
+    /* An empty product is 1, as an empty sum is 0. */
     if (call->row->reduce == kn_reduce_prod && kn_shape_elements(&x->shape) == 0)
         return kn_import_put(call, 0, kn_shift(kn_sum(x, axes, keep), 1));
     bool whole = !kn_dtype_is_float(dtype),
          order = call->row->reduce == kn_reduce_max || call->row->reduce == kn_reduce_min;
-    /* Whole numbers have no logarithms, roots or means of their own. */
+    /* Integers have no logarithms, roots or means of their own type. */
     bool fractions = whole && !order && call->row->reduce != kn_sum && call->row->reduce != kn_reduce_prod;
     if (fractions) x = kn_cast(x, KN_FLOAT32);
     kn_value *result = call->row->reduce(x, axes, keep);
@@ -48,7 +48,7 @@ static bool reduce(kn_import_call *call) {
                                                          : dtype));
 }
 
-/* Before opset 13 all axes from the given one on are one row. */
+/* Before opset 13 the axes from the given one on are flattened to rows. */
 static bool softmax(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;
@@ -69,7 +69,7 @@ static bool softmax(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_reshape(call->import, x, shape.dims, shape.rank));
 }
 
-/* 1 at the first of the largest along an axis, 0 elsewhere. */
+/* 1 at the first maximum along an axis, 0 elsewhere. */
 static bool hardmax(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;
@@ -92,7 +92,7 @@ static bool hardmax(kn_import_call *call) {
         call, 0, kn_import_cast(kn_import_reshape(call->import, x, shape.dims, shape.rank), shape.dtype));
 }
 
-/* x over its norm of order p along an axis. */
+/* x divided by its p-norm along an axis. */
 static bool lp_normalization(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;

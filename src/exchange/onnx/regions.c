@@ -1,4 +1,4 @@
-/* Regions of images, read at a grid of places each. */
+/* Regions of images, each sampled at a grid of points. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -6,8 +6,8 @@
 
 enum { MOST_CELLS = 4096, MOST_SAMPLES = 64 };
 
-/* Along one axis of the image, of each region's places (R,cells * samples): the elements on both sides,
- * int32, and their weights, which are 0 outside the image. */
+/* For one axis of the image and the points of each region, (R,cells * samples): the indices of the elements
+ * on both sides, int32, and their weights, which are 0 outside the image. */
 typedef struct sides {
     int64_t cells, size;
     kn_value *at[2], *weight[2];
@@ -22,7 +22,7 @@ typedef struct regions {
     kn_value *corners; /* (R,4): x, y, x, y */
 } regions;
 
-/* Where the samples of an axis stand, in cells: (1,cells * samples). */
+/* The positions of the samples along an axis, in cells: (1,cells * samples). */
 static kn_value *sample_places(const regions *r, int64_t cells) {
     int64_t count = cells * r->samples;
     float *places = kn_arena_take(r->import->arena, (size_t)count, sizeof *places);
@@ -56,8 +56,8 @@ static void find_sides(const regions *r, int axis, sides *s) {
     s->at[1] = kn_cast(kn_clip(kn_shift(below, 1), 0, (double)(s->size - 1)), KN_INT32);
 }
 
-/* One of the four elements around each place, times its weight: (R,heights,widths,C) of rows (N*H*W,C).
- * first is (R,1,1), the number of the region's image. */
+/* One of the four elements around each point, times its weight: (R,heights,widths,C) from rows (N*H*W,C).
+ * first is (R,1,1), the index of the region's image. */
 static kn_value *corner(const regions *r, kn_value *rows, kn_value *first, const sides s[2], int y, int x) {
     kn_value *height = kn_import_scalar(r->import, KN_INT32, (double)s[0].size);
     kn_value *width = kn_import_scalar(r->import, KN_INT32, (double)s[1].size);
@@ -97,7 +97,7 @@ static bool take_regions(kn_import_call *call, const kn_value *x, kn_value *corn
     return true;
 }
 
-/* (R,C,height,width): the mean, or the largest, of the samples of each cell. */
+/* The mean, or the maximum, of the samples of each cell: (R,C,height,width). */
 static bool roi_align(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *corners = x ? kn_import_in(call, 1) : NULL;
     kn_value *images = corners ? kn_import_in(call, 2) : NULL, *sum = NULL;

@@ -1,23 +1,22 @@
-/* Axes brought to other sizes: by the row "resize" where it knows how, else by a product with the weights of
- * each place of the result. */
+/* Resizes axes: by the operator resize where it supports the mode, otherwise by a matrix product with the
+ * weights of each element of the result. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { RESIZE_WEIGHTS = 1 << 24 }; /* the most numbers of one axis's weights */
+enum { RESIZE_WEIGHTS = 1 << 24 }; /* of the weights of one axis, at most */
 
 typedef struct resizing {
     const char *mode, *coordinates, *rounding;
-    double cubic, beyond; /* the number that stands outside of the source */
+    double cubic, beyond; /* the value outside of the source */
     bool antialias, exclude;
-    double part[2][KN_MAX_RANK]; /* of the source, where each axis is cut: from, to */
+    double part[2][KN_MAX_RANK]; /* the region of each axis of the source: from, to */
 } resizing;
 
-/* ---- weights ---------------------------------------------------------------------------------------------
- */
+/* ---- weights ------------------------------------------------------------------------------------------- */
 
-/* What place j of `size` is in the source, whose width grows by `scale`; false: outside of it. */
+/* The coordinate in the source of element j of `size`, with the scale; false: outside of it. */
 static bool source_place(const resizing *how, int axis, int64_t j, int64_t source, int64_t size, double scale,
                          double *place) {
     const char *word = how->coordinates;
@@ -38,7 +37,7 @@ static bool source_place(const resizing *how, int axis, int64_t j, int64_t sourc
     return true;
 }
 
-/* Of the element at `distance`. */
+/* The cubic weight of the element at `distance`. */
 static double weight_of(const resizing *how, double distance) {
     double d = fabs(distance), a = how->cubic;
     if (strcmp(how->mode, "cubic") != 0) return d < 1 ? 1 - d : 0;
@@ -46,7 +45,7 @@ static double weight_of(const resizing *how, double distance) {
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-/* The nearest of the two elements around a place that is `part` behind the first, 0 < part <= 1. */
+/* Which of two neighbours is the nearest to a point `part` after the first, 0 < part <= 1. */
 static int nearest_of(const resizing *how, double part) {
     if (part == 1) return 1;
     if (!strcmp(how->rounding, "floor")) return 0;
@@ -54,14 +53,14 @@ static int nearest_of(const resizing *how, double part) {
     return !strcmp(how->rounding, "round_prefer_ceil") ? part >= 0.5 : part > 0.5;
 }
 
-/* Weights of the elements of the source for one place, in a row of `source` zeros. */
+/* Writes the weights of the source's elements for one element of the result into a row of `source` zeros. */
 static void fill_weights(const resizing *how, double place, int64_t source, double scale, double *row) {
     double first = ceil(place) - 1, part = place - first, sum = 0;
     bool nearest = !strcmp(how->mode, "nearest"), cubic = !strcmp(how->mode, "cubic");
     double shrink = how->antialias && scale < 1 ? scale : 1;
     int64_t start = nearest ? nearest_of(how, part) : (int64_t)floor((cubic ? -2 : -1) / shrink) + 1;
     int64_t end = nearest ? start + 1 : 2 - start;
-    for (int pass = 0; pass < 2; pass++) /* the sum, then shares of it */
+    for (int pass = 0; pass < 2; pass++) /* normalize to the sum */
         for (int64_t i = start; i < end; i++) {
             double at = first + (double)i, weight = nearest ? 1 : weight_of(how, ((double)i - part) * shrink);
             bool outside = at < 0 || at >= (double)source;
@@ -121,13 +120,13 @@ static kn_value *weigh_axis(kn_import_call *call, kn_value *x, int axis, int64_t
     return kn_import_cast(kn_import_reshape(import, y, dims, rank), dtype);
 }
 
-/* Whether the row knows how. */
+/* Whether the operator resize supports this. */
 static bool row_does(const resizing *how, const kn_value *x, int axis, int64_t size, double scale) {
     static const char *const known[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
     bool place = false;
     for (size_t i = 0; i < KN_COUNT_OF(known); i++)
         place = place || !strcmp(known[i], how->coordinates);
-    /* Corners between elements are no quotient of sizes. */
+    /* The scale of align_corners is not the ratio of sizes. */
     bool corners = !strcmp(how->coordinates, "align_corners") && scale > 0 &&
                    fabs((double)x->shape.dims[axis] * scale - (double)size) > 1e-5 * (double)size;
     bool shrinks = size < x->shape.dims[axis] && strcmp(how->mode, "nearest") != 0;
@@ -135,8 +134,7 @@ static bool row_does(const resizing *how, const kn_value *x, int axis, int64_t s
            kn_dtype_is_float(x->shape.dtype);
 }
 
-/* ---- axes -------------------------------------------------------------------------------------------------
- */
+/* ---- axes ---------------------------------------------------------------------------------------------- */
 
 static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_t size, double scale,
                              const resizing *how) {
@@ -153,7 +151,7 @@ static kn_value *resize_axis(kn_import_call *call, kn_value *x, int axis, int64_
     return x;
 }
 
-/* Sizes or scales of the axes, the other ones 0. */
+/* Reads sizes or scales of the axes; the others are 0. */
 static bool resize_targets(kn_import_call *call, const kn_value *x, double *scales, int64_t *sizes) {
     int64_t axes[KN_MAX_RANK];
     kn_dim wanted[KN_MAX_RANK];
@@ -181,7 +179,7 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
         kn_dim size = x->shape.dims[axis];
         if (!by_size) scales[axis] = factors[i];
         if (by_size ? wanted[i] == size && !kn_dim_known(size) : factors[i] == 1)
-            continue; /* an open axis stays */
+            continue; /* an open axis keeps its size */
         if (!kn_dim_known(size) || size < 1 ||
             (by_size && !kn_dim_constant(call->graph, wanted[i], &sizes[axis])))
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -193,7 +191,7 @@ static bool resize_targets(kn_import_call *call, const kn_value *x, double *scal
     return true;
 }
 
-/* One factor for all, so that the sizes are not above (or not below) those asked for. */
+/* Uses one scale for all axes, so that no size is above (or below) the one asked for. */
 static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, double *scales) {
     double scale = -1;
     for (int i = 0; i < x->shape.rank; i++) {
@@ -208,7 +206,7 @@ static void keep_ratio(const kn_value *x, const char *policy, int64_t *sizes, do
     }
 }
 
-/* Where axes are cut, of the whole of them unless told: the firsts of all, then the lasts. */
+/* Reads the region of each axis, by default all of it: the starts of all axes, then the ends. */
 static bool take_part(kn_import_call *call, const kn_value *x, resizing *how) {
     int64_t axes[KN_MAX_RANK];
     double part[2 * KN_MAX_RANK];

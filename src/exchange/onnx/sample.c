@@ -1,4 +1,4 @@
-/* Images read, and put, at places that are computed: grids and their samples. */
+/* Sampling images at computed points: grids, and the samples of them. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -12,23 +12,22 @@ typedef struct sampling {
     kn_import *import;
     kn_graph *graph;
     beyond beyond;
-    bool corners; /* -1 and 1 are the middles of the outer elements, else their outer borders */
+    bool corners; /* -1 and 1 are the centers of the outer elements, otherwise their outer edges */
     int axes, taps;
     kn_dim batch, places;
     int64_t size[SAMPLE_AXES];
-    kn_value *at[SAMPLE_AXES];    /* (N,places), in elements */
-    kn_value *first[SAMPLE_AXES]; /* the whole number below */
-    kn_dtype dtype;               /* of places */
+    kn_value *at[SAMPLE_AXES];    /* (N,points), in elements */
+    kn_value *first[SAMPLE_AXES]; /* rounded down */
+    kn_dtype dtype;               /* number of points */
 } sampling;
 
 static kn_value *number(const sampling *s, double value) {
     return kn_import_scalar(s->import, s->dtype, value);
 }
 
-/* ---- along one axis ---------------------------------------------------------------------------------------
- */
+/* ---- along one axis ------------------------------------------------------------------------------------ */
 
-/* Mirrored at the borders until it is between them. */
+/* Reflects at the borders until it is between them. */
 static kn_value *reflected(const sampling *s, kn_value *x, int axis) {
     double low = s->corners ? 0 : -0.5, range = (double)s->size[axis] - (s->corners ? 1 : 0);
     if (range <= 0) return kn_mul(x, number(s, 0));
@@ -38,7 +37,7 @@ static kn_value *reflected(const sampling *s, kn_value *x, int axis) {
     return kn_where(odd, kn_shift(kn_neg(rest), low + range), kn_shift(rest, low));
 }
 
-/* The grid's number for an axis, -1 to 1, in elements. */
+/* Converts the grid's coordinate along an axis, -1 to 1, to elements. */
 static kn_value *place_of(const sampling *s, kn_value *x, int axis, bool nearest) {
     double size = (double)s->size[axis];
     x = s->corners ? kn_scale(kn_shift(x, 1), (size - 1) / 2)
@@ -48,7 +47,7 @@ static kn_value *place_of(const sampling *s, kn_value *x, int axis, bool nearest
     return s->beyond == BEYOND_REFLECTION ? reflected(s, x, axis) : x;
 }
 
-/* The weight of tap t of the taps around a place that is `part` behind the first. */
+/* The weight of tap t for a point that is `part` after the first tap. */
 static kn_value *weight_of(const sampling *s, kn_value *part, int t) {
     const double a = -0.75;
     if (s->taps == 2) return t ? part : kn_shift(kn_neg(part), 1);
@@ -59,7 +58,7 @@ static kn_value *weight_of(const sampling *s, kn_value *part, int t) {
     return kn_shift(kn_mul(inner, d), -4 * a);
 }
 
-/* Tap t along an axis: the element's number, int32, and its weight (NULL: 1). */
+/* Tap t along an axis: the index of the element, int32, and its weight (NULL: 1). */
 static kn_value *tap_of(const sampling *s, int axis, int t, kn_value **weight) {
     kn_value *at = kn_shift(s->first[axis], s->taps == 4 ? t - 1 : t);
     double last = (double)(s->size[axis] - 1);
@@ -73,10 +72,9 @@ static kn_value *tap_of(const sampling *s, int axis, int t, kn_value **weight) {
     return kn_cast(inside, KN_INT32);
 }
 
-/* ---- all axes ---------------------------------------------------------------------------------------------
- */
+/* ---- all axes ------------------------------------------------------------------------------------------ */
 
-/* rows (N*elements,C), one combination of taps: (N,places,C). */
+/* One combination of taps, from rows (N*elements,C): (N,points,C). */
 static kn_value *combination(const sampling *s, kn_value *rows, int number_of_taps) {
     kn_value *numbers =
         kn_import_reshape(s->import, kn_import_counted(s->import, s->batch), (kn_dim[]){s->batch, 1}, 2);
@@ -117,7 +115,7 @@ static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *gri
         if (!kn_dim_known(s->size[i]) || s->size[i] < 1)
             return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "an image of open size");
     }
-    for (int i = 0; i < s->axes; i++) { /* the last number of a place is along the first axis */
+    for (int i = 0; i < s->axes; i++) { /* the last coordinate of a point belongs to the first axis */
         const kn_dim dims[2] = {s->batch, s->places};
         kn_value *numbers = kn_slice(grid, s->axes + 1, s->axes - 1 - i, s->axes - i);
         s->at[i] = place_of(s, kn_import_reshape(call->import, numbers, dims, 2), i, s->taps == 1);
@@ -126,7 +124,7 @@ static bool take_sampling(kn_import_call *call, const kn_value *x, kn_value *gri
     return true;
 }
 
-/* x (N,C,…) read at the places of a grid (N,…,axes). */
+/* Samples x (N,C,…) at the points of a grid (N,…,axes). */
 static bool grid_sample(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *grid = x ? kn_import_in(call, 1) : NULL, *sum = NULL;
     sampling s;
@@ -151,7 +149,7 @@ static bool grid_sample(kn_import_call *call) {
                          kn_import_reshape(call->import, kn_transpose(sum, "0,2,1"), dims, x->shape.rank));
 }
 
-/* theta (N,axes,axes+1) moves the places of all elements: (N,…,axes). */
+/* Applies theta (N,axes,axes+1) to the coordinates of all elements: (N,…,axes). */
 static bool affine_grid(kn_import_call *call) {
     kn_value *theta = kn_import_in(call, 0);
     int64_t size[2 + SAMPLE_AXES], places = 1;
@@ -175,7 +173,7 @@ static bool affine_grid(kn_import_call *call) {
     if (!numbers) return kn_import_no_memory(call->import);
     for (int64_t p = 0; p < places; p++) {
         int64_t rest = p;
-        for (int i = axes - 1; i >= 0; i--) { /* the last axis is the first number */
+        for (int i = axes - 1; i >= 0; i--) { /* the last axis has the first coordinate */
             double n = (double)size[2 + i], at = (double)(rest % size[2 + i]);
             double place = !corners ? (2 * at + 1) / n - 1 : n > 1 ? 2 * at / (n - 1) - 1 : 0;
             numbers[(int64_t)(axes - 1 - i) * places + p] = (float)place;
@@ -196,7 +194,7 @@ static bool affine_grid(kn_import_call *call) {
                          kn_import_reshape(call->import, kn_transpose(grid, "0,2,1"), dims, axes + 2));
 }
 
-/* x put where its numbers say, in zeros. */
+/* Scatters x into zeros at the given indices. */
 static bool max_unpool(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *numbers = x ? kn_import_in(call, 1) : NULL;
     kn_dim size[KN_MAX_RANK], whole[KN_MAX_RANK], all = 1, flat[1] = {1};
@@ -220,7 +218,7 @@ static bool max_unpool(kn_import_call *call) {
         size[i] = (size[i] - 1) * (k < strides ? given[1][k] : 1) + given[0][k];
         if (pads == 2 * axes) size[i] -= given[2][k] + given[2][k + axes];
     }
-    /* The numbers count in the image that was pooled; one that is larger has it at its beginning. */
+    /* The indices count in the pooled image; a larger output has that image at its beginning. */
     int64_t amounts[KN_IMPORT_LIST] = {0};
     memcpy(whole, size, sizeof whole);
     if (kn_import_has(call, 2) && !kn_import_dims(call, 2, whole, rank, &count)) return false;

@@ -1,10 +1,10 @@
-/* An imported model as an ONNX file again: the file's own structures, with the numbers that its weights have
- * by now and with nodes that only infer. */
+/* Writes an imported model as an ONNX file: the structures of its own file, with current weights, and with
+ * nodes in the form for inference. */
 #include "exchange/onnx/import.h"
 
 #include <string.h>
 
-/* What was read lies in the file's arena, where it may be changed. */
+/* The file's structures are in its arena, where they may be changed. */
 static kn_onnx_node *own_node(const kn_onnx_node *node) {
     return (kn_onnx_node *)(uintptr_t)node;
 }
@@ -13,9 +13,9 @@ static kn_onnx_tensor *own_tensor(const kn_onnx_tensor *tensor) {
     return (kn_onnx_tensor *)(uintptr_t)tensor;
 }
 
-/* ---- nodes that train -------------------------------------------------------------------------- */
+/* ---- nodes that train ---------------------------------------------------------------------------------- */
 
-/* Sets an attribute of one whole number, which may not be there yet. */
+/* Sets an integer attribute, and adds it where it is missing. */
 static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name, const int64_t *number) {
     kn_onnx_attribute *list = kn_arena_take(&model->arena, node->attribute_count + 1, sizeof *list);
     size_t count = node->attribute_count, place = 0;
@@ -30,8 +30,8 @@ static bool set_attribute(kn_model *model, kn_onnx_node *node, const char *name,
     return true;
 }
 
-/* The form that only infers: a batch norm by its running statistics with one result, a dropout without the
- * input that says that it trains. */
+/* Changes a node to the form for inference: a batch norm uses its running statistics and has one output, a
+ * dropout loses its input training_mode. */
 static bool settle_node(kn_model *model, kn_onnx_node *node) {
     static const int64_t no = 0, yes = 1;
     if (!strcmp(node->type, "Dropout")) {
@@ -44,9 +44,9 @@ static bool settle_node(kn_model *model, kn_onnx_node *node) {
     return set_attribute(model, node, "is_test", &yes);
 }
 
-/* ---- weights ------------------------------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------------------------------------- */
 
-/* The numbers of a state in the type of its tensor, packed; NULL after a failure. */
+/* The values of a state in the type of its tensor, packed; NULL after a failure. */
 static uint8_t *packed_state(kn_model *model, kn_states *states, const kn_import_state *state) {
     const kn_value *value = state->value;
     kn_dtype dtype = value->shape.dtype, stored = dtype;
@@ -63,7 +63,7 @@ static uint8_t *packed_state(kn_model *model, kn_states *states, const kn_import
         return NULL;
     }
     kn_onnx_type_to(state->tensor->type, &stored);
-    /* Halves are narrower than what is computed with, so that they fit where they came from. */
+    /* The stored type is narrower than the type of the state: conversion in place is safe. */
     if (stored != dtype)
         for (uint64_t i = 0; i < state->tensor->count; i++)
             kn_element_set(stored, data, (int64_t)i, kn_element_get(dtype, data, (int64_t)i));
@@ -81,7 +81,7 @@ static bool has_state(kn_states *states, const char *name) {
     return false;
 }
 
-/* Exchanges the bytes of all weights with those in `bytes`: forth, and back again. */
+/* Swaps the bytes of all weights with those in `bytes`; a second call swaps them back. */
 static void exchange(const kn_imported *imported, const uint8_t **bytes) {
     for (size_t i = 0; i < imported->state_count; i++) {
         kn_onnx_tensor *tensor = own_tensor(imported->states[i].tensor);

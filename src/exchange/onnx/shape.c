@@ -1,13 +1,13 @@
-/* Operators that say the same elements under other shapes, move them or make them of nothing. */
+/* Operators that reshape, move or generate elements. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-/* ---- other shapes ---------------------------------------------------------------------------- */
+/* ---- other shapes -------------------------------------------------------------------------------------- */
 
-/* The product of dimensions that are numbers; -1 where one is open. */
+/* The product of dimensions; -1 where one is open. */
 static int64_t product_of(const kn_dim *dims, int rank) {
     kn_shape shape = {.rank = rank};
     memcpy(shape.dims, dims, (size_t)rank * sizeof *dims);
@@ -50,7 +50,8 @@ static bool flatten(kn_import_call *call) {
     return kn_import_put(call, 0, kn_import_reshape(call->import, x, dims, 2));
 }
 
-/* The axes of a node: an attribute, since opset `since` an input; -1 when not given, -2 after a failure. */
+/* Reads the axes of a node: an attribute, since opset `since` an input. Returns how many, -1 when not given,
+ * -2 after a failure. */
 static int take_axes(kn_import_call *call, int since, int64_t *axes) {
     int count = -1;
     if (call->opset < since) return kn_import_ints(call, "axes", axes, KN_MAX_RANK);
@@ -84,7 +85,7 @@ static bool expand(kn_import_call *call) {
            kn_import_put(call, 0, kn_expand(x, kn_import_dims_text(call->import, dims, count)));
 }
 
-/* ---- moved ----------------------------------------------------------------------------------- */
+/* ---- moved --------------------------------------------------------------------------------------------- */
 
 static bool transpose(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
@@ -134,7 +135,7 @@ static bool split(kn_import_call *call) {
     return true;
 }
 
-/* Elements begin to end along an axis whose size, or whose end, is open. */
+/* Slices begin to end along an axis whose size, or whose end, is open. */
 static kn_value *slice_open(kn_import_call *call, kn_value *x, int axis, kn_dim begin, kn_dim end,
                             int64_t step) {
     kn_dim size = x->shape.dims[axis];
@@ -181,7 +182,7 @@ static kn_value *slice_axis(kn_import_call *call, kn_value *x, int axis, kn_dim 
         return begin == 0 && end == size && step == 1
                    ? x
                    : kn_import_slice(call->import, x, axis, begin, end < begin ? begin : end, step);
-    /* Walked backwards: the same places counted from the other end. */
+    /* A negative step: the same elements, counted from the other end. */
     kn_value *flipped = kn_flip(x, kn_import_list(call->import, (int64_t[]){axis}, 1));
     int64_t first = size - 1 - begin, last = size - 1 - end;
     return kn_import_slice(call->import, flipped, axis, first, last < first ? first : last, -step);
@@ -220,7 +221,7 @@ static bool slice(kn_import_call *call) {
     return kn_import_put(call, 0, x);
 }
 
-/* x along an axis as often as an open size says: (…,size,…) seen as (…,1,size,…), which broadcasts. */
+/* Repeats x along an axis an open number of times: (…,size,…) as (…,1,size,…), which broadcasts. */
 static kn_value *tile_open(kn_import_call *call, kn_value *x, int axis, kn_dim times) {
     kn_dim dims[KN_MAX_RANK + 1];
     int rank = x->shape.rank;
@@ -308,7 +309,7 @@ static bool pad(kn_import_call *call) {
     return kn_import_put(call, 0, kn_pad_with_mode(x, list, own));
 }
 
-/* The middle of x along some axes, or x in the middle of zeros. */
+/* Crops the center of x along some axes, or pads x with zeros around it. */
 static bool center(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int64_t axes[KN_MAX_RANK], sizes[KN_MAX_RANK], amounts[KN_IMPORT_LIST] = {0};
@@ -346,7 +347,7 @@ static bool space_to_depth(kn_import_call *call) {
     return x && kn_import_put(call, 0, kn_space_to_depth(x, kn_import_int(call, "blocksize", 1), channels));
 }
 
-/* ---- made of nothing ------------------------------------------------------------------------- */
+/* ---- made of nothing ----------------------------------------------------------------------------------- */
 
 static bool constant(kn_import_call *call) {
     const kn_onnx_attribute *given = NULL;
@@ -407,7 +408,7 @@ static bool range(kn_import_call *call) {
     kn_import *import = call->import;
     if (call->input_count == 3 && kn_item_sized(import, call->inputs[0]) &&
         kn_item_sized(import, call->inputs[1]) && kn_item_sized(import, call->inputs[2])) {
-        /* An open end: places counted on the device. */
+        /* An open end: the numbers are counted on the device. */
         kn_dim begin = call->inputs[0]->sizes[0], end = call->inputs[1]->sizes[0];
         int64_t step;
         if ((!kn_dim_constant(call->graph, begin, &step) || !kn_dim_constant(call->graph, end, &step)) &&

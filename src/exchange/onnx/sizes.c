@@ -1,6 +1,6 @@
-/* Whole numbers while the graph is built: what models work out from the sizes of their inputs to say shapes
- * and axes. Elements are dimensions of the graph, so that they may hold symbols. A function that meets
- * something it does not know answers false without a failure, and the node is built as any other. */
+/* Integers computed while the graph is built: shapes and axes that models derive from the sizes of their
+ * inputs. Elements are dimensions of the graph, so that they may hold symbols. A function returns false
+ * without a failure when something is not known; the node is then built as any other. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static bool number_of(const kn_import_call *call, kn_dim dim, int64_t *number) {
     return kn_dim_constant(call->graph, dim, number);
 }
 
-/* Position in `item` of what broadcasting puts at position `at` of the result. */
+/* The position in `item` that broadcasting maps to position `at` of the result. */
 static int broadcast_place(const kn_item *item, int rank, const int64_t *shape, int at) {
     int place = 0, stride = 1;
     for (int i = rank - 1, own = item->rank - 1; i >= 0; i--, own--) {
@@ -80,7 +80,7 @@ static bool broadcast_shapes(const kn_item *item, int *rank, int64_t *shape) {
     return true;
 }
 
-/* ---- where they come from -------------------------------------------------------------------- */
+/* ---- where they come from ------------------------------------------------------------------------------ */
 
 bool kn_sizes_shape(kn_import_call *call) {
     kn_shape shape;
@@ -112,7 +112,7 @@ bool kn_sizes_size(kn_import_call *call) {
     return true;
 }
 
-/* ---- element by element ---------------------------------------------------------------------- */
+/* ---- element by element -------------------------------------------------------------------------------- */
 
 bool kn_sizes_cast(kn_import_call *call) {
     const kn_item *from = call->inputs[0];
@@ -135,7 +135,7 @@ static int64_t floor_divided(int64_t x, int64_t y) {
     return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 
-/* One pair of numbers; false where the operator is not known for them. */
+/* Computes one pair of numbers; false where the result is not known. */
 static bool combine_numbers(const char *type, int64_t x, int64_t y, int64_t *result) {
     bool comparable = true;
     if (!strcmp(type, "Equal"))
@@ -182,10 +182,10 @@ static bool combine(kn_import_call *call, kn_dim x, kn_dim y, kn_dim *result) {
         fine = combine_numbers(type, a, b, &number);
         if (fine) *result = kn_dim_of(graph, number);
     } else if (!strcmp(type, "Equal")) {
-        /* Sizes are never below 0; different symbols are taken to be different. */
+        /* Sizes are never negative; different symbols are taken to be different. */
         *result = x == y;
     } else if (!strcmp(type, "Div") && y > 0) {
-        *result = kn_dim_divide(graph, x, y); /* of sizes, which are not below 0 */
+        *result = kn_dim_divide(graph, x, y); /* of sizes, which are not negative */
     } else if (x == y && (!strcmp(type, "Min") || !strcmp(type, "Max"))) {
         *result = x;
     } else {
@@ -202,7 +202,7 @@ static bool gives_bool(const char *type) {
     return false;
 }
 
-/* Of one or more inputs, which broadcast. */
+/* For one or more inputs, which broadcast. */
 bool kn_sizes_binary(kn_import_call *call) {
     int rank = 0;
     int64_t shape[KN_MAX_RANK];
@@ -267,7 +267,7 @@ bool kn_sizes_where(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* ---- moved about ----------------------------------------------------------------------------- */
+/* ---- moved about --------------------------------------------------------------------------------------- */
 
 bool kn_sizes_gather(kn_import_call *call) {
     if (call->input_count != 2) return false;
@@ -318,7 +318,7 @@ bool kn_sizes_concat(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* Of lists only. */
+/* For lists only. */
 bool kn_sizes_slice(kn_import_call *call) {
     const kn_item *x = call->inputs[0];
     int64_t begin, end, step = 1, axis = 0, size = x->count;
@@ -413,7 +413,7 @@ bool kn_sizes_unsqueeze(kn_import_call *call) {
     return same_elements(call, rank, shape);
 }
 
-/* ConstantOfShape of whole numbers. */
+/* ConstantOfShape of integers. */
 bool kn_sizes_fill(kn_import_call *call) {
     const kn_onnx_attribute *value = kn_import_attribute(call, "value");
     const kn_item *of = call->inputs[0];
@@ -452,7 +452,7 @@ bool kn_sizes_range(kn_import_call *call) {
     return sizes != NULL;
 }
 
-/* A list to one number. */
+/* Reduces a list to a scalar. */
 bool kn_sizes_reduce(kn_import_call *call) {
     const kn_item *from = call->inputs[0];
     const char *type = call->node->type;

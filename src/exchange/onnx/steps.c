@@ -1,4 +1,5 @@
-/* Operators that go along an axis step by step, or put and take parts of it at places that are computed. */
+/* Operators that are computed step by step along an axis, or that read and write parts of an axis at computed
+ * positions. */
 #include "exchange/onnx/import.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@ enum { MOST_STEPS = 1024 };
 
 /* ---- products up to each element ----------------------------------------------------------------------- */
 
-/* x behind `count` ones along an axis, as long as before. */
+/* Shifts x along an axis by `count` and fills with ones; the length stays. */
 static kn_value *behind_ones(kn_import_call *call, kn_value *x, int axis, int64_t count) {
     int64_t amounts[KN_IMPORT_LIST] = {0};
     amounts[axis] = count;
@@ -18,7 +19,7 @@ static kn_value *behind_ones(kn_import_call *call, kn_value *x, int axis, int64_
                : kn_pad(first, kn_import_list(call->import, amounts, 2 * x->shape.rank), 1);
 }
 
-/* In each round an element is multiplied with what the one so many before it has gathered. */
+/* Cumulative product by doubling: each round multiplies an element by the one 2^round before it. */
 static bool cumulative_product(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     int axis;
@@ -34,9 +35,9 @@ static bool cumulative_product(kn_import_call *call) {
     return kn_import_put(call, 0, reverse ? kn_flip(x, axes) : x);
 }
 
-/* ---- a convolution that remembers ------------------------------------------------------------ */
+/* ---- a convolution that remembers ---------------------------------------------------------------------- */
 
-/* x is (B,C,L), weight (C,1,k), what came before (B,C,k-1). */
+/* x is (B,C,L), weight (C,1,k), the past elements are (B,C,k-1). */
 static bool causal_convolution(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *weight = x ? kn_import_in(call, 1) : NULL, *bias = NULL,
              *past = NULL;
@@ -62,11 +63,11 @@ static bool causal_convolution(kn_import_call *call) {
                                 : kn_import_slice(call->import, x, 2, 0, 0, 1));
 }
 
-/* ---- attention as a recurrence --------------------------------------------------------------- */
+/* ---- attention as a recurrence ------------------------------------------------------------------------- */
 
 typedef struct linear_attention {
     kn_import_call *call;
-    kn_value *q, *k, *v, *decay, *beta; /* (B,T,…), heads behind one another */
+    kn_value *q, *k, *v, *decay, *beta; /* (B,T,…), heads concatenated */
     kn_value *state;                    /* (B,heads,K,V) */
     kn_dim batch;
     int64_t q_heads, heads, times;
@@ -144,9 +145,9 @@ static bool linear(kn_import_call *call) {
     return kn_import_put(call, 0, parts[0]) && kn_import_put(call, 1, a.state);
 }
 
-/* ---- rows at places that are computed -------------------------------------------------------- */
+/* ---- rows at places that are computed ------------------------------------------------------------------ */
 
-/* 0 to count - 1 as int32 of a shape of ones but for one axis. */
+/* 0 to count - 1 as int32 along one axis; the other axes have size 1. */
 static kn_value *counted_along(kn_import *import, kn_dim count, int axis, int rank) {
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank; i++)
@@ -158,7 +159,7 @@ static kn_value *int_scalar(kn_import *import, int64_t number) {
     return kn_import_scalar(import, KN_INT32, (double)number);
 }
 
-/* The first steps of each sample backwards, as many as its length says. */
+/* Reverses the first steps of each sample, as many as its length says. */
 static bool reverse_sequence(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0), *lengths = x ? kn_import_in(call, 1) : NULL;
     kn_import *import = call->import;
@@ -191,7 +192,7 @@ static bool reverse_sequence(kn_import_call *call) {
     return kn_import_put(call, 0, times_first && !kn_value_failed(y) ? kn_transpose(y, swap) : y);
 }
 
-/* past is (B,…,S,…), the update (B,…,T,…): steps are put from each sample's place on. */
+/* past is (B,…,S,…), the update (B,…,T,…): writes steps from each sample's position on. */
 static bool put_steps(kn_import_call *call) {
     kn_value *past = kn_import_in(call, 0), *update = past ? kn_import_in(call, 1) : NULL, *begin = NULL;
     kn_import *import = call->import;

@@ -1,4 +1,4 @@
-/* The table of ONNX operators, made of one list per family. */
+/* The table of ONNX operators: one list per family. */
 #include "exchange/onnx/import.h"
 
 /* clang-format off */

@@ -1,13 +1,13 @@
-/* Windows over volumes as windows over images, and those that no row knows as sums over their elements. */
+/* Windows over volumes, as windows over images; those that no operator supports, as sums over their elements.
+ */
 #include "exchange/onnx/window.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- folding ---------------------------------------------------------------------------------------------
- */
+/* ---- folding ------------------------------------------------------------------------------------------- */
 
-/* The window's height and width. */
+/* The window over height and width. */
 static kn_window plane_of(const kn_window *w) {
     kn_window plane = *w;
     plane.axes = 2;
@@ -21,7 +21,7 @@ static kn_window plane_of(const kn_window *w) {
     return plane;
 }
 
-/* Its depth, over images (depth, anything). */
+/* The window over depth, for images (depth, rest). */
 static kn_window depth_of(const kn_window *w) {
     kn_window depth = *w;
     depth.axes = 2;
@@ -53,10 +53,9 @@ kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, 
     return kn_import_reshape(call->import, x, result, 5);
 }
 
-/* ---- by elements of the window ---------------------------------------------------------------------------
- */
+/* ---- by elements of the window ------------------------------------------------------------------------- */
 
-/* How many places the window has along an axis. */
+/* The number of positions of the window along an axis. */
 static int64_t places_of(const kn_window *w, int i, int64_t size) {
     int64_t before = w->padding[i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
     int64_t free = size + before + w->padding[i + w->axes] - extent, stride = w->stride[i];
@@ -66,7 +65,7 @@ static int64_t places_of(const kn_window *w, int i, int64_t size) {
     return places;
 }
 
-/* x padded along an axis, so that all places of the window are in it. */
+/* Pads x along an axis, so that all positions of the window are inside. */
 static kn_value *padded(kn_import_call *call, kn_value *x, const kn_window *w, int i, int64_t places,
                         double value) {
     int64_t amounts[KN_IMPORT_LIST] = {0}, size = x->shape.dims[2 + i];
@@ -85,7 +84,8 @@ static kn_value *tap(kn_import_call *call, kn_value *x, const kn_window *w, int 
                            w->stride[i]);
 }
 
-/* 1 / elements that count at each place, of axis i in front of `behind` others. */
+/* 1 / number of elements that count at each position of axis i, shaped to broadcast over the `behind` axes
+ * after it. */
 static kn_value *shares(kn_import_call *call, const kn_window *w, int i, int64_t size, int64_t places,
                         kn_dtype dtype) {
     double *numbers = kn_arena_take(call->import->arena, (size_t)places, sizeof *numbers);
@@ -129,7 +129,7 @@ kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w,
     return x;
 }
 
-/* The number of each element of x (N,C,…), int64. */
+/* The index of each element of x (N,C,…), int64. */
 static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns) {
     int rank = x->shape.rank;
     kn_dim dims[KN_MAX_RANK], elements = 1;
@@ -152,7 +152,7 @@ static kn_value *numbered(kn_import_call *call, const kn_value *x, bool columns)
     return text ? kn_transpose(numbers, text) : NULL;
 }
 
-/* All elements of the window side by side, behind the others: (N,C,…,elements). */
+/* All elements of the window along a last axis: (N,C,…,elements). */
 static kn_value *side_by_side(kn_import_call *call, kn_value *x, const kn_window *w, double value) {
     for (int i = 0; i < w->axes && !kn_value_failed(x); i++) {
         int64_t places = kn_dim_known(x->shape.dims[2 + i]) ? places_of(w, i, x->shape.dims[2 + i]) : 0;
@@ -184,8 +184,7 @@ kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, 
     return kn_cast(kn_squeeze(places, "-1"), KN_INT64);
 }
 
-/* ---- convolutions ----------------------------------------------------------------------------------------
- */
+/* ---- convolutions -------------------------------------------------------------------------------------- */
 
 /* Plane k of a weight (O,C,D,H,W): (O,C,H,W). */
 static kn_value *plane_of_weight(kn_value *weight, int64_t k) {
@@ -201,7 +200,7 @@ static kn_value *as_images(kn_import_call *call, kn_value *x) {
     return kn_import_reshape(call->import, x, dims, 4);
 }
 
-/* And back: N and D told. */
+/* The inverse, for given N and D. */
 static kn_value *as_volumes(kn_import_call *call, kn_value *x, kn_dim batch, kn_dim depth) {
     if (kn_value_failed(x)) return NULL;
     const kn_dim dims[5] = {batch, depth, x->shape.dims[1], x->shape.dims[2], x->shape.dims[3]};
@@ -220,7 +219,7 @@ static kn_conv_params plane_params(const kn_window *w, int64_t groups) {
 static bool is_volume(kn_import_call *call, const kn_value *x, const kn_value *weight, const kn_window *w) {
     if (weight->shape.rank != 5) return kn_import_fail(call, KN_ERROR_SHAPE, "expected a weight of rank 5");
     bool open = !kn_dim_known(x->shape.dims[2]);
-    for (int i = 1; i < 3 && (w->same || w->same_lower); i++) /* then padding is made of sizes */
+    for (int i = 1; i < 3 && (w->same || w->same_lower); i++) /* the padding is computed from sizes then */
         open = open || !kn_dim_known(x->shape.dims[2 + i]);
     if (open || w->size[0] > 4096)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED,
@@ -228,7 +227,7 @@ static bool is_volume(kn_import_call *call, const kn_value *x, const kn_value *w
     return true;
 }
 
-/* The sum over the planes of the weight of convolutions of images. */
+/* The sum of convolutions of images, over the planes of the weight. */
 kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                 const kn_window *w, int64_t groups) {
     if (!is_volume(call, x, weight, w)) return NULL;
@@ -248,7 +247,7 @@ kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *wei
     return as_volumes(call, sum, batch, depth);
 }
 
-/* x with stride - 1 planes of zeros between its own, (N,C,D,H,W). */
+/* Inserts stride - 1 planes of zeros between those of x (N,C,D,H,W). */
 static kn_value *spread(kn_import_call *call, kn_value *x, int64_t stride) {
     if (stride == 1) return x;
     const kn_dim *d = x->shape.dims;
@@ -261,7 +260,7 @@ static kn_value *spread(kn_import_call *call, kn_value *x, int64_t stride) {
     return kn_import_slice(call->import, y, 2, 0, (d[2] - 1) * stride + 1, 1);
 }
 
-/* Each plane of the weight makes a volume; they are added where they stand. */
+/* Each plane of the weight gives a volume; they are added at their offsets. */
 kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
                                      const kn_window *w, int64_t groups, const int64_t *more) {
     if (!is_volume(call, x, weight, w)) return NULL;
@@ -281,7 +280,7 @@ kn_value *kn_volume_convolution_back(kn_import_call *call, kn_value *x, kn_value
         sum = sum ? kn_add(sum, part) : part;
     }
     if (kn_value_failed(sum)) return NULL;
-    /* The padding is cut off, what is more is zeros. */
+    /* Crops the padding, and adds zeros for what is larger. */
     int64_t amounts[10] = {0};
     bool pads = false;
     for (int i = 0; i < 3; i++) {

@@ -1,9 +1,9 @@
-/* What the list of a model's weights says of an ONNX file's initializers: what is learnt, and why. */
+/* The initializers of an ONNX file in the list of a model's weights: which are learnt, and why. */
 #include <inttypes.h>
 
 #include "exchange/onnx/import.h"
 
-/* States in the list are called as their values are, by the same text. */
+/* Weights in the list point to the names of their values. */
 static void add_rules(kn_model *model, const kn_imported *imported) {
     for (size_t i = 0; i < model->weight_count; i++) {
         kn_model_weight *weight = &model->weights[i];
@@ -16,7 +16,7 @@ static void add_rules(kn_model *model, const kn_imported *imported) {
     }
 }
 
-/* An initializer that is no state of the graph. */
+/* Adds an initializer that is not a state of the graph. */
 static bool add_tensor(kn_model *model, const kn_onnx_tensor *tensor, const kn_learnt *learnt) {
     kn_text text;
     kn_text_init(&text, &model->host);

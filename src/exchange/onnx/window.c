@@ -1,9 +1,9 @@
-/* Convolutions and pooling of lengths and images, and the windows of both; volumes are folded (volume.c). */
+/* Convolutions and pooling of lengths and images, and their windows; volume.c has volumes. */
 #include "exchange/onnx/window.h"
 
 #include <inttypes.h>
 
-/* Before and after, so that the size is divided by the stride, rounded up. */
+/* Padding before and after, so that the result has the size divided by the stride, rounded up. */
 static void pad_same(const kn_value *x, kn_window *w) {
     for (int i = 0; i < w->axes; i++) {
         int64_t size = x->shape.dims[2 + i], extent = w->dilation[i] * (w->size[i] - 1) + 1;
@@ -70,15 +70,15 @@ static bool known_image(const kn_value *x, const kn_window *w) {
     return true;
 }
 
-/* The window of a length or image, as the parameters of builders have it. */
+/* The window of a length or image in the form of the builders' parameters. */
 static void copy_window(const kn_window *w, int64_t *stride, int64_t *padding, int64_t *dilation) {
     memcpy(stride, w->stride, 2 * sizeof *stride);
     memcpy(dilation, w->dilation, 2 * sizeof *dilation);
-    /* Of a length the padding before and behind it are the first two. */
+    /* For a length, the padding before and after is in the first two. */
     memcpy(padding, w->padding, 4 * sizeof *padding);
 }
 
-/* What is not above 0 is a failure of the node. */
+/* Numbers that are not positive are a failure of the node. */
 static int64_t groups_of(const kn_import_call *call) {
     const int64_t groups = kn_import_int(call, "group", 1);
     if (groups < 1)
@@ -145,14 +145,14 @@ static bool conv_transpose(kn_import_call *call) {
     }
     kn_conv_params params = {.size = sizeof params, .groups = groups_of(call), .all_padding = true};
     copy_window(&w, params.stride, params.padding, params.dilation);
-    /* What goes beyond the stride is added as zeros: no tap reaches it. */
+    /* Output padding beyond the stride is added as zeros: no tap reaches it. */
     int64_t beyond[2] = {0, 0};
     for (int i = 0; i < w.axes; i++) {
         if (more[i] >= w.stride[i]) beyond[i] = more[i] - (w.stride[i] - 1);
         params.output_padding[i] = more[i] - beyond[i];
     }
     bool pads = beyond[0] || beyond[1];
-    /* A 0 for the width would repeat that of the height. */
+    /* A width of 0 would mean that of the height. */
     if (w.axes == 2 && params.output_padding[1] == 0 && params.output_padding[0] != 0)
         return kn_import_fail(call, KN_ERROR_UNSUPPORTED, "output_padding of the height alone");
     kn_value *y = w.axes == 1 ? kn_conv_transpose1d(x, weight, pads ? NULL : bias, &params)
@@ -220,7 +220,7 @@ static bool other_pool(kn_import_call *call) {
     return take_pool(call, &x, &w) && kn_import_put(call, 0, kn_window_pool(call, x, &w, pooling));
 }
 
-/* All axes behind the channels to size 1. */
+/* Reduces all axes after the channels to size 1. */
 static const char *image_axes(kn_import *import, const kn_value *x) {
     int64_t axes[KN_MAX_RANK];
     for (int i = 2; i < x->shape.rank; i++)
@@ -239,8 +239,7 @@ static bool global_pool(kn_import_call *call) {
     return kn_import_put(call, 0, kn_pow(sum, kn_import_scalar(call->import, dtype, 1 / p)));
 }
 
-/* ---- windows put back ------------------------------------------------------------------------------------
- */
+/* ---- windows put back ---------------------------------------------------------------------------------- */
 
 enum { BACK_AXES = KN_MAX_RANK - 2, BACK_NUMBERS = 1 << 24 };
 
@@ -273,7 +272,7 @@ static bool measure_back(kn_import_call *call, back *b) {
     return true;
 }
 
-/* Where tap `tap` of block `place` stands in the image; behind its end what lies in the padding. */
+/* The position of tap `tap` of block `place` in the image; positions in the padding are after its end. */
 static int64_t place_back(const back *b, int64_t tap, int64_t place) {
     int64_t at = 0, stride = 1;
     for (int i = b->axes; i-- > 0;) {
@@ -288,7 +287,7 @@ static int64_t place_back(const back *b, int64_t tap, int64_t place) {
     return at;
 }
 
-/* x (N,C*taps,blocks): each block is added where it stands in the image, (N,C,…). */
+/* x is (N,C*taps,blocks): adds each block at its position in the image, (N,C,…). */
 static bool col2im(kn_import_call *call) {
     kn_value *x = kn_import_in(call, 0);
     kn_import *import = call->import;

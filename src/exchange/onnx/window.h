@@ -1,4 +1,4 @@
-/* Windows that go over lengths (N,C,L), images (N,C,H,W) and volumes (N,C,D,H,W). */
+/* Windows over lengths (N,C,L), images (N,C,H,W) and volumes (N,C,D,H,W). */
 #ifndef KN_EXCHANGE_ONNX_WINDOW_H
 #define KN_EXCHANGE_ONNX_WINDOW_H
 
@@ -7,11 +7,11 @@
 enum { KN_WINDOW_AXES = 3 };
 
 typedef struct kn_window {
-    int axes; /* behind the channels */
+    int axes; /* after the channels */
     int64_t size[KN_WINDOW_AXES], stride[KN_WINDOW_AXES], dilation[KN_WINDOW_AXES];
     int64_t padding[2 * KN_WINDOW_AXES]; /* before each axis, then after each */
     bool same, same_lower;
-    /* Of pooling: */
+    /* For pooling: */
     bool ceil, skip_padding;
     double power;
 } kn_window;
@@ -21,14 +21,14 @@ typedef enum kn_pooling { KN_POOL_MAX, KN_POOL_AVERAGE, KN_POOL_POWER } kn_pooli
 /* The result of a window over x, whatever the number of axes. */
 kn_value *kn_window_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
 
-/* ---- volume.c -------------------------------------------------------------------------------------- */
+/* ---- volume.c ------------------------------------------------------------------------------------------ */
 
-/* By planes, then by depth. */
+/* Pools height and width, then depth. */
 kn_value *kn_volume_pool(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
-/* Sums of one element of the window each, axis by axis: for averages and powers with dilations. */
+/* Sums over the elements of the window, axis by axis: for averages and powers with dilations. */
 kn_value *kn_pool_by_taps(kn_import_call *call, kn_value *x, const kn_window *w, kn_pooling pooling);
-/* Where the largest stand in x, counted through all of it; int64. Sizes are numbers. columns: heights lie
- * side by side. */
+/* The indices of the maxima, counted through all of x, int64; sizes are known. columns: height and width are
+ * counted in column-major order. */
 kn_value *kn_pool_places(kn_import_call *call, kn_value *x, const kn_window *w, bool columns);
 /* weight is (O,C/groups,D,H,W), of the transposed one (C,O/groups,D,H,W); bias may be NULL. */
 kn_value *kn_volume_convolution(kn_import_call *call, kn_value *x, kn_value *weight, kn_value *bias,
