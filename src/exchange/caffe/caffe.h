@@ -29,7 +29,7 @@ typedef struct kn_caffe_blob {
     int64_t dims[KN_MAX_RANK];     /* the first is the batch of the file */
     bool used;                     /* a layer reads it, so it is not an output */
     const kn_caffe_layer *unknown; /* the layer that makes it, where that reads files, so that its shape is
-                                      not known; otherwise NULL */
+                                    * not known; otherwise NULL */
 } kn_caffe_blob;
 
 /* How a tensor of the text is computed from a blob in a file with weights. */
