@@ -4,24 +4,14 @@
  * bank conflicts.
  *
  * Defines, with their defaults:
- *   KN_T float            type of numbers in memory
- *   KN_A KN_T             type of products and sums
- *   KN_INDEX int          type of strides and offsets; long for values above 2^31 elements
+ *   KN_T, KN_A            types of numbers in memory, and of products and sums (common/types.cl)
  *   KN_TILE_M, _N, _K     64, 64, 16: the tile and the depth of a slice
  *   KN_ITEM_M, _N         8, 4: sums of one work-item, multiples of 4 that divide the tile
- *   KN_EPILOGUE_PARAMETERS, KN_EPILOGUE(v, outer, middle, inner)
- *                         pointwise work on each result before it is stored, and the parameters it needs */
+ * and those of common/epilogue.cl. */
 #ifndef KN_TILE_CL
 #define KN_TILE_CL
-#ifndef KN_T
-#define KN_T float
-#endif
-#ifndef KN_A
-#define KN_A KN_T
-#endif
-#ifndef KN_INDEX
-#define KN_INDEX int
-#endif
+#include "common/epilogue.cl"
+#include "common/types.cl"
 #ifndef KN_TILE_M
 #define KN_TILE_M 64
 #endif
@@ -36,10 +26,6 @@
 #endif
 #ifndef KN_ITEM_N
 #define KN_ITEM_N 4
-#endif
-#ifndef KN_EPILOGUE
-#define KN_EPILOGUE_PARAMETERS
-#define KN_EPILOGUE(v, outer, middle, inner) (v)
 #endif
 
 #define KN_ITEMS_M (KN_TILE_M / KN_ITEM_M)

@@ -1,7 +1,7 @@
 /* A pointwise kernel: reads operands, computes, writes results, element by element of a space. The plan fills
  * in the holes; left alone this file copies p0 to p1.
  *
- *   KN_INDEX       the type of indices (int; long for values beyond 31 bits)
+ *   KN_INDEX       common/types.cl
  *   KN_SHARES      1: few work-items, each walking its share; 0: many, striding
  *   KN_RANK        axes of the space; more than 1 where an operand repeats in some of them
  *   KN_PARAMETERS  sizes of the axes but the first, then pointers, each with its strides
@@ -13,9 +13,7 @@
  *                  where it can, which it cannot of functions such as exp
  *   KN_RANDOM      1: the body draws random numbers
  *   KN_BUCKET_PARAMETERS, KN_BUCKET_CALLS   several sets of operands in one launch */
-#ifndef KN_INDEX
-#define KN_INDEX int
-#endif
+#include "common/types.cl"
 #ifndef KN_SHARES
 #define KN_SHARES 0
 #endif

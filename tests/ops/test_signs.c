@@ -25,7 +25,7 @@ static const turned families[] = {
     {"norm/batch_norm.cl", "(KN_READ(i, x) - center) * scale + shift",
      "(KN_READ(i, x) + center) * scale + shift", "batch_norm", "parts", WIDE},
     {"conv/columns.cl", "dilation_x - pad_x", "dilation_x + pad_x", "columns", "lines", MANY},
-    {"conv/beside.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
+    {"conv/single_tile.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "wide", WIDE},
     {"conv/depthwise.cl", "sum += KN_READ(from + s", "sum -= KN_READ(from + s", "conv2d", "depthwise", MANY},
     {"conv/depthwise_wide.cl", "sum##i += load", "sum##i -= load", "conv2d", "depthwise_wide", WIDE},
     {"conv/first.cl", "sum##row##_##v += value", "sum##row##_##v -= value", "conv2d", "first", WIDE},

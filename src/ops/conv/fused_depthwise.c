@@ -1,21 +1,22 @@
-/* A convolution with one filter for each channel that computes the 1x1 convolution in front of it on the way:
- * steps for cl/conv/fused_depthwise.cl. Images are blocked by the vector width. */
+/* A depthwise convolution with the 1x1 convolution that produces its input fused into it; the
+ * intermediate is never stored: steps for cl/conv/fused_depthwise.cl. Images are blocked by the vector
+ * width. */
 #include "ops/conv/conv.h"
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; rows of a band at least, since each makes those around it
- * anew. */
+/* KN_TAPS, KN_RING and KN_PIXELS of the kernel; the fewest rows of a band, since each band computes the
+ * rows around it again. */
 enum { MOST_TAPS = 64, RING = 16384, PIXELS = 8, LEAST_ROWS = 8 };
 
-typedef struct joined {
+typedef struct fused {
     kn_conv_form first, second;
     kn_packed_filter filter; /* of the first */
     int64_t ring_rows, ring_width;
-} joined;
+} fused;
 
-/* As many vectors as the ring has room for, up to `vectors`; false: not even one. */
-static bool fill_ring(joined *form, int64_t vectors) {
+/* Takes as many vectors as the ring has room for, up to `vectors`; false: not even one fits. */
+static bool fill_ring(fused *form, int64_t vectors) {
     const kn_conv_form *second = &form->second;
     const int64_t reach =
         second->stride[1] * (second->out_width > PIXELS ? second->out_width - 1 : PIXELS - 1);
@@ -31,18 +32,18 @@ static bool fill_ring(joined *form, int64_t vectors) {
     return false;
 }
 
-static bool describe(const kn_target *target, const kn_node *node, const kn_node *before, joined *form) {
+static bool describe(const kn_target *target, const kn_node *node, const kn_node *before, fused *form) {
     kn_conv_describe(before, &form->first);
     kn_conv_describe(node, &form->second);
     const int64_t blocks = form->first.outputs / target->vector_width;
     form->filter = kn_conv_packed_filter(target, &form->first, false, false);
-    /* Three vectors where that fills all panels, otherwise two: more would not leave room for rows of them.
-     */
+    /* Three vectors where all panels are full, otherwise two: with more the ring would have no room for
+     * its rows */
     return fill_ring(form, blocks % 3 == 0 ? 3 : blocks > 1 ? 2 : 1);
 }
 
 bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before) {
-    joined form;
+    fused form;
     if (node->op != &kn_row_conv2d || before->op != &kn_row_conv2d) return false;
     if (kn_elements_of(node->outputs[0]) == 0 || !describe(target, node, before, &form)) return false;
     const kn_conv_form *second = &form.second;
@@ -51,7 +52,7 @@ bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node,
            second->dilation[1] == 1 && second->filter_height * second->filter_width <= MOST_TAPS;
 }
 
-/* The work of both, without a way to memory and back between them. */
+/* The work of both, less writing and reading the intermediate. */
 static void add_cost(kn_step *step, const kn_lowering *lowering) {
     kn_cost first, second;
     const kn_value *between = lowering->before->node->outputs[0];
@@ -64,7 +65,7 @@ static void add_cost(kn_step *step, const kn_lowering *lowering) {
 /* y (N,K,P,Q) of x (N,C,H,W), a filter (K,C,1,1) and one (K,1,R,S). */
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node, *before = lowering->before->node;
-    joined form;
+    fused form;
     describe(lowering->target, node, before, &form);
     kn_status status = kn_conv_pack(lowering, &form.filter, before->inputs[1], false);
     if (status != KN_OK) return status;
@@ -74,7 +75,7 @@ kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering) {
     int64_t rows = kn_divide_up(second->out_height, bands);
     if (rows < LEAST_ROWS) rows = LEAST_ROWS;
     bands = kn_divide_up(second->out_height, rows);
-    kn_step *step = kn_step_begin(lowering, "conv/fused_depthwise.cl", "kn_single_depthwise");
+    kn_step *step = kn_step_begin(lowering, "conv/fused_depthwise.cl", "kn_fused_depthwise");
     kn_step_define(step, "KN_WIDTH", "%d", (int)form.filter.width);
     kn_step_define(step, "KN_VECTORS", "%d", (int)form.filter.vectors);
     kn_step_read(step, "x", before->inputs[0]);

@@ -1,4 +1,4 @@
-/* Rows of a table picked by number (cl/gather/embedding.cl): tokens become vectors. */
+/* Rows of a table gathered by index (cl/gather/embedding.cl): tokens become vectors. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -82,7 +82,7 @@ static kn_status gradient_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* Of the table only the rows that are picked are read. */
+/* Only the gathered rows of the table are read. */
 static void embedding_cost(const kn_node *node, kn_cost *cost) {
     kn_cost_set(node, 0, cost);
     const kn_value *table = node->inputs[0], *y = node->outputs[0];
@@ -96,7 +96,7 @@ static void gradient_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-enum { ITEMS = 64, WORK = 16384 }; /* of a group; elements that make a work-item worth its start */
+enum { ITEMS = 64, WORK = 16384 }; /* of a group; the fewest elements that are worth a work-item */
 
 static kn_status lower(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
@@ -108,17 +108,17 @@ static kn_status lower(kn_lowering *lowering, bool wide) {
     if (kn_elements_of(node->outputs[0]) == 0) return KN_OK;
     kn_step *step =
         kn_step_begin(lowering, "gather/embedding.cl", backward ? "kn_embedding_gradient" : "kn_embedding");
-    if (kn_is_half(table->shape.dtype)) { /* its bits are moved, nothing else */
+    if (kn_is_half(table->shape.dtype)) { /* only its bits are moved */
         kn_step_define(step, "KN_T", "ushort");
         kn_step_define(step, "KN_MISSING", table->shape.dtype == KN_FLOAT16 ? "0x7e00" : "0x7fc0");
     } else {
         kn_step_define_type(step, "KN_T", table->shape.dtype);
-        kn_step_define_type(step, "KN_A", kn_accumulator(node, table->shape.dtype));
     }
+    kn_step_define_type(step, "KN_A", kn_accumulator(node, table->shape.dtype));
     if (wide) {
         int64_t made = backward ? rows : count;
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
-        /* Each share reads all numbers again, so that there are few. */
+        /* Each work-item reads all indices again, so there are few work-items. */
         share = backward ? kn_divide_up(rows, 4 * (int64_t)target->compute_units) : WORK / columns + 1;
         kn_step_size1(step, (size_t)kn_divide_up(made, share), 1);
     } else {
@@ -199,8 +199,8 @@ KN_OPERATOR(
 /* ---- what follows a table -------------------------------------------------------------------------------
  */
 
-/* The embedding that made x, if its table has at most half as many rows as are picked from it: those may then
- * be worked on instead of the rows of x. */
+/* The embedding that produced x, if its table has at most half as many rows as are gathered from it:
+ * then the table may be computed on instead of the rows of x. */
 static kn_node *small_table(const kn_value *x) {
     kn_node *node = x && !x->failed ? x->producer : NULL;
     if (!node || node->op != &kn_row_embedding || node->derivative) return NULL;
@@ -213,8 +213,8 @@ static kn_value *pick(kn_graph *bound, kn_value *table, const kn_node *embedding
     return kn_node_add(bound, &kn_row_embedding, NULL, inputs, 2, NULL);
 }
 
-/* Picked rows times a matrix are picked rows of the table times the matrix. x is (...,D), w (D,N) or (N,D).
- */
+/* Gathered rows times a matrix are gathered rows of the table times the matrix. x is (...,D), w (D,N) or
+ * (N,D) */
 kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                               kn_value **results) {
     const kn_node *embedding = small_table(inputs[0]);
@@ -231,7 +231,7 @@ kn_status kn_product_of_table(kn_graph *bound, const kn_node *node, kn_value *co
     return bound->error.status;
 }
 
-/* Picked rows plus a bias (D) are picked rows of the table plus the bias. */
+/* Gathered rows plus a bias (D) are gathered rows of the table plus the bias. */
 kn_status kn_sum_of_table(kn_graph *bound, const kn_node *node, kn_value *const *inputs, kn_value **results) {
     const kn_node *embedding = small_table(inputs[0]);
     (void)node;

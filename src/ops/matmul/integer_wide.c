@@ -13,7 +13,7 @@ bool kn_matmul_integer_wide_accepts(const kn_target *target, const kn_node *node
     return form.levels <= WIDE_LEVELS;
 }
 
-/* Sizes in the kernel's words, as large as there is local memory for. */
+/* Sizes as the kernel names them, as large as local memory allows. */
 typedef struct wide_sizes {
     int64_t vectors, panels, item_panels, left_rows, depth, chunk_depth, rows;
 } wide_sizes;
@@ -60,8 +60,8 @@ kn_status kn_matmul_integer_wide_lower(kn_lowering *lowering) {
     kn_step *step = kn_step_begin(lowering, "matmul/integer_wide.cl", "kn_matmul_integer");
     kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
     kn_step_define(step, "KN_VECTORS", "%d", (int)sizes.vectors);
-    kn_step_define_type(step, "KN_A", node->inputs[0]->shape.dtype);
-    kn_step_define_type(step, "KN_B", node->inputs[1]->shape.dtype);
+    kn_step_define_type(step, "KN_LEFT_T", node->inputs[0]->shape.dtype);
+    kn_step_define_type(step, "KN_RIGHT_T", node->inputs[1]->shape.dtype);
     kn_step_define(step, "KN_DEPTH", "%d", (int)sizes.depth);
     kn_step_define(step, "KN_LEFT_ROWS", "%d", (int)sizes.left_rows);
     kn_step_define(step, "KN_PANELS", "%d", (int)sizes.item_panels);

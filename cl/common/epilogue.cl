@@ -1,0 +1,24 @@
+/* Pointwise work on each result before it is stored; by default there is none.
+ *   KN_EPILOGUE_PARAMETERS
+ *                   what it needs, at the end of a kernel's parameters
+ *   KN_EPILOGUE(v, outer, middle, inner)
+ *                   of one result, by its place
+ *   KN_EPILOGUE_VECTOR(v, outer, middle, inner)
+ *                   of a vector of results, by the place of the first
+ *   KN_EPILOGUE_NEAR(outer, middle, inner)
+ *                   prefetches what it reads for a vector of results */
+#ifndef KN_EPILOGUE_CL
+#define KN_EPILOGUE_CL
+#ifndef KN_EPILOGUE_PARAMETERS
+#define KN_EPILOGUE_PARAMETERS
+#endif
+#ifndef KN_EPILOGUE
+#define KN_EPILOGUE(v, outer, middle, inner) (v)
+#endif
+#ifndef KN_EPILOGUE_VECTOR
+#define KN_EPILOGUE_VECTOR(v, outer, middle, inner) (v)
+#endif
+#ifndef KN_EPILOGUE_NEAR
+#define KN_EPILOGUE_NEAR(outer, middle, inner)
+#endif
+#endif
