@@ -39,7 +39,7 @@ kn_status kn_shape_axis(kn_shape_call *call, int64_t number, int rank, int *axis
 kn_status kn_shape_float_input(kn_shape_call *call, int input) {
     if (kn_dtype_is_float(call->inputs[input]->shape.dtype)) return KN_OK;
     return kn_shape_fail(call, KN_ERROR_DTYPE,
-                         "input %d is %s; expected a type with fractions, such as float32 "
+                         "input %d is %s; expected a floating-point type, such as float32 "
                          "(cast makes one)",
                          input, kn_shape_words_of(call, input));
 }

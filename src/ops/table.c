@@ -36,7 +36,7 @@
     X(reshape) X(flatten) X(broadcast) X(transpose) X(concat) X(slice) X(slice_gradient) X(pad)    \
     X(flip) X(resize) X(resize_gradient)                                                                     \
     X(rotary) X(put_rows) X(take_rows)                                                                       \
-    /* numbers of elements */                                                                                \
+    /* by index */                                                                                \
     X(gather) X(gather_elements) X(gather_gradient) X(scatter) X(scatter_elements) X(top_k) X(cumsum)         \
     /* what the planner inserts */                                                                           \
     X(copy) X(assign) X(layout)

@@ -1,4 +1,5 @@
-/* Scaled dot-product attention: softmax(scale Q Kᵀ) V by head. Scores are made and used up tile by tile. */
+/* Scaled dot-product attention by head: softmax(scale Q Kᵀ) V. Scores are computed and consumed tile by
+ * tile; they are never stored. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@ enum { RESULT, LOG_SUM };
 /* q, k and v have three axes, lengths (B) one, a mask (B,heads,T,S) four. */
 enum { RANK_OF_LENGTHS = 1, RANK_OF_DATA = 3, RANK_OF_MASK = 4 };
 
-/* How many inputs from `first` on are q, k and v: one or three. */
+/* The number of inputs from `first` on that hold q, k and v: one (packed) or three. */
 static int count_data(kn_value *const *inputs, int first, int count) {
     int data = 0;
     while (first + data < count && data < 3 && inputs[first + data] &&
@@ -99,7 +100,7 @@ static kn_status check_heads(kn_shape_call *call, int first) {
     return KN_OK;
 }
 
-/* What follows q, k and v: lengths, a mask, or both in this order. */
+/* The inputs after q, k and v: lengths, a mask, or both in this order. */
 static kn_status check_limits(kn_shape_call *call, int first) {
     const kn_shape *q = &call->inputs[first]->shape;
     int data = count_data(call->inputs, first, call->input_count), last_rank = 0;
@@ -158,7 +159,7 @@ static kn_status attention_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* dy, y, log_sum, then what the attention had; the results are the gradients of that. */
+/* Inputs: dy, y, log_sum, then those of the attention; results: the gradients of those. */
 static kn_status gradient_shape(kn_shape_call *call) {
     if (check_heads(call, KN_ATTENTION_Q) || check_limits(call, KN_ATTENTION_Q)) return call->error->status;
     for (int i = 0; i < call->output_count; i++)
@@ -168,12 +169,12 @@ static kn_status gradient_shape(kn_shape_call *call) {
 
 /* ---- references -------------------------------------------------------------------------------------- */
 
-/* One head of one batch: where its rows of q, k, v or of their gradients begin in the given arrays, and what
- * its queries see. */
+/* One head of one batch: where its rows of q, k, v or of their gradients begin in the arrays, and which
+ * keys its queries see. */
 typedef struct head_rows {
     double *q, *k, *v;
     int64_t y_at, sums_at;
-    int64_t length, offset; /* keys that count; of query i the position is i + offset */
+    int64_t length, offset; /* keys within the length; query i is at position i + offset */
     const double *mask;     /* (T,S), or NULL */
     bool drops;
     uint64_t key; /* of the step's random numbers */
@@ -202,7 +203,7 @@ static head_rows rows_of(const kn_attention_form *form, const kn_reference_call 
     return rows;
 }
 
-/* What dropout makes of a weight: 0, or more than 1. */
+/* The factor that dropout multiplies a weight by: 0, or 1 / (1 - rate). */
 static double kept(const kn_attention_form *form, const head_rows *rows, int64_t query, int64_t key) {
     if (!rows->drops) return 1;
     uint64_t place = (uint64_t)((rows->sums_at + query) * form->keys + key);
@@ -310,8 +311,8 @@ static void attention_cost(const kn_node *node, kn_cost *cost) {
 /* ---- gradient and rows -----------------------------------------------------------------------------------
  */
 
-/* Lengths and masks get none. What was dropped is drawn again: by the key of the node whose gradient it is.
- */
+/* Lengths and masks have no gradient. The dropped weights are found again by the random key of the node
+ * whose gradient it is */
 static kn_status attention_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[RESULT]) return KN_OK;
@@ -334,7 +335,7 @@ static kn_status attention_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
-/* Attention that drops nothing. */
+/* Attention without dropout. */
 static kn_status without_training(kn_graph *bound, const kn_node *node, kn_value *const *inputs,
                                   kn_value **results) {
     kn_settings settings;
@@ -391,7 +392,7 @@ KN_OPERATOR(
               .attributes = "heads=4 causal=1",
               .ranges = {NULL, "21..21"},
               .no_gradient = true}));
-/* Any numbers do for the result and the sums. */
+/* Any numbers will do for the result and the sums. */
 #define PACKED_CASE(x, y, sums)                                                                              \
     .inputs = {y, y, sums, x}, .ranges = {NULL, NULL, "1..2", "-1..1"}, .no_gradient = true
 #define APART_CASE(q, k, sums)                                                                               \
@@ -456,7 +457,7 @@ KN_OPERATOR(attention_dropout_packed_gradient,
 
 /* ---- builders ------------------------------------------------------------------------------------------ */
 
-/* What a mask adds to the scores: 0 where a bool one is true, and minus infinity elsewhere. */
+/* The number that a mask adds to a score: 0 where a bool mask is true, minus infinity elsewhere. */
 static kn_value *mask_of(kn_value *mask, kn_dtype dtype) {
     if (kn_value_failed(mask) || mask->shape.dtype != KN_BOOL) return mask;
     kn_value *added = kn_where(mask, kn_number(mask->graph, 0), kn_number(mask->graph, -INFINITY));

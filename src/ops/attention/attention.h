@@ -1,12 +1,13 @@
-/* What the files of attention share. */
+/* Shared by the files of attention. */
 #ifndef KN_ATTENTION_PRIVATE_H
 #define KN_ATTENTION_PRIVATE_H
 
 #include "ops/row.h"
 
-/* The numbers of one attention, forward or gradient: q, k and v lie in arrays of their own, (B,T,heads*D) and
- * twice (B,S,key_heads*D), or side by side in one, (B,T,(heads+2*key_heads)*D). Row t of head h of batch b
- * begins at first + (b * length + t) * row + h * head; `group` heads of q share one of k and v. */
+/* The sizes and strides of one attention, forward or gradient: q, k and v lie in arrays of their own,
+ * (B,T,heads*D) and twice (B,S,key_heads*D), or side by side in one, (B,T,(heads+2*key_heads)*D). Row t
+ * of head h of batch b begins at first + (b * length + t) * row + h * head; `group` heads of q use the
+ * same head of k and v. */
 typedef struct kn_attention_form {
     bool packed, causal, last;
     int64_t batches, heads, key_heads, group, head, queries, keys;

@@ -1,5 +1,5 @@
-/* Rotary embedding: pairs of a head's numbers are turned by angles that grow with the position
- * (cl/attention/rotary.cl). */
+/* Rotary embedding (cl/attention/rotary.cl): pairs of a head's numbers are rotated by angles that grow
+ * with the position. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -11,7 +11,7 @@
 
 extern const kn_operator kn_row_rotary;
 
-/* x is (B,T,heads*D) with an even D; start, where it is given, int32 (B) or (1), the position of each first
+/* x is (B,T,heads*D) with an even D; start, if given, is int32 (B) or (1): the position of each first
  * row. */
 static kn_status rotary_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;

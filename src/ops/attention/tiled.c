@@ -2,7 +2,7 @@
 #include "ops/attention/attention.h"
 #include "ops/lowering.h"
 
-/* Rows of a tile: as many as four tiles of a head's numbers leave room for; 0: none. */
+/* Rows of a tile: as many as fit in local memory, where four tiles of a head's numbers go; 0: none fit. */
 static int64_t tile_rows(const kn_target *target, const kn_node *node, int64_t head) {
     kn_dtype type = node->outputs[0]->shape.dtype;
     uint64_t bytes = kn_dtype_bytes(type);

@@ -3,7 +3,7 @@
 #include "ops/lowering.h"
 
 typedef struct wide_form {
-    int64_t vectors, keys, block; /* of a tile's row, and of a block */
+    int64_t vectors, keys, block; /* vectors in a row of a tile; keys and queries of a block */
 } wide_form;
 
 /* The largest block whose operands fit in local memory; false: not even the smallest does. */
@@ -62,7 +62,7 @@ kn_status kn_attention_wide_lower(kn_lowering *lowering) {
     }
     kn_attention_read_parts(step, node, &form, first);
     if (backward) {
-        /* Gradients of queries add up in place, block of keys by block of keys. */
+        /* The gradient of q is accumulated in place, one block of keys after another. */
         for (int part = 0; part < 3; part++)
             kn_step_update(step, kn_attention_gradient_names[part],
                            kn_attention_part(node->outputs, &form, part));

@@ -54,8 +54,8 @@ static kn_status conv_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* The gradient rows are made by the rule below from a node whose shapes were right; "size" holds what their
- * inputs do not tell: height and width of x, or of the filters. */
+/* The gradient rows are built by the rule below from a node whose shapes are valid; "size" holds what
+ * their inputs do not determine: height and width of x, or of the filters. */
 static kn_status data_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *weight = &call->inputs[1]->shape;
     const kn_attribute_value *size = kn_shape_attribute(call, "size");
@@ -108,8 +108,8 @@ void kn_conv_describe(const kn_node *node, kn_conv_form *form) {
 
 /* ---- references ------------------------------------------------------------------------------------- */
 
-/* All three walk over the same products: y(n,k,p,q) has x(n,c,v,u) * weight(k,c,r,s) in it. Two of the arrays
- * are read, the third is added to. */
+/* All three rows iterate over the same products: y(n,k,p,q) contains x(n,c,v,u) * weight(k,c,r,s). Two
+ * of the arrays are read, the third is accumulated. */
 static kn_status conv_reference(kn_reference_call *call) {
     const kn_node *node = call->node;
     bool forward = node->op == &kn_row_conv2d, data = node->op == &kn_row_conv2d_data;
@@ -183,8 +183,8 @@ static kn_status conv_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* Of dx (N,C,H,W) by dy and weight: a transposed convolution is dx of its input. Both are linear in each, so
- * that the convolution and its gradient by weight are what is wanted. */
+/* The gradients of dx (N,C,H,W) by dy and by weight (a transposed convolution is dx of its input). dx is
+ * linear in each, so they are a convolution and its gradient by weight. */
 static kn_status data_gradient(kn_gradient_call *call) {
     kn_value *dy = call->node->inputs[0], *weight = call->node->inputs[1], *by_dx = call->output_gradients[0];
     if (!by_dx) return KN_OK;
@@ -201,8 +201,9 @@ static kn_status data_gradient(kn_gradient_call *call) {
         KN_INTS("padding", "0", "zeros around: all alike, height,width, or top,left,bottom,right"),          \
         KN_INTS("dilation", "1", "distance of the filter's taps"),                                           \
         KN_INT("groups", 1, "parts of the channels that are convolved apart")
-/* One filter for each channel has kernels of its own. On wide-vector devices images are blocked: both sides,
- * or all but a source of few channels, or, where the result fills no blocks, in scratch memory only. */
+/* Depthwise convolutions have kernels of their own. On wide-vector devices images are blocked: both
+ * sides, or all but a source of few channels, or, where the result's channels fill no block, only in
+ * scratch memory. */
 #define IMPLICIT                                                                                             \
     {                                                                                                        \
         .name = "implicit", .accepts = kn_takes_kernel_types, .lower = kn_conv_implicit_lower,               \
@@ -283,7 +284,7 @@ KN_OPERATOR(
          .attributes = "stride=2",
          .no_gradient = true,
          .smallest = true},
-        /* Results that are stored past the caches. */
+        /* Results so large that they are stored past the caches. */
         {.inputs = {"1,16,257,256", "16,16,1,1"}, .no_gradient = true},
         {.inputs = {"1,16,257,256", "16,1,3,3"}, .attributes = "padding=1 groups=16", .no_gradient = true},
         {.inputs = {"2,24,5,9", "32,24,1,1"}}, {.inputs = {"2,24,7,5", "40,24,1,1"}, .no_gradient = true},

@@ -1,10 +1,10 @@
-/* What the files of the convolutions share. */
+/* Shared by the files of the convolutions. */
 #ifndef KN_CONV_PRIVATE_H
 #define KN_CONV_PRIVATE_H
 
 #include "ops/row.h"
 
-/* The numbers of a convolution y (images,outputs,out_height,out_width) of x (images,channels,height,width)
+/* The sizes of a convolution y (images,outputs,out_height,out_width) of x (images,channels,height,width)
  * with weight (outputs,channels/groups,filter_height,filter_width), for all three rows alike. */
 typedef struct kn_conv_form {
     int64_t images, channels, height, width, outputs, out_height, out_width, filter_height, filter_width;
@@ -31,7 +31,7 @@ kn_status kn_conv_wide_last_lower(kn_lowering *lowering);
 bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 void kn_conv_wide_sample(const kn_node *node, kn_sample *sample);
-/* Filters of one pixel without padding, one pixel a step: both sides have the same pixels. */
+/* Filters of one pixel with stride 1 and no padding: both sides have the same pixels. */
 bool kn_conv_is_pointwise(const kn_conv_form *form);
 /* conv/first.c */
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
@@ -39,8 +39,7 @@ kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_padded_lower(kn_lowering *lowering);
 void kn_conv_first_sample(const kn_node *node, kn_sample *sample);
-/* conv/fused_depthwise.c: a convolution with a filter for each channel that computes the one in front of it
- * on the way. */
+/* A depthwise convolution with the 1x1 convolution that produces its input fused into it. */
 bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before);
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering);
 /* conv/winograd.c */

@@ -1,5 +1,4 @@
-/* Convolutions with one filter for each channel: steps for cl/conv/depthwise.cl, in the plain
- * layout on any device. */
+/* Depthwise convolutions in the plain layout, on any device: steps for cl/conv/depthwise.cl. */
 #include "ops/conv/conv.h"
 #include "ops/lowering.h"
 
@@ -64,7 +63,8 @@ static kn_status lower_pixels(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* dw (C,1,R,S) of dy and x: the images in parts, by the shape alone, and the parts' sum. */
+/* dw (C,1,R,S) of dy and x: partial sums over groups of images, chosen by the shape alone, then their
+ * sum. */
 static kn_status lower_filters(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_target *target = lowering->target;

@@ -1,11 +1,11 @@
-/* Convolutions with one filter for each channel on wide-vector devices: steps for cl/conv/depthwise_wide.cl.
- * Images are blocked by the vector width. */
+/* Depthwise convolutions on wide-vector devices: steps for cl/conv/depthwise_wide.cl. Images are blocked
+ * by the vector width. */
 #include "ops/conv/conv.h"
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* KN_TAPS of the kernels; parts of the sum over pixels that all blocks together should have; pixels of a part
- * of statistics. */
+/* KN_TAPS of the kernels; how many parts the sum over pixels should have for all blocks together; pixels
+ * of a part of the statistics. */
 enum { MOST_TAPS = 64, PARTS = 64, GATHERED = 96 };
 
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node) {
@@ -32,12 +32,12 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
-    /* Whole images where there are enough of them, some together where they are many. */
+    /* An item takes whole images where there are enough of them, and several where there are many. */
     int64_t blocks = form.channels / lowering->target->vector_width, planes = blocks * form.images;
     int64_t wanted = 8 * (int64_t)lowering->target->compute_units, rows = result->dims[2], images = 1;
     if (planes < wanted) rows = kn_divide_up(rows, kn_divide_up(wanted, planes));
     if (planes >= 2 * wanted) images = kn_divide_up(form.images, kn_divide_up(2 * wanted, blocks));
-    /* Statistics come in parts of about so many pixels, in whole rows. */
+    /* Statistics are gathered in parts of about so many pixels, in whole rows. */
     int64_t part = kn_divide_up(GATHERED, result->dims[3]);
     if (part > result->dims[2]) part = result->dims[2];
     bool gathers = lowering->gathers && result->dims[3] <= 2 * GATHERED && (!swapped || form.stride[1] == 1);
@@ -63,7 +63,7 @@ static kn_status lower_sweep(kn_lowering *lowering) {
     return kn_step_end(step, lowering);
 }
 
-/* dw (C,1,R,S) of dy and x: parts of it, by the shape alone, and their sum. */
+/* dw (C,1,R,S) of dy and x: partial sums, chosen by the shape alone, then their sum. */
 static kn_status lower_filters(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     kn_conv_form form;

@@ -1,4 +1,5 @@
-/* Convolutions of 8-bit whole numbers: the windows of the images as columns, and products of matrices. */
+/* Convolutions of 8-bit integers: windows become the columns of a matrix (im2col), and the convolution a
+ * matrix product. */
 #include "ops/build.h"
 #include "ops/conv/window.h"
 #include "ops/layer.h"
@@ -9,7 +10,7 @@
 
 extern const kn_operator kn_row_columns;
 
-/* What a window sees along each axis, 0 height or 1 width. */
+/* The extent of a window along each axis, 0 height or 1 width, with its dilation. */
 typedef struct axis_form {
     int64_t image, window, places, stride, padding, dilation;
 } axis_form;

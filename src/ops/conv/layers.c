@@ -1,6 +1,6 @@
-/* Convolutions and transposed ones as layers and as functions, of images and along a length. A length is an
- * image of one row; a transposed convolution is the row that is otherwise the gradient of a convolution by
- * its data. */
+/* Convolutions and transposed convolutions as layers and as functions, of images and of sequences. A
+ * sequence is an image of one row; a transposed convolution is the row conv2d_data, the gradient of a
+ * convolution by its data. */
 #include "ops/build.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/window.h"
@@ -8,7 +8,7 @@
 #include "ops/pointwise/pointwise.h"
 #include "ops/shape/shape.h"
 
-/* What a call is about. */
+/* One call of a builder. */
 typedef struct conv_call {
     kn_graph *graph;
     const char *name;       /* for messages: "conv conv1" */
@@ -21,7 +21,7 @@ static kn_value *fail(const conv_call *call, const kn_value *x, const char *what
                          kn_shape_words(call->graph, &x->shape), what);
 }
 
-/* Lists of a length become those of images; a pair's 0 is its first number. */
+/* Attribute lists of a sequence become those of images; a 0 in a pair stands for its first number. */
 static void complete(conv_call *call) {
     kn_conv_params *given = &call->given;
     if (call->along) {
@@ -93,7 +93,7 @@ static bool set_size(kn_settings *settings, const conv_call *call, const kn_valu
     return graph->error.status == KN_OK;
 }
 
-/* (K) seen as (K,1,1), so that it is added to each pixel. */
+/* (K) reshaped to (K,1,1), so that it is added to each pixel. */
 static kn_value *per_channel(kn_value *bias) {
     if (kn_value_failed(bias) || bias->shape.rank != 1) return bias;
     return kn_reshape_to(bias, 3, (kn_dim[]){bias->shape.dims[0], 1, 1});
@@ -101,8 +101,7 @@ static kn_value *per_channel(kn_value *bias) {
 
 /* ---- functions: the filters are the caller's ------------------------------------------------- */
 
-/* The weight of a transposed convolution (C,K/groups,R,S) has to fit x (N,C,P,Q); the row takes that for
- * granted. */
+/* The weight (C,K/groups,R,S) of a transposed convolution must match x (N,C,P,Q); the row relies on it. */
 static bool weight_fits(const conv_call *call, const kn_value *x, const kn_value *weight) {
     const kn_shape *shape = &weight->shape;
     bool fits = shape->rank == 4 && shape->dtype == x->shape.dtype && kn_dtype_is_float(shape->dtype);
@@ -174,7 +173,7 @@ kn_value *kn_conv_transpose1d(kn_value *x, kn_value *weight, kn_value *bias, con
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* NAME.product, NAME.shifted, and NAME for what is a length again. */
+/* Names: NAME.product, NAME.shifted, and NAME for the result, reshaped to a sequence. */
 static kn_value *along_length(const conv_call *call, const char *layer, kn_value *x, kn_value *weight,
                               kn_value *bias, const kn_settings *settings) {
     const char *product = kn_arena_format(&call->graph->arena, "%s.product", layer);

@@ -38,7 +38,7 @@ kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *pack, cons
     return step;
 }
 
-/* The numbers of kn_pack_filter and kn_unpack_filter: the plain side is (K,C/groups,taps). */
+/* The arguments that kn_pack_filter and kn_unpack_filter share: the plain side is (K,C/groups,taps). */
 static void add_packing(kn_step *step, const kn_packed_filter *pack, bool swapped) {
     kn_step_int(step, "targets", pack->targets);
     kn_step_int(step, "sources", pack->sources);
@@ -55,7 +55,7 @@ static void size_packing(kn_step *step, const kn_packed_filter *pack) {
 }
 
 kn_status kn_conv_pack(kn_lowering *lowering, kn_packed_filter *pack, kn_value *weight, bool swapped) {
-    /* A line of zeros stands behind the panels, for pixels outside the image. */
+    /* A line of zeros follows the panels; pixels outside the image are read from it. */
     pack->scratch = kn_emit_scratch(lowering, (uint64_t)(pack->floats + pack->width) * sizeof(float));
     kn_step *step = kn_conv_begin(lowering, pack, "conv/packing.cl", "kn_pack_filter");
     kn_step_read(step, "plain", weight);

@@ -9,33 +9,34 @@ typedef struct kn_packed_filter {
     int64_t width, vectors, lanes, groups, targets, sources, taps, panels, columns, floats;
     int scratch;
 } kn_packed_filter;
-/* That of a convolution's filter, or, `swapped`, from its targets to its sources; `plain`: sources one by
- * one, not by vectors of them. */
+/* The packed filter of a convolution or, `swapped`, of its gradient by data, from targets to sources;
+ * `plain`: sources one by one, not by vectors of them. */
 kn_packed_filter kn_conv_packed_filter(const kn_target *target, const kn_conv_form *form, bool swapped,
                                        bool plain);
 /* Begins a step whose kernel has KN_WIDTH and KN_VECTORS. */
 kn_step *kn_conv_begin(kn_lowering *lowering, const kn_packed_filter *filter, const char *file,
                        const char *kernel);
-/* The panels of one whose other numbers, vectors among them, are known. */
+/* Computes columns, panels and floats from the other fields. */
 void kn_conv_panels(kn_packed_filter *pack);
 /* Packs a weight into scratch memory; `swapped`: from the targets of the convolution to its sources. */
 kn_status kn_conv_pack(kn_lowering *lowering, kn_packed_filter *pack, kn_value *weight, bool swapped);
 /* Adds the packed parts of a weight's gradient in order and stores it in the plain layout. */
 kn_status kn_conv_unpack(kn_lowering *lowering, const kn_packed_filter *filter, int scratch, int64_t parts);
-/* Scratch memory for images (images,channels,pixels) whose channels fill no blocks, in blocks. */
+/* Takes scratch memory for images (images,channels,pixels) in blocks, with channels padded to whole
+ * blocks. */
 int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packed_filter *pack, int64_t images,
                            int64_t channels, int64_t pixels);
-/* x (images,channels,pixels), from blocks to plain with the epilogue, or the other way; scratch holds the
- * blocks. */
+/* Converts images (images,channels,pixels) from blocks in scratch memory to `plain`, with the epilogue,
+ * or with `blocking` from `plain` to blocks. */
 kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
                                int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking);
-/* Pixels of the tile that goes with so many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
+/* The pixels of a tile for that many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
 int64_t kn_conv_tile_rows(const kn_packed_filter *filter);
-/* Sizes, stride, padding and dilation, as kernels for wide vectors take them. swapped: they read y and make
- * x. */
+/* Adds sizes, stride, padding and dilation as the wide-vector kernels take them. swapped: they read y
+ * and make x. */
 void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped);
-/* Behind a step's other arguments, before its epilogue: it gathers statistics (cl/common/statistics.cl),
- * where they are wanted, of so many parts of `part` of the result's `channels`. */
+/* Lets the step gather statistics (cl/common/statistics.cl), if they are wanted, in that many parts of
+ * `part` of the result's `channels`. Comes after a step's other arguments, before its epilogue. */
 void kn_conv_gather(kn_lowering *lowering, kn_step *step, int64_t channels, int64_t parts, int64_t part);
 
 #endif

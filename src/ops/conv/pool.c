@@ -10,11 +10,12 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-extern const kn_operator kn_row_max_pool, kn_row_max_pool_data, kn_row_average_pool, kn_row_average_pool_data;
+extern const kn_operator kn_row_max_pool, kn_row_max_pool_data, kn_row_average_pool_data;
 
 /* ---- shapes ----------------------------------------------------------------------------------------- */
 
-/* A window has the places 0 to 255, or more. Windows that share the image are as large as it asks for. */
+/* A window has at most 256 places, or more with wider numbers. Adaptive windows divide the image between
+ * them; their size follows from it. */
 static kn_dtype place_type(bool adaptive, const int64_t window[2]) {
     return !adaptive && window[0] * window[1] <= 256 ? KN_UINT8 : KN_INT32;
 }
@@ -51,14 +52,15 @@ static kn_status complete_lists(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* Whether the row has the attribute, and it is not 0. */
+/* Whether the row has the attribute and it is not 0. */
 static bool is_set(const kn_shape_call *call, const char *name) {
     for (int i = 0; i < call->row->attribute_count; i++)
         if (!strcmp(call->row->attributes[i].name, name)) return kn_shape_attribute(call, name)->integer != 0;
     return false;
 }
 
-/* One window more where a part of one is left, if it begins inside the image or the padding before it. */
+/* With `ceil`, one more window where part of the image is left, if it begins inside the image or the
+ * padding before it. */
 static kn_status round_up(kn_shape_call *call, int axis, int64_t size, kn_dim *result) {
     kn_graph *graph = call->graph;
     kn_dim image = call->inputs[0]->shape.dims[2 + axis];
@@ -80,7 +82,7 @@ static kn_status round_up(kn_shape_call *call, int axis, int64_t size, kn_dim *r
         kn_shape_words_of(call, 0));
 }
 
-/* x is (N,C,H,W), the result (N,C,P,Q); a maximum keeps its place in each window, hidden. */
+/* x is (N,C,H,W), the result (N,C,P,Q); the hidden output of a maximum is its place in each window. */
 static kn_status pool_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     kn_shape *y = &call->outputs[0];
@@ -159,7 +161,7 @@ static pool_form describe(const kn_node *node) {
         form.dilation[i] = form.maximum ? kn_attribute_of(node, "dilation")->list[i] : 1;
         form.end[i] = x->dims[2 + i] + kn_attribute_of(node, "padding")->list[i + 2];
         if (!form.adaptive) continue;
-        /* The most that a window has; where each begins follows from its place. */
+        /* The largest size of a window; where each begins follows from its position. */
         form.window[i] = y->dims[2 + i] ? kn_divide_up(x->dims[2 + i], y->dims[2 + i]) + 1 : 1;
         form.stride[i] = form.dilation[i] = 1;
         form.padding[i] = 0;
@@ -184,8 +186,8 @@ static int64_t at_most(int64_t number, int64_t most) {
     return number < most ? number : most;
 }
 
-/* One window of one plane: x and dx are (H,W). Forward, answers the result and its place; with dx, spreads g.
- */
+/* One window of one plane; x and dx are (H,W). Forward, returns the result and its place; with dx,
+ * distributes the gradient g */
 static double window_reference(const pool_form *form, int64_t p, int64_t q, const double *x, double *dx,
                                double g, int64_t *place) {
     double most = -INFINITY, sum = 0;
@@ -241,7 +243,7 @@ static void pool_cost(const kn_node *node, kn_cost *cost) {
 /* ---- lowering --------------------------------------------------------------------------------------------
  */
 
-enum { LINE = 64 }; /* pixels beside one another whose maxima the first cache has room for */
+enum { LINE = 64 }; /* neighbouring pixels whose maxima fit in the first-level cache */
 
 static kn_status lower(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
@@ -430,7 +432,7 @@ kn_value *kn_average_pool(kn_value *x, int64_t window, const kn_pool_params *par
     return pool(&kn_row_average_pool, x, window, params);
 }
 
-/* Sums of powers are averages times the window: what is around the image counts as zeros. */
+/* Sums of powers are averages times the window's size: pixels outside the image count as zeros. */
 kn_value *kn_lp_pool(kn_value *x, double power, int64_t window, const kn_pool_params *params) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;

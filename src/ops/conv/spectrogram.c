@@ -1,5 +1,5 @@
-/* Spectrograms: windows of a sound multiplied by constant waves, as a convolution; the squares of what they
- * answer, added up in bands; a logarithm. Nothing of it is learnt, and a model's file holds none of it. */
+/* Spectrograms: a convolution by constant waves, the squares of its results summed in bands, and a
+ * logarithm. Nothing here is learnt, so checkpoints hold none of it. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -14,7 +14,7 @@ void kn_spectrogram_params_init(kn_spectrogram_params *params) {
         *params = (kn_spectrogram_params){.size = sizeof *params, .bands = 0, .rate = 16000, .floor = 1e-7};
 }
 
-/* What is known of one call. */
+/* One call of the builder. */
 typedef struct spectrum {
     kn_graph *graph;
     kn_dtype dtype;            /* float32 or float64: of the constants */
@@ -26,7 +26,7 @@ typedef struct spectrum {
 /* ---- constants ------------------------------------------------------------------------------------------
  */
 
-/* A constant of so many numbers, zeroed; *data is what to fill. */
+/* A constant of that many zeros; *data is to be filled in. */
 static void *constant_begin(const spectrum *own, int64_t count) {
     void *data = kn_allocate(&own->graph->host, (size_t)count, kn_dtype_bytes(own->dtype));
     if (!data) kn_graph_fail(own->graph, KN_ERROR_MEMORY, "spectrogram: no memory for its waves");
@@ -46,7 +46,7 @@ static kn_value *constant_end(const spectrum *own, int rank, const int64_t *size
 }
 
 /* Filters (2*F,fold,window/fold): for frequency k the cosine at k, the sine at F + k, times Hann's window, so
- * that a tone of amplitude 1 answers 1. Sample t of a window stands at (t % fold, t / fold). */
+ * that a tone of amplitude 1 gives 1. Sample t of a window is at (t % fold, t / fold). */
 static kn_value *waves(const spectrum *own) {
     const int64_t sizes[3] = {2 * own->frequencies, own->fold, own->window / own->fold};
     void *data = constant_begin(own, sizes[0] * own->window);
@@ -57,7 +57,7 @@ static kn_value *waves(const spectrum *own) {
     for (int64_t k = 0; k < own->frequencies; k++)
         for (int64_t t = 0; t < own->window; t++) {
             double hann = 0.5 - 0.5 * cos(2 * PI * (double)t / (double)own->window), loud = 2 * hann / sum;
-            /* The turns without the whole ones, so that long windows lose nothing. */
+            /* The phase without its whole turns, so that long windows lose no precision. */
             double angle = 2 * PI * (double)(k * t % own->window) / (double)own->window;
             int64_t place = t % own->fold * sizes[2] + t / own->fold;
             kn_element_set(own->dtype, data, k * own->window + place, loud * cos(angle));
@@ -156,9 +156,9 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-/* x is (M,samples), the result (M,2*F,T). What window and hop have in common becomes channels, since products
- * over many channels are what convolutions are fast at. */
-static kn_value *answers(const spectrum *own, kn_value *x) {
+/* x is (M,samples), the result (M,2*F,T). The common factor of window and hop becomes channels, since
+ * convolutions are fast with many channels. */
+static kn_value *responses(const spectrum *own, kn_value *x) {
     int64_t needed = (own->windows - 1) * own->hop + own->window, groups = needed / own->fold;
     kn_value *filters = kn_cast(waves(own), x->shape.dtype);
     if (x->shape.dims[1] != needed) x = kn_slice(x, 1, 0, needed);
@@ -197,7 +197,7 @@ kn_value *kn_spectrogram(kn_value *x, int64_t window, int64_t hop, const kn_spec
         sounds = kn_dim_multiply(own.graph, sounds, dims[i]);
     }
     kn_value *y = kn_reshape_to(x, 2, (kn_dim[]){sounds, x->shape.dims[rank - 1]});
-    y = answers(&own, y);
+    y = responses(&own, y);
     y = kn_permute(bands(&own, kn_mul(y, y)), (int[]){0, 2, 1});
     if (!own.given.no_log) y = kn_log(kn_shift(y, own.given.floor));
     dims[rank - 1] = own.windows;

@@ -7,13 +7,14 @@
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* Bytes of packed filters that one sweep over pixels may use, to stay in the second cache, and of pixels that
- * panel after panel reads; pixels in a band; blocks of less than 16 channels that an item takes together. */
+/* Bytes of packed filters that one sweep over pixels may use, to stay in the second-level cache, and of
+ * pixels that are read panel after panel; pixels in a band; how many blocks of less than 16 channels an
+ * item takes together. */
 enum { SWEEP_BYTES = 600 << 10, NEAR_BYTES = 256 << 10, BAND = 96 };
-/* Tiles of pixels in an item at least, which read the same panel: each item reads it anew. */
+/* The fewest tiles of pixels in an item; they use the same panel, which each item reads again. */
 enum { LEAST_TILES = 4, SINGLE_TILES = 9 };
 enum { LEAST_PART = 2048, MOST_PARTS = 8, NARROW_BLOCKS = 3 };
-/* Of statistics: so many parts are enough, of so many pixels at most. */
+/* Of statistics: parts that are enough, and the most pixels of a part. */
 enum { MANY_PARTS = 256, GATHERED = 128 };
 
 static bool right_device(const kn_target *target, const kn_node *node) {
@@ -22,8 +23,8 @@ static bool right_device(const kn_target *target, const kn_node *node) {
            node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
-/* The channels that a product reads and those that it makes, for a group. Of filters: those of x, and
- * of dy. */
+/* Whether the channels that a product reads, and those that it makes, fill whole blocks in each group;
+ * for the gradient of filters those of x and of dy. */
 static bool describe(const kn_target *target, const kn_node *node, kn_conv_form *form, bool *sources,
                      bool *targets) {
     if (!right_device(target, node)) return false;
@@ -36,21 +37,22 @@ static bool describe(const kn_target *target, const kn_node *node, kn_conv_form 
     return true;
 }
 
-/* Both sides are whole blocks, in each group. */
+/* Both sides fill whole blocks, in each group. */
 bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
     return describe(target, node, &form, &sources, &targets) && sources && targets;
 }
 
-/* The source has channels that fill no block, as a first layer has: it is read plain. */
+/* The source's channels fill no whole blocks, as in a first layer: it is read plain. */
 bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
     return describe(target, node, &form, &sources, &targets) && !sources && targets && form.groups == 1;
 }
 
-/* What is made fills no blocks: it is padded in scratch memory, and plain to all others. */
+/* The result's channels fill no whole blocks: it is padded in scratch memory, and plain for its
+ * consumers. */
 bool kn_conv_wide_last_accepts(const kn_target *target, const kn_node *node) {
     kn_conv_form form;
     bool sources, targets;
@@ -64,15 +66,15 @@ bool kn_conv_wide_padded_accepts(const kn_target *target, const kn_node *node) {
     return describe(target, node, &form, &sources, &targets) && !sources && !targets && form.groups == 1;
 }
 
-/* Few channels that make the same tile of a kernel as so many do: panels of 3 and of 4 vectors end alike, and
- * filters of one pixel have panels of 3 where these are whole. */
+/* Few channels that compile to the same kernel as that many: panels of 3 and of 4 vectors behave alike,
+ * and filters of one pixel have panels of 3 where those are full. */
 static long long channels_like(int64_t channels, bool one_pixel) {
     if (one_pixel && channels % 192 == 0) return 192;
     if (channels % 64 == 0) return 64;
     return channels > 384 ? channels % 192 + 192 : channels;
 }
 
-/* A small image on which the node's own kernels run, compiled as the node has them. */
+/* A small image that runs the node's own kernels, compiled as for the node. */
 void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     kn_conv_form form;
     kn_conv_describe(node, &form);
@@ -80,7 +82,7 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
     const long long channels = channels_like(form.channels / form.groups, one_pixel),
                     outputs = channels_like(form.outputs / form.groups, one_pixel);
     const int side = one_pixel ? 1 : 3;
-    /* Results of a filter of one pixel are made by other kernels where some pixels are left out. */
+    /* Filters of one pixel with a stride use other kernels. */
     const int stride = one_pixel && (form.stride[0] > 1 || form.stride[1] > 1) ? 2 : 1;
     char *x = sample->inputs[0], *other = sample->inputs[1];
     const size_t room = sizeof sample->inputs[0];
@@ -101,7 +103,7 @@ void kn_conv_wide_sample(const kn_node *node, kn_sample *sample) {
                  by_data ? 7 : side, by_data ? 5 : side);
 }
 
-/* The channels on both sides, then sizes, stride, padding and dilation, as all kernels take them. */
+/* The channels of both sides, then sizes, stride, padding and dilation, in the kernels' order. */
 static void add_form(kn_step *step, const kn_conv_form *form, const kn_packed_filter *pack, bool swapped) {
     kn_step_int(step, "x_channels", pack->sources);
     kn_step_int(step, "x_lanes", pack->lanes);
@@ -121,14 +123,14 @@ bool kn_conv_is_pointwise(const kn_conv_form *form) {
     return is_one_pixel(form) && form->stride[0] == 1 && form->stride[1] == 1;
 }
 
-/* Filters of one pixel, all of whose sources fit one sweep. */
+/* Filters of one pixel whose sources all fit one sweep. */
 static bool is_single(const kn_conv_form *form, const kn_packed_filter *filter, bool swapped) {
     return (swapped ? kn_conv_is_pointwise(form) : is_one_pixel(form)) && filter->groups == 1 &&
            filter->sources * filter->columns * (int64_t)sizeof(float) <= SWEEP_BYTES;
 }
 
-/* The step's numbers from the images on, for filters of one pixel; an item has `share` pixels and so many
- * panels. */
+/* The step's arguments after the images, for filters of one pixel; an item has `share` pixels and that
+ * many panels. */
 static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_filter *filter, bool swapped,
                        int64_t share, int64_t panels) {
     const int64_t x_size[2] = {form->height, form->width}, y_size[2] = {form->out_height, form->out_width};
@@ -149,22 +151,22 @@ static void add_single(kn_step *step, const kn_conv_form *form, const kn_packed_
     kn_step_int(step, "item_panels", panels);
 }
 
-/* Of `pixels` those of a work-item, which `items` or fewer have; whole tiles. */
+/* The pixels of one work-item, in whole tiles, so that at most `items` share all of them. */
 static int64_t share_of(const kn_packed_filter *filter, bool single, int64_t pixels, int64_t items) {
     const int64_t rows = kn_conv_tile_rows(filter), least = (single ? SINGLE_TILES : LEAST_TILES) * rows;
     int64_t share = kn_round_up(kn_divide_up(pixels, items), rows);
     if (share < least) share = least;
     if (!single) return share;
-    /* Items of a single pixel's filters go through several panels, while what they read of x stays in the
-     * cache, and are alike. */
+    /* With filters of one pixel an item uses several panels while its part of x stays in the cache;
+     * items have the same size. */
     int64_t near = NEAR_BYTES / (filter->sources * (int64_t)sizeof(float)) / rows * rows;
     if (near < LEAST_TILES * rows) near = LEAST_TILES * rows;
     if (share > near) share = near;
     return kn_round_up(kn_divide_up(pixels, kn_divide_up(pixels, share)), rows);
 }
 
-/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded` makes a
- * plain result of one that is padded. */
+/* y of x, or dx of dy with the filter's channels swapped. `plain` reads a plain source, `padded`
+ * converts a padded result to a plain one. */
 static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
     bool swapped = node->op == &kn_row_conv2d_data;
@@ -187,7 +189,7 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
     int64_t columns = filter.groups * filter.panels;
     bool single = is_single(&form, &filter, swapped);
     int64_t share = share_of(&filter, single, pixels, kn_divide_up(8 * units, single ? 1 : columns * phases));
-    /* Statistics come in parts of a few tiles, which work-items take as a whole. */
+    /* Statistics are gathered in parts of a few tiles; work-items take whole parts. */
     int64_t tiles = pixels / (MANY_PARTS * rows), most = GATHERED / rows;
     int64_t part = rows * (tiles < 4 ? 4 : tiles > most ? most : tiles);
     bool gathers = lowering->gathers && !padded && phases == 1;
@@ -230,8 +232,8 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
                                 plane, false);
 }
 
-/* dw (K,C/groups,R,S) of dy and x: packed parts of it, then their sum in the plain layout. `padded` reads a
- * plain dy, too. */
+/* dw (K,C/groups,R,S) of dy and x: partial sums in packed form, then their sum in the plain layout.
+ * `padded` reads a plain dy, too. */
 static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     const kn_node *node = lowering->node;
     int64_t units = lowering->target->compute_units;
@@ -247,14 +249,14 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
         status = kn_conv_lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs,
                                       plane, true);
     if (status != KN_OK) return status;
-    /* The parts change bits, so they follow from the shape alone. */
+    /* The parts decide rounding, so they follow from the shape alone. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
     int64_t parts = kn_divide_up(64, blocks * filter.taps * columns), most = kn_divide_up(pixels, LEAST_PART);
     if (parts > most) parts = most;
     if (parts > MOST_PARTS) parts = MOST_PARTS;
     int64_t part = kn_round_up(kn_divide_up(pixels, parts), BAND);
     parts = kn_divide_up(pixels, part);
-    /* Narrow blocks go together, so that tiles of rows end alike and pixels are listed for more of them. */
+    /* An item takes several narrow blocks, so that the list of pixels is used for more of them. */
     int64_t item_blocks = filter.width < 16 ? NARROW_BLOCKS : 1;
     if (kn_divide_up(blocks, item_blocks) * columns * parts * filter.taps < 4 * units) item_blocks = 1;
     int64_t groups = kn_divide_up(blocks, item_blocks);

@@ -97,10 +97,10 @@ void kn_window_length(int64_t pair[2], int64_t usual) {
 }
 
 void kn_window_length_padding(int64_t padding[4], bool all) {
-    int64_t before = padding[0], behind = padding[1] || all ? padding[1] : before;
+    int64_t before = padding[0], after = padding[1] || all ? padding[1] : before;
     padding[0] = padding[2] = 0;
     padding[1] = before;
-    padding[3] = behind;
+    padding[3] = after;
 }
 
 kn_value *kn_as_images(kn_value *x) {

@@ -14,7 +14,7 @@ void kn_window_pair(kn_settings *settings, const char *name, const int64_t pair[
 /* With `all` as it stands; otherwise only the first set: all alike; the first two: mirrored. */
 void kn_window_padding(kn_settings *settings, const int64_t padding[4], bool all);
 /* Numbers along a length L as those of images of 1 x L: the first of a pair becomes the second. Of padding
- * (before, behind) a 0 in the second repeats the first, unless `all`. */
+ * (before, after) a 0 in the second repeats the first, unless `all`. */
 void kn_window_length(int64_t pair[2], int64_t usual);
 void kn_window_length_padding(int64_t padding[4], bool all);
 /* (N,C,L) seen as (N,C,1,L), and back under the name of a layer (NULL: its own). */

@@ -6,17 +6,18 @@
 #include "ops/conv/packing.h"
 #include "ops/lowering.h"
 
-/* What is not multiply-adds, in FLOPs that would take as long on all units: reading and writing an element of
- * a transformed filter, packing one of a plain filter, and transforming a tile of one channel. */
+/* Costs other than multiply-adds, in FLOPs that take as long on all units: reading and writing an
+ * element of a transformed filter, packing one of a plain filter, and transforming a tile of one
+ * channel. */
 enum { READ = 36, WRITE = 60, TRANSFORM_4 = 700, TRANSFORM_2 = 300 };
-/* Bytes of a filter, and of transformed images, that caches hold; tiles of a block of the fused kernel;
- * channels of the sums that errors are measured with. */
+/* Bytes of a filter, and of transformed images, that fit in caches; tiles of a block of the fused
+ * kernel; channels of the sums that errors are measured with. */
 enum { FILTER_BYTES = 4 << 20, IMAGE_BYTES = 16 << 20, LEAST_TILES = 24, MOST_TILES = 96, LEAST_SUM = 512 };
 enum { GATHERED = 6 }; /* tiles of a part of statistics; blocks of tiles are multiples of it */
 /* Of the gradient of a filter: bytes and tiles of a round, and images of a sample. */
 enum { ROUND_BYTES = 8 << 20, LEAST_ROUND = 48, MOST_ROUND = 512, MOST_SAMPLE = 512 };
 
-/* The convolution that is to be done: of y by x, or of dx by dy with the filter turned. */
+/* The convolution to compute: y of x, or dx of dy with the filter rotated. */
 typedef struct winograd {
     int64_t width, vectors, panels, columns, tile, points;
     int64_t images, sources, targets, tiles;
@@ -46,7 +47,7 @@ static void describe(const kn_target *target, const kn_node *node, int tile, win
     form->panels = kn_divide_up(form->targets, form->columns);
 }
 
-/* 3x3 filters, one pixel a step, whole blocks on both sides. */
+/* 3x3 filters, stride 1, whole blocks on both sides. */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node) {
     int width = target->vector_width;
     if (!target->wide_vector || (width != 4 && width != 8 && width != 16) ||
@@ -82,8 +83,8 @@ static int64_t filter_bytes(const winograd *form) {
     return form->points * form->sources * form->panels * form->columns * (int64_t)sizeof(float);
 }
 
-/* Whether all tiles at once are few enough, and worth it: a large filter is read only once, and few tiles are
- * shared out by points. */
+/* Whether the tiles are few enough to be computed at once, and it pays: a large filter is read only
+ * once, and a few tiles are divided among units by points. */
 static bool takes_phases(const kn_target *target, const winograd *form) {
     int64_t channels = form->sources + form->panels * form->columns;
     return form->tiles <= IMAGE_BYTES / (form->points * channels * (int64_t)sizeof(float)) &&
@@ -100,7 +101,7 @@ static bool pays(const kn_target *target, const kn_node *node, bool filter_stays
     return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
 }
 
-/* Few images and results, but sums as long as the node's, on which rounding depends. */
+/* Few images and results, but sums as long as the node's, since rounding depends on their length. */
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample) {
     bool swapped = node->op == &kn_row_conv2d_data;
     long long depth = LEAST_SUM,
@@ -115,7 +116,7 @@ void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample) {
 /* ---- the steps -------------------------------------------------------------------------------------------
  */
 
-/* Of a kernel that knows no panels: it is the same for all numbers of channels. */
+/* For a kernel that does not depend on panels: it is the same for all numbers of channels. */
 static kn_step *begin_plain(kn_lowering *lowering, const winograd *form, const char *kernel) {
     kn_step *step = kn_step_begin(lowering, "conv/winograd.cl", kernel);
     kn_step_define(step, "KN_WIDTH", "%d", (int)form->width);
@@ -150,7 +151,7 @@ static int take_floats(kn_lowering *lowering, int64_t floats) {
     return kn_emit_scratch(lowering, (uint64_t)floats * sizeof(float));
 }
 
-/* A step of its own, as it depends on the filter alone. */
+/* A step of its own, since it depends on the filter alone. */
 static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     int64_t plane = form->panels * form->sources * form->columns + form->width;
     form->filter = take_floats(lowering, form->points * plane + form->width);
@@ -166,12 +167,12 @@ static kn_status lower_filter(kn_lowering *lowering, winograd *form) {
     return kn_step_end(step, lowering);
 }
 
-/* Statistics come in parts of a few tiles, of which blocks and shares are made. */
+/* Statistics are gathered in parts of a few tiles; blocks and shares are multiples of them. */
 static void gather(kn_lowering *lowering, const winograd *form, kn_step *step) {
     kn_conv_gather(lowering, step, form->targets, kn_divide_up(form->tiles, GATHERED), GATHERED);
 }
 
-/* A block of tiles at a time, by each of a few work-items. */
+/* Each work-item computes a block of tiles at a time. */
 static kn_status lower_fused(kn_lowering *lowering, const winograd *form, int64_t block) {
     int64_t items = kn_divide_up(form->tiles, block), most = 2 * (int64_t)lowering->target->compute_units;
     if (items > most) items = most;
@@ -278,7 +279,7 @@ static int64_t block_of(const kn_target *target, const winograd *form) {
     return block > LEAST_TILES ? block : LEAST_TILES;
 }
 
-/* Neither the way nor the size of a block changes a bit, so both may follow the device. */
+/* Neither the method nor the size of a block changes a bit, so both may depend on the device. */
 static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
     winograd form;
     if (kn_elements_of(lowering->result) == 0) return KN_OK;
@@ -294,8 +295,8 @@ static kn_status lower(kn_lowering *lowering, int tile, bool fused) {
 /* ---- the gradient of the filter ---------------------------------------------------------------------------
  */
 
-/* Tiles of a round: so many that what is transformed of them stays in a cache. From the shape alone, as the
- * sums of the rounds are added up. */
+/* Tiles of a round: as many as have transforms that stay in a cache. They follow from the shape alone,
+ * since the sums of rounds are added. */
 static int64_t round_of(const winograd *form) {
     int64_t channels = form->sources + form->panels * form->columns;
     int64_t tiles = ROUND_BYTES / (form->points * channels * (int64_t)sizeof(float));
@@ -373,7 +374,7 @@ static bool weights_pay(const kn_target *target, const kn_node *node, int tile) 
     return tile == 4 ? by_large < limit && by_large <= by_small : by_small < limit;
 }
 
-/* Sums are made in rounds, whose rounding is that of one and of adding a few. */
+/* Sums are computed in rounds; their error is that of one round and of adding the rounds. */
 void kn_conv_winograd_weights_sample(const kn_node *node, kn_sample *sample) {
     kn_conv_form form;
     kn_conv_describe(node, &form);

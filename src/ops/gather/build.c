@@ -1,12 +1,10 @@
-/* What is made of gather and scatter: numbers of several axes, one-hot rows, padding by the array's own
+/* Builders on gather and scatter: indices of several axes, one-hot rows, padding by the array's own
  * elements. */
 #include <inttypes.h>
 
 #include "ops/build.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
-
-extern const kn_operator kn_row_gather, kn_row_gather_elements, kn_row_scatter, kn_row_scatter_elements;
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
@@ -28,7 +26,7 @@ kn_value *kn_gather(kn_value *x, kn_value *numbers, int axis) {
     return along(&kn_row_gather, inputs, 2, axis, 0);
 }
 
-/* Whether axis i of x is longer than that of the numbers, which is enough of it. */
+/* Whether axis i of x is longer than that of the indices, which is allowed. */
 static bool is_longer(const kn_value *x, const kn_value *numbers, int i) {
     kn_dim size = x->shape.dims[i], part = numbers->shape.dims[i];
     return size != part && kn_dim_known(part) && (!kn_dim_known(size) || part < size);
@@ -59,7 +57,7 @@ kn_value *kn_scatter(kn_value *x, kn_value *numbers, kn_value *updates, int axis
     return along(&kn_row_scatter, inputs, 3, axis, (int)reduction);
 }
 
-/* Where x is longer than the numbers along another axis, its rest follows as it is. */
+/* Where x is longer than the indices along another axis, the rest of it is kept as it is. */
 kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates, int axis,
                               kn_scatter_reduction reduction) {
     kn_value *inputs[3] = {x, numbers, updates};
@@ -79,13 +77,13 @@ kn_value *kn_scatter_elements(kn_value *x, kn_value *numbers, kn_value *updates,
 
 /* ---- numbers of several axes ----------------------------------------------------------------- */
 
-/* The number that an open size will be: ones counted on the device. */
+/* The value of a symbolic size, counted on the device as a sum of ones. */
 static kn_value *size_value(kn_graph *graph, kn_dim size, kn_dtype dtype) {
     kn_value *count = kn_sum(kn_broadcast_to(kn_whole(graph, 1), 1, &size), "0", false);
     return dtype == KN_INT32 ? count : kn_cast(count, dtype);
 }
 
-/* Negative numbers become those from the beginning. */
+/* Negative indices become indices from the beginning. */
 static kn_value *from_beginning(kn_value *numbers, kn_dim size) {
     if (kn_value_failed(numbers)) return numbers;
     const kn_shape scalar = {.dtype = numbers->shape.dtype};
@@ -103,10 +101,10 @@ static kn_value *times_size(kn_value *numbers, kn_dim size) {
                               : kn_mul(numbers, size_value(numbers->graph, size, numbers->shape.dtype));
 }
 
-/* numbers is (...,K): each K of them say where in K axes of x from `first` on. Answers (...) numbers along
- * these axes as one, whose length goes to *length, and K to *axes. NULL after telling the graph. */
-static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numbers, int first,
-                                kn_dim *length, int *axes) {
+/* numbers is (...,K): K indices into K axes of x from `first` on. Returns (...) flat indices into those
+ * axes merged into one, whose length goes to *length, and K to *axes. NULL after failing the graph. */
+static kn_value *flat_indices(const char *builder, kn_value *x, kn_value *numbers, int first, kn_dim *length,
+                              int *axes) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &numbers->shape;
     kn_dim depth = shape->rank ? shape->dims[shape->rank - 1] : -1;
@@ -130,18 +128,18 @@ static kn_value *joined_numbers(const char *builder, kn_value *x, kn_value *numb
         return NULL;
     }
     *axes = (int)depth;
-    kn_value *joined = NULL;
+    kn_value *flat = NULL;
     for (int i = 0; i < (int)depth; i++) {
         kn_value *one = kn_slice(numbers, -1, i, i + 1);
         if (!kn_value_failed(one)) one = kn_reshape_to(one, shape->rank - 1, one->shape.dims);
         one = times_size(from_beginning(one, x->shape.dims[first + i]), strides[i]);
-        joined = joined ? kn_add(joined, one) : one;
+        flat = flat ? kn_add(flat, one) : one;
     }
-    return joined;
+    return flat;
 }
 
-/* x with its first `axes` axes as one of `length`. */
-static kn_value *join_axes(kn_value *x, int axes, kn_dim length) {
+/* x with its first `axes` axes merged into one of `length`. */
+static kn_value *merge_axes(kn_value *x, int axes, kn_dim length) {
     kn_dim dims[KN_MAX_RANK] = {length};
     for (int i = axes; i < x->shape.rank; i++)
         dims[1 + i - axes] = x->shape.dims[i];
@@ -152,8 +150,8 @@ kn_value *kn_gather_nd(kn_value *x, kn_value *numbers) {
     if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_gather(x, numbers, 0);
     kn_dim length;
     int axes;
-    kn_value *joined = joined_numbers("gather_nd", x, numbers, 0, &length, &axes);
-    return joined ? kn_gather(join_axes(x, axes, length), joined, 0) : &x->graph->failed;
+    kn_value *flat = flat_indices("gather_nd", x, numbers, 0, &length, &axes);
+    return flat ? kn_gather(merge_axes(x, axes, length), flat, 0) : &x->graph->failed;
 }
 
 /* The product of the dimensions from `first` to before `last`. */
@@ -171,8 +169,8 @@ static bool share_batches(const kn_shape *x, const kn_shape *numbers, int batch)
     return shared;
 }
 
-/* x is (B...,places...,rest...), numbers (B...,I...,K): seen as (B,length,R) and (B,I), so that the batch may
- * be a symbol. */
+/* x is (B...,places...,rest...), numbers (B...,I...,K): reshaped to (B,length,R) and (B,I), so that the
+ * batch may be a symbol. */
 kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
     if (kn_value_failed(x) || kn_value_failed(numbers) || batch == 0) return kn_gather_nd(x, numbers);
     kn_graph *graph = x->graph;
@@ -184,19 +182,19 @@ kn_value *kn_gather_nd_batches(kn_value *x, kn_value *numbers, int batch) {
             "gather_nd: x is %s and the numbers are %s; expected both to begin with the same %d axes, "
             "and to have more",
             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), batch);
-    kn_value *joined = joined_numbers("gather_nd", x, numbers, batch, &length, &axes);
-    if (kn_value_failed(joined)) return &graph->failed;
-    int rank = joined->shape.rank, rest = x->shape.rank - batch - axes;
+    kn_value *flat = flat_indices("gather_nd", x, numbers, batch, &length, &axes);
+    if (kn_value_failed(flat)) return &graph->failed;
+    int rank = flat->shape.rank, rest = x->shape.rank - batch - axes;
     if (rank + rest > KN_MAX_RANK)
         return kn_graph_fail(
             graph, KN_ERROR_SHAPE, "gather_nd: x is %s and the numbers are %s: more than %d dimensions",
             kn_shape_words(graph, &x->shape), kn_shape_words(graph, &numbers->shape), KN_MAX_RANK);
     kn_dim dims[KN_MAX_RANK], all[3] = {elements_between(graph, &x->shape, 0, batch), length,
                                         elements_between(graph, &x->shape, batch + axes, x->shape.rank)};
-    kn_dim picked[3] = {all[0], elements_between(graph, &joined->shape, batch, rank), 1};
+    kn_dim picked[3] = {all[0], elements_between(graph, &flat->shape, batch, rank), 1};
     for (int i = 0; i < rank + rest; i++)
-        dims[i] = i < rank ? joined->shape.dims[i] : x->shape.dims[i - rank + batch + axes];
-    kn_value *lanes = kn_reshape_to(x, 3, all), *places = kn_reshape_to(joined, 3, picked);
+        dims[i] = i < rank ? flat->shape.dims[i] : x->shape.dims[i - rank + batch + axes];
+    kn_value *lanes = kn_reshape_to(x, 3, all), *places = kn_reshape_to(flat, 3, picked);
     picked[2] = all[2];
     return kn_reshape_to(kn_gather_elements(lanes, kn_broadcast_to(places, 3, picked), 1), rank + rest, dims);
 }
@@ -205,9 +203,9 @@ kn_value *kn_scatter_nd(kn_value *x, kn_value *numbers, kn_value *updates, kn_sc
     if (kn_value_failed(x) || kn_value_failed(numbers)) return kn_scatter(x, numbers, updates, 0, reduction);
     kn_dim length;
     int axes;
-    kn_value *joined = joined_numbers("scatter_nd", x, numbers, 0, &length, &axes);
-    if (!joined) return &x->graph->failed;
-    kn_value *y = kn_scatter(join_axes(x, axes, length), joined, updates, 0, reduction);
+    kn_value *flat = flat_indices("scatter_nd", x, numbers, 0, &length, &axes);
+    if (!flat) return &x->graph->failed;
+    kn_value *y = kn_scatter(merge_axes(x, axes, length), flat, updates, 0, reduction);
     return kn_reshape_to(y, x->shape.rank, x->shape.dims);
 }
 
@@ -239,14 +237,13 @@ kn_value *kn_one_hot(kn_value *numbers, int64_t classes, int axis, double on, do
 
 /* ---- padding by the array's own elements ----------------------------------------------------- */
 
-/* Which element stands at each place of an axis of `size`, the places being counted from its first element.
- */
+/* The index of the element at each place of an axis of `size`; places count from its first element */
 static kn_value *elements_at(kn_value *places, int32_t size, kn_pad_mode mode) {
     if (kn_value_failed(places)) return places;
     if (mode == KN_PAD_EDGE) return kn_clip(places, 0, size - 1);
     if (mode == KN_PAD_WRAP) return kn_mod(places, kn_whole(places->graph, size));
     if (size == 1) return kn_scale(places, 0);
-    /* Mirrored at the elements at the edges: there and back. */
+    /* Reflected at the first and last element. */
     int32_t period = 2 * (size - 1);
     kn_value *there = kn_mod(places, kn_whole(places->graph, period));
     return kn_min(there, kn_sub(kn_whole(places->graph, period), there));

@@ -1,4 +1,4 @@
-/* Elements picked along an axis by their numbers, and put there (cl/gather/gather.cl). Negative numbers count
+/* Elements gathered along an axis by index, and scattered (cl/gather/gather.cl). Negative indices count
  * from the end. */
 #include "ops/gather/gather.h"
 
@@ -10,9 +10,6 @@
 #include "ops/lowering.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
-
-extern const kn_operator kn_row_gather, kn_row_gather_elements, kn_row_gather_gradient, kn_row_scatter,
-    kn_row_scatter_elements;
 
 enum { REPLACE, ADD, MULTIPLY, MAXIMUM, MINIMUM }; /* the words of "reduction" */
 #define REDUCTIONS "none add mul max min"
@@ -28,7 +25,7 @@ static kn_status check_numbers(kn_shape_call *call, int *axis) {
     return kn_shape_axis(call, kn_shape_attribute(call, "axis")->integer, x->rank, axis);
 }
 
-/* The dimensions of `numbers` in the place of the axis of `x`. */
+/* The dimensions of `numbers` replace the axis of `x`. */
 static bool instead_of_axis(const kn_shape *x, const kn_shape *numbers, int axis, kn_shape *result) {
     *result = (kn_shape){.dtype = x->dtype, .rank = x->rank - 1 + numbers->rank};
     if (result->rank > KN_MAX_RANK) return false;
@@ -42,7 +39,7 @@ static bool instead_of_axis(const kn_shape *x, const kn_shape *numbers, int axis
     return true;
 }
 
-/* The dimensions of x but for the size along the axis. */
+/* The dimensions of x except along the axis. */
 static bool alike_but_axis(const kn_shape *x, const kn_shape *other, int axis) {
     if (x->rank != other->rank) return false;
     for (int i = 0; i < x->rank; i++)
@@ -73,8 +70,8 @@ static kn_status gather_elements_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* dy is what gather answered; the result has `size` elements along the axis, which stands for those of the
- * numbers. */
+/* dy has the shape of gather's result; the result has `size` elements along the axis, in place of the
+ * indices' dimensions. */
 static kn_status gradient_shape(kn_shape_call *call) {
     const kn_shape *dy = &call->inputs[0]->shape, *numbers = &call->inputs[1]->shape;
     int64_t axis = kn_shape_attribute(call, "axis")->integer,
@@ -83,7 +80,7 @@ static kn_status gradient_shape(kn_shape_call *call) {
     int replaced = elements ? 1 : numbers->rank, rank = dy->rank + 1 - replaced;
     if (axis < 0 || axis >= rank || size < 0 || (elements && !kn_shape_same(dy, numbers)))
         return kn_shape_fail(call, KN_ERROR_SHAPE,
-                             "dy is %s and the numbers are %s: not what a gather answers",
+                             "dy is %s and the numbers are %s: not the shape of a gather's result",
                              kn_shape_words_of(call, 0), kn_shape_words_of(call, 1));
     kn_shape *x = &call->outputs[0];
     *x = (kn_shape){.dtype = dy->dtype, .rank = rank};
@@ -118,7 +115,7 @@ typedef struct picking {
     int64_t number_outer, number_each, number_inner;
 } picking;
 
-/* x is the array that numbers point into. */
+/* x is the array that the indices refer to. */
 static picking picking_of(const kn_node *node, const kn_shape *x) {
     const kn_shape *numbers = &node->inputs[1]->shape;
     const kn_operator *row = node->op;
@@ -136,7 +133,7 @@ static picking picking_of(const kn_node *node, const kn_shape *x) {
 
 /* ---- references ---------------------------------------------------------------------------------------- */
 
-/* The number for (o,j,i), from 0 to size - 1; -1 where there is no such element. */
+/* The index for (o,j,i), from 0 to size - 1; -1 if there is no such element. */
 static int64_t number_at(const picking *pick, const double *numbers, int64_t o, int64_t j, int64_t i) {
     double number = numbers[o * pick->number_outer + j * pick->number_each + i * pick->number_inner];
     if (number < 0) number += (double)pick->size;
@@ -197,11 +194,11 @@ static kn_status scatter_reference(kn_reference_call *call) {
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* Elements that make a work-item worth its start where there are few; rounds of a loop where there are many.
- */
+/* The fewest elements that are worth a work-item where there are few; iterations of a loop where there
+ * are many */
 enum { WORK = 16384, ROUNDS = 32768 };
 
-/* Types of as many bytes move alike. */
+/* Types of the same size are moved alike. */
 static const char *bits_of(kn_dtype dtype) {
     size_t bytes = kn_dtype_bytes(dtype);
     return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 8 ? "ulong" : "uint";
@@ -251,8 +248,8 @@ static kn_status lower_gather(kn_lowering *lowering, bool wide) {
     return kn_step_end(step, lowering);
 }
 
-/* Updates begin to stop - 1. Each item reads the numbers of its lanes, so that lanes are split first and
- * elements only where these are few. */
+/* Applies updates begin to stop - 1. Each item reads the indices of its lanes, so lanes are divided
+ * first, and elements only where lanes are few. */
 static kn_status emit_scatter(kn_lowering *lowering, bool wide, int64_t begin, int64_t stop) {
     const kn_node *node = lowering->node;
     const kn_value *y = node->outputs[0];
@@ -336,8 +333,8 @@ static kn_status gather_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* What the updates replaced has no gradient; an update has that of its place, also where a later one replaced
- * it. */
+/* Replaced elements have no gradient; an update has the gradient of its place, even if a later update
+ * replaced it. */
 static kn_status scatter_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     kn_value *dy = call->output_gradients[0];
@@ -435,7 +432,8 @@ KN_OPERATOR(
     KN_ATTRIBUTES(AXIS, KN_CHOICE("reduction", REDUCTIONS, 0, "what an update does to what is there")),      \
     SCATTER_VARIANTS
 
-/* With gradients by `none`, one number each at most, since of several the last alone counts. */
+/* With reduction `none` and gradients, each index occurs at most once: of several updates only the last
+ * counts. */
 KN_OPERATOR(scatter, .help = "x with updates in the places of its slices along an axis, by their numbers",
             SCATTERING,
             KN_CASES({.inputs = {"5,7", "int32 3", "3,7"},

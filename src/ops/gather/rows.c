@@ -1,4 +1,5 @@
-/* Rows put into an array, and taken from it, from a place on that is told at run time (cl/gather/rows.cl). */
+/* Rows written to an array, and read from it, from a position on that is known at run time
+ * (cl/gather/rows.cl). */
 #include "ops/build.h"
 #include "ops/gradient.h"
 #include "ops/lowering.h"
@@ -37,8 +38,7 @@ static kn_status take_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* What is replaced has no part in the result: zeros are put into the gradient by x, and the rows take theirs.
- */
+/* Replaced rows do not reach the result: the gradient by x is zero there, and the new rows get it */
 static kn_status put_gradient(kn_gradient_call *call) {
     const kn_node *node = call->node;
     if (!call->output_gradients[0]) return KN_OK;

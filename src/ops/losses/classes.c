@@ -1,13 +1,11 @@
 /* Cross-entropy and negative log-likelihood. What the row cross_entropy does not compute (class weights,
- * targets that do not count, sums, log-probabilities) is made of pointwise rows and sums: a target becomes
- * the share that each class should have. */
+ * ignored targets, sums, log-probabilities) is built of pointwise rows and sums: a target becomes the
+ * probability that each class should have. */
 #include "ops/build.h"
 #include "ops/layer.h"
 #include "ops/losses/losses.h"
 #include "ops/row.h"
 #include "ops/shape/shape.h"
-
-extern const kn_operator kn_row_cross_entropy;
 
 /* 0 / 0 is for the number of a class that does not exist. -0.5 is the number of none. */
 KN_POINTWISE(
@@ -32,7 +30,7 @@ KN_POINTWISE(
               .attributes = "classes=3 ignored=3",
               .no_gradient = true}));
 
-/* -inf is the logarithm of a probability of 0, which costs nothing where no share is. */
+/* -inf is the logarithm of a probability of 0, which costs nothing where the target is 0. */
 KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and shares y",
              .value = "y != 0 ? -x * y : 0", .by = {"-g * y", "-g * x"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"-4..0", "0..1"}, .smallest = true},
@@ -43,7 +41,7 @@ KN_POINTWISE(share_error, .help = "-x * y for log-probabilities x and shares y",
 /* ---- builders -------------------------------------------------------------------------------------------
  */
 
-/* The numbers of all classes, (classes). */
+/* The indices of all classes, (classes). */
 static kn_value *class_numbers(kn_graph *graph, kn_dtype dtype, int64_t classes) {
     const kn_shape shape = {.dtype = KN_INT32, .rank = 1, .dims = {classes}};
     int32_t *numbers = kn_arena_take(&graph->arena, (size_t)classes, sizeof *numbers);
@@ -55,7 +53,7 @@ static kn_value *class_numbers(kn_graph *graph, kn_dtype dtype, int64_t classes)
     return kn_cast(kn_constant_add(graph, &shape, numbers, (size_t)classes * sizeof *numbers), dtype);
 }
 
-/* target is (...) of class numbers; the result is (...,classes). */
+/* target is (...) of class indices; the result is (...,classes). */
 static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing,
                            const kn_cross_entropy_params *given) {
     kn_graph *graph = target->graph;
@@ -72,9 +70,8 @@ static kn_value *shares_of(kn_value *target, const kn_shape *x, double smoothing
     return kn_build(&kn_row_class_share, inputs, 2, &settings);
 }
 
-/* target and, where samples are mixed, the other one are (...) of class numbers, the share is (...); the
- * result is
- * (...,classes). */
+/* target and, where samples are mixed, the second target are (...) of class indices, the mixing ratio is
+ * (...); the result is (...,classes). */
 static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smoothing,
                               const kn_cross_entropy_params *given) {
     kn_value *own = shares_of(target, x, smoothing, given);
@@ -85,7 +82,7 @@ static kn_value *mixed_shares(kn_value *target, const kn_shape *x, double smooth
     return kn_add(other, kn_mul(kn_reshape_to(given->share, column.rank, column.dims), kn_sub(own, other)));
 }
 
-/* Whether the second target and its share are there and fit the first, which has class numbers. */
+/* Whether the second target and its ratio are given and match the first, which has class indices. */
 static bool mixture_fits(const char *loss, kn_value *x, kn_value *target,
                          const kn_cross_entropy_params *given, bool labels) {
     const kn_value *other = given->other, *share = given->share;
@@ -101,8 +98,8 @@ static bool mixture_fits(const char *loss, kn_value *x, kn_value *target,
     return false;
 }
 
-/* Whether x is (...,classes), the target class numbers (...) or of the shape of x, and the weights (classes).
- */
+/* Whether x is (...,classes), the target class indices (...) or of the shape of x, and the weights
+ * (classes) */
 static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn_cross_entropy_params *given,
                        bool *labels) {
     kn_graph *graph = x->graph;
@@ -141,7 +138,7 @@ static bool inputs_fit(const char *loss, kn_value *x, kn_value *target, const kn
     return mixture_fits(loss, x, target, given, *labels);
 }
 
-/* Whether the target, or something given beside it, failed; what is not given is NULL. */
+/* Whether the target, or another input, failed; inputs that are not given are NULL. */
 static bool any_failed(const kn_value *target, const kn_cross_entropy_params *given) {
     const kn_value *const values[] = {given->class_weights, given->other, given->share};
     for (size_t i = 0; i < KN_COUNT_OF(values); i++)
@@ -149,8 +146,8 @@ static bool any_failed(const kn_value *target, const kn_cross_entropy_params *gi
     return kn_value_failed(target);
 }
 
-/* x is (...,classes) of log-probabilities. The mean over targets is divided by what they weigh; that over
- * distributions by their number. */
+/* x is (...,classes) of log-probabilities. The mean over targets is divided by the sum of their weights,
+ * the mean over distributions by their number. */
 static kn_value *likelihood(const char *loss, kn_value *x, kn_value *target,
                             const kn_cross_entropy_params *given) {
     bool labels;

@@ -84,7 +84,7 @@ static kn_status accuracy_shape(kn_shape_call *call) {
 
 /* ---- references --------------------------------------------------------------------------------------- */
 
-/* What class `j` of row `row` should have; NaN where the label is no class. */
+/* The probability that class `j` of row `row` should have; NaN if the label is no class. */
 static double share_of(const kn_reference_call *call, int64_t row, int64_t j) {
     const kn_reference_array *target = &call->inputs[1];
     const kn_shape *logits = &call->inputs[0].shape;
@@ -173,7 +173,7 @@ static kn_step *begin(kn_lowering *lowering, const char *kernel, bool wide, int6
     return step;
 }
 
-/* The mean over rows of what a step left in scratch memory, in the type of the accumulator. */
+/* The mean over rows of a step's results in scratch memory, in the accumulator's type. */
 static kn_status emit_mean(kn_lowering *lowering, int scratch, bool wide) {
     const kn_shape *logits = &lowering->node->inputs[0]->shape;
     kn_reduction mean = {

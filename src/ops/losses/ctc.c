@@ -1,5 +1,5 @@
-/* Connectionist temporal classification (cl/losses/ctc.cl): the loss of sequences whose labels have no places
- * in time. */
+/* Connectionist temporal classification (cl/losses/ctc.cl): the loss of sequences whose labels have no
+ * positions in time. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -11,8 +11,8 @@
 
 extern const kn_operator kn_row_ctc, kn_row_ctc_gradient;
 
-/* x is (N,T,C) of log-probabilities, labels (N,S), both lengths (N). Hidden is how likely each beginning is.
- */
+/* x is (N,T,C) of log-probabilities, labels (N,S), both lengths (N). The hidden output is the log-
+ * probability of each prefix */
 enum { X, LABELS, TIMES_OF, LABELS_OF, ALPHAS, LOSSES, SLOPES };
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */
@@ -123,12 +123,12 @@ static kn_status ctc_reference(kn_reference_call *call) {
     return KN_OK;
 }
 
-/* dx of one sample, (times,classes); `behind` has room for two times of states. */
-static void spread(const sample *one, const double *alphas, double loss, double slope, double *behind,
+/* dx of one sample, (times,classes); `later` has room for two times of states. */
+static void spread(const sample *one, const double *alphas, double loss, double slope, double *later,
                    double *dx) {
     for (int64_t t = one->own_times - 1; t >= 0; t--) {
-        double *here = behind + t % 2 * one->states;
-        const double *next = behind + (t + 1) % 2 * one->states;
+        double *here = later + t % 2 * one->states;
+        const double *next = later + (t + 1) % 2 * one->states;
         for (int64_t s = 0; s < one->own_states; s++) {
             double sum = s + 2 >= one->own_states ? 0 : -INFINITY;
             if (t + 1 < one->own_times) {
@@ -146,8 +146,8 @@ static void spread(const sample *one, const double *alphas, double loss, double 
 static kn_status gradient_reference(kn_reference_call *call) {
     int64_t samples = call->inputs[LOSSES].elements;
     size_t room = 2 * (2 * (size_t)call->inputs[LABELS].shape.dims[1] + 1);
-    double *behind = kn_allocate(call->host, room, sizeof *behind);
-    if (!behind) return kn_fail(call->error, KN_ERROR_MEMORY, "no memory for a reference");
+    double *later = kn_allocate(call->host, room, sizeof *later);
+    if (!later) return kn_fail(call->error, KN_ERROR_MEMORY, "no memory for a reference");
     for (int64_t n = 0; n < samples; n++) {
         sample one = sample_of(call, n);
         double loss = call->inputs[LOSSES].data[n];
@@ -156,9 +156,9 @@ static kn_status gradient_reference(kn_reference_call *call) {
             dx[i] = isnan(loss) ? NAN : 0;
         if (isfinite(loss))
             spread(&one, call->inputs[ALPHAS].data + n * one.times * one.states, loss,
-                   call->inputs[SLOPES].data[n], behind, dx);
+                   call->inputs[SLOPES].data[n], later, dx);
     }
-    kn_release(call->host, behind);
+    kn_release(call->host, later);
     return KN_OK;
 }
 
@@ -262,7 +262,7 @@ KN_OPERATOR(ctc,
                       .ranges = {"-4..0", "-1..4", "-1..4", "-1..4"},
                       .no_gradient = true},
                      {.inputs = {"0,3,4", "int32 0,3", "int32 0", "int32 0"}, .no_gradient = true}));
-/* Any alphas do that are no more likely than the loss is. */
+/* Any alphas will do that are no more likely than the loss. */
 #define GRADIENT_CASE(x, labels, n, alphas)                                                                  \
     .inputs = {x, "int32 " labels, "int32 " n, "int32 " n, alphas, n, n}, .no_gradient = true
 KN_OPERATOR(ctc_gradient, .help = "gradient of ctc by the log-probabilities", BLANK, .min_inputs = 7,
@@ -276,7 +276,7 @@ KN_OPERATOR(ctc_gradient, .help = "gradient of ctc by the log-probabilities", BL
 
 /* ---- builder --------------------------------------------------------------------------------- */
 
-/* Lengths that were not given: all there is, (N). */
+/* Lengths that were not given: the whole sequence, (N). */
 static kn_value *full_length(kn_value *x, kn_dim length, const char *words) {
     if (kn_dim_known(length) && length <= INT32_MAX)
         return kn_filled(x->graph, KN_INT32, x->shape.dims[0], (double)length);

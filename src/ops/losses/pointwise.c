@@ -40,7 +40,7 @@ KN_POINTWISE(logits_error, .help = "cross-entropy of sigmoid(x) against the prob
                       {.inputs = {"3,1,93", "3,1,93"}, .ranges = {NULL, "0..1"}}, {.inputs = {"0,5", "0,5"}}),
              .tolerance = 4);
 
-/* The logarithms end at -100, so that a wrong certainty costs much and not everything. */
+/* Logarithms are clamped at -100, so that a wrong certainty has a large but finite loss. */
 KN_POINTWISE(probability_error, .help = "cross-entropy of the probability x against the probability y",
              .value = "-(y * max(log(x), -100) + (1 - y) * max(log(1 - x), -100))",
              .by = {"g * (x - y) / max(x * (1 - x), 1e-12)",
@@ -60,7 +60,7 @@ KN_POINTWISE(weighted_logits_error, .help = "logits_error, where what speaks for
              .tolerance = 4);
 KN_POINTWISE(absolute_error, .help = "the distance of x and y", .value = "abs(x - y)",
              .by = {"x > y ? g : x < y ? -g : 0", "x > y ? -g : x < y ? g : 0"}, KN_BINARY_CASES);
-/* Summed over a row, the divergence of exp(x) from the distribution y. What y does not hold costs nothing. */
+/* Summed over a row, the divergence of exp(x) from the distribution y. Where y is 0 the term is 0. */
 KN_POINTWISE(divergence_error, .help = "y * (log(y) - x), for log-probabilities x and probabilities y",
              .value = "y == 0 ? 0 * x : y * (log(y) - x)",
              .by = {"-g * y", "y == 0 ? 0 : g * (log(y) + 1 - x)"},
@@ -86,7 +86,7 @@ KN_POINTWISE(cosine_error, .help = "1 - x for y above 0, elsewhere how far x is 
 
 /* ---- builders: prediction and target are of one shape, the result is a scalar ----------------------- */
 
-/* Broadcasting would hide a mistake here: (N,1) against (N) gives (N,N). */
+/* Shapes must be equal, since broadcasting would hide a mistake: (N,1) with (N) gives (N,N). */
 static bool same_shape(kn_value *prediction, kn_value *target, const char *loss) {
     if (kn_value_failed(prediction) || kn_value_failed(target) ||
         kn_shape_same(&prediction->shape, &target->shape))
@@ -120,7 +120,7 @@ kn_value *kn_huber(kn_value *prediction, kn_value *target, double delta) {
 
 /* ---- the same for the others ------------------------------------------------------------------------- */
 
-/* One number of the row for the mean over x and y. */
+/* The mean of the row's results for x and y, with one attribute. */
 static kn_value *mean_error(const kn_operator *row, kn_value *x, kn_value *y, const char *attribute,
                             double number) {
     kn_value *inputs[2] = {x, y};
@@ -185,7 +185,7 @@ static kn_value *inner(kn_value *x, kn_value *y) {
     return kn_sum(kn_mul(x, y), "-1", false);
 }
 
-/* x and y are (...,D), the result is (...). A row of zeros is at right angles to all. */
+/* x and y are (...,D), the result is (...). A row of zeros is orthogonal to all others. */
 kn_value *kn_cosine_similarity(kn_value *x, kn_value *y) {
     const double least = 1e-12;
     if (!same_shape(x, y, "cosine similarity")) return &x->graph->failed;
@@ -200,7 +200,7 @@ kn_value *kn_cosine_embedding(kn_value *x, kn_value *y, kn_value *target, double
     return mean_error(&kn_row_cosine_error, cosine, target, "margin", margin);
 }
 
-/* How far the rows of x and y are apart; the small number keeps the slope of the root finite. */
+/* The distance of the rows of x and y; the small number keeps the slope of the root finite. */
 static kn_value *distance(kn_value *x, kn_value *y) {
     kn_value *apart = kn_shift(kn_sub(x, y), 1e-6);
     return kn_sqrt(inner(apart, apart));

@@ -1,5 +1,5 @@
-/* Sums of products by letters, "bij,bjk->bik": each pair of operands becomes one matrix product. Three points
- * stand for axes without a letter of the caller's: these get digits, 0 for the last. */
+/* Einstein summation, "bij,bjk->bik": each pair of operands becomes one matrix product. An ellipsis
+ * stands for axes that the caller gave no letter: they get digits, 0 for the last. */
 #include <string.h>
 
 #include "ops/build.h"
@@ -17,7 +17,7 @@ typedef struct letter_sum {
     kn_graph *graph;
     const char *text;
     lettered *operands;
-    int count, unnamed; /* axes that the points stand for, at most */
+    int count, unnamed; /* axes that the ellipsis stands for, at most */
     char result[KN_MAX_RANK + 1];
     int result_rank;
 } letter_sum;
@@ -42,7 +42,7 @@ static const char *find(const char *letters, int count, char letter) {
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-/* *points: before how many letters the three points stand; -1: there are none. */
+/* *points: before how many letters the ellipsis is; -1: there is none. */
 static bool read_letters(letter_sum *equation, const char **at, char *letters, int *count, int *points) {
     *count = 0;
     *points = -1;
@@ -61,7 +61,7 @@ static bool read_letters(letter_sum *equation, const char **at, char *letters, i
     }
 }
 
-/* Digits for `unnamed` axes where the points stand: those of all parts meet at the last. */
+/* Digits for `unnamed` axes in place of the ellipsis: those of all operands are aligned at the last. */
 static bool name_axes(letter_sum *equation, char *letters, int *count, int points, int unnamed) {
     if (*count + unnamed > KN_MAX_RANK) return refuse(equation, "the result has more than 8 axes");
     memmove(letters + points + unnamed, letters + points, (size_t)(*count - points));
@@ -82,7 +82,7 @@ static bool read_operand(letter_sum *equation, const char **at, lettered *operan
     return points < 0 || name_axes(equation, operand->letters, &operand->rank, points, unnamed);
 }
 
-/* What the points stand for, then letters that appear once, in the order of the alphabet. */
+/* The axes of the ellipsis, then letters that appear once, in alphabetical order. */
 static bool usual_result(letter_sum *equation) {
     if (!name_axes(equation, equation->result, &equation->result_rank, 0, equation->unnamed)) return false;
     for (int c = 'A'; c <= 'z'; c++) {
@@ -135,7 +135,7 @@ static void drop_letter(lettered *term, int at) {
     term->rank--;
 }
 
-/* The diagonal of axes `first` and `second`, which have one letter: it stands at the end. */
+/* The diagonal of axes `first` and `second`, which have the same letter; it becomes the last axis. */
 static bool take_diagonal(letter_sum *equation, lettered *term, int first, int second) {
     const kn_shape *shape = &term->value->shape;
     kn_dim size = shape->dims[first], dims[KN_MAX_RANK];
@@ -177,7 +177,7 @@ static bool without_doubles(letter_sum *equation, lettered *term) {
     return true;
 }
 
-/* Leaves out axes without a letter whose size is 1 where that of another value is not: they repeat. */
+/* Removes axes without a letter whose size is 1 where another operand's is not: they broadcast. */
 static void without_repeated(letter_sum *equation, lettered *term) {
     for (int i = 0; i < term->rank; i++) {
         const kn_shape *shape = &term->value->shape;
@@ -199,7 +199,7 @@ static void without_repeated(letter_sum *equation, lettered *term) {
     }
 }
 
-/* Whether a letter is still wanted: by the result, or by operands from `next` on. */
+/* Whether a letter is still needed: by the result, or by operands from `next` on. */
 static bool is_wanted(const letter_sum *equation, char letter, int next) {
     bool wanted = find(equation->result, equation->result_rank, letter) != NULL;
     for (int i = next; i < equation->count; i++)
@@ -207,7 +207,7 @@ static bool is_wanted(const letter_sum *equation, char letter, int next) {
     return wanted;
 }
 
-/* Adds up the axes that neither `other`, if there is one, nor anything later has. */
+/* Sums over the axes that neither `other`, if given, nor anything later has. */
 static void sum_alone(letter_sum *equation, lettered *term, const lettered *other, int next) {
     kn_dim axes[KN_MAX_RANK];
     int count = 0, before = term->rank;
@@ -231,7 +231,7 @@ static void sum_alone(letter_sum *equation, lettered *term, const lettered *othe
 
 enum { BATCH, FREE, SUMMED, KINDS };
 
-/* What a letter of `term` is beside `other`. */
+/* The role of a letter of `term` in the product with `other`. */
 static int kind_of(const letter_sum *equation, char letter, const lettered *other, int next) {
     if (!find(other->letters, other->rank, letter)) return FREE;
     return is_wanted(equation, letter, next) ? BATCH : SUMMED;
@@ -247,7 +247,7 @@ typedef struct matrices {
     int counts[KINDS];
 } matrices;
 
-/* The letters of each kind stand in the order in which `model` has them, so that both stacks agree. */
+/* The letters of each role are in the order in which `model` has them, so that both stacks agree. */
 static void sort_letters(const letter_sum *equation, const lettered *term, const lettered *other,
                          const lettered *model, int next, matrices *made) {
     const lettered *orders[2] = {model, term};
@@ -266,7 +266,7 @@ static void sort_letters(const letter_sum *equation, const lettered *term, const
         }
 }
 
-/* Transposes only where neither order of the matrices is how the value lies already. */
+/* Transposes only where neither order of the matrices matches the memory layout. */
 static void stack_matrices(const lettered *term, matrices *made) {
     static const int kinds[2][KINDS] = {{BATCH, FREE, SUMMED}, {BATCH, SUMMED, FREE}};
     int order[KN_MAX_RANK];
@@ -288,7 +288,7 @@ static void stack_matrices(const lettered *term, matrices *made) {
     made->value = kn_reshape_to(kn_permute(term->value, order), 3, dims);
 }
 
-/* left becomes the product of both. */
+/* Replaces left by the product of both. */
 static bool multiply(letter_sum *equation, lettered *left, lettered *right, int next) {
     matrices a, b;
     sum_alone(equation, left, right, next);

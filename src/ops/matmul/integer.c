@@ -1,4 +1,4 @@
-/* Matrix products of 8-bit whole numbers, which quantised networks are made of. */
+/* Matrix products of 8-bit integers, for quantized networks. */
 #include "ops/matmul/integer.h"
 
 #include "ops/build.h"

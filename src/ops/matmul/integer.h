@@ -1,4 +1,4 @@
-/* What the files of integer matrix products share. */
+/* Shared by the files of integer matrix products. */
 #ifndef KN_MATMUL_INTEGER_H
 #define KN_MATMUL_INTEGER_H
 
@@ -8,7 +8,7 @@
 typedef struct kn_matmul_integer_form {
     kn_matmul_form matrices;
     kn_value *a_zero, *b_zero;         /* NULL: 0 */
-    int64_t a_zero_row, b_zero_column; /* 0 repeats the number, 1 goes to the next */
+    int64_t a_zero_row, b_zero_column; /* 0: the same number for all; 1: one number each */
 } kn_matmul_integer_form;
 void kn_matmul_integer_describe(const kn_node *node, kn_matmul_integer_form *form);
 /* The same with batches merged into rows where each has the same zero points. */

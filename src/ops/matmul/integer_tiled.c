@@ -29,7 +29,8 @@ static void define_tiled(kn_step *step, const kn_lowering *lowering, const kn_pr
     kn_step_define(step, "KN_DOT", "1");
 }
 
-/* The sums of the rows of a, or of the columns of b, of all batches; answers the scratch memory. */
+/* Computes the sums of the rows of a, or of the columns of b, of all batches; returns their scratch
+ * memory. */
 static int emit_line_sums(kn_lowering *lowering, const kn_matmul_form *form, bool of_b, kn_status *status) {
     const kn_node *node = lowering->node;
     const int64_t *strides = of_b ? form->b_strides : form->a_strides;

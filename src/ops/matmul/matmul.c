@@ -59,7 +59,8 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     form->m = y->dims[y->rank - 2];
     form->n = y->dims[y->rank - 1];
     form->k = a->dims[a->rank - (form->transpose_a ? 2 : 1)];
-    /* From the last leading dimension on, those that a and b follow in the same way become one level. */
+    /* From the last leading dimension outwards, dimensions that a and b traverse alike are merged into
+     * one level. */
     int64_t a_stride = form->m * form->k, b_stride = form->k * form->n;
     int count = 0;
     for (int i = 0; i < KN_MATMUL_LEVELS; i++)
@@ -68,10 +69,10 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
         int a_own = d - (y->rank - a->rank), b_own = d - (y->rank - b->rank);
         int64_t a_size = a_own < 0 ? 1 : a->dims[a_own], b_size = b_own < 0 ? 1 : b->dims[b_own];
         if (y->dims[d] == 1) continue;
-        bool joins = count > 0 && (form->a_strides[count - 1] != 0) == (a_size != 1) &&
-                     (form->b_strides[count - 1] != 0) == (b_size != 1);
+        bool merges = count > 0 && (form->a_strides[count - 1] != 0) == (a_size != 1) &&
+                      (form->b_strides[count - 1] != 0) == (b_size != 1);
         form->batches *= y->dims[d];
-        if (joins) {
+        if (merges) {
             form->sizes[count - 1] *= y->dims[d];
         } else {
             form->sizes[count] = y->dims[d];
@@ -85,8 +86,8 @@ void kn_matmul_describe(const kn_node *node, kn_matmul_form *form) {
     form->levels = count;
 }
 
-/* Rows of all batches are rows of one taller matrix where b is the same for all, unless the epilogue's
- * operands do not go on from batch to batch as they do from row to row. */
+/* Where b is the same for all batches, their rows are rows of one taller matrix, unless the epilogue's
+ * operands have another stride from batch to batch than from row to row. */
 void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue) {
     if (form->levels != 1 || form->b_strides[0] || !form->a_strides[0] || form->transpose_a) return;
     for (int i = 0; epilogue && i < epilogue->operand_count; i++)
@@ -142,7 +143,7 @@ static kn_value *product(kn_gradient_call *call, kn_value *a, kn_value *b, bool 
     return kn_gradient_build(call, &kn_row_matmul, inputs, 2, &settings);
 }
 
-/* Adds up what leading dimensions of size 1, or missing ones, of an input were used for. */
+/* Sums the gradient over leading dimensions that the input broadcast over. */
 static kn_value *sum_leading(kn_gradient_call *call, kn_value *gradient, const kn_shape *shape) {
     if (kn_value_failed(gradient)) return gradient;
     int missing = gradient->shape.rank - shape->rank, count = 0;
@@ -158,7 +159,7 @@ static kn_value *sum_leading(kn_gradient_call *call, kn_value *gradient, const k
     return kn_gradient_reshape(call, gradient, shape);
 }
 
-/* (...,M,K) seen as one matrix (..M,K). */
+/* (...,M,K) reshaped to one matrix (..M,K). */
 static kn_value *as_matrix(kn_gradient_call *call, kn_value *x) {
     kn_shape matrix = {.dtype = x->shape.dtype, .rank = 2};
     matrix.dims[0] = 1;
@@ -182,7 +183,7 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
     }
     if (call->wanted[1]) {
         kn_value *rows = a, *slopes = g;
-        if (!ta && b->shape.rank == 2) { /* one product does the sum over the leading dimensions, too */
+        if (!ta && b->shape.rank == 2) { /* one product also sums over the leading dimensions */
             rows = as_matrix(call, a);
             slopes = as_matrix(call, g);
         }
@@ -194,8 +195,8 @@ static kn_status matmul_gradient(kn_gradient_call *call) {
 
 /* ---- the row ------------------------------------------------------------------------------------------ */
 
-/* Of the widest tile, which most products have, so that they and what they are believed by are one program;
- * or thin, as the node is. */
+/* With the widest tile, which most products have, so that they and the trial that verifies them are one
+ * program; or skinny, as the node is. */
 static void sample_like(kn_skinny kind, kn_sample *sample) {
     static const char *const shapes[][3] = {[KN_SKINNY_NOT] = {"13,31", "31,127", ""},
                                             [KN_SKINNY_ALONG] = {"7,31", "19,31", "transpose_b=1"},

@@ -1,10 +1,11 @@
-/* What the files of matrix products share. */
+/* Shared by the files of matrix products. */
 #ifndef KN_MATMUL_PRIVATE_H
 #define KN_MATMUL_PRIVATE_H
 
 #include "ops/row.h"
 
-/* A product with its leading dimensions joined: level 0 is the innermost. A stride of 0 repeats a matrix. */
+/* A product with its leading dimensions merged into levels: level 0 is the innermost. A stride of 0
+ * repeats a matrix. */
 enum { KN_MATMUL_LEVELS = KN_MAX_RANK };
 typedef struct kn_matmul_form {
     bool transpose_a, transpose_b;
@@ -19,18 +20,19 @@ void kn_matmul_merge_batches(kn_matmul_form *form, const kn_epilogue *epilogue);
 bool kn_matmul_tiled_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_tiled_lower(kn_lowering *lowering);
 /* matmul/wide.c */
-/* The numbers by which kernels of cl/matmul find a batch: outer and inner strides, b's as told. */
+/* Adds the arguments by which the kernels of cl/matmul find a batch: outer and inner strides, b's as
+ * given. */
 void kn_matmul_add_batches(kn_step *step, const kn_matmul_form *form, int64_t b_outer, int64_t b_inner);
 bool kn_matmul_library_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_library_lower(kn_lowering *lowering);
 bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_matmul_wide_lower(kn_lowering *lowering);
 bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node);
-/* The same kernels with b packed before, once for weights that stay. */
+/* The same kernels with b packed by a step before, once for weights that do not change. */
 kn_status kn_matmul_packed_lower(kn_lowering *lowering);
 
-/* matmul/skinny.c: products that memory bounds, in place. ALONG: few rows times weights (N,K); ACROSS: few
- * rows times (K,N); SHALLOW: sums of few. */
+/* Products that are bound by memory and read b in place. ALONG: few rows times weights (N,K); ACROSS:
+ * few rows times (K,N); SHALLOW: short sums. */
 typedef enum kn_skinny { KN_SKINNY_NOT, KN_SKINNY_ALONG, KN_SKINNY_ACROSS, KN_SKINNY_SHALLOW } kn_skinny;
 kn_skinny kn_matmul_skinny_kind(const kn_node *node);
 kn_status kn_matmul_skinny_lower(kn_lowering *lowering, kn_skinny kind);

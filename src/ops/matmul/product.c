@@ -1,15 +1,14 @@
-/* Tiles and splits of the portable matrix products; the kernels' side is cl/common/tile.cl. */
+/* Tiles and splits of the portable matrix products; the kernels include cl/common/tile.cl. */
 #include "ops/matmul/product.h"
 
 #include "ops/lowering.h"
 
 enum { SLICE = 16, ENOUGH_TILES = 64, LEAST_PART = 256, MOST_PARTS = 32 };
 
-/* Tiles from the largest to the smallest: what a device takes depends on its work-groups, what suits depends
- * on the shape. */
+/* Tiles from the largest to the smallest: the device's work-groups limit them, the shape selects one. */
 static const struct { int tile, item_m, item_n; } tiles[] = {{64, 8, 4}, {32, 4, 4}, {16, 4, 4}, {8, 8, 8}};
 
-/* Both slices, and the tables of the convolutions. */
+/* Both slices, and the convolutions' tables. */
 static uint64_t local_bytes(int tile, size_t element) {
     return SLICE * (2 * (uint64_t)(tile + 4) * element + 2 * sizeof(int64_t) + 2 * sizeof(int32_t));
 }
@@ -29,7 +28,7 @@ void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_
     product->item_m = tiles[choice].item_m;
     product->item_n = tiles[choice].item_n;
     product->items = (size_t)(product->tile_m / product->item_m * (product->tile_n / product->item_n));
-    /* Few tiles and a long sum: the sum is split, so that there is work for all units. */
+    /* With few tiles and a long sum, the sum is split, so that there is work for all units. */
     product->parts = 1;
     product->part_depth = product->depth;
     int64_t count =

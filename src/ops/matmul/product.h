@@ -1,6 +1,5 @@
-/* What the matrix products and the convolutions by matrix product share on many-thread devices
- * (matmul/product.c): the tile of a work-group, the split of long sums, and the second launch that adds the
- * parts. */
+/* Shared by the matrix products and the convolutions as matrix products on many-thread devices: the tile
+ * of a work-group, the split of long sums, and the second launch that adds the parts. */
 #ifndef KN_PRODUCT_PRIVATE_H
 #define KN_PRODUCT_PRIVATE_H
 
@@ -12,14 +11,14 @@ typedef struct kn_product {
     int tile_m, tile_n, item_m, item_n;
     size_t items; /* of a work-group */
     int64_t parts, part_depth;
-    int shares; /* scratch memory for the parts, when there are several */
+    int shares; /* scratch memory for the parts, if there are several */
 } kn_product;
 
-/* Chooses the tile and the split by the shape, and takes the scratch memory: parts times the result. */
+/* Chooses the tile and the split by the shape, and takes scratch memory for the parts of the result. */
 void kn_product_plan(kn_lowering *lowering, kn_product *product, int64_t result_elements);
-/* The macros of common/tile.cl. */
+/* Defines the macros of cl/common/tile.cl. */
 void kn_product_define(kn_step *step, const kn_product *product);
-/* The fourth argument of the kernels: where the parts go, or nothing. */
+/* The kernels' argument `shares`: the scratch memory of the parts, or NULL. */
 void kn_product_shares(kn_step *step, const kn_product *product);
 void kn_product_size(kn_step *step, const kn_product *product);
 /* Adds the parts, if there are several, with the epilogue; the result is seen as (.., middle, inner). `file`

@@ -1,18 +1,18 @@
-/* Matrix products that memory bounds on wide-vector devices: steps for cl/matmul/skinny.cl. */
+/* Matrix products bound by memory, on wide-vector devices: steps for cl/matmul/skinny.cl. */
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 
-/* As cl/matmul/skinny.cl has them. */
+/* The same as in cl/matmul/skinny.cl. */
 enum { FEW = 8, STRETCH = 512, SHALLOW = 16, NEAR = 4096 };
-/* Columns of weights kept as (K,N), at least; sums that few columns should split among cores; sums that one
- * number should not gather alone, for the sake of its error. */
+/* The fewest columns of weights (K,N) that pay; the length of sums that few columns should split among
+ * cores; the length of sums that one accumulator should not add alone, for the sake of its error. */
 enum { LEAST_COLUMNS = 64, LONG = 1024, LONGEST = 8192 };
 
 kn_skinny kn_matmul_skinny_kind(const kn_node *node) {
     kn_matmul_form form;
     kn_matmul_describe(node, &form);
-    /* As if nothing kept the batches apart: the kind must not follow from what is fused, and fits fewer rows,
-     * too. */
+    /* As if batches could always be merged: the kind must not depend on the epilogue, and works for
+     * fewer rows, too. */
     kn_matmul_merge_batches(&form, NULL);
     const bool few = form.m <= FEW && !form.transpose_a;
     if (form.transpose_b) return few ? KN_SKINNY_ALONG : KN_SKINNY_NOT;
@@ -51,7 +51,7 @@ static kn_status lower_few(kn_lowering *lowering, const kn_matmul_form *form, bo
     return kn_step_end(step, lowering);
 }
 
-/* Sums of few: what is written is most of the work. */
+/* Short sums: writing the result is most of the work. */
 static kn_status lower_shallow(kn_lowering *lowering, const kn_matmul_form *form) {
     const int64_t least = 4 * (int64_t)lowering->target->vector_width,
                   units = lowering->target->compute_units;

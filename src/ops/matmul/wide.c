@@ -2,15 +2,14 @@
 #include "ops/lowering.h"
 #include "ops/matmul/matmul.h"
 
-/* LEFT_COLUMNS: of the panels that share packed rows; LEFT_PAD: what packed rows have more than their
- * numbers. */
+/* LEFT_COLUMNS: columns of the panels that use the same packed rows; LEFT_PAD: padding of packed rows. */
 enum { WIDE_LEVELS = 2, ROWS = 6, LEFT_ROWS = 96, LEFT_COLUMNS = 256, LEFT_PAD = 3, CHUNK_STEP = 16 };
 
-/* What is known once the shapes are: sizes in the kernel's words. */
+/* Sizes as the kernel names them, chosen by the shapes. */
 typedef struct wide_form {
     kn_matmul_form form;
     int64_t width, vectors, panels, depth, parts, part_depth, chunk_depth, units;
-    int64_t left_rows, item_panels; /* of a block of a transposed a, and the panels that share it */
+    int64_t left_rows, item_panels; /* rows of a block of a transposed a, and the panels that use it */
     bool packed;
     int64_t packed_batch; /* floats of one b when packed; 0 where all batches have the same */
     int shares, weights;  /* scratch memory: the parts, and b when packed */
@@ -24,12 +23,12 @@ bool kn_matmul_wide_accepts(const kn_target *target, const kn_node *node) {
     return form.levels <= WIDE_LEVELS && node->outputs[0]->shape.dtype == KN_FLOAT32;
 }
 
-/* What has 16 bits in memory is packed on the way: once packed it would take more than it did. */
+/* A b of 16 bits is widened while it is read: packed in advance it would take twice the memory. */
 bool kn_matmul_packed_accepts(const kn_target *target, const kn_node *node) {
     return kn_matmul_wide_accepts(target, node) && node->inputs[1]->shape.dtype == KN_FLOAT32;
 }
 
-/* Local memory holds a chunk of panels, and of rows of a transposed a: as large as there is room for. */
+/* Local memory holds a chunk of panels, and of rows of a transposed a: the largest that fits. */
 static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
     bool transposed = wide->form.transpose_a;
     wide->depth = transposed ? 256 : 512;
@@ -49,7 +48,7 @@ static void choose_chunks(wide_form *wide, uint64_t local_bytes) {
         else
             break;
     }
-    /* Items alike in size: three panels and three rather than four and two. */
+    /* Items of equal size: three panels and three rather than four and two. */
     if (transposed && wide->panels > 0)
         wide->item_panels = kn_divide_up(wide->panels, kn_divide_up(wide->panels, wide->item_panels));
 }
@@ -68,7 +67,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
     choose_chunks(&wide, target->local_bytes);
     wide.parts = 1;
     wide.part_depth = form->k > 0 ? form->k : 1;
-    /* Few tiles and a long sum: the sum is split by its shape, so that there is work for all cores. */
+    /* With few tiles and a long sum, the sum is split by its shape, so that there is work for all cores. */
     int64_t tiles = kn_divide_up(form->m, ROWS) * wide.panels * form->batches;
     if (tiles < 32 && form->k >= 1024) {
         int64_t parts = kn_divide_up(32, tiles), most = kn_divide_up(form->k, 512);
@@ -76,7 +75,7 @@ static wide_form plan(kn_lowering *lowering, bool packed) {
         wide.part_depth = kn_round_up(kn_divide_up(form->k, parts), 256);
         wide.parts = kn_divide_up(form->k, wide.part_depth);
     }
-    /* Chunks alike in depth, which read and write the sums so far as rarely as may be. */
+    /* Chunks of equal depth, so that partial sums are read and written as rarely as possible. */
     int64_t chunks = kn_divide_up(wide.part_depth, wide.depth);
     wide.chunk_depth = kn_round_up(kn_divide_up(wide.part_depth, chunks), CHUNK_STEP);
     return wide;
@@ -163,7 +162,7 @@ static kn_status lower_product(kn_lowering *lowering, wide_form *wide) {
     int64_t elements = form->batches * form->m * form->n;
     if (wide->parts > 1)
         wide->shares = kn_emit_scratch(lowering, (uint64_t)(wide->parts * elements) * sizeof(float));
-    /* Each block of rows reads its panel, or packs it, again: blocks are few, but enough for all cores. */
+    /* Each block of rows reads or packs its panel again: blocks are few, but enough for all cores. */
     int64_t item_panels = wide->item_panels, batches = form->batches * wide->parts;
     int64_t row_items = wide->left_rows ? kn_divide_up(form->m, wide->left_rows) : 1;
     while (item_panels > 1 && kn_divide_up(wide->panels, item_panels) * row_items * batches < 4 * wide->units)

@@ -1,6 +1,6 @@
-/* Batch norm (cl/norm/batch_norm.cl). In training a row with kernels of its own, which also gives what the
- * running statistics become; outside training pointwise operators on the running ones, which fuse with what
- * is around. */
+/* Batch norm (cl/norm/batch_norm.cl). In training a row with kernels of its own, which also computes the
+ * new running statistics; outside training pointwise operators on the running statistics, which fuse
+ * with their neighbours. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -35,9 +35,9 @@ static kn_status check_channels(kn_shape_call *call, int first, int end) {
     return KN_OK;
 }
 
-/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x. Hidden are the
- * batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the running statistics after this
- * batch, for the builder to assign; all (C). */
+/* x is (N,C,...); weight, bias, running mean and variance are (C). The result is like x. Hidden outputs,
+ * all (C): the batch's mean and 1 / sqrt(variance + epsilon), for the gradient, and the running
+ * statistics after this batch, for the builder to assign. */
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_channels(call, 1, 5)) return call->error->status;
     call->outputs[RESULT] = call->inputs[0]->shape;
@@ -134,46 +134,47 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering ----------------------------------------------------------------------------------------- */
 
-/* How a channel's elements are dealt out. `lanes` channels lie side by side in the blocked layout. */
-typedef struct dealing {
+/* How a channel's elements are divided among work-items. `lanes` channels lie side by side in the
+ * blocked layout. */
+typedef struct division {
     norm_form form;
     int64_t lanes, blocks, part, parts, count, share;
     size_t items;
-    bool whole; /* blocks go to units as a whole: which changes no bit, so that their number may decide */
-    int shares; /* scratch memory: two numbers for each part and channel, and the number of elements */
-} dealing;
+    bool whole; /* a unit takes whole blocks, which changes no bit, so that the number of units may decide */
+    int shares; /* scratch memory: two numbers and the count of elements for each part and channel */
+} division;
 
-static dealing deal_out(kn_lowering *lowering) {
+static division divide_work(kn_lowering *lowering) {
     const kn_target *target = lowering->target;
     const kn_value *x = lowering->node->inputs[0];
-    dealing deal = {.form = describe(&x->shape), .lanes = 1, .share = 1};
+    division work = {.form = describe(&x->shape), .lanes = 1, .share = 1};
     bool blocked = lowering->node->outputs[0]->layout == KN_LAYOUT_BLOCKED;
-    if (blocked) deal.lanes = target->vector_width;
-    deal.blocks = deal.form.channels / deal.lanes;
-    deal.count = deal.form.images * deal.form.inner * deal.blocks;
-    deal.items = blocked ? 1 : kn_power_of_two(deal.form.total / 8, kn_group_items(target));
-    if (deal.items > 64) deal.items = 64;
-    /* The parts change bits, so they follow from the shape and the work-group. */
-    int64_t least = blocked ? 2048 : 64 * (int64_t)deal.items;
-    deal.part = kn_divide_up(deal.form.total, 64);
-    if (deal.part < least) deal.part = least;
-    deal.parts = kn_divide_up(deal.form.total, deal.part);
-    if (target->wide_vector) deal.share = kn_divide_up(deal.count, 8 * (int64_t)target->compute_units);
-    if (deal.share < 1) deal.share = 1;
-    int64_t rounds = kn_divide_up(deal.blocks, target->compute_units);
-    deal.whole = blocked && target->wide_vector && deal.count > 0 &&
-                 10 * deal.blocks >= 8 * rounds * target->compute_units;
+    if (blocked) work.lanes = target->vector_width;
+    work.blocks = work.form.channels / work.lanes;
+    work.count = work.form.images * work.form.inner * work.blocks;
+    work.items = blocked ? 1 : kn_power_of_two(work.form.total / 8, kn_group_items(target));
+    if (work.items > 64) work.items = 64;
+    /* The parts decide rounding, so they follow from the shape and the work-group. */
+    int64_t least = blocked ? 2048 : 64 * (int64_t)work.items;
+    work.part = kn_divide_up(work.form.total, 64);
+    if (work.part < least) work.part = least;
+    work.parts = kn_divide_up(work.form.total, work.part);
+    if (target->wide_vector) work.share = kn_divide_up(work.count, 8 * (int64_t)target->compute_units);
+    if (work.share < 1) work.share = 1;
+    int64_t rounds = kn_divide_up(work.blocks, target->compute_units);
+    work.whole = blocked && target->wide_vector && work.count > 0 &&
+                 10 * work.blocks >= 8 * rounds * target->compute_units;
     kn_dtype type = kn_accumulator(lowering->node, x->shape.dtype);
-    uint64_t numbers = 3 * (uint64_t)(deal.parts ? deal.parts : 1) * (uint64_t)deal.form.channels;
-    deal.shares = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
-    return deal;
+    uint64_t numbers = 3 * (uint64_t)(work.parts ? work.parts : 1) * (uint64_t)work.form.channels;
+    work.shares = kn_emit_scratch(lowering, numbers * kn_dtype_bytes(type));
+    return work;
 }
 
-static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *kernel) {
+static kn_step *begin(kn_lowering *lowering, const division *work, const char *kernel) {
     kn_dtype type = lowering->node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "norm/batch_norm.cl", kernel);
-    kn_step_define(step, "KN_BLOCK", "%d", (int)deal->lanes);
-    kn_step_define(step, "KN_ITEMS", "%zu", deal->items);
+    kn_step_define(step, "KN_BLOCK", "%d", (int)work->lanes);
+    kn_step_define(step, "KN_ITEMS", "%zu", work->items);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(lowering->node, type));
     return step;
@@ -186,51 +187,51 @@ static void add_cost(kn_step *step, const kn_lowering *lowering, double images, 
     kn_step_cost(step, flops * elements, images * elements * (double)kn_dtype_bytes(x->shape.dtype));
 }
 
-static void size_by_part(kn_step *step, const dealing *deal) {
-    kn_step_int(step, "blocks", deal->blocks);
-    kn_step_int(step, "inner", deal->form.inner);
-    kn_step_int(step, "total", deal->form.total);
-    kn_step_int(step, "part", deal->part);
-    kn_step_size2(step, (size_t)deal->parts * deal->items, (size_t)deal->blocks, deal->items, 1);
+static void size_by_part(kn_step *step, const division *work) {
+    kn_step_int(step, "blocks", work->blocks);
+    kn_step_int(step, "inner", work->form.inner);
+    kn_step_int(step, "total", work->form.total);
+    kn_step_int(step, "part", work->part);
+    kn_step_size2(step, (size_t)work->parts * work->items, (size_t)work->blocks, work->items, 1);
 }
 
-static void size_by_element(kn_step *step, const kn_lowering *lowering, const dealing *deal) {
-    kn_step_size_free(step, kn_divide_up(deal->count, deal->share), lowering->target);
+static void size_by_element(kn_step *step, const kn_lowering *lowering, const division *work) {
+    kn_step_size_free(step, kn_divide_up(work->count, work->share), lowering->target);
 }
 
-static void size_by_block(kn_step *step, const kn_lowering *lowering, const dealing *deal,
+static void size_by_block(kn_step *step, const kn_lowering *lowering, const division *work,
                           const kn_statistics *given) {
-    kn_step_int(step, "blocks", deal->blocks);
-    kn_step_int(step, "inner", deal->form.inner);
-    kn_step_int(step, "total", deal->form.total);
-    if (!given) kn_step_int(step, "part", deal->part);
-    kn_step_int(step, "parts", given ? given->parts : deal->parts);
+    kn_step_int(step, "blocks", work->blocks);
+    kn_step_int(step, "inner", work->form.inner);
+    kn_step_int(step, "total", work->form.total);
+    if (!given) kn_step_int(step, "part", work->part);
+    kn_step_int(step, "parts", given ? given->parts : work->parts);
     kn_step_int(step, "stream", kn_is_streamed(lowering->result));
-    kn_step_size1(step, (size_t)deal->blocks, 1);
+    kn_step_size1(step, (size_t)work->blocks, 1);
 }
 
-/* The statistics of x, where they were gathered when it was made. */
+/* The statistics of x that its producer gathered, if it did. */
 static const kn_statistics *gathered(const kn_lowering *lowering) {
     return lowering->gathered && lowering->gathered->parts > 0 ? lowering->gathered : NULL;
 }
 
-static kn_status lower_whole_norm(kn_lowering *lowering, const dealing *deal) {
+static kn_status lower_whole_norm(kn_lowering *lowering, const division *work) {
     const kn_node *node = lowering->node;
     const kn_statistics *given = gathered(lowering);
-    kn_step *step = begin(lowering, deal, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
+    kn_step *step = begin(lowering, work, given ? "kn_batch_norm_gathered" : "kn_batch_norm_whole");
     if (given) kn_step_read_scratch(step, "shares", given->scratch);
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->inputs[2]);
     kn_step_read(step, "running_mean", node->inputs[3]);
     kn_step_read(step, "running_variance", node->inputs[4]);
-    if (!given) kn_step_scratch(step, "shares", deal->shares);
+    if (!given) kn_step_scratch(step, "shares", work->shares);
     kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "mean", node->outputs[MEAN]);
     kn_step_write(step, "inverse", node->outputs[INVERSE]);
     kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
     kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
-    size_by_block(step, lowering, deal, given);
+    size_by_block(step, lowering, work, given);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
     add_cost(step, lowering, given ? 2 : 3, given ? 3 : 6);
@@ -242,66 +243,66 @@ static kn_status lower_norm(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     const kn_shape *x = &node->inputs[0]->shape;
     const kn_statistics *given = gathered(lowering);
-    dealing deal = deal_out(lowering);
+    division work = divide_work(lowering);
     kn_status status = KN_OK;
-    if (deal.whole) return lower_whole_norm(lowering, &deal);
-    if (deal.form.total > 0 && !given) {
-        kn_step *step = begin(lowering, &deal, "kn_batch_norm_statistics");
+    if (work.whole) return lower_whole_norm(lowering, &work);
+    if (work.form.total > 0 && !given) {
+        kn_step *step = begin(lowering, &work, "kn_batch_norm_statistics");
         kn_step_read(step, "x", node->inputs[0]);
-        kn_step_scratch(step, "shares", deal.shares);
+        kn_step_scratch(step, "shares", work.shares);
         add_cost(step, lowering, 1, 3);
-        size_by_part(step, &deal);
+        size_by_part(step, &work);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
-    kn_step *step = begin(lowering, &deal, "kn_batch_norm_finish");
-    kn_step_read_scratch(step, "shares", given ? given->scratch : deal.shares);
+    kn_step *step = begin(lowering, &work, "kn_batch_norm_finish");
+    kn_step_read_scratch(step, "shares", given ? given->scratch : work.shares);
     kn_step_read(step, "running_mean", node->inputs[3]);
     kn_step_read(step, "running_variance", node->inputs[4]);
     kn_step_write(step, "mean", node->outputs[MEAN]);
     kn_step_write(step, "inverse", node->outputs[INVERSE]);
     kn_step_write(step, "next_mean", node->outputs[NEXT_MEAN]);
     kn_step_write(step, "next_variance", node->outputs[NEXT_VARIANCE]);
-    kn_step_int(step, "blocks", deal.blocks);
-    kn_step_int(step, "parts", given ? given->parts : deal.parts);
+    kn_step_int(step, "blocks", work.blocks);
+    kn_step_int(step, "parts", given ? given->parts : work.parts);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_float(step, "momentum", kn_attribute_of(node, "momentum")->number);
-    kn_step_size_free(step, deal.blocks, lowering->target);
+    kn_step_size_free(step, work.blocks, lowering->target);
     status = kn_step_end(step, lowering);
-    if (status != KN_OK || deal.count == 0) return status;
-    step = begin(lowering, &deal, "kn_batch_norm_apply");
+    if (status != KN_OK || work.count == 0) return status;
+    step = begin(lowering, &work, "kn_batch_norm_apply");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->inputs[2]);
     kn_step_read(step, "mean", node->outputs[MEAN]);
     kn_step_read(step, "inverse", node->outputs[INVERSE]);
     kn_step_write(step, "y", lowering->result);
-    kn_step_int(step, "blocks", deal.blocks);
-    kn_step_int(step, "inner", deal.form.inner);
-    kn_step_index(step, "count", deal.count);
-    kn_step_index(step, "share", deal.share);
+    kn_step_int(step, "blocks", work.blocks);
+    kn_step_int(step, "inner", work.form.inner);
+    kn_step_index(step, "count", work.count);
+    kn_step_index(step, "share", work.share);
     bool image = x->rank == 4;
     kn_step_index(step, "middle_size", image ? x->dims[1] : x->dims[x->rank - 2]);
     kn_step_index(step, "inner_size", image ? x->dims[2] * x->dims[3] : x->dims[x->rank - 1]);
     add_cost(step, lowering, 2, 3);
     kn_step_epilogue(step, lowering);
-    size_by_element(step, lowering, &deal);
+    size_by_element(step, lowering, &work);
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_whole_gradient(kn_lowering *lowering, const dealing *deal) {
+static kn_status lower_whole_gradient(kn_lowering *lowering, const division *work) {
     const kn_node *node = lowering->node;
-    kn_step *step = begin(lowering, deal, "kn_batch_norm_whole_gradient");
+    kn_step *step = begin(lowering, work, "kn_batch_norm_whole_gradient");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "dy", node->inputs[1]);
     kn_step_read(step, "weight", node->inputs[2]);
     kn_step_read(step, "mean", node->inputs[3]);
     kn_step_read(step, "inverse", node->inputs[4]);
-    kn_step_scratch(step, "shares", deal->shares);
+    kn_step_scratch(step, "shares", work->shares);
     kn_step_write(step, "dx", lowering->result);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", node->outputs[BIAS]);
-    size_by_block(step, lowering, deal, NULL);
+    size_by_block(step, lowering, work, NULL);
     add_cost(step, lowering, 5, 9);
     return kn_step_end(step, lowering);
 }
@@ -310,31 +311,31 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     const kn_node *node = lowering->node;
     kn_value *x = node->inputs[0], *dy = node->inputs[1], *weight = node->inputs[2];
     kn_value *mean = node->inputs[3], *inverse = node->inputs[4];
-    dealing deal = deal_out(lowering);
+    division work = divide_work(lowering);
     kn_status status = KN_OK;
-    if (deal.whole) return lower_whole_gradient(lowering, &deal);
-    if (deal.form.total > 0) {
-        kn_step *step = begin(lowering, &deal, "kn_batch_norm_sums");
+    if (work.whole) return lower_whole_gradient(lowering, &work);
+    if (work.form.total > 0) {
+        kn_step *step = begin(lowering, &work, "kn_batch_norm_sums");
         kn_step_read(step, "x", x);
         kn_step_read(step, "dy", dy);
         kn_step_read(step, "mean", mean);
         kn_step_read(step, "inverse", inverse);
-        kn_step_scratch(step, "shares", deal.shares);
+        kn_step_scratch(step, "shares", work.shares);
         add_cost(step, lowering, 2, 4);
-        size_by_part(step, &deal);
+        size_by_part(step, &work);
         status = kn_step_end(step, lowering);
         if (status != KN_OK) return status;
     }
-    kn_step *step = begin(lowering, &deal, "kn_batch_norm_gather");
-    kn_step_scratch(step, "shares", deal.shares);
+    kn_step *step = begin(lowering, &work, "kn_batch_norm_gather");
+    kn_step_scratch(step, "shares", work.shares);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", node->outputs[BIAS]);
-    kn_step_int(step, "channels", deal.form.channels);
-    kn_step_int(step, "parts", deal.parts);
-    kn_step_size_free(step, deal.form.channels, lowering->target);
+    kn_step_int(step, "channels", work.form.channels);
+    kn_step_int(step, "parts", work.parts);
+    kn_step_size_free(step, work.form.channels, lowering->target);
     status = kn_step_end(step, lowering);
-    if (status != KN_OK || deal.count == 0) return status;
-    step = begin(lowering, &deal, "kn_batch_norm_data");
+    if (status != KN_OK || work.count == 0) return status;
+    step = begin(lowering, &work, "kn_batch_norm_data");
     kn_step_read(step, "x", x);
     kn_step_read(step, "dy", dy);
     kn_step_read(step, "weight", weight);
@@ -343,13 +344,13 @@ static kn_status lower_gradient(kn_lowering *lowering) {
     kn_step_read(step, "dweight", node->outputs[WEIGHT]);
     kn_step_read(step, "dbias", node->outputs[BIAS]);
     kn_step_write(step, "dx", lowering->result);
-    kn_step_int(step, "blocks", deal.blocks);
-    kn_step_int(step, "inner", deal.form.inner);
-    kn_step_index(step, "count", deal.count);
-    kn_step_index(step, "share", deal.share);
-    kn_step_int(step, "total", deal.form.total);
+    kn_step_int(step, "blocks", work.blocks);
+    kn_step_int(step, "inner", work.form.inner);
+    kn_step_index(step, "count", work.count);
+    kn_step_index(step, "share", work.share);
+    kn_step_int(step, "total", work.form.total);
     add_cost(step, lowering, 3, 5);
-    size_by_element(step, lowering, &deal);
+    size_by_element(step, lowering, &work);
     return kn_step_end(step, lowering);
 }
 
@@ -367,15 +368,15 @@ static kn_status norm_gradient(kn_gradient_call *call) {
     return KN_OK;
 }
 
-/* (C) seen as (C,1,...), so that it meets the channels of x (N,C,...). */
+/* (C) reshaped to (C,1,...), to broadcast over x (N,C,...). */
 static kn_value *along_channels(kn_value *value, int rank) {
     if (kn_value_failed(value) || rank == 2) return value;
     kn_dim dims[KN_MAX_RANK] = {value->shape.dims[0], 1, 1, 1, 1, 1, 1, 1};
     return kn_reshape_to(value, rank - 1, dims);
 }
 
-/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): what is per channel
- * depends on states alone. */
+/* x * scale + (bias - mean * scale) with scale = weight / sqrt(variance + epsilon): all that is per
+ * channel depends on states alone. */
 static kn_value *by_running(kn_value *const *inputs, double epsilon) {
     int rank = inputs[0]->shape.rank;
     kn_value *inverse = kn_rsqrt(kn_shift(inputs[4], epsilon));
@@ -439,7 +440,7 @@ void kn_batch_norm_params_init(kn_batch_norm_params *params) {
     if (params) *params = (kn_batch_norm_params){.size = sizeof *params, .epsilon = 1e-5, .momentum = 0.1};
 }
 
-/* Fails the graph where x has no channels, or a number of the params makes no sense. */
+/* Fails the graph if x has no channels, or a parameter is out of range. */
 static bool check_params(kn_graph *graph, const kn_value *x, const kn_batch_norm_params *given,
                          const char *layer) {
     if (x->shape.rank < 2 || !kn_dim_known(x->shape.dims[1]))
@@ -456,14 +457,14 @@ static bool is_statistic(const kn_value *value) {
     return value->kind == KN_VALUE_STATE && value->role == KN_STATE_STATISTIC;
 }
 
-/* The state, or what an earlier norm of this graph makes of it: running statistics follow all norms that
- * share them, one after the other. */
+/* The state, or its value after an earlier norm of this graph: norms with the same running statistics
+ * update them one after another. */
 static kn_value *running(kn_value *state) {
     kn_value *next = is_statistic(state) && state->assign ? state->assign->inputs[1] : NULL;
     return next && next->producer && next->producer->op == &kn_row_batch_norm ? next : state;
 }
 
-/* A state is written once in a run, by the last norm. `before` is what the norm reads of it. */
+/* A state is written once in a run, by the last norm. `before` is the value that the norm reads. */
 static void follow(kn_graph *graph, kn_value *state, const kn_value *before, kn_value *next) {
     if (!is_statistic(state)) return;
     if (before != state)

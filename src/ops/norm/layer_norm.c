@@ -17,7 +17,7 @@ enum { DATA, WEIGHT, BIAS };
 
 static bool is_centered(const kn_node *node);
 
-/* x is seen as (rows,count). */
+/* x is treated as (rows,count). */
 static int64_t row_length(const kn_shape *x) {
     return x->dims[x->rank - 1];
 }
@@ -47,8 +47,8 @@ static kn_status check_row(kn_shape_call *call, int first, int end) {
     return KN_OK;
 }
 
-/* x is (...,D), weight and bias, which may be absent, (D); the result is like x. Hidden are (...): the mean,
- * if it is centered, and 1 / sqrt(variance + epsilon). */
+/* x is (...,D), weight and bias, if present, (D); the result is like x. Hidden outputs are (...): the
+ * mean, if it is centered, and 1 / sqrt(variance + epsilon). */
 static kn_status norm_shape(kn_shape_call *call) {
     if (check_row(call, 1, call->input_count)) return call->error->status;
     double epsilon = kn_shape_attribute(call, "epsilon")->number;
@@ -128,24 +128,24 @@ static void norm_cost(const kn_node *node, kn_cost *cost) {
 
 enum { ITEMS = 64, MOST_PARTS = 64, LEAST_PART = 16, WORK = 8192 };
 
-typedef struct dealing {
+typedef struct division {
     int64_t rows, count, part, parts;
     size_t items; /* of a group, with many threads */
     bool wide;
-} dealing;
+} division;
 
-static dealing deal_out(const kn_lowering *lowering, bool wide) {
+static division divide_work(const kn_lowering *lowering, bool wide) {
     const kn_shape *x = &lowering->node->inputs[0]->shape;
-    dealing deal = {.rows = row_count(x), .count = row_length(x), .wide = wide};
-    deal.items = kn_group_items(lowering->target);
-    /* The parts change bits, so they follow from the shape. */
-    deal.part = kn_divide_up(deal.rows, MOST_PARTS);
-    if (deal.part < LEAST_PART) deal.part = LEAST_PART;
-    deal.parts = kn_divide_up(deal.rows, deal.part);
-    return deal;
+    division work = {.rows = row_count(x), .count = row_length(x), .wide = wide};
+    work.items = kn_group_items(lowering->target);
+    /* The parts decide rounding, so they follow from the shape. */
+    work.part = kn_divide_up(work.rows, MOST_PARTS);
+    if (work.part < LEAST_PART) work.part = LEAST_PART;
+    work.parts = kn_divide_up(work.rows, work.part);
+    return work;
 }
 
-static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *kernel) {
+static kn_step *begin(kn_lowering *lowering, const division *work, const char *kernel) {
     const kn_node *node = lowering->node;
     kn_dtype type = node->inputs[0]->shape.dtype;
     kn_step *step = kn_step_begin(lowering, "norm/layer_norm.cl", kernel);
@@ -153,44 +153,44 @@ static kn_step *begin(kn_lowering *lowering, const dealing *deal, const char *ke
     kn_step_define(step, "KN_BIAS", "%d", !node->op->backward && node->input_count > 2 && node->inputs[2]);
     kn_step_define_type(step, "KN_T", type);
     kn_step_define_type(step, "KN_A", kn_accumulator(node, type));
-    if (deal->wide) kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
+    if (work->wide) kn_step_define(step, "KN_WIDTH", "%d", lowering->target->vector_width);
     return step;
 }
 
-/* Many threads: each row has its lanes. */
-static void size_by_row(kn_step *step, const dealing *deal) {
-    size_t lanes = kn_power_of_two(kn_divide_up(deal->count, 4), deal->items), slots = deal->items / lanes;
-    kn_step_define(step, "KN_ITEMS", "%zu", deal->items);
+/* Many threads: each row has lanes of its own. */
+static void size_by_row(kn_step *step, const division *work) {
+    size_t lanes = kn_power_of_two(kn_divide_up(work->count, 4), work->items), slots = work->items / lanes;
+    kn_step_define(step, "KN_ITEMS", "%zu", work->items);
     kn_step_define(step, "KN_LANES", "%zu", lanes);
-    kn_step_size1(step, (size_t)kn_divide_up(deal->rows, (int64_t)slots) * deal->items, deal->items);
+    kn_step_size1(step, (size_t)kn_divide_up(work->rows, (int64_t)slots) * work->items, work->items);
 }
 
-static void size_by_column(kn_step *step, const dealing *deal, int64_t parts) {
-    size_t items = deal->items < ITEMS ? deal->items : ITEMS;
+static void size_by_column(kn_step *step, const division *work, int64_t parts) {
+    size_t items = work->items < ITEMS ? work->items : ITEMS;
     kn_step_define(step, "KN_ITEMS", "%zu", items);
-    kn_step_size2(step, (size_t)deal->count, (size_t)parts, items, 1);
+    kn_step_size2(step, (size_t)work->count, (size_t)parts, items, 1);
 }
 
 static kn_status lower_norm(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
-    dealing deal = deal_out(lowering, wide);
-    if (deal.rows == 0 || deal.count == 0) return KN_OK;
-    int64_t share = WORK / deal.count + 1;
-    kn_step *step = begin(lowering, &deal, "kn_layer_norm");
+    division work = divide_work(lowering, wide);
+    if (work.rows == 0 || work.count == 0) return KN_OK;
+    int64_t share = WORK / work.count + 1;
+    kn_step *step = begin(lowering, &work, "kn_layer_norm");
     kn_step_read(step, "x", node->inputs[0]);
     kn_step_read(step, "weight", node->inputs[1]);
     kn_step_read(step, "bias", node->input_count > 2 ? node->inputs[2] : NULL);
     kn_step_write(step, "y", lowering->result);
     kn_step_write(step, "mean", is_centered(node) ? node->outputs[FIRST_HIDDEN] : NULL);
     kn_step_write(step, "inverse", node->outputs[node->output_count - 1]);
-    kn_step_index(step, "rows", deal.rows);
-    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "rows", work.rows);
+    kn_step_index(step, "count", work.count);
     kn_step_float(step, "epsilon", kn_attribute_of(node, "epsilon")->number);
     kn_step_index(step, "share", share);
     if (wide)
-        kn_step_size1(step, (size_t)kn_divide_up(deal.rows, share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(work.rows, share), 1);
     else
-        size_by_row(step, &deal);
+        size_by_row(step, &work);
     return kn_step_end(step, lowering);
 }
 
@@ -203,55 +203,55 @@ static void read_inputs(kn_step *step, const kn_node *node, bool weight) {
     kn_step_read(step, "inverse", node->inputs[node->input_count - 1]);
 }
 
-static kn_status lower_data(kn_lowering *lowering, const dealing *deal, int shares) {
-    kn_step *step = begin(lowering, deal, "kn_layer_norm_gradient");
+static kn_status lower_data(kn_lowering *lowering, const division *work, int shares) {
+    kn_step *step = begin(lowering, work, "kn_layer_norm_gradient");
     read_inputs(step, lowering->node, true);
     kn_step_write(step, "dx", lowering->result);
     kn_step_scratch(step, "shares", shares);
-    kn_step_index(step, "rows", deal->rows);
-    kn_step_index(step, "count", deal->count);
-    kn_step_index(step, "share", deal->part);
-    if (deal->wide)
-        kn_step_size1(step, (size_t)deal->parts, 1);
+    kn_step_index(step, "rows", work->rows);
+    kn_step_index(step, "count", work->count);
+    kn_step_index(step, "share", work->part);
+    if (work->wide)
+        kn_step_size1(step, (size_t)work->parts, 1);
     else
-        size_by_row(step, deal);
+        size_by_row(step, work);
     return kn_step_end(step, lowering);
 }
 
-static kn_status lower_parts(kn_lowering *lowering, const dealing *deal, int shares) {
-    kn_step *step = begin(lowering, deal, "kn_layer_norm_parts");
+static kn_status lower_parts(kn_lowering *lowering, const division *work, int shares) {
+    kn_step *step = begin(lowering, work, "kn_layer_norm_parts");
     read_inputs(step, lowering->node, false);
     kn_step_scratch(step, "shares", shares);
-    kn_step_index(step, "rows", deal->rows);
-    kn_step_index(step, "count", deal->count);
-    kn_step_index(step, "part", deal->part);
-    size_by_column(step, deal, deal->parts);
+    kn_step_index(step, "rows", work->rows);
+    kn_step_index(step, "count", work->count);
+    kn_step_index(step, "part", work->part);
+    size_by_column(step, work, work->parts);
     return kn_step_end(step, lowering);
 }
 
 static kn_status lower_gradient(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
-    dealing deal = deal_out(lowering, wide);
-    if (deal.count == 0) return KN_OK;
+    division work = divide_work(lowering, wide);
+    if (work.count == 0) return KN_OK;
     kn_dtype type = kn_accumulator(node, node->inputs[0]->shape.dtype);
-    int64_t numbers = 2 * (deal.parts ? deal.parts : 1) * deal.count;
+    int64_t numbers = 2 * (work.parts ? work.parts : 1) * work.count;
     int shares = kn_emit_scratch(lowering, (uint64_t)numbers * kn_dtype_bytes(type));
     kn_status status = KN_OK;
-    if (deal.rows > 0) status = lower_data(lowering, &deal, shares);
-    if (deal.rows > 0 && status == KN_OK && !wide) status = lower_parts(lowering, &deal, shares);
+    if (work.rows > 0) status = lower_data(lowering, &work, shares);
+    if (work.rows > 0 && status == KN_OK && !wide) status = lower_parts(lowering, &work, shares);
     if (status != KN_OK) return status;
     int64_t share = 64;
-    kn_step *step = begin(lowering, &deal, "kn_layer_norm_join");
+    kn_step *step = begin(lowering, &work, "kn_layer_norm_join");
     kn_step_scratch(step, "shares", shares);
     kn_step_write(step, "dweight", node->outputs[WEIGHT]);
     kn_step_write(step, "dbias", is_centered(node) ? node->outputs[BIAS] : NULL);
-    kn_step_index(step, "parts", deal.parts);
-    kn_step_index(step, "count", deal.count);
+    kn_step_index(step, "parts", work.parts);
+    kn_step_index(step, "count", work.count);
     kn_step_index(step, "share", share);
     if (wide)
-        kn_step_size1(step, (size_t)kn_divide_up(deal.count, share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(work.count, share), 1);
     else
-        size_by_column(step, &deal, 1);
+        size_by_column(step, &work, 1);
     return kn_step_end(step, lowering);
 }
 
@@ -320,7 +320,7 @@ KN_OPERATOR(rms_norm, .help = "rows of x (...,D) divided by the root of their me
                      {.inputs = {"3,33", "33"}, .ranges = {"special"}, .no_gradient = true},
                      {.inputs = {"0,5", "5"}}));
 
-/* What the device computes for the mean and its neighbours would be; any numbers do. */
+/* The forward pass would compute the mean and the inverse; any numbers will do. */
 #define GRADIENT_CASE(x, d, rows)                                                                            \
     .inputs = {x, x, d, rows, rows}, .ranges = {NULL, NULL, NULL, "-0.5..0.5", "0.5..1.5"},                  \
     .no_gradient = true

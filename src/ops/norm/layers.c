@@ -1,5 +1,5 @@
-/* Norms that need no row of their own: group norm and instance norm, by the mean and variance of parts of
- * each sample; local response normalisation, by the squares in neighbouring channels. */
+/* Norms without a row of their own: group norm and instance norm, by the mean and variance of parts of
+ * each sample; local response norm, by the squares in neighbouring channels. */
 #include <string.h>
 
 #include "ops/build.h"
@@ -7,8 +7,6 @@
 #include "ops/layer.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/shape/shape.h"
-
-extern const kn_operator kn_row_average_pool;
 
 /* The product of the dimensions from `first` on. */
 static kn_dim elements_from(kn_graph *graph, const kn_shape *shape, int first) {
@@ -20,14 +18,14 @@ static kn_dim elements_from(kn_graph *graph, const kn_shape *shape, int first) {
 
 /* ---- group norm ------------------------------------------------------------------------------ */
 
-/* x is (N,groups,elements): each row brought to mean 0 and variance 1. */
+/* x is (N,groups,elements): each row is normalized to mean 0 and variance 1. */
 static kn_value *normal_rows(kn_value *x, double epsilon) {
     kn_value *apart = kn_sub(x, kn_mean(x, "2", true));
     kn_value *variance = kn_mean(kn_mul(apart, apart), "2", true);
     return kn_mul(apart, kn_rsqrt(kn_shift(variance, epsilon)));
 }
 
-/* LAYER.weight or LAYER.bias (C), seen as (C,1,...) beside x (N,C,...). */
+/* LAYER.weight or LAYER.bias (C), reshaped to (C,1,...) to broadcast over x (N,C,...). */
 static kn_value *per_channel(kn_value *x, const char *layer, const char *name, double start) {
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};
     const kn_initializer initializer = {KN_INITIALIZE_FILL, start};
@@ -36,7 +34,7 @@ static kn_value *per_channel(kn_value *x, const char *layer, const char *name, d
     return kn_reshape_to(own, x->shape.rank - 1, dims);
 }
 
-/* What stands behind the name of the layer is in its scope. */
+/* Names that begin with the layer's are in its scope. */
 static kn_value *normalise(kn_value *x, int64_t groups, const char *layer, const kn_norm_params *given) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;
@@ -97,8 +95,8 @@ void kn_local_norm_params_init(kn_local_norm_params *params) {
     if (params) *params = (kn_local_norm_params){.size = sizeof *params, .alpha = 1e-4, .beta = 0.75, .k = 1};
 }
 
-/* The mean of x (N,C,...) over windows of so many channels; what is beyond the first and last counts as
- * zeros. */
+/* The mean of x (N,C,...) over windows of that many channels; channels beyond the first and last count
+ * as zeros. */
 static kn_value *channel_means(kn_value *x, int64_t size) {
     kn_graph *graph = x->graph;
     const kn_shape *shape = &x->shape;
@@ -112,7 +110,7 @@ static kn_value *channel_means(kn_value *x, int64_t size) {
     return kn_reshape_to(kn_build(&kn_row_average_pool, &seen, 1, &settings), shape->rank, shape->dims);
 }
 
-/* x is (N,C,...). The power is made of a logarithm, whose argument is at least k. */
+/* x is (N,C,...). The power is computed by a logarithm, whose argument is at least k. */
 kn_value *kn_local_response_norm(kn_value *x, int64_t size, const kn_local_norm_params *params) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;

@@ -1,7 +1,8 @@
-/* What is fed, brought to mean 0 and deviation 1 by numbers that were measured before it was fed. */
+/* Standardizing an input: mean 0 and deviation 1, by statistics that were measured beforehand. */
 #include "ops/shape/shape.h"
 
-/* "x.mean" and the like, (C), as (C,1,...) of `rank` dimensions; one state, however often it is asked for. */
+/* "x.mean" or "x.deviation" (C), reshaped to (C,1,...) of `rank` dimensions; the same state on every
+ * call. */
 static kn_value *measured(kn_value *x, const char *kind, double start, int rank, const kn_dim *dims) {
     kn_graph *graph = x->graph;
     const kn_shape shape = {.dtype = x->shape.dtype, .rank = 1, .dims = {x->shape.dims[1]}};

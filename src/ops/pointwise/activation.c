@@ -1,5 +1,5 @@
-/* Activation functions, and dropout. Gradients read the result where that is enough: the input can then go.
- */
+/* Activation functions, and dropout. Gradients read the result where that is enough: the input's memory
+ * can then be reused */
 #include "ops/build.h"
 #include "ops/ops.h"
 #include "ops/pointwise/pointwise.h"
@@ -10,7 +10,7 @@ KN_POINTWISE(sigmoid, .help = "1 / (1 + exp(-x))", .value = "sigmoid(x)", .by = 
              KN_UNARY_CASES, .tolerance = 4);
 KN_POINTWISE(tanh, .help = "hyperbolic tangent", .value = "tanh(x)", .by = {"g * (1 - r * r)"},
              KN_UNARY_CASES, .tolerance = 4);
-/* Written so that NaN stays NaN. */
+/* NaN stays NaN. */
 KN_POINTWISE(relu, .help = "x where x > 0, 0 elsewhere", .value = "x < 0 ? 0 : x", .by = {"r > 0 ? g : 0"},
              KN_UNARY_CASES);
 KN_POINTWISE(leaky_relu, .help = "x where x > 0, slope * x elsewhere",
@@ -21,7 +21,7 @@ KN_POINTWISE(leaky_relu, .help = "x where x > 0, slope * x elsewhere",
                       {.inputs = {"2,33"}, .ranges = {"special"}, .no_gradient = true}));
 KN_POINTWISE(relu6, .help = "relu, not above 6", .value = "x < 0 ? 0 : x > 6 ? 6 : x",
              .by = {"r > 0 && r < 6 ? g : 0"}, KN_UNARY_CASES_IN("-4..10"));
-/* exp(x) - 1 is tanh(x / 2) * (exp(x) + 1), which keeps its digits near 0. */
+/* exp(x) - 1 is tanh(x / 2) * (exp(x) + 1), which is accurate near 0. */
 KN_POINTWISE(elu, .help = "x where x > 0, alpha * (exp(x) - 1) elsewhere",
              KN_ATTRIBUTES(KN_FLOAT("alpha", 1, "how low it goes")),
              .value = "x > 0 ? x : alpha * tanh(0.5 * x) * (exp(x) + 1)",

@@ -13,7 +13,7 @@ KN_POINTWISE(mul, .help = "x * y", .value = "x * y", .by = {"g * y", "g * x"}, .
              .neutral = 1, KN_BINARY_CASES);
 KN_POINTWISE(div, .help = "x / y", .value = "x / y", .by = {"g / y", "-g * r / y"},
              KN_BINARY_CASES_IN(NULL, "0.5..2"), .tolerance = 4);
-/* 0 to a power of 0 or more has no slope by the power. */
+/* The gradient by the power is 0 where x is 0 and the power is at least 0. */
 KN_POINTWISE(pow, .help = "x to the power y", .value = "pow(x, y)",
              .by = {"y == 0 ? 0 : g * y * pow(x, y - 1)", "x == 0 && y >= 0 ? 0 : g * r * log(x)"},
              KN_CASES({.inputs = {"7", "7"}, .ranges = {"0.25..2", "-2..2"}, .smallest = true},

@@ -1,11 +1,11 @@
-/* Comparisons, choice and change of type, element by element. */
+/* Comparisons, selection and type conversion, element by element. */
 #include "ops/build.h"
 #include "ops/gradient.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* Whole numbers make equality happen. */
+/* Integers, so that equality occurs. */
 #define COMPARISON_CASES                                                                                     \
     KN_CASES({.inputs = {"int32 7", "int32 7"}, .no_gradient = true, .smallest = true},                      \
              {.inputs = {"31,33", "33"}, .no_gradient = true},                                               \
@@ -66,7 +66,7 @@ static kn_status cast_gradient(kn_gradient_call *call) {
     return kn_gradient_status(call);
 }
 
-/* What the type can hold; but float32 is left alone, as everywhere in references. */
+/* Rounds to what the type can hold, except float32, as everywhere in references. */
 static kn_status cast_reference(kn_reference_call *call) {
     kn_dtype dtype = call->outputs[0].shape.dtype;
     for (int64_t i = 0; i < call->outputs[0].elements; i++) {

@@ -24,7 +24,7 @@ KN_POINTWISE(sign, .help = "1 where x > 0, -1 where x < 0, 0 at 0", .value = "x 
 
 /* ---- remainders ------------------------------------------------------------------------------------- */
 
-/* Where gradients are compared the quotient stays between two whole numbers. */
+/* Where gradients are checked the quotient stays between two integers. */
 #define REMAINDER_CASES                                                                                      \
     KN_CASES({.inputs = {"7", "7"}, .ranges = {"5.1..5.4", "2..2.5"}, .smallest = true},                     \
              {.inputs = {"31,33", "33"}, .ranges = {"5.1..5.4", "2..2.5"}},                                  \

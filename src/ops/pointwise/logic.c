@@ -1,4 +1,5 @@
-/* Truth, element by element: what is not 0 is true, and results are bool; and the bits of whole numbers. */
+/* Logic, element by element: what is not 0 is true, and results are bool; and operations on the bits of
+ * integers. */
 #include "ops/build.h"
 #include "ops/row.h"
 
@@ -26,7 +27,7 @@ TRUTH(not, "whether x is 0", "x == 0",
              {.inputs = {"31,33"}, .ranges = {"special"}, .no_gradient = true},                              \
              {.inputs = {"int32 33"}, .no_gradient = true}, {.inputs = {"0,5"}, .no_gradient = true})
 TRUTH(isnan, "whether x is no number, as bool", "isnan(x)", SPECIAL_CASES);
-/* Infinity less infinity is no number. */
+/* Infinity minus infinity is NaN. */
 TRUTH(isinf, "whether x is infinite, as bool", "!isnan(x) && isnan(x - x)", SPECIAL_CASES);
 
 /* ---- bits ------------------------------------------------------------------------------------ */

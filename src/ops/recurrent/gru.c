@@ -54,7 +54,7 @@ KN_OPERATOR(
              {.inputs = {"50,4,15", "15,5", "5"}, .ranges = {"-200..200"}, .no_gradient = true},
              {.inputs = {"0,3,15", "15,5", "5"}}, {.inputs = {"2,0,15", "15,5", "5", "2,5"}}));
 
-/* Any gates and states do. */
+/* Any gates and states will do. */
 #define BACK_RANGES(lengths)                                                                                 \
     .ranges = {"-0.3..0.3", "0..1", NULL, "-1..1", [5] = lengths}, .no_gradient = true
 KN_OPERATOR(

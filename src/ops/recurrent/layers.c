@@ -1,5 +1,5 @@
-/* Recurrent layers: one product for what the inputs give to all steps, then the recurrence, for each layer
- * and direction. */
+/* Recurrent layers: for each layer and direction one product of the inputs of all time steps, then the
+ * recurrence. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +11,6 @@
 #include "ops/recurrent/recurrent.h"
 #include "ops/shape/shape.h"
 
-extern const kn_operator kn_row_dropout, kn_row_in_training;
-
 typedef struct stack {
     kn_graph *graph;
     const kn_recurrent_cell *cell;
@@ -22,7 +20,7 @@ typedef struct stack {
     int layer, direction; /* of the part that is being built */
 } stack;
 
-enum { MOST_PARTS = KN_MAX_INPUTS }; /* layers times directions: their last states become one value */
+enum { MOST_PARTS = KN_MAX_INPUTS }; /* layers times directions: their last states are concatenated */
 
 static int directions(const stack *on) {
     return on->given.bidirectional ? 2 : 1;
@@ -82,8 +80,8 @@ static kn_value *reshaped(const stack *on, const char *name, kn_value *x, int ra
     return kn_reshape_named(x, rank, dims, path(on, on->name, name));
 }
 
-/* This part's state (batch,units) at the start: of the caller's (parts,batch,units), or the one that the last
- * run left, which becomes *kept; NULL for zeros. */
+/* This part's state (batch,units) at the start: the caller's (parts,batch,units), or that at the end of
+ * the last run, which becomes *kept; NULL for zeros. */
 static kn_value *start_of(const stack *on, kn_value *all, kn_dim batch, kn_dtype dtype, const char *name,
                           kn_value **kept) {
     const kn_dim dims[2] = {batch, on->units};
@@ -118,7 +116,7 @@ static kn_value *without_last(const stack *on, kn_value *bias) {
     return node(on, &kn_row_pad, "bias_padded", &first, 1, &settings);
 }
 
-/* One direction of one layer, x being (batch,length,inputs); its result has the name `result`. */
+/* One direction of one layer; x is (batch,length,inputs). The result is named `result`. */
 static kn_value *walk(const stack *on, kn_value *x, const char *result) {
     kn_graph *graph = on->graph;
     const kn_recurrent_cell *cell = on->cell;
@@ -164,8 +162,9 @@ static kn_value *walk(const stack *on, kn_value *x, const char *result) {
     return graph->error.status ? &graph->failed : y;
 }
 
-/* Values one behind the other along an axis; the only one itself. */
-static kn_value *joined(const stack *on, kn_value *const *values, int count, int axis, const char *name) {
+/* Values concatenated along an axis; a single one is returned as it is. */
+static kn_value *concatenated(const stack *on, kn_value *const *values, int count, int axis,
+                              const char *name) {
     if (count == 1) return values[0];
     kn_settings settings;
     kn_settings_init(&settings, on->graph, &kn_row_concat);
@@ -190,7 +189,7 @@ static kn_value *all_states(stack *on, kn_value *const *states, int count, const
         each[i] = reshaped(on, name, states[i], 3, (kn_dim[]){1, states[i]->shape.dims[0], on->units});
     }
     const char *whole = kn_arena_format(&on->graph->arena, "%s.%ss", on->name, name);
-    return whole ? joined(on, each, count, 0, whole)
+    return whole ? concatenated(on, each, count, 0, whole)
                  : kn_graph_fail(on->graph, KN_ERROR_MEMORY, "no memory for the name of a layer");
 }
 
@@ -211,13 +210,13 @@ static kn_value *build_parts(stack *on, kn_value *x) {
         }
         on->direction = 0;
         if (last && on->given.last) break;
-        x = joined(on, results, sides, 2, last ? on->name : path(on, on->name, "both"));
+        x = concatenated(on, results, sides, 2, last ? on->name : path(on, on->name, "both"));
         if (!last) x = dropped(on, x);
         if (kn_value_failed(x)) return x;
     }
     const int parts = layers * sides;
     if (on->given.last) {
-        x = joined(on, finals + parts - sides, sides, 1, on->name);
+        x = concatenated(on, finals + parts - sides, sides, 1, on->name);
         if (sides == 1) x = kn_name(x, on->name + strlen(on->graph->scope));
     }
     if (on->given.final) *on->given.final = all_states(on, finals, parts, "last_state");
@@ -240,7 +239,7 @@ static kn_value *check_start(const stack *on, kn_value *start, const kn_value *x
                          kn_shape_words(on->graph, &expected));
 }
 
-/* Failed values of the caller's fail the layer. */
+/* Failed values from the caller fail the layer. */
 static kn_value *check(const stack *on, const kn_value *x) {
     const kn_recurrent_params *given = &on->given;
     kn_graph *graph = on->graph;

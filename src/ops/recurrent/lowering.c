@@ -1,10 +1,10 @@
-/* Recurrences as launches (cl/recurrent): one a step, or one for most of the steps. */
+/* Recurrences as launches (cl/recurrent): one for each time step, or one for most of the steps. */
 #include "ops/lowering.h"
 #include "ops/recurrent/recurrent.h"
 
 enum { BAND_ROWS_LEAST = 12, PANEL_BYTES_MOST = 8 << 20 };
 
-/* Where the state of a sample lies: memory, what a sample takes there, where the first begins. */
+/* Where the state of a sample lies: memory, the stride between samples, the offset of the first. */
 typedef struct place {
     kn_value *value; /* NULL: scratch memory, or nothing */
     bool is_scratch;
@@ -23,7 +23,7 @@ static bool is_wanted(const kn_value *value) {
     return value->wanted || kn_is_read(value);
 }
 
-/* The tile of a work-group with many threads, by what groups there may be. */
+/* The tile of a work-group with many threads, limited by the device's work-groups. */
 static int tile_of(const kn_target *target) {
     return target->work_group_items >= 64 ? 32 : 16;
 }
@@ -35,8 +35,8 @@ static kn_value *output_of(const kn_node *node, int output) {
     return output >= 0 ? node->outputs[output] : NULL;
 }
 
-/* Rows of a wide-vector tile, vectors in a row, and how many tiles a panel has side by side: all gates of its
- * units have to be in one, and 16 registers hold no more than 4 rows of three vectors. */
+/* Rows of a wide-vector tile, vectors in a row, and tiles of a panel side by side: all gates of a
+ * panel's units are in it, and 16 registers hold at most 4 rows of three vectors. */
 static int rows_of(const kn_target *target) {
     return target->vector_width == 8 ? 4 : 6;
 }
@@ -104,7 +104,7 @@ static void read_weight(kn_step *step, kn_value *weight, bool wide, int panels) 
         kn_step_read(step, "weight", weight);
 }
 
-/* Columns and units that a panel has. */
+/* The columns and units of a panel. */
 static int64_t columns_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool backward) {
     const kn_target *target = lowering->target;
     return (int64_t)target->vector_width * vectors_of(target, form->cell) *
@@ -115,27 +115,27 @@ static int64_t panel_of(const kn_lowering *lowering, const kn_recurrent_form *fo
     return backward ? columns : columns / form->cell->gates;
 }
 
-/* Steps of one launch; the cells of the next lie cells_apart from those of a step. */
+/* Time steps of one launch; the cells of the next step lie cells_apart from those of a step. */
 typedef struct walk {
     int64_t steps, cells_apart;
 } walk;
 
-/* How the step's number changes from one to the next. */
+/* How the index of the time step changes from one step to the next. */
 static int64_t direction_of(const kn_recurrent_form *form, bool backward) {
     return form->reverse == backward ? 1 : -1;
 }
 
-/* Samples do not depend on one another: a band of them for each unit goes through the steps without waiting
- * for the others. That each unit then reads all weights in each step costs little where caches hold them and
- * a band has rows enough. Answers the rows of a band; 0: each step is a launch. */
+/* Samples are independent: each unit processes a band of samples through all time steps without waiting
+ * for other units. Each unit then reads all weights in each step, which costs little where caches hold
+ * them and a band has enough rows. Returns the rows of a band; 0: each time step is a launch. */
 static int64_t band_of(const kn_lowering *lowering, const kn_recurrent_form *form, bool wide) {
     int64_t rows = kn_divide_up(form->batch, lowering->target->compute_units);
     int64_t weights = form->cell->gates * form->units * form->units * (int64_t)sizeof(float);
     return wide && rows >= BAND_ROWS_LEAST && weights <= PANEL_BYTES_MOST ? rows : 0;
 }
 
-/* The share that `on` is of the node's work, the last arguments and the size: tiles of columns and of rows,
- * or panels and rows. */
+/* The cost of `on` as part of the node's, the last arguments and the global size: tiles of columns and
+ * of rows, or panels and rows. */
 static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent_form *form, bool wide,
                         const walk *on) {
     const kn_target *target = lowering->target;
@@ -151,8 +151,8 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
                       (size_t)kn_divide_up(form->batch, (int64_t)tile), items, 1);
         return kn_step_end(step, lowering);
     }
-    /* A panel is read once by each block of rows: rows are split only where panels are few. Where they are
-     * wide, an item has fewer of them, so that all units get as much. */
+    /* Each block of rows reads a panel once: rows are split only where panels are few. Where they are
+     * wide, an item has fewer of them, so that all units have as much work. */
     bool few = target->vector_width == 8;
     int64_t units = target->compute_units,
             panels = kn_divide_up(form->units, panel_of(lowering, form, backward));
@@ -173,7 +173,7 @@ static kn_status finish(kn_step *step, kn_lowering *lowering, const kn_recurrent
     return kn_step_end(step, lowering);
 }
 
-/* Weights in panels; answers the scratch memory that has them. */
+/* Packs the weight in panels; returns their scratch memory. */
 static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_value *weight, int *panels) {
     bool backward = lowering->node->op->backward;
     int64_t count = kn_divide_up(form->units, panel_of(lowering, form, backward));
@@ -188,12 +188,12 @@ static kn_status pack(kn_lowering *lowering, const kn_recurrent_form *form, kn_v
     return kn_step_end(step, lowering);
 }
 
-/* Memory for one number of each unit of each sample. */
+/* Scratch memory for one number per unit and sample. */
 static int state_scratch(kn_lowering *lowering, const kn_recurrent_form *form, kn_dtype type) {
     return kn_emit_scratch(lowering, (uint64_t)(form->batch * form->units) * kn_dtype_bytes(type));
 }
 
-/* Without steps a state stays as it is. */
+/* Without time steps a state is copied. */
 static kn_status hand_on(kn_lowering *lowering, kn_value *from, kn_value *to) {
     if (!to || kn_elements_of(to) == 0) return KN_OK;
     return from ? kn_emit_copy(lowering, from, to) : kn_emit_fill_zero(lowering, to);
@@ -210,7 +210,7 @@ typedef struct forward {
     int panels;
 } forward;
 
-/* The state after `done` steps, made by the step before; the first state with 0. */
+/* The state after `done` steps; after 0 the first state. */
 static place state_after(const kn_lowering *lowering, const forward *on, int64_t done) {
     const kn_recurrent_form *form = &on->form;
     const kn_node *node = lowering->node;
@@ -287,7 +287,7 @@ static kn_status lower_forward(kn_lowering *lowering, bool wide) {
     for (int i = 0; i < 2 && on.masked && !on.previous; i++)
         on.turns[i] = state_scratch(lowering, form, type);
     kn_status status = wide ? pack(lowering, form, node->inputs[KN_RECURRENT_WEIGHT], &on.panels) : KN_OK;
-    /* The first step and the last have places of their own for states. */
+    /* The first and the last step store states in places of their own. */
     int64_t most = (on.previous || !on.masked) && band_of(lowering, form, wide) ? form->length - 2 : 1;
     for (int64_t done = 0, steps; done < form->length && status == KN_OK; done += steps) {
         steps = done == 1 && most > 1 ? most : 1;
@@ -354,14 +354,14 @@ static kn_status lower_backward(kn_lowering *lowering, bool wide) {
         return hand_on(lowering, input_of(node, on.at.final_cells), output_of(node, on.at.start_cells_out));
     }
     kn_dtype type = kn_accumulator(node, lowering->result->shape.dtype);
-    /* Beside what the product hands on: a part of a GRU's state, and what passes the steps beyond a length.
-     */
+    /* Beside the product's part of the gradient: a part of a GRU's state, and the gradient that passes
+     * the steps beyond a length */
     if (form->cell->has_bias || input_of(node, on.at.lengths))
         on.carry = of_scratch(state_scratch(lowering, form, type), form->units);
     if (form->cell->has_cells) on.carry_cells = of_scratch(state_scratch(lowering, form, type), form->units);
     kn_status status =
         wide ? pack(lowering, form, node->inputs[KN_RECURRENT_BACK_WEIGHT], &on.panels) : KN_OK;
-    /* The last step of the sequence and the first have places of their own. */
+    /* The last and the first step of the sequence read and write places of their own. */
     int64_t last = form->length - 1, most = band_of(lowering, form, wide) ? form->length - 2 : 1;
     for (int64_t done = last, steps; done >= (is_wanted(start) ? -1 : 0) && status == KN_OK; done -= steps) {
         steps = done == last - 1 && most > 1 ? most : 1;

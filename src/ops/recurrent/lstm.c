@@ -56,7 +56,7 @@ KN_OPERATOR(
              {.inputs = {"50,4,20", "20,5"}, .ranges = {"-200..200"}, .no_gradient = true},
              {.inputs = {"0,3,20", "20,5"}}, {.inputs = {"2,0,20", "20,5", "2,5"}}));
 
-/* Any gates and cells do. */
+/* Any gates and cells will do. */
 #define BACK_RANGES(lengths)                                                                                 \
     .ranges = {"-0.3..0.3", "0..1", NULL, "-1..1", [7] = lengths}, .no_gradient = true
 KN_OPERATOR(lstm_gradient, .help = "gradient of lstm by what the inputs give, and by the first state",

@@ -1,5 +1,6 @@
-/* Recurrences: what their rows share but for the kernels. What the inputs give to the gates of all steps is
- * one matrix product before; the gradient of the weight is one product over all steps again. */
+/* Recurrences: what their rows share except lowering. The inputs' contribution to the gates of all time
+ * steps is one matrix product before the recurrence; the gradient of the weight is one product over all
+ * steps. */
 #include "ops/recurrent/recurrent.h"
 
 #include "ops/build.h"
@@ -71,7 +72,7 @@ static kn_shape shape_of(kn_dtype dtype, int rank, kn_dim first, kn_dim second, 
     return (kn_shape){.dtype = dtype, .rank = rank, .dims = {first, second, third}};
 }
 
-/* An input that may be absent has to be as expected. */
+/* Checks an input that may be absent. */
 static kn_status check_input(kn_shape_call *call, int input, const kn_shape *expected) {
     const kn_value *value = input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
     if (!value || (value->shape.dtype == expected->dtype && kn_shape_same(&value->shape, expected)))
@@ -147,7 +148,7 @@ void kn_recurrent_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- references ------------------------------------------------------------------------------------- */
 
-/* The numbers of an input or a result; NULL where it is absent. */
+/* The data of an input or a result; NULL if it is absent. */
 static const double *given(const kn_reference_call *call, int input) {
     return input >= 0 && input < call->input_count ? call->inputs[input].data : NULL;
 }
@@ -159,7 +160,7 @@ static bool is_live(const double *lengths, int64_t sample, int64_t time) {
     return !lengths || (double)time < lengths[sample];
 }
 
-/* One sample; h and c are its state, sums (G*H) is for what the product gives. */
+/* One sample; h and c are its state, sums (G*H) is room for the product. */
 static void walk(const kn_reference_call *call, const kn_recurrent_form *form, int64_t sample, double *h,
                  double *c, double *sums) {
     const kn_recurrent_cell *cell = form->cell;
@@ -212,8 +213,8 @@ static void walk(const kn_reference_call *call, const kn_recurrent_form *form, i
     }
 }
 
-/* One sample, from the last step that was done to the first; dh and dc are what reaches the state, slopes
- * (G*H) those by the product. */
+/* One sample, from the last step to the first; dh and dc are the gradients of the state, slopes (G*H)
+ * those of the product. */
 static void walk_back(const kn_reference_call *call, const kn_recurrent_form *form, int64_t sample,
                       double *dh, double *dc, double *slopes) {
     const kn_recurrent_cell *cell = form->cell;
@@ -287,7 +288,7 @@ kn_status kn_recurrent_gradient_reference(kn_reference_call *call) {
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
 
-/* (B,T,columns) seen as (B*T,columns). */
+/* (B,T,columns) reshaped to (B*T,columns). */
 static kn_value *as_matrix(kn_gradient_call *call, kn_value *x) {
     if (kn_value_failed(x)) return x;
     kn_shape matrix = {.dtype = x->shape.dtype, .rank = 2};

@@ -22,7 +22,7 @@
 /* One unit in one step, in double precision. */
 typedef struct kn_cell_step {
     bool relu;
-    const double *sum, *x; /* of each gate: the product with the state, and what the inputs give */
+    const double *sum, *x; /* of each gate: the product with the state, and the inputs' contribution */
     double bias, before, cell_before;
     double kept[4], h, cell; /* what comes of them */
 } kn_cell_step;
@@ -30,7 +30,7 @@ typedef struct kn_cell_back {
     bool relu;
     double kept[4], before, cell, cell_before, dh, dc;
     double slopes[4], hidden; /* by x, and by the last gate of the product */
-    double direct, dc_before; /* what goes to the state before, beside the product, and to its cells */
+    double direct, dc_before; /* by the state before, beside the product, and by its cell */
 } kn_cell_back;
 
 typedef struct kn_recurrent_cell {
@@ -48,7 +48,7 @@ extern const kn_operator kn_row_lstm, kn_row_lstm_gradient, kn_row_gru, kn_row_g
     kn_row_rnn_gradient;
 const kn_recurrent_cell *kn_recurrent_cell_of(const kn_operator *row);
 
-/* Places of inputs and results; -1 where a cell has none. */
+/* Positions of inputs and results; -1 where a cell has none. */
 enum { KN_RECURRENT_X, KN_RECURRENT_WEIGHT };
 enum { KN_RECURRENT_BACK_WEIGHT, KN_RECURRENT_BACK_KEPT, KN_RECURRENT_BACK_DY };
 typedef struct kn_recurrent_places {
@@ -68,7 +68,7 @@ typedef struct kn_recurrent_form {
     bool reverse, relu;
 } kn_recurrent_form;
 kn_recurrent_form kn_recurrent_describe(const kn_node *node);
-/* The step that is done after so many others. */
+/* The time step that is computed after `done` others. */
 static inline int64_t kn_recurrent_time(const kn_recurrent_form *form, int64_t done) {
     return form->reverse ? form->length - 1 - done : done;
 }

@@ -1,5 +1,5 @@
-/* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Its result is all that is kept.
- */
+/* The cell of a plain recurrent network (cl/recurrent/rnn.cl) and its rows. Only its result is kept for
+ * the gradient */
 #include "ops/recurrent/recurrent.h"
 #include "ops/row.h"
 

@@ -1,4 +1,4 @@
-/* Reductions made of sums, maxima and products: norms, logarithms of sums, and products over axes. */
+/* Reductions built of sums, maxima and products: norms, logarithms of sums, and products over axes. */
 #include <float.h>
 
 #include "ops/build.h"
@@ -18,14 +18,14 @@ kn_value *kn_reduce_log_sum(kn_value *x, const char *axes, bool keep) {
     return kn_log(kn_sum(x, axes, keep));
 }
 
-/* x without the reduced axes, which `kept` still has with size 1. */
+/* x without the reduced axes, which `kept` still has, with size 1. */
 static kn_value *without_axes(kn_value *x, kn_value *kept, const char *axes) {
     kn_value *model = kn_sum(x, axes, false); /* read by nobody: never computed */
     return kn_value_failed(model) ? model : kn_reshape_to(kept, model->shape.rank, model->shape.dims);
 }
 
-/* The largest element goes before exp and comes back after log, so that nothing overflows; infinite ones stay
- * finite on the way, since infinity less infinity is no number. */
+/* The largest element is subtracted before exp and added after log, so that nothing overflows; infinite
+ * ones are made finite in between, since infinity minus infinity is NaN. */
 kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep) {
     if (kn_value_failed(x)) return x;
     kn_value *most = kn_clip(kn_reduce_max(x, axes, true), -FLT_MAX, FLT_MAX);
@@ -33,8 +33,7 @@ kn_value *kn_reduce_log_sum_exp(kn_value *x, const char *axes, bool keep) {
     return keep ? result : without_axes(x, result, axes);
 }
 
-/* Halves are multiplied with each other until one element is left: gradients are right where elements are 0.
- */
+/* The two halves are multiplied until one element is left: gradients are right where elements are 0 */
 static kn_value *product_along(kn_value *x, int axis) {
     int64_t size = kn_value_failed(x) ? 1 : x->shape.dims[axis];
     while (size > 1 && !kn_value_failed(x)) {

@@ -14,7 +14,7 @@ static kn_status cumsum_shape(kn_shape_call *call) {
     return kn_shape_like_first(call);
 }
 
-/* Each element is in the sums from its own on: their gradients are summed from the other end. */
+/* Each element is part of all later sums: gradients are summed from the other end. */
 static kn_status cumsum_gradient(kn_gradient_call *call) {
     if (!call->output_gradients[0] || !call->wanted[0]) return KN_OK;
     kn_settings settings;
@@ -54,7 +54,7 @@ static kn_status emit_cumsum(kn_lowering *lowering, bool wide, int64_t begin, in
     kn_lanes form = kn_lanes_of(&x->shape, kn_axis_of(node, x->shape.rank));
     int64_t lanes = form.outer * form.inner, share = 1;
     bool reverse = kn_attribute_of(node, "reverse")->integer != 0;
-    /* At least 16 lanes that lie side by side to an item, which adds them together. */
+    /* An item adds at least 16 adjacent lanes together. */
     if (wide) share = kn_round_up(kn_divide_up(lanes, 4 * (int64_t)lowering->target->compute_units), 16);
     kn_step *step = kn_step_begin(lowering, "reduce/cumulative.cl", "kn_cumulative_sum");
     kn_step_define_type(step, "KN_T", x->shape.dtype);

@@ -6,7 +6,7 @@
 typedef struct runs {
     int kept, reduced;
     int64_t kept_size[4], kept_stride[4], reduced_size[4], reduced_stride[4];
-    int64_t outputs, count; /* results, and elements that make one */
+    int64_t outputs, count; /* results, and elements of one result */
     bool adjacent;          /* the innermost run is reduced */
 } runs;
 
@@ -47,46 +47,46 @@ static int64_t smaller(int64_t left, int64_t right) {
     return left < right ? left : right;
 }
 
-/* How a reduction is dealt out. `part` comes from the shape and the kind of device, never from the number of
- * its units. */
-typedef struct dealing {
+/* How a reduction is divided among work-items. `part` follows from the shape and the kind of device,
+ * never from the number of its units. */
+typedef struct division {
     int64_t parts, part;
     size_t items, lanes;  /* many threads */
     int64_t tasks, share; /* few */
-} dealing;
+} division;
 
-static dealing deal_many(const kn_target *target, const runs *shape) {
-    dealing deal = {.parts = 1, .part = shape->count};
-    deal.items = kn_group_items(target);
-    deal.lanes = kn_power_of_two(kn_divide_up(shape->count, 4), deal.items);
-    /* Neighbouring results of one group are read together. */
-    size_t slots = kn_power_of_two(shape->outputs, deal.items < 32 ? deal.items : 32);
-    if (!shape->adjacent && deal.lanes * slots > deal.items) deal.lanes = deal.items / slots;
-    int64_t groups = kn_divide_up(shape->outputs, (int64_t)(deal.items / deal.lanes));
-    int64_t most = shape->count / (int64_t)(deal.lanes * 16);
+static division divide_many(const kn_target *target, const runs *shape) {
+    division work = {.parts = 1, .part = shape->count};
+    work.items = kn_group_items(target);
+    work.lanes = kn_power_of_two(kn_divide_up(shape->count, 4), work.items);
+    /* A group reads neighbouring results together. */
+    size_t slots = kn_power_of_two(shape->outputs, work.items < 32 ? work.items : 32);
+    if (!shape->adjacent && work.lanes * slots > work.items) work.lanes = work.items / slots;
+    int64_t groups = kn_divide_up(shape->outputs, (int64_t)(work.items / work.lanes));
+    int64_t most = shape->count / (int64_t)(work.lanes * 16);
     if (groups < 32 && most > 1) {
-        deal.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(64, groups)));
-        deal.parts = kn_divide_up(shape->count, deal.part);
+        work.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(64, groups)));
+        work.parts = kn_divide_up(shape->count, work.part);
     }
-    return deal;
+    return work;
 }
 
-static dealing deal_wide(const kn_target *target, const runs *shape) {
-    dealing deal = {.parts = 1, .part = shape->count};
+static division divide_wide(const kn_target *target, const runs *shape) {
+    division work = {.parts = 1, .part = shape->count};
     int64_t columns = 8 * target->vector_width; /* KN_COLUMNS of the kernel */
-    deal.tasks = shape->adjacent
+    work.tasks = shape->adjacent
                      ? shape->outputs
                      : kn_divide_up(shape->kept_size[0], columns) * (shape->outputs / shape->kept_size[0]);
     int64_t most = shape->count / (shape->adjacent ? 4096 : 256);
-    if (deal.tasks < 16 && most > 1) {
-        deal.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(32, deal.tasks)));
-        deal.parts = kn_divide_up(shape->count, deal.part);
-        deal.tasks *= deal.parts;
+    if (work.tasks < 16 && most > 1) {
+        work.part = kn_divide_up(shape->count, smaller(most, kn_divide_up(32, work.tasks)));
+        work.parts = kn_divide_up(shape->count, work.part);
+        work.tasks *= work.parts;
     }
-    /* About 16,000 elements make a work-item worth its start. */
-    int64_t work = kn_divide_up(shape->outputs * shape->count, deal.tasks) + 1;
-    deal.share = work >= 16384 ? 1 : 16384 / work;
-    return deal;
+    /* A work-item is worth its start with about 16,000 elements. */
+    int64_t elements = kn_divide_up(shape->outputs * shape->count, work.tasks) + 1;
+    work.share = elements >= 16384 ? 1 : 16384 / elements;
+    return work;
 }
 
 static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype accumulator) {
@@ -108,20 +108,20 @@ static void write_start(kn_step *step, const kn_reduction *reduction, kn_dtype a
     kn_step_define(step, "KN_START", "%s", bounds[accumulator][least ? 0 : 1]);
 }
 
-/* One launch. Where a reduction has several parts their results go to scratch memory, and another joins them.
- */
+/* One launch. Where a reduction has several parts their results go to scratch memory, and a second
+ * launch combines them */
 static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool wide, bool joining) {
     const kn_target *target = lowering->target;
     runs shape = merge_axes(reduction);
     if (shape.outputs == 0) return KN_OK;
     kn_dtype accumulator = kn_accumulator(lowering->node, reduction->dtype);
-    dealing deal = wide ? deal_wide(target, &shape) : deal_many(target, &shape);
+    division work = wide ? divide_wide(target, &shape) : divide_many(target, &shape);
     if (joining) { /* there are few parts */
-        deal.tasks /= deal.parts;
-        deal.parts = 1;
-        deal.part = shape.count;
+        work.tasks /= work.parts;
+        work.parts = 1;
+        work.part = shape.count;
     }
-    bool last = deal.parts == 1, rows = shape.adjacent;
+    bool last = work.parts == 1, rows = shape.adjacent;
     const char *kernel = !wide ? "kn_reduce" : rows ? "kn_reduce_rows" : "kn_reduce_columns";
     kn_step *step = kn_step_begin(lowering, "reduce/reduce.cl", kernel);
     kn_step_define(step, "KN_KIND", "%d", (int)reduction->kind);
@@ -135,8 +135,8 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
     if (wide) {
         kn_step_define(step, "KN_WIDTH", "%d", target->vector_width);
     } else {
-        kn_step_define(step, "KN_ITEMS", "%zu", deal.items);
-        kn_step_define(step, "KN_LANES", "%zu", deal.lanes);
+        kn_step_define(step, "KN_ITEMS", "%zu", work.items);
+        kn_step_define(step, "KN_LANES", "%zu", work.lanes);
         kn_step_define(step, "KN_ADJACENT", "%d", (int)rows);
     }
     if (reduction->source)
@@ -148,16 +148,16 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
         kn_step_write(step, "out", lowering->result);
     } else {
         scratch =
-            kn_emit_scratch(lowering, (uint64_t)(deal.parts * shape.outputs) * kn_dtype_bytes(accumulator));
+            kn_emit_scratch(lowering, (uint64_t)(work.parts * shape.outputs) * kn_dtype_bytes(accumulator));
         kn_step_scratch(step, "out", scratch);
     }
     kn_step_index(step, "outputs", shape.outputs);
     kn_step_index(step, "count", shape.count);
-    kn_step_index(step, "part", deal.part);
+    kn_step_index(step, "part", work.part);
     kn_step_index(step, "divisor", reduction->divisor);
     if (wide) {
-        kn_step_index(step, "parts", deal.parts);
-        kn_step_index(step, "share", deal.share);
+        kn_step_index(step, "parts", work.parts);
+        kn_step_index(step, "share", work.share);
     }
     for (int i = 0; i < 4; i++) {
         kn_step_index(step, "kept#", shape.kept_size[i]);
@@ -168,10 +168,10 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
         kn_step_index(step, "reduced_stride#", shape.reduced_stride[i]);
     }
     if (wide) {
-        kn_step_size1(step, (size_t)kn_divide_up(deal.tasks, deal.share), 1);
+        kn_step_size1(step, (size_t)kn_divide_up(work.tasks, work.share), 1);
     } else {
-        int64_t groups = kn_divide_up(shape.outputs, (int64_t)(deal.items / deal.lanes));
-        kn_step_size2(step, (size_t)groups * deal.items, (size_t)deal.parts, deal.items, 1);
+        int64_t groups = kn_divide_up(shape.outputs, (int64_t)(work.items / work.lanes));
+        kn_step_size2(step, (size_t)groups * work.items, (size_t)work.parts, work.items, 1);
     }
     kn_status status = kn_step_end(step, lowering);
     if (status || last) return status;
@@ -180,7 +180,7 @@ static kn_status emit(kn_lowering *lowering, const kn_reduction *reduction, bool
     join.scratch = scratch;
     join.dtype = accumulator;
     join.rank = 2;
-    join.dims[0] = deal.parts;
+    join.dims[0] = work.parts;
     join.dims[1] = shape.outputs;
     join.reduced[0] = true;
     return emit(lowering, &join, wide, true);

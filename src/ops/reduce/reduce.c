@@ -102,7 +102,7 @@ static kn_reduction describe(const kn_node *node) {
     if (!strcmp(row->name, "reduce_max")) reduction.kind = KN_REDUCE_MAX;
     if (!strcmp(row->name, "reduce_min")) reduction.kind = KN_REDUCE_MIN;
     reduction.divide = row == &kn_row_mean;
-    reduction.divisor = count; /* of nothing: 0 / 0 is no number */
+    reduction.divisor = count; /* of no elements: 0 / 0 is NaN */
     reduction.dtype = node->inputs[0]->shape.dtype;
     reduction.rank = node->inputs[0]->shape.rank;
     memcpy(reduction.dims, node->inputs[0]->shape.dims, sizeof reduction.dims);
@@ -121,7 +121,7 @@ static kn_status lower_tree(kn_lowering *lowering) {
     return lower_reduce(lowering, false);
 }
 
-/* Images (N,C,H,W), over pixels, or pixels and images: they may come in blocks of channels. */
+/* Images (N,C,H,W), over pixels, or pixels and images: they may be blocked by channels. */
 static bool accepts_images(const kn_target *target, const kn_node *node) {
     const kn_shape *x = &node->inputs[0]->shape;
     bool reduced[KN_MAX_RANK];
@@ -152,7 +152,7 @@ static void reduce_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- gradients ------------------------------------------------------------------------------------- */
 
-/* Each summand has the gradient of its sum; of a mean, its share. */
+/* Each summand has the gradient of its sum; for a mean, divided by their number. */
 static kn_status sum_gradient(kn_gradient_call *call) {
     kn_value *gradient = call->output_gradients[0];
     if (!gradient || !call->wanted[0] || !kn_dtype_is_float(gradient->shape.dtype)) return KN_OK;

@@ -7,7 +7,7 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* x is (outer, count, inner) once its axes before and behind the chosen one are joined. */
+/* x is (outer, count, inner), with the axes before and after the chosen one merged. */
 typedef struct rows_of {
     int64_t outer, count, inner;
 } rows_of;

@@ -9,7 +9,7 @@
 #include "ops/shape/shape.h"
 #include "ops/shape_rule.h"
 
-extern const kn_operator kn_row_top_k, kn_row_gather_gradient;
+extern const kn_operator kn_row_top_k;
 
 /* values and places (int32) are x with k elements along the axis. */
 static kn_status top_k_shape(kn_shape_call *call) {
@@ -47,7 +47,7 @@ static kn_status top_k_gradient(kn_gradient_call *call) {
 /* ---- reference -------------------------------------------------------------------------------------------
  */
 
-/* Whether `element` comes before the best so far; equal ones come in their order, as they are looked at. */
+/* Whether `element` precedes the best so far; equal elements keep their order. */
 static bool comes_first(double element, double best, bool smallest) {
     if (isnan(element) || isnan(best)) return smallest ? isnan(best) && !isnan(element) : !isnan(best);
     return smallest ? element < best : element > best;
@@ -103,7 +103,7 @@ static void top_k_cost(const kn_node *node, kn_cost *cost) {
 /* ---- lowering ---------------------------------------------------------------------------------------------
  */
 
-enum { WORK = 65536 }; /* comparisons that make a work-item worth its start where there are few */
+enum { WORK = 65536 }; /* the fewest comparisons that are worth a work-item where there are few */
 
 static kn_status lower_top_k(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;

@@ -1,4 +1,4 @@
-/* Shapes made of reshape, broadcast, transpose, slice and concat: what needs no row of its own. */
+/* Builders of reshape, broadcast, transpose, slice and concat: shapes that need no row of their own. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ bool kn_take_axis(kn_graph *graph, const char *builder, int64_t axis, int rank, 
     return false;
 }
 
-/* Axes of `rank` from a text, each once. */
+/* Reads axes of `rank` from a text, each once. */
 static bool take_axes(kn_graph *graph, const kn_operator *row, const char *builder, const char *text,
                       int rank, bool marked[KN_MAX_RANK], int *count) {
     kn_dim numbers[KN_MAX_RANK];
@@ -77,8 +77,8 @@ kn_value *kn_whole(kn_graph *graph, int32_t number) {
     return kn_constant_add(graph, &scalar, &number, sizeof number);
 }
 
-/* Numbers from 0 on along an axis, as many as a size, which may be a symbol. Sums of ones: a text that asks
- * for many takes no memory here. */
+/* Numbers from 0 on along an axis of a size that may be a symbol, as sums of ones: a text that asks for
+ * many takes no memory here. */
 static kn_value *size_counted(kn_graph *graph, kn_dim size, int axis, int rank) {
     kn_dim dims[KN_MAX_RANK];
     for (int i = 0; i < rank && i < KN_MAX_RANK; i++)
@@ -275,10 +275,10 @@ kn_value *kn_depth_to_space(kn_value *x, int64_t block, bool channels_first) {
     kn_dim channels = d[1] / (block * block);
     const kn_dim split[6] = {
         d[0], channels_first ? channels : block, block, channels_first ? block : channels, d[2], d[3]};
-    const kn_dim joined[4] = {d[0], channels, kn_dim_multiply(x->graph, d[2], block),
+    const kn_dim merged[4] = {d[0], channels, kn_dim_multiply(x->graph, d[2], block),
                               kn_dim_multiply(x->graph, d[3], block)};
     static const int orders[2][6] = {{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}};
-    return kn_reshape_to(kn_permute(kn_reshape_to(x, 6, split), orders[channels_first]), 4, joined);
+    return kn_reshape_to(kn_permute(kn_reshape_to(x, 6, split), orders[channels_first]), 4, merged);
 }
 
 /* (N,C,H*b,W*b) to (N,C*b*b,H,W). */
@@ -288,9 +288,9 @@ kn_value *kn_space_to_depth(kn_value *x, int64_t block, bool channels_first) {
     const kn_dim *d = x->shape.dims;
     kn_dim height = kn_dim_divide(x->graph, d[2], block), width = kn_dim_divide(x->graph, d[3], block);
     const kn_dim split[6] = {d[0], d[1], height, block, width, block};
-    const kn_dim joined[4] = {d[0], kn_dim_multiply(x->graph, d[1], block * block), height, width};
+    const kn_dim merged[4] = {d[0], kn_dim_multiply(x->graph, d[1], block * block), height, width};
     static const int orders[2][6] = {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
-    return kn_reshape_to(kn_permute(kn_reshape_to(x, 6, split), orders[channels_first]), 4, joined);
+    return kn_reshape_to(kn_permute(kn_reshape_to(x, 6, split), orders[channels_first]), 4, merged);
 }
 
 /* ---- numbers in a row, and triangles --------------------------------------------------------- */
@@ -312,7 +312,7 @@ kn_value *kn_range(kn_graph *graph, kn_dtype dtype, double begin, double end, do
     return kn_constant_add(graph, &shape, data, bytes);
 }
 
-/* x is (...,rows,columns); what is kept has column - row on one side of the diagonal. */
+/* x is (...,rows,columns); elements on one side of the diagonal, by column - row, are kept. */
 static kn_value *triangle(kn_value *x, int64_t diagonal, bool lower) {
     if (kn_value_failed(x)) return x;
     kn_graph *graph = x->graph;

@@ -1,10 +1,8 @@
-/* From moves of elements to launches of cl/shape/strided.cl, cl/shape/transpose.cl and cl/shape/pad.cl; and
- * changes of layout.
- */
+/* Copies of elements: steps for cl/shape/strided.cl, cl/shape/transpose.cl and cl/shape/pad.cl */
 #include "ops/lowering.h"
 #include "ops/shape/shape.h"
 
-/* Elements that make a work-item worth its start where there are few. */
+/* The fewest elements that are worth a work-item where there are few. */
 enum { WIDE_SHARE = 16384 };
 
 /* An axis of a copy. */
@@ -12,8 +10,8 @@ typedef struct axis {
     int64_t size, from, to; /* strides in elements */
 } axis;
 
-/* Axes from the innermost out, without those of size 1, joined where one continues the other on both sides.
- */
+/* Axes from the innermost out, without those of size 1; axes that continue one another on both sides are
+ * merged */
 static int merge_axes(const kn_strided_copy *copy, axis merged[KN_MAX_RANK]) {
     int count = 0;
     for (int i = copy->rank - 1; i >= 0; i--) {
@@ -42,7 +40,7 @@ static const char *bits_type(kn_dtype dtype) {
     }
 }
 
-/* The first write of a step of several to one value must not say that it writes all of it. */
+/* Where several steps write one value, the first must not say that it writes all of it. */
 static void write_result(kn_step *step, const char *name, const kn_strided_copy *copy) {
     if (copy->partial)
         kn_step_update(step, name, copy->to);
@@ -56,7 +54,7 @@ static void write_axis(kn_step *step, axis next) {
     kn_step_index(step, "out_stride#", next.to);
 }
 
-/* The innermost axis is not contiguous on both sides, but axis `other` is where it is read. */
+/* The innermost axis is contiguous on the written side; axis `other` is contiguous where it is read. */
 static kn_status emit_transpose(kn_lowering *lowering, const kn_strided_copy *copy, const axis *axes,
                                 int count, int other, bool wide) {
     int64_t tile = 64, batch = 1;
@@ -132,12 +130,12 @@ kn_status kn_emit_strided_copy(kn_lowering *lowering, const kn_strided_copy *cop
 
 /* ---- pad ------------------------------------------------------------------------------------- */
 
-/* An axis of a pad: its size in the result, what stands before, its size in the source. */
+/* An axis of a pad: its size in the result, the elements before it, its size in the source. */
 typedef struct margin {
     int64_t size, before, source;
 } margin;
 
-/* From the innermost out; an axis without padding joins the one outside it. */
+/* From the innermost out; an axis without padding is merged with the one outside it. */
 static int merge_margins(const kn_shape *source, const kn_shape *result, const int64_t *before,
                          margin merged[KN_MAX_RANK]) {
     int count = 0;

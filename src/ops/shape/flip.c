@@ -1,4 +1,4 @@
-/* Axes walked backwards (cl/shape/strided.cl). */
+/* Axes reversed (cl/shape/strided.cl). */
 #include <string.h>
 
 #include "ops/build.h"

@@ -5,10 +5,10 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* Elements that make a work-item worth its start. */
+/* The fewest elements that are worth a work-item. */
 enum { WIDE_SHARE = 16384 };
 
-/* x is (N,C,H,W), in the layout that its value has; the result in the one that it shall have. */
+/* x is (N,C,H,W) in its value's layout; the result has that of its own. */
 static kn_status lower_layout(kn_lowering *lowering) {
     kn_value *x = lowering->node->inputs[0], *y = lowering->result;
     const kn_shape *shape = &x->shape;
@@ -28,8 +28,8 @@ static kn_status lower_layout(kn_lowering *lowering) {
     kn_step_write(step, blocking ? "blocked" : "plain", y);
     kn_step_int(step, "channels", channels);
     kn_step_int(step, "pixels", pixels);
-    /* From image to image of the one kind, then of the other, with the plain channel behind the plain image.
-     */
+    /* Strides from image to image on the first side, then on the second; the plain channel follows the
+     * plain image */
     if (!blocking) kn_step_index(step, "blocked_image", channels * pixels);
     kn_step_index(step, "plain_image", channels * pixels);
     kn_step_index(step, "plain_channel", pixels);

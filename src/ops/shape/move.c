@@ -1,4 +1,4 @@
-/* Operators that put elements elsewhere: transpose, slice, concat and pad. */
+/* Operators that move elements: transpose, slice, concat and pad. */
 #include <string.h>
 
 #include "ops/build.h"
@@ -130,10 +130,10 @@ KN_OPERATOR(
 
 /* ---- slice ----------------------------------------------------------------------------------- */
 
-/* An end of this and more means: to the end. It is exact in a double, as defaults are kept. */
+/* An end of at least this means the last element. It is exact in a double, which defaults are stored in. */
 #define TO_THE_END 4611686018427387904.0
 
-/* A place along a dimension; negative ones count from its end. */
+/* A position along a dimension; negative ones count from its end. */
 static kn_dim place_along(kn_graph *graph, kn_dim size, int64_t place) {
     if (place >= (int64_t)TO_THE_END) return size;
     return place < 0 ? kn_dim_subtract(graph, size, -place) : place;
@@ -244,7 +244,7 @@ static kn_status slice_gradient(kn_gradient_call *call) {
 KN_OPERATOR(slice, .help = "some of the elements along an axis",
             KN_ATTRIBUTES(KN_INT("axis", 0, "axis, negative from the end"),
                           KN_INT("begin", 0, "first element, negative from the end"),
-                          KN_INT("end", TO_THE_END, "element behind the last; default: all"),
+                          KN_INT("end", TO_THE_END, "element after the last; default: all"),
                           KN_INT("step", 1, "from one element to the next")),
             .min_inputs = 1, .max_inputs = 1, .moves = true, .shape = slice_shape, .gradient = slice_gradient,
             .reference = slice_reference,
@@ -328,7 +328,7 @@ KN_OPERATOR(
 
 /* ---- concat ---------------------------------------------------------------------------------- */
 
-/* All inputs are alike but for their sizes along the axis. */
+/* All inputs have the same shape except along the axis. */
 static kn_status concat_shape(kn_shape_call *call) {
     const kn_shape *first = &call->inputs[0]->shape;
     int axis;
@@ -454,7 +454,7 @@ static kn_status pad_shape(kn_shape_call *call) {
     return KN_OK;
 }
 
-/* What was padded goes: a slice along each such axis. */
+/* The gradient drops the padding: a slice along each such axis. */
 static kn_status pad_gradient(kn_gradient_call *call) {
     const kn_attribute_value *amounts = kn_attribute_of(call->node, "amounts");
     const kn_shape *x = &call->node->inputs[0]->shape;

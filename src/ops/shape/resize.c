@@ -1,4 +1,4 @@
-/* An axis brought to another size by its neighbours (cl/shape/resize.cl); images are resized axis by axis. */
+/* An axis resized by interpolation (cl/shape/resize.cl); images are resized axis by axis. */
 #include <math.h>
 
 #include "ops/build.h"
@@ -10,7 +10,7 @@
 
 extern const kn_operator kn_row_resize, kn_row_resize_gradient;
 
-/* The words of the attributes, in their order. */
+/* The values of the attributes, in their order. */
 enum { NEAREST, LINEAR, CUBIC };
 enum { HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, PYTORCH_HALF_PIXEL };
 enum { PREFER_FLOOR, PREFER_CEIL, DOWN, UP };
@@ -25,7 +25,7 @@ typedef struct places {
     double cubic;
 } places;
 
-/* The simplest fraction that is `number` but for the rounding of a float32. */
+/* The simplest fraction that equals `number` up to the rounding of a float32. */
 static void fraction_of(double number, int64_t *above, int64_t *below) {
     int64_t before[2] = {0, 1}, now[2] = {1, 0};
     double rest = number;
@@ -54,7 +54,7 @@ static places places_of(const kn_operator *row, const kn_attribute_value *attrib
     int64_t coordinates = kn_attribute_in(row, attributes, "coordinates")->integer;
     int64_t rounding = kn_attribute_in(row, attributes, "rounding")->integer;
     places at = {.taps = taps[mode], .cubic = kn_attribute_in(row, attributes, "cubic")->number};
-    /* A step in the result is source / size of one in the source, unless it was given. */
+    /* A step in the result is source / size of one in the source, unless a scale was given. */
     double scale = kn_attribute_in(row, attributes, "scale")->number;
     int64_t above = source, below = size;
     if (scale > 0) fraction_of(1 / scale, &above, &below);
@@ -76,7 +76,7 @@ static places places_of(const kn_operator *row, const kn_attribute_value *attrib
         at.offset += at.divisor - 1;
         return at;
     }
-    /* To the nearest: rounded down after adding a half, or what is less than a half. */
+    /* To the nearest: rounded down after adding a half, or a little less than a half. */
     at.scale *= 2;
     at.offset = 2 * at.offset + at.divisor - (rounding == PREFER_FLOOR);
     at.divisor *= 2;
@@ -104,7 +104,7 @@ static void taps_of(const places *at, int64_t j, int64_t source, int64_t *positi
 
 /* ---- shapes, references and gradients -------------------------------------------------------- */
 
-/* The axis of the first input becomes `size` long; places are whole numbers of 32 bits. */
+/* The axis of the first input becomes `size` long; positions are 32-bit integers. */
 static kn_status resize_shape(kn_shape_call *call) {
     const kn_shape *x = &call->inputs[0]->shape;
     int64_t size = kn_shape_attribute(call, "size")->integer;
@@ -192,7 +192,7 @@ static void resize_cost(const kn_node *node, kn_cost *cost) {
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
-enum { WORK = 16384 }; /* elements that make a work-item worth its start where there are few */
+enum { WORK = 16384 }; /* the fewest elements that are worth a work-item where there are few */
 
 static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     const kn_node *node = lowering->node;
@@ -206,7 +206,7 @@ static kn_status lower_resize(kn_lowering *lowering, bool wide) {
     if (wide) {
         inner_share = lanes.inner;
         row_share = WORK / lanes.inner + 1;
-        /* Several images together, so that each place is worked out once for all of them. */
+        /* Several images together, so that each position is computed once for all of them. */
         if (row_share > rows) row_share = rows;
         outer_share = WORK / (lanes.inner * row_share) + 1;
     }

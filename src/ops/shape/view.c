@@ -1,5 +1,5 @@
-/* Operators that move no number: reshape and flatten are views; broadcast repeats as it is read. Copy and
- * assign move whole values. */
+/* Operators that compute nothing: reshape and flatten are views; broadcast repeats as it is read. Copy
+ * and assign move whole values. */
 #include <string.h>
 
 #include "ops/build.h"
@@ -8,7 +8,7 @@
 #include "ops/row.h"
 #include "ops/shape_rule.h"
 
-/* The product of dimensions; -1 entries are left out. */
+/* The product of dimensions, except entries of -1. */
 static kn_dim product(kn_graph *graph, int count, const kn_dim *dims) {
     kn_dim result = 1;
     for (int i = 0; i < count; i++)
@@ -18,7 +18,7 @@ static kn_dim product(kn_graph *graph, int count, const kn_dim *dims) {
 
 /* ---- reshape ------------------------------------------------------------------------------------- */
 
-/* One dimension of the new shape may be -1: what is left of the elements of x. */
+/* One dimension of the new shape may be -1: it follows from the number of elements of x. */
 static kn_status reshape_shape(kn_shape_call *call) {
     kn_graph *graph = call->graph;
     const kn_shape *x = &call->inputs[0]->shape;
@@ -47,7 +47,7 @@ static kn_status reshape_shape(kn_shape_call *call) {
                                  kn_shape_words_of(call, 0));
         kn_dim rest = kn_dim_divide(graph, elements, given);
         y->dims[open] = shape->list[open] = rest;
-        /* With symbols left, whether it divides is known when they have numbers. */
+        /* With symbols, divisibility is checked when they are bound. */
         fits = !kn_dim_known(elements) || !kn_dim_known(given) || elements % given == 0;
     }
     if (fits) return KN_OK;
@@ -144,7 +144,7 @@ KN_OPERATOR(copy, .help = "the same value in memory of its own", .min_inputs = 1
                      {.inputs = {"int32 93"}, .no_gradient = true},
                      {.inputs = {"bool 7,3"}, .ranges = {"0..1"}, .no_gradient = true}, {.inputs = {"0,5"}}));
 
-/* The first input is the state, the second what it becomes. The graph checks that they are alike. */
+/* The first input is the state, the second its new value. The graph checks that their shapes agree. */
 KN_OPERATOR(assign, .class = KN_CLASS_ASSIGN, .help = "writes a state at the end of a run", .min_inputs = 2,
             .max_inputs = 2);
 
