@@ -1,4 +1,4 @@
-/* Packed filters, float32, and the way back.
+/* Packing and unpacking of filters, float32.
  *
  * Packed filters hold KN_COLUMNS = W * KN_VECTORS target channels side by side, W = KN_WIDTH, in the order in
  * which a convolution reads them: [group][panel][source block][tap][lane][KN_COLUMNS], padded with zeros, and

@@ -1,5 +1,5 @@
 /* A pointwise kernel: reads operands, computes, writes results, element by element of a space. The plan fills
- * in the holes; left alone this file copies p0 to p1.
+ * in the holes; compiled alone this file copies p0 to p1.
  *
  *   KN_INDEX       common/types.cl
  *   KN_SHARES      1: few work-items, each walking its share; 0: many, striding
@@ -48,7 +48,7 @@ static float kn_round_bfloat(const float number) {
 #if KN_RANDOM
 #include "common/keep.cl"
 #endif
-/* Whole vectors of a row from j on, which then stands at what is left. */
+/* Whole vectors of a row from j on; afterwards j is the first element that is left. */
 #define KN_VECTORS_TO(end)                                                                                   \
     for (; j + KN_WIDTH <= (end); j += KN_WIDTH) {                                                           \
         KN_VECTOR_BODY                                                                                       \

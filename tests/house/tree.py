@@ -1,4 +1,4 @@
-"""What stands in the tree: the top level, and every kernel in the list that is built in.
+"""What is in the tree: the top level, every kernel in the list that is built in, a folder of kernels for each family.
 
 usage: tree.py SOURCE_ROOT KERNEL_NAME...
 """
@@ -46,6 +46,13 @@ def kernels_listed():
             [f"cl/{name} is listed and does not exist" for name in sorted(KERNELS - on_disk)])
 
 
+def families_mirrored():
+    """Each folder of src/ops has the folder of its kernels in cl/."""
+    families, kernels = ({path.name for path in (ROOT / folder).iterdir() if path.is_dir()} for folder in ("src/ops", "cl"))
+    return [f"{name} is a folder of src/ops or of cl, but not of both"
+            for name in sorted(families ^ (kernels - {"common", "probe"}))]
+
+
 def wraps_only():
     names = tracked() or []
     return [f"{name}: subprojects/ holds wraps and packagefiles only" for name in names
@@ -53,4 +60,5 @@ def wraps_only():
             and not name.startswith("subprojects/packagefiles/")]
 
 
-run([("top level", top_level), ("kernels listed", kernels_listed), ("wraps only", wraps_only)])
+run([("top level", top_level), ("kernels listed", kernels_listed), ("families mirrored", families_mirrored),
+     ("wraps only", wraps_only)])

@@ -13,15 +13,15 @@ typedef struct kn_conv_form {
 void kn_conv_describe(const kn_node *node, kn_conv_form *form);
 extern const kn_operator kn_row_conv2d, kn_row_conv2d_data, kn_row_conv2d_weight, kn_row_average_pool;
 
-/* conv/implicit.c */
+/* implicit.c */
 kn_status kn_conv_implicit_lower(kn_lowering *lowering);
-/* conv/depthwise.c */
+/* depthwise.c */
 bool kn_conv_depthwise_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_depthwise_lower(kn_lowering *lowering);
-/* conv/depthwise_wide.c */
+/* depthwise_wide.c */
 bool kn_conv_depthwise_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_depthwise_wide_lower(kn_lowering *lowering);
-/* conv/wide.c */
+/* wide.c */
 bool kn_conv_wide_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_wide_lower(kn_lowering *lowering);
 bool kn_conv_wide_first_accepts(const kn_target *target, const kn_node *node);
@@ -33,7 +33,7 @@ kn_status kn_conv_wide_padded_lower(kn_lowering *lowering);
 void kn_conv_wide_sample(const kn_node *node, kn_sample *sample);
 /* Filters of one pixel with stride 1 and no padding: both sides have the same pixels. */
 bool kn_conv_is_pointwise(const kn_conv_form *form);
-/* conv/first.c */
+/* first.c */
 bool kn_conv_first_accepts(const kn_target *target, const kn_node *node);
 kn_status kn_conv_first_lower(kn_lowering *lowering);
 bool kn_conv_first_padded_accepts(const kn_target *target, const kn_node *node);
@@ -42,7 +42,7 @@ void kn_conv_first_sample(const kn_node *node, kn_sample *sample);
 /* A depthwise convolution with the 1x1 convolution that produces its input fused into it. */
 bool kn_conv_fused_depthwise_joins(const kn_target *target, const kn_node *node, const kn_node *before);
 kn_status kn_conv_fused_depthwise_lower(kn_lowering *lowering);
-/* conv/winograd.c */
+/* winograd.c */
 bool kn_conv_winograd_accepts(const kn_target *target, const kn_node *node);
 void kn_conv_winograd_sample(const kn_node *node, kn_sample *sample);
 #define KN_WINOGRAD(name)                                                                                    \

@@ -117,8 +117,8 @@ static kn_status lower(kn_lowering *lowering, bool padded) {
     kn_step_size2(step, (size_t)kn_divide_up(height, rows), (size_t)form->images, 1, 1);
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
-    return kn_conv_lower_blocks(lowering, &made.filter, lowering->result, scratch, form->images,
-                                form->outputs, plane, false);
+    return kn_conv_emit_blocks(lowering, &made.filter, lowering->result, scratch, form->images, form->outputs,
+                               plane, false);
 }
 
 kn_status kn_conv_first_lower(kn_lowering *lowering) {

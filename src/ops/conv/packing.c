@@ -92,8 +92,8 @@ void kn_conv_add_sizes(kn_step *step, const kn_conv_form *form, bool swapped) {
     kn_step_int(step, "dilation_x", form->dilation[1]);
 }
 
-kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
-                               int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking) {
+kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
+                              int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking) {
     int64_t blocks = kn_divide_up(channels, pack->width), share = kn_round_up(pixels, pack->width);
     kn_step *step = kn_conv_begin(lowering, pack, "shape/layout.cl", blocking ? "kn_block" : "kn_unblock");
     if (blocking) kn_step_read(step, "plain", plain);

@@ -28,8 +28,8 @@ int kn_conv_padded_scratch(kn_lowering *lowering, const kn_packed_filter *pack, 
                            int64_t channels, int64_t pixels);
 /* Converts images (images,channels,pixels) from blocks in scratch memory to `plain`, with the epilogue,
  * or with `blocking` from `plain` to blocks. */
-kn_status kn_conv_lower_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
-                               int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking);
+kn_status kn_conv_emit_blocks(kn_lowering *lowering, const kn_packed_filter *pack, kn_value *plain,
+                              int scratch, int64_t images, int64_t channels, int64_t pixels, bool blocking);
 /* The pixels of a tile for that many vectors (KN_ROWS of cl/common/pixel_tile.cl). */
 int64_t kn_conv_tile_rows(const kn_packed_filter *filter);
 /* Adds sizes, stride, padding and dilation as the wide-vector kernels take them. swapped: they read y

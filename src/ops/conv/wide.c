@@ -228,8 +228,8 @@ static kn_status lower_sweep(kn_lowering *lowering, bool plain, bool padded) {
                       (size_t[3]){1, 1, 1});
     status = kn_step_end(step, lowering);
     if (status != KN_OK || !padded) return status;
-    return kn_conv_lower_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1],
-                                plane, false);
+    return kn_conv_emit_blocks(lowering, &filter, lowering->result, scratch, form.images, result->dims[1],
+                               plane, false);
 }
 
 /* dw (K,C/groups,R,S) of dy and x: partial sums in packed form, then their sum in the plain layout.
@@ -246,8 +246,8 @@ static kn_status lower_weights(kn_lowering *lowering, bool plain, bool padded) {
     int dy = padded ? kn_conv_padded_scratch(lowering, &filter, form.images, form.outputs, plane) : 0;
     kn_status status = KN_OK;
     if (padded)
-        status = kn_conv_lower_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs,
-                                      plane, true);
+        status = kn_conv_emit_blocks(lowering, &filter, node->inputs[0], dy, form.images, form.outputs, plane,
+                                     true);
     if (status != KN_OK) return status;
     /* The parts decide rounding, so they follow from the shape alone. */
     int64_t blocks = kn_divide_up(filter.sources, filter.width), columns = filter.groups * filter.panels;
